@@ -1,0 +1,1 @@
+"""Back ends: what turns a chunk of requests into scores."""

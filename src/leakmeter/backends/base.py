@@ -1,0 +1,45 @@
+"""What a back end is: a model's name and limits, its tokenizer, and the one method that scores."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from leakmeter.types.chunk import Chunk
+from leakmeter.types.request import Scores
+from leakmeter.types.tokenizer import Tokenizer
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """Scores requests under one language model."""
+
+    @property
+    def name(self) -> str:
+        """The model's name, as results carry it."""
+
+    @property
+    def weights_sha256(self) -> str | None:
+        """Hash of the weights, or None where it is not known."""
+
+    @property
+    def dtype(self) -> str:
+        """Precision of the weights, such as 'float32'."""
+
+    @property
+    def window(self) -> int | None:
+        """Most tokens a sequence may have, or None for no limit."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer."""
+
+    @property
+    def n_tokens_run(self) -> int:
+        """Tokens put through the model so far."""
+
+    def score(self, chunk: Chunk) -> list[Scores]:
+        """Answer every request of the chunk, in order.
+
+        Raises:
+            ScoreError: the model gave NaN for a request.
+        """

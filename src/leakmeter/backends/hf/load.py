@@ -1,0 +1,61 @@
+"""A local model directory, or a model and tokenizer already in memory, to a back end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from leakmeter.backends.hf.backend import HfBackend
+from leakmeter.errors import ModelError
+
+Dtype = Literal["float32", "bfloat16", "float16"]
+
+
+def load_directory(
+    path: Path, *, name: str, dtype: Dtype | None, device: str | None, weights_sha256: str | None
+) -> HfBackend:
+    """Load a model from a directory of safetensors, without network, pickles or code of the model's own.
+
+    Args:
+        path: the directory.
+        name: what results call the model.
+        dtype: precision; float32 on a CPU by default, bfloat16 on CUDA.
+        device: 'cpu', 'cuda', 'cuda:1' …; CUDA when it is there by default.
+        weights_sha256: hash of the weights, if known.
+    """
+    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if where.startswith("cuda") and not torch.cuda.is_available():
+        raise ModelError(
+            f"device '{where}' asked for, but torch {torch.__version__} sees no CUDA device; try --device cpu"
+        )
+    precision = dtype or ("float32" if where == "cpu" else "bfloat16")
+    showed_bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            path,
+            dtype=getattr(torch, precision),
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+        )
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"'{name}' could not be loaded as a causal language model: {reason}") from error
+    finally:
+        if showed_bars:
+            transformers_logging.enable_progress_bar()
+    return HfBackend(model.to(where), tokenizer, name=name, weights_sha256=weights_sha256)
+
+
+def from_objects(model: Any, tokenizer: Any, *, name: str | None = None) -> HfBackend:
+    """A back end over a model and tokenizer that the caller has loaded and keeps."""
+    if tokenizer is None:
+        raise ModelError("a loaded model needs its tokenizer: give model=(model, tokenizer)")
+    known = getattr(model.config, "_name_or_path", "") or type(model).__name__
+    return HfBackend(model, tokenizer, name=name or known)

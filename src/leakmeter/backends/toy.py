@@ -1,0 +1,99 @@
+"""A tiny exact language model in float64, without torch: the oracle of the tests and a model for trying things out.
+
+log p(v | tokens) ∝ last[token_n, v] + Σ_j seen[token_j, v] / (1 + position_n − position_j), over the last `reach`
+positions. It is small enough to enumerate, feels order, repetition and gaps in positions, and with `reach=1` it is
+deaf to all but the token before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leakmeter.errors import ScoreError, UsageError
+from leakmeter.types.chunk import Chunk
+from leakmeter.types.prompt import IntArray, Prompt
+from leakmeter.types.request import FloatArray, Scores
+from leakmeter.types.tokenizer import Encoded
+
+_STOP = 256
+
+
+class Toy:
+    """The toy language model.
+
+    Args:
+        n_vocab: number of tokens; 257 for text, which is read as UTF-8 bytes and an end token.
+        reach: positions back that a token still sees.
+        seed: of its weights.
+        scale: size of its weights; 0 makes every distribution uniform.
+    """
+
+    def __init__(self, n_vocab: int = 257, *, reach: int = 10_000, seed: int = 0, scale: float = 1.0) -> None:
+        rng = np.random.default_rng(seed)
+        self._last = scale * rng.normal(size=(n_vocab, n_vocab))
+        self._seen = scale * rng.normal(size=(n_vocab, n_vocab))
+        self._reach = reach
+        self.name = "toy"
+        self.dtype = "float64"
+        self.window: int | None = None
+        self.weights_sha256: str | None = None
+        self.tokenizer = ByteTokenizer()
+        self.n_tokens_run = 0
+
+    def logits(self, ids: IntArray, positions: IntArray) -> FloatArray:
+        """Logits of what follows the last of the tokens, (vocab,)."""
+        distance = positions[-1] - positions
+        near = distance < self._reach
+        weight = 1.0 / (1.0 + distance[near])
+        pulled: FloatArray = self._last[ids[-1]] + weight @ self._seen[ids[near]]
+        return pulled
+
+    def score(self, chunk: Chunk) -> list[Scores]:
+        """Answer each request prompt by prompt, sharing nothing."""
+        self.n_tokens_run += chunk.n_full_pass_tokens
+        answers = []
+        for request in chunk.requests:
+            rows = request.want.rows(len(request.response))
+            logits = np.stack([self._rows(prompt, request.response, rows) for prompt in request.prompts])
+            targets = np.asarray([*request.response, 0], dtype=np.int64)[rows.start : rows.stop]
+            values = np.asarray(request.want.reduce(logits, targets), dtype=np.float64)
+            if np.isnan(values).any():
+                raise ScoreError("the model gave NaN")
+            answers.append(Scores(values))
+        return answers
+
+    def _rows(self, prompt: Prompt, response: tuple[int, ...], rows: range) -> FloatArray:
+        ids = np.concatenate([prompt.ids, np.asarray(response, dtype=np.int64)])
+        after = prompt.next_position + np.arange(len(response), dtype=np.int64)
+        positions = np.concatenate([prompt.positions, after])
+        ends = [len(prompt.ids) + row for row in rows]
+        return np.stack([self.logits(ids[:end], positions[:end]) for end in ends])
+
+
+@dataclass(frozen=True, slots=True)
+class ByteTokenizer:
+    """One token a UTF-8 byte; 256 ends a response."""
+
+    start_ids: tuple[int, ...] = (10,)
+    stop_ids: frozenset[int] = frozenset({_STOP})
+    has_chat_template: bool = False
+
+    def encode_data(self, text: str, *, first: bool) -> Encoded:
+        """Bytes of the text, each with the range of its character."""
+        pairs = [(byte, (i, i + 1)) for i, char in enumerate(text) for byte in char.encode()]
+        return Encoded(tuple(byte for byte, _ in pairs), tuple(at for _, at in pairs))
+
+    def encode_frame(self, text: str, *, first: bool) -> tuple[int, ...]:
+        """Bytes of the text."""
+        return tuple(text.encode())
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Bytes to text; what is no UTF-8 becomes the replacement character."""
+        return bytes(i for i in ids if i < _STOP).decode(errors="replace")
+
+    def render_chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool) -> str:
+        """Refuse: the toy has no chat template."""
+        raise UsageError("the toy model has no chat template; give --template plain")

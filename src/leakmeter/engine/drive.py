@@ -1,0 +1,69 @@
+"""Advance many trials together: gather their requests, plan, score, hand back, until all have returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from leakmeter.backends.base import Backend
+from leakmeter.engine.plan import plan
+from leakmeter.types.request import Request, Scores, Trial
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Cost:
+    """What the work took, in prompts scored and tokens run."""
+
+    n_prompts: int = 0
+    """Prompts scored, with repeats."""
+    n_tokens_run: int = 0
+    """Tokens put through the model: the distinct ones of each round's prefix tree, less what was still in memory."""
+    n_full_pass_tokens: int = 0
+    """Tokens that one full pass for each prompt would have run."""
+
+
+def drive(
+    backend: Backend, trials: Sequence[Trial[T]], *, on_round: Callable[[int], None] | None = None
+) -> tuple[list[T], Cost]:
+    """Run trials to their ends, round by round; returns their results in order, and the cost.
+
+    Args:
+        backend: answers the requests.
+        trials: generators that yield lists of requests and are sent lists of scores.
+        on_round: called after each round with the number of tokens it ran.
+    """
+    results: dict[int, T] = {}
+    cost = Cost()
+    waiting: dict[int, list[Request]] = {}
+    for index, trial in enumerate(trials):
+        _advance(index, trial, None, waiting, results)
+    while waiting:
+        asked = dict(waiting)
+        chunk = plan([request for requests in asked.values() for request in requests])
+        n_before = backend.n_tokens_run
+        answers = iter(backend.score(chunk))
+        cost.n_prompts += sum(len(request.prompts) for request in chunk.requests)
+        cost.n_tokens_run += backend.n_tokens_run - n_before
+        cost.n_full_pass_tokens += chunk.n_full_pass_tokens
+        if on_round is not None:
+            on_round(backend.n_tokens_run - n_before)
+        waiting.clear()
+        for index, requests in asked.items():
+            _advance(index, trials[index], [next(answers) for _ in requests], waiting, results)
+    return [results[index] for index in range(len(trials))], cost
+
+
+def _advance(
+    index: int,
+    trial: Trial[T],
+    answer: list[Scores] | None,
+    waiting: dict[int, list[Request]],
+    results: dict[int, T],
+) -> None:
+    try:
+        waiting[index] = next(trial) if answer is None else trial.send(answer)
+    except StopIteration as end:
+        results[index] = end.value

@@ -1,0 +1,60 @@
+"""Every error a user can meet.
+
+LeakmeterError                  one line: what was given, what was expected, what to do
+├── UsageError                  an option, field or name that cannot be used as given
+│   ├── UnknownNameError        a plug-in, model, unit or piece of that name does not exist
+│   └── DataError               a file that cannot be read as the data it should hold
+├── WindowError                 more tokens than the model's window holds
+├── ModelError                  a model that cannot be fetched, verified or loaded
+│   └── CapabilityError         a back end that cannot answer what a measure asks
+├── ScoreError                  a model that answered with something that is no log-probability
+└── StoreError                  a run directory that cannot be written or read
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class LeakmeterError(Exception):
+    """Base of all errors meant for the user; the command line prints its text as one line and exits with 2."""
+
+
+class UsageError(LeakmeterError):
+    """An option, field or name that cannot be used as given."""
+
+
+class UnknownNameError(UsageError):
+    """A name that nothing answers to; the message lists what exists and guesses what was meant."""
+
+    def __init__(self, kind: str, given: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        guess = difflib.get_close_matches(given, names, n=1)
+        hint = f"; did you mean '{guess[0]}'?" if guess else ""
+        listing = ", ".join(f"'{name}'" for name in names) or "none"
+        super().__init__(f"no {kind} named '{given}'{hint} known: {listing}")
+
+
+class DataError(UsageError):
+    """A file that cannot be read as the data it should hold."""
+
+
+class WindowError(LeakmeterError):
+    """More tokens than the model's window holds."""
+
+
+class ModelError(LeakmeterError):
+    """A model that cannot be fetched, verified or loaded."""
+
+
+class CapabilityError(ModelError):
+    """A back end that cannot answer what a measure asks."""
+
+
+class ScoreError(LeakmeterError):
+    """A model that answered with something that is no log-probability."""
+
+
+class StoreError(LeakmeterError):
+    """A run directory that cannot be written or read."""

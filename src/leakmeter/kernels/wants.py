@@ -1,0 +1,120 @@
+"""What can be kept of the logits: each want is a pure reduction of rows, run by the back end where the rows are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from leakmeter.kernels import logspace, rules
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """log softmax(z / T) of each response token, nats: (prompt, response)."""
+
+    temperature: float = 1.0
+
+    @property
+    def rows_together(self) -> bool:
+        """False: each prompt stands alone."""
+        return False
+
+    @property
+    def continues(self) -> bool:
+        """False: asked once."""
+        return False
+
+    def rows(self, n_response: int) -> range:
+        """One row per response token."""
+        return range(n_response)
+
+    def reduce(self, rows: Any, targets: Any) -> Any:
+        """(prompt, row, vocab) to (prompt, row)."""
+        return logspace.target_log_probs(rows, targets, self.temperature)
+
+
+@dataclass(frozen=True, slots=True)
+class MixedTarget:
+    """log p̄_{λ,T} of each response token, nats: (prompt, response); the first prompt is the bare one.
+
+    Context influence decoding, Eq. 6: p̄ = softmax((λ z + (1 − λ) z_bare) / T). The bare prompt's own entry is
+    log softmax(z_bare / T).
+    """
+
+    context_weight: float
+    temperature: float = 1.0
+
+    @property
+    def rows_together(self) -> bool:
+        """True: every prompt mixes with the first."""
+        return True
+
+    @property
+    def continues(self) -> bool:
+        """False: asked once."""
+        return False
+
+    def rows(self, n_response: int) -> range:
+        """One row per response token."""
+        return range(n_response)
+
+    def reduce(self, rows: Any, targets: Any) -> Any:
+        """(prompt, row, vocab) to (prompt, row)."""
+        mixed = rules.mix_with_first(rows, self.context_weight)
+        return logspace.target_log_probs(mixed, targets, self.temperature)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """The next token, drawn from p̄_{λ,T} by inverting its distribution at `uniform`: (prompt, 1, 2).
+
+    The last axis holds the token id and its log-probability in nats. With λ ≠ 1 the first prompt is the bare one.
+    """
+
+    uniform: float
+    context_weight: float = 1.0
+    temperature: float = 1.0
+
+    @property
+    def rows_together(self) -> bool:
+        """True when two branches are mixed."""
+        return self.context_weight != 1.0
+
+    @property
+    def continues(self) -> bool:
+        """True: the next round extends the sequence by the token drawn."""
+        return True
+
+    def rows(self, n_response: int) -> range:
+        """The row after the last response token."""
+        return range(n_response, n_response + 1)
+
+    def reduce(self, rows: Any, targets: Any) -> Any:
+        """(prompt, 1, vocab) to (prompt, 1, 2)."""
+        mixed = rules.mix_with_first(rows, self.context_weight) if self.rows_together else rows
+        return rules.draw(mixed, self.uniform, self.temperature)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """log softmax(z / T) over the whole vocabulary, nats, at every row: (prompt, response + 1, vocab)."""
+
+    temperature: float = 1.0
+
+    @property
+    def rows_together(self) -> bool:
+        """False: each prompt stands alone."""
+        return False
+
+    @property
+    def continues(self) -> bool:
+        """False: asked once."""
+        return False
+
+    def rows(self, n_response: int) -> range:
+        """Every row, the one after the response included."""
+        return range(n_response + 1)
+
+    def reduce(self, rows: Any, targets: Any) -> Any:
+        """(prompt, row, vocab), normalised."""
+        return logspace.log_softmax(rows, self.temperature)

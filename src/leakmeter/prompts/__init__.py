@@ -1,0 +1,1 @@
+"""From text to prompts: templates, tokenisation by segments, units of removal, values said more than once."""

@@ -1,0 +1,161 @@
+"""One tokenisation of a case: segments to ids, and where each context token stands in the text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from leakmeter.prompts import units
+from leakmeter.prompts.templates import Segment
+from leakmeter.types.case import Document
+from leakmeter.types.prompt import CONTEXT, FRAME, QUERY, Piece, Prompt
+from leakmeter.types.tokenizer import Tokenizer
+
+SEPARATOR = "\n\n"
+
+TokenRange = tuple[int, int]
+CharRange = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextToken:
+    """Where a token of the context stands."""
+
+    document: int
+    anchor: int
+    """The character of the context that decides which unit the token belongs to."""
+    end: int
+    """The character of the context behind the token's last."""
+
+
+class Layout:
+    """A tokenised prompt whose context can be split at any token.
+
+    Context tokens are counted from 0 over all documents; characters count in `context`, the documents joined by
+    blank lines.
+    """
+
+    def __init__(self, segments: Sequence[Segment], documents: Sequence[Document], tokenizer: Tokenizer) -> None:
+        self.segments = tuple(segments)
+        self.documents = tuple(documents)
+        self._tokenizer = tokenizer
+        self.context = SEPARATOR.join(document.text for document in documents)
+        self.document_starts: list[int] = []
+        cursor = 0
+        for document in documents:
+            self.document_starts.append(cursor)
+            cursor += len(document.text) + len(SEPARATOR)
+        self.tokens: list[ContextToken] = []
+        self._ids: list[tuple[int, ...]] = []
+        for i, segment in enumerate(self.segments):
+            if segment.document is not None:
+                self._ids.append(self._encode_document(segment, segment.document, first=i == 0))
+            elif segment.role == QUERY:
+                self._ids.append(tokenizer.encode_data(segment.text, first=i == 0).ids)
+            else:
+                self._ids.append(tokenizer.encode_frame(segment.text, first=i == 0))
+        start = tokenizer.start_ids
+        self._start_ids = () if self._ids[0][: len(start)] == start else start
+        self.n_tokens = len(self._start_ids) + sum(map(len, self._ids))
+
+    def _encode_document(self, segment: Segment, document: int, *, first: bool) -> tuple[int, ...]:
+        coded = self._tokenizer.encode_data(segment.text, first=first)
+        start = self.document_starts[document]
+        shift = start - (len(segment.text) - len(self.documents[document].text))
+        for anchor, (_, end) in zip(units.anchors(segment.text, coded.offsets), coded.offsets, strict=True):
+            self.tokens.append(ContextToken(document, max(anchor + shift, start), max(end + shift, start)))
+        return coded.ids
+
+    def token_range(self, chars: CharRange) -> TokenRange | None:
+        """The context tokens that belong to a range of characters, or None if no token begins in it."""
+        inside = [i for i, token in enumerate(self.tokens) if chars[0] <= token.anchor < chars[1]]
+        return (inside[0], inside[-1] + 1) if inside else None
+
+    def char_range(self, tokens: TokenRange) -> CharRange:
+        """The characters of a range of context tokens, without the space around them."""
+        first, last = self.tokens[tokens[0]], self.tokens[tokens[1] - 1]
+        return trimmed(self.context, (first.anchor, max(last.end, first.anchor + 1)))
+
+    def prompt(self, boundaries: Collection[int] = ()) -> Prompt:
+        """The prompt, its context split before each of the given tokens.
+
+        A piece of context is named 't' and its first token's number, a frame that belongs to a message '#' and the
+        number of its segment.
+        """
+        edges = frozenset(boundaries)
+        pieces = [Piece("start", FRAME, self._start_ids)] if self._start_ids else []
+        token = 0
+        for i, (segment, ids) in enumerate(zip(self.segments, self._ids, strict=True)):
+            if segment.document is None:
+                role = CONTEXT if segment.owner is not None else segment.role
+                pieces.append(Piece(f"#{i}", role, ids))
+                continue
+            cuts = [j for j in range(len(ids)) if j == 0 or token + j in edges]
+            for a, b in zip(cuts, [*cuts[1:], len(ids)], strict=True):
+                pieces.append(Piece(f"t{token + a}", CONTEXT, ids[a:b]))
+            token += len(ids)
+        return Prompt(tuple(pieces))
+
+    def frames_of(self, owners: Collection[str]) -> tuple[str, ...]:
+        """Names of the frame pieces that come and go with these messages."""
+        return tuple(f"#{i}" for i, s in enumerate(self.segments) if s.document is None and s.owner in owners)
+
+    def owner_of(self, document: int) -> str | None:
+        """The message a document is part of."""
+        return next(s.owner for s in self.segments if s.document == document)
+
+    def rewritten(self, ranges: Iterable[CharRange], owners: Collection[str] = ()) -> Prompt:
+        """The prompt of the text with some characters and messages taken out, tokenised anew."""
+        segments: list[Segment] = []
+        documents = list(self.documents)
+        for number, (document, start) in enumerate(zip(self.documents, self.document_starts, strict=True)):
+            text = document.text
+            for a, b in sorted(ranges, reverse=True):
+                low, high = max(a - start, 0), min(b - start, len(document.text))
+                if low < high:
+                    # The space before goes with what is cut, so that none is left doubled.
+                    while low and text[low - 1] == " " and high < len(text) and text[high].isspace():
+                        low -= 1
+                    text = text[:low] + text[high:]
+            documents[number] = replace(document, text=text)
+        for segment in self.segments:
+            if segment.owner is not None and segment.owner in owners:
+                continue
+            if segment.document is not None:
+                old = self.documents[segment.document].text
+                prefix = segment.text[: len(segment.text) - len(old)]
+                new = documents[segment.document].text
+                if not new.strip():
+                    continue
+                segment = replace(segment, text=prefix + new)
+            segments.append(segment)
+        return Layout(segments, documents, self._tokenizer).prompt()
+
+    def shortened(self, n_tokens: int) -> Layout:
+        """The layout without the context's last tokens, its text cut where they began."""
+        limit = self.tokens[-n_tokens].anchor
+        documents = [
+            replace(document, text=document.text[: max(limit - start, 0)].rstrip())
+            for document, start in zip(self.documents, self.document_starts, strict=True)
+        ]
+        kept = [document for document in documents if document.text]
+        number = {id(document): i for i, document in enumerate(kept)}
+        segments = []
+        for segment in self.segments:
+            if segment.document is None:
+                segments.append(segment)
+                continue
+            new = documents[segment.document]
+            if new.text:
+                old = self.documents[segment.document].text
+                prefix = segment.text[: len(segment.text) - len(old)]
+                segments.append(replace(segment, text=prefix + new.text, document=number[id(new)]))
+        return Layout(segments, kept, self._tokenizer)
+
+
+def trimmed(text: str, chars: CharRange) -> CharRange:
+    """The range without white space at its ends; unchanged if it is nothing else."""
+    inner = text[chars[0] : chars[1]]
+    if not inner.strip():
+        return chars
+    return (chars[0] + len(inner) - len(inner.lstrip()), chars[1] - (len(inner) - len(inner.rstrip())))

@@ -1,0 +1,89 @@
+"""Values that a context says more than once: leaving one mention out leaves the others in.
+
+Numbers and codes, e-mail addresses, web addresses and capitalised names are found by their form. It is a search for
+redundancy, not a detector of personal data: what it misses is still flagged by measurement, when a piece moves the
+response alone and not when it is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_URL = re.compile(r"https?://[^\s<>\"')\]]*[^\s<>\"')\].,;:!?]")
+_PHONE = re.compile(r"(?<![\w.])\+?\(?\d{1,4}\)?(?:[ .\-/]?\(?\d{2,4}\)?){2,5}(?!\w)")
+_CODE = re.compile(r"(?<![\w.])(?=[\w/-]*\d[\w/-]*\d[\w/-]*\d)[A-Za-z0-9]+(?:[-/][A-Za-z0-9]+)*(?!\w)")
+_NAME = re.compile(r"(?<!\w)[A-Z][\w’'-]+(?:[ \t]+(?:[A-Z]\.[ \t]+)?[A-Z][\w’'-]+)*")
+_WORD = re.compile(r"[\w’'-]+")
+_SENTENCE_START = re.compile(r"(?:^|[.!?:\n\"“(•*-])\s*$")
+_TITLES = frozenset(
+    ("mr", "mrs", "ms", "miss", "dr", "prof", "the", "a", "an", "this", "that", "these", "those")
+    + ("his", "her", "its", "our", "their", "dear", "sir", "madam", "she", "he", "they", "it", "we", "you")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value and the places that say it."""
+
+    text: str
+    """Its longest mention."""
+    mentions: tuple[tuple[int, int], ...]
+    """Characters [start, end), in order, none overlapping."""
+
+
+def find(text: str) -> list[Value]:
+    """Every value that the text says at least twice, in order of first mention."""
+    taken: list[tuple[int, int]] = []
+    groups: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for kind, pattern in (("email", _EMAIL), ("url", _URL), ("digits", _PHONE), ("code", _CODE)):
+        for match in pattern.finditer(text):
+            key = _digits(match.group()) if kind == "digits" else match.group().casefold()
+            if _overlaps(match.span(), taken) or (kind == "digits" and len(key) < 7):
+                continue
+            taken.append(match.span())
+            groups.setdefault((kind, key[-9:] if kind == "digits" else key), []).append(match.span())
+    values = [_value(text, spans) for spans in groups.values() if len(spans) > 1]
+    values += [_value(text, spans) for spans in _names(text, taken) if len(spans) > 1]
+    return sorted(values, key=lambda value: value.mentions[0])
+
+
+def _names(text: str, taken: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """Groups of capitalised names that share a word, such as a full name and its surname."""
+    lowered = {word for word in _WORD.findall(text) if word[:1].islower()}
+    spans: list[tuple[tuple[int, int], frozenset[str]]] = []
+    for match in _NAME.finditer(text):
+        words = frozenset(
+            word.casefold().removesuffix("'s").removesuffix("’s")
+            for word in _WORD.findall(match.group())
+            if len(word) > 2 and word.casefold() not in _TITLES and word.casefold() not in lowered
+        )
+        alone = " " not in match.group()
+        starts_sentence = bool(_SENTENCE_START.search(text[max(0, match.start() - 4) : match.start()]))
+        if words and not _overlaps(match.span(), taken):
+            spans.append((match.span(), frozenset() if alone and starts_sentence else words))
+    # A word that only ever opens sentences is no evidence of a name; one seen as a name elsewhere counts there too.
+    known = frozenset(word for _, words in spans for word in words)
+    groups: list[tuple[set[str], list[tuple[int, int]]]] = []
+    for span, words in spans:
+        its = set(words) or ({text[span[0] : span[1]].casefold()} & known)
+        if not its:
+            continue
+        joined = [group for group in groups if group[0] & its]
+        merged = (its.union(*(group[0] for group in joined)), [s for group in joined for s in group[1]] + [span])
+        groups = [group for group in groups if group not in joined] + [merged]
+    return [sorted(spans) for _, spans in groups]
+
+
+def _value(text: str, spans: list[tuple[int, int]]) -> Value:
+    longest = max(spans, key=lambda span: span[1] - span[0])
+    return Value(text[longest[0] : longest[1]], tuple(spans))
+
+
+def _digits(text: str) -> str:
+    return re.sub(r"\D", "", text)
+
+
+def _overlaps(span: tuple[int, int], taken: list[tuple[int, int]]) -> bool:
+    return any(start < span[1] and span[0] < end for start, end in taken)

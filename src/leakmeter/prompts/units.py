@@ -1,0 +1,103 @@
+"""Units of removal: where a document is cut, in characters or in tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sentencex
+
+from leakmeter.errors import UnknownNameError, UsageError
+
+_BY_CHARACTER = {
+    "word": re.compile(r"\S+\s*"),
+    "line": re.compile(r"[^\n]*\n\s*|[^\n]+"),
+    "paragraph": re.compile(r"(?:[^\n]|\n(?!\s*\n))+(?:\n\s*|$)"),
+}
+NAMES = ("ngram:N", "ngram:N:STRIDE", "word", "sentence", "line", "paragraph", "document", "message", "whole")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A parsed unit: its kind, and for n-grams how many tokens and how far apart."""
+
+    kind: str
+    n: int = 0
+    stride: int = 0
+
+
+def parse(text: str) -> Unit:
+    """'sentence', 'ngram:8', 'ngram:8:4' … to a unit.
+
+    Raises:
+        UnknownNameError: no unit of that name.
+        UsageError: an n-gram without whole positive numbers.
+    """
+    kind, *numbers = text.split(":")
+    if kind == "ngram":
+        if not 1 <= len(numbers) <= 2 or not all(re.fullmatch(r"\d+", n) and int(n) > 0 for n in numbers):
+            raise UsageError(f"unit '{text}' is not 'ngram:N' or 'ngram:N:STRIDE' with whole numbers of at least 1")
+        n = int(numbers[0])
+        stride = int(numbers[1]) if len(numbers) == 2 else n
+        if stride > n:
+            raise UsageError(f"unit '{text}' would leave tokens in no piece: the stride is at most N")
+        return Unit("ngram", n, stride)
+    if numbers or text not in NAMES:
+        raise UnknownNameError("unit", text, NAMES)
+    return Unit(kind)
+
+
+def starts_in_characters(kind: str, text: str) -> list[int]:
+    """Where the units of a document begin; the first at 0, each reaching to the next: they tile the text."""
+    if kind == "sentence":
+        starts = [boundary["start_index"] for boundary in sentencex.get_sentence_boundaries("en", text)]
+    elif kind in _BY_CHARACTER:
+        starts = [match.start() for match in _BY_CHARACTER[kind].finditer(text)]
+    else:
+        starts = [0]
+    return sorted({0, *starts})
+
+
+def windows_in_tokens(unit: Unit, n_tokens: int) -> list[tuple[int, int]]:
+    """Token ranges [start, end) of the n-grams of a document, the last one cut short by the end.
+
+    Stride N gives blocks; stride 1 the sliding n-grams of the paper's Figures 3 and 4 (n_tokens − N + 1 of them).
+    """
+    last = max(n_tokens - unit.n, 0)
+    starts = list(range(0, last + 1, unit.stride))
+    if starts[-1] + unit.n < n_tokens:
+        starts.append(starts[-1] + unit.stride)
+    return [(start, min(start + unit.n, n_tokens)) for start in starts]
+
+
+def anchors(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
+    """The character that decides which unit each token belongs to, never decreasing.
+
+    A token belongs where its first non-space character stands: byte-pair tokens begin on the space before the word.
+    Tokens of spaces only, or without characters, go with what follows.
+    """
+    found: list[int | None] = []
+    for start, end in offsets:
+        chars = [i for i in range(start, end) if not text[i].isspace()]
+        found.append(chars[0] if chars else None)
+    out: list[int] = []
+    following = max(len(text) - 1, 0)
+    for anchor in reversed(found):
+        following = following if anchor is None else min(anchor, following)
+        out.append(following)
+    return out[::-1]
+
+
+def token_ranges(starts: Sequence[int], anchors: Sequence[int]) -> list[tuple[int, int]]:
+    """Character starts of units to token ranges [first, end); a unit in which no token begins is left out."""
+    out: list[tuple[int, int]] = []
+    token = 0
+    for limit in (*starts[1:], None):
+        end = token
+        while end < len(anchors) and (limit is None or anchors[end] < limit):
+            end += 1
+        if end > token:
+            out.append((token, end))
+        token = end
+    return out

@@ -1,0 +1,1 @@
+"""The nouns everything else is made of: prompts, requests, scores, readings, runs."""

@@ -1,0 +1,108 @@
+"""A prompt is named pieces of token ids; pieces are cut, masked or kept by name, never by editing text.
+
+prompt   [frame][s1 ......][s2 ....][s3 ...][frame][query][frame]
+without  [frame][s1 ......]         [s3 ...][frame][query][frame]     positions close up
+masking  [frame][s1 ......]   gap   [s3 ...][frame][query][frame]     positions stay as they were
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from leakmeter.errors import UnknownNameError
+
+IntArray = npt.NDArray[np.int64]
+
+FRAME: Final = "frame"
+CONTEXT: Final = "context"
+QUERY: Final = "query"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Token ids under a name; `gap` is the number of positions left empty before them."""
+
+    name: str
+    role: str
+    ids: tuple[int, ...]
+    gap: int = 0
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Pieces in order. Two pieces may share a name: they are then one removable thing said in two places."""
+
+    pieces: tuple[Piece, ...]
+
+    @cached_property
+    def ids(self) -> IntArray:
+        """All token ids, shape (token,)."""
+        return np.asarray([token for piece in self.pieces for token in piece.ids], dtype=np.int64)
+
+    @cached_property
+    def positions(self) -> IntArray:
+        """Position of each token, shape (token,): consecutive, except over gaps."""
+        gaps = [gap for p in self.pieces for gap in ((p.gap, *(0,) * (len(p.ids) - 1)) if p.ids else ())]
+        return np.arange(len(gaps), dtype=np.int64) + np.cumsum(np.asarray(gaps, dtype=np.int64))
+
+    @cached_property
+    def next_position(self) -> int:
+        """Position of the first response token, trailing gaps included."""
+        return sum(p.gap + len(p.ids) for p in self.pieces)
+
+    def names(self, role: str = CONTEXT) -> tuple[str, ...]:
+        """Names of the pieces with this role, in order of first appearance."""
+        return tuple(dict.fromkeys(p.name for p in self.pieces if p.role == role))
+
+    def without(self, *names: str) -> Prompt:
+        """The prompt with the named pieces cut out and positions closed up."""
+        gone = self._known(names)
+        return Prompt(tuple(p for p in self.pieces if p.name not in gone))
+
+    def masking(self, *names: str) -> Prompt:
+        """The prompt with the named pieces not attended, every other token at its old position.
+
+        By causality this equals cutting the tokens and leaving a gap in the positions, and needs no attention mask.
+        """
+        gone = self._known(names)
+        kept: list[Piece] = []
+        gap = 0
+        for piece in self.pieces:
+            if piece.name in gone:
+                gap += piece.gap + len(piece.ids)
+            elif piece.ids:
+                kept.append(replace(piece, gap=piece.gap + gap))
+                gap = 0
+        if gap:
+            kept.append(Piece("gap", FRAME, (), gap))
+        return Prompt(tuple(kept))
+
+    def blank(self, role: str = CONTEXT) -> Prompt:
+        """The prompt with everything of a role cut: the frame a stranger could have built."""
+        return Prompt(tuple(p for p in self.pieces if p.role != role))
+
+    def only(self, *names: str, role: str = CONTEXT) -> Prompt:
+        """The blank prompt with just the named pieces of the role put back."""
+        kept = self._known(names)
+        return Prompt(tuple(p for p in self.pieces if p.role != role or p.name in kept))
+
+    def with_inserted(self, index: int, piece: Piece) -> Prompt:
+        """The prompt with a piece put before the piece at `index`."""
+        return Prompt((*self.pieces[:index], piece, *self.pieces[index:]))
+
+    def n_tokens(self, role: str) -> int:
+        """Number of tokens of a role."""
+        return sum(len(p.ids) for p in self.pieces if p.role == role)
+
+    def _known(self, names: Iterable[str]) -> frozenset[str]:
+        wanted = frozenset(names)
+        have = {p.name for p in self.pieces}
+        for name in sorted(wanted - have):
+            raise UnknownNameError("piece", name, have)
+        return wanted

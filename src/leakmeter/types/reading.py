@@ -1,0 +1,27 @@
+"""One measured series: a statistic of one piece over the positions of one response."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from leakmeter.types.request import FloatArray
+
+NATS = "nats"
+TOKEN_ID = "token id"
+COUNT = "count"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A block of numbers with one meaning and one unit."""
+
+    item: str
+    """The case it belongs to."""
+    sample: int
+    """Which response of the case, from 0."""
+    piece: str
+    """Name of the span it is about; empty where it is about the response as a whole."""
+    statistic: str
+    unit: str
+    values: FloatArray
+    """One value a response token, (response,)."""

@@ -1,0 +1,63 @@
+"""What a measure may ask: prompts that share one response, and what to keep of their logits.
+
+A want says which rows it needs and how they are reduced where they are: rows of the whole vocabulary stay on the
+device (the wants themselves stand in `kernels/wants`). Row t predicts response token t:
+
+    sequence   prompt tokens ...... p_n | y_0   y_1   y_2
+    row                              0     1     2     3
+    predicts                        y_0   y_1   y_2   (what would come next)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from leakmeter.types.prompt import Prompt
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@runtime_checkable
+class Want(Protocol):
+    """What to keep of the logits: a pure function of rows, written once against the array API."""
+
+    @property
+    def rows_together(self) -> bool:
+        """Whether the rows of all the request's prompts are needed at once."""
+
+    @property
+    def continues(self) -> bool:
+        """Whether the next round is likely to extend the same sequences, so that their states are worth keeping."""
+
+    def rows(self, n_response: int) -> range:
+        """Indices of the wanted rows for a response of `n_response` tokens."""
+
+    def reduce(self, rows: Any, targets: Any) -> Any:
+        """Logits (prompt, row, vocab) and the row's response token (row,) to an array (prompt, row, ...)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Prompts scored against one response; their rows are reduced together where the want needs it."""
+
+    prompts: tuple[Prompt, ...]
+    response: tuple[int, ...]
+    want: Want
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The answer to a request."""
+
+    values: FloatArray
+    """What the want keeps: (prompt, row, ...), nats."""
+
+
+T = TypeVar("T")
+Trial = Generator[list[Request], list[Scores], T]
+"""A measure at work on one item: yields requests, is sent their scores, returns what it found."""

@@ -1,0 +1,52 @@
+"""What the prompts room needs of a tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Token ids and the characters [start, end) each came from; zero-width or shared ranges are possible."""
+
+    ids: tuple[int, ...]
+    offsets: tuple[tuple[int, int], ...]
+
+
+class Tokenizer(Protocol):
+    """Text to ids and back, telling data from template."""
+
+    @property
+    def start_ids(self) -> tuple[int, ...]:
+        """Ids that the model expects before a plain prompt, such as BOS; may be empty."""
+
+    @property
+    def stop_ids(self) -> frozenset[int]:
+        """Ids that end a response."""
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether `render_chat` works."""
+
+    def encode_data(self, text: str, *, first: bool) -> Encoded:
+        """Encode untrusted text: strings that look like special tokens stay text.
+
+        Args:
+            text: any text.
+            first: whether it stands at the very start of the prompt; some tokenizers put a space there.
+        """
+
+    def encode_frame(self, text: str, *, first: bool) -> tuple[int, ...]:
+        """Encode text of a template, in which special tokens are special."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Ids to text, special tokens included."""
+
+    def render_chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool) -> str:
+        """Messages to the text of the model's chat template, followed by the opening of an answer if asked.
+
+        Raises:
+            UsageError: the template refuses these messages.
+        """
