@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from leakmeter.backends.base import Backend
 from leakmeter.engine.plan import plan
+from leakmeter.types.chunk import Chunk
 from leakmeter.types.request import Request, Scores, Trial
 
 T = TypeVar("T")
@@ -26,14 +27,14 @@ class Cost:
 
 
 def drive(
-    backend: Backend, trials: Sequence[Trial[T]], *, on_round: Callable[[int], None] | None = None
+    backend: Backend, trials: Sequence[Trial[T]], *, on_plan: Callable[[Chunk], None] | None = None
 ) -> tuple[list[T], Cost]:
     """Run trials to their ends, round by round; returns their results in order, and the cost.
 
     Args:
         backend: answers the requests.
         trials: generators that yield lists of requests and are sent lists of scores.
-        on_round: called after each round with the number of tokens it ran.
+        on_plan: called with each round's chunk before it is scored.
     """
     results: dict[int, T] = {}
     cost = Cost()
@@ -43,13 +44,13 @@ def drive(
     while waiting:
         asked = dict(waiting)
         chunk = plan([request for requests in asked.values() for request in requests])
+        if on_plan is not None:
+            on_plan(chunk)
         n_before = backend.n_tokens_run
         answers = iter(backend.score(chunk))
         cost.n_prompts += sum(len(request.prompts) for request in chunk.requests)
         cost.n_tokens_run += backend.n_tokens_run - n_before
         cost.n_full_pass_tokens += chunk.n_full_pass_tokens
-        if on_round is not None:
-            on_round(backend.n_tokens_run - n_before)
         waiting.clear()
         for index, requests in asked.items():
             _advance(index, trials[index], [next(answers) for _ in requests], waiting, results)

@@ -9,8 +9,8 @@ import numpy as np
 
 from leakmeter.errors import UsageError
 from leakmeter.kernels.wants import MixedTarget, Target
-from leakmeter.measures.noise import neighbourhood_noise
-from leakmeter.measures.sample import sample
+from leakmeter.measures._noise import neighbourhood_noise
+from leakmeter.measures._sample import sample
 from leakmeter.types.item import Item
 from leakmeter.types.reading import NATS, TOKEN_ID, Reading
 from leakmeter.types.request import FloatArray, Request, Trial, Want

@@ -18,8 +18,10 @@ _NAME = re.compile(r"(?<!\w)[A-Z][\w’'-]+(?:[ \t]+(?:[A-Z]\.[ \t]+)?[A-Z][\w�
 _WORD = re.compile(r"[\w’'-]+")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:\n\"“(•*-])\s*$")
 _TITLES = frozenset(
-    ("mr", "mrs", "ms", "miss", "dr", "prof", "the", "a", "an", "this", "that", "these", "those")
-    + ("his", "her", "its", "our", "their", "dear", "sir", "madam", "she", "he", "they", "it", "we", "you")
+    {
+        *("mr", "mrs", "ms", "miss", "dr", "prof", "the", "a", "an", "this", "that", "these", "those"),
+        *("his", "her", "its", "our", "their", "dear", "sir", "madam", "she", "he", "they", "it", "we", "you"),
+    }
 )
 
 

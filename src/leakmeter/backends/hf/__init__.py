@@ -6,3 +6,7 @@ states     key/value states: kept, sliced, padded into batches
 head       hidden states to logits, on wanted rows alone
 tokenizer  text to ids with offsets
 """
+
+from leakmeter.backends.hf.backend import HfBackend
+
+__all__ = ["HfBackend"]

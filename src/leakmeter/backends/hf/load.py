@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from leakmeter.backends.hf.backend import HfBackend
-from leakmeter.errors import ModelError
+from leakmeter.errors import ModelError, UsageError
 
-Dtype = Literal["float32", "bfloat16", "float16"]
+_DTYPES = ("float32", "bfloat16", "float16")
 
 
 def load_directory(
-    path: Path, *, name: str, dtype: Dtype | None, device: str | None, weights_sha256: str | None
+    path: Path, *, name: str, dtype: str | None, device: str | None, weights_sha256: str | None
 ) -> HfBackend:
     """Load a model from a directory of safetensors, without network, pickles or code of the model's own.
 
@@ -27,6 +27,8 @@ def load_directory(
         device: 'cpu', 'cuda', 'cuda:1' …; CUDA when it is there by default.
         weights_sha256: hash of the weights, if known.
     """
+    if dtype is not None and dtype not in _DTYPES:
+        raise UsageError(f"dtype is '{dtype}'; it has to be one of {', '.join(_DTYPES)}")
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if where.startswith("cuda") and not torch.cuda.is_available():
         raise ModelError(

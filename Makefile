@@ -1,0 +1,98 @@
+# Everything happens in .venv, from locked versions. A stamp file is made only after its step succeeded, so that an
+# interrupted run goes on where it stopped. Written for POSIX sh and GNU make from 3.81 on.
+
+SHELL := /bin/sh
+PYTHON ?=
+VENV := .venv
+BIN := $(VENV)/bin
+MODEL := smollm2-135m
+LOCK := constraints.txt
+TORCH := $(shell sed -n 's/^torch==//p' $(LOCK))
+CPU_INDEX := https://download.pytorch.org/whl/cpu
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+# Short on purpose: a machine without that index should not wait for it.
+BRIEF := --timeout 15 --retries 0
+
+# An environment whose Python has gone, or that was half made, is made anew.
+VENV_WORKS := $(shell $(BIN)/python -c 'print("yes")' 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test test-all check clean model FORCE
+
+help: ## show this list
+	@echo "leakmeter: make TARGET, with"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-10s %s\n", $$1, $$2 }'
+	@echo "PYTHON=/path/to/python3 picks the Python (3.11 or newer)."
+
+demo: $(VENV)/.installed-demo ## install, fetch the default model (93 MB), measure the example, write report.html
+	@echo "== model: $(MODEL)"
+	@$(BIN)/leakmeter models pull $(MODEL)
+	@echo "== demo: measuring the example"
+	@$(BIN)/leakmeter demo --html report.html
+
+test: $(VENV)/.installed-test model ## install and run the tests, all but the long ones
+	@echo "== tests: all but the long ones"
+	@$(BIN)/python -m pytest -n 2 -m "not long and not hub"
+
+test-all: $(VENV)/.installed-test model ## install and run the long tests too
+	@echo "== tests: with the long ones"
+	@$(BIN)/python -m pytest -n 2 -m "not hub"
+
+check: $(VENV)/.installed-test ## lint, format check and types
+	@echo "== ruff check"
+	@$(BIN)/ruff check .
+	@echo "== ruff format --check"
+	@$(BIN)/ruff format --check .
+	@echo "== mypy"
+	@$(BIN)/mypy
+
+clean: ## remove the environment and what tools left behind; cached models and runs stay
+	@echo "== clean: $(VENV), build, dist, tool caches, report.html"
+	@rm -rf $(VENV) build dist report.html .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Tests that need the model skip, visibly, without it: no reason to stop here.
+model: $(VENV)/.installed-test
+	@echo "== model: $(MODEL)"
+	@$(BIN)/leakmeter models pull $(MODEL) || echo "$(MODEL) could not be fetched; the tests that need it will be skipped"
+
+$(VENV)/.installed-demo: $(VENV)/.torch pyproject.toml $(LOCK)
+	@echo "== install: leakmeter and what it needs, versions of $(LOCK)"
+	@$(PIP) install -c $(LOCK) -e .
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.torch pyproject.toml $(LOCK)
+	@echo "== install: leakmeter with its development tools, versions of $(LOCK)"
+	@$(PIP) install -c $(LOCK) -e '.[dev]'
+	@touch $@
+
+$(VENV)/.torch: $(VENV)/.made $(LOCK)
+	@plain() { $(PIP) install -c $(LOCK) "torch==$(TORCH)"; }; \
+	cpu() { $(PIP) install $(BRIEF) -c $(LOCK) "torch==$(TORCH)+cpu" "$$@" 2>/dev/null; }; \
+	if nvidia-smi >/dev/null 2>&1; then \
+	  echo "== torch $(TORCH): NVIDIA driver found, with CUDA (gigabytes)"; plain; \
+	elif [ "$$(uname -s)" = Darwin ]; then \
+	  echo "== torch $(TORCH)"; plain; \
+	else \
+	  echo "== torch $(TORCH): no NVIDIA driver, CPU build"; \
+	  cpu || cpu --extra-index-url $(CPU_INDEX) || { \
+	    echo "no CPU build within reach (tried $(CPU_INDEX)); taking the larger plain torch"; plain; }; \
+	fi
+	@touch $@
+
+$(VENV)/.made: $(if $(VENV_WORKS),,FORCE)
+	@bare=; for python in $(PYTHON) python3.13 python3.12 python3.11 python3; do \
+	  if ! "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    if [ "$$python" = "$(PYTHON)" ]; then echo "PYTHON=$(PYTHON) is no Python 3.11 or newer; looking for another"; fi; \
+	    continue; \
+	  fi; \
+	  if ! "$$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then bare=$$python; continue; fi; \
+	  echo "== environment: $(VENV), $$("$$python" --version)"; \
+	  "$$python" -m venv --clear $(VENV) && touch $@; exit; \
+	done; \
+	if [ -n "$$bare" ]; then echo "$$bare has no venv module; apt install python3-venv, then try again" >&2; \
+	else echo "no Python 3.11 or newer found; install one, or name it: make PYTHON=/path/to/python3" >&2; fi; \
+	exit 1
+
+FORCE:

@@ -1,0 +1,34 @@
+"""leakmeter: what a language model lets through of the text it was given, in nats.
+
+Names are loaded on first use, so that `import leakmeter` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from leakmeter.api import influence, load_backend, load_run
+    from leakmeter.errors import LeakmeterError
+    from leakmeter.results.influence import InfluenceResult
+
+__all__ = ["InfluenceResult", "LeakmeterError", "influence", "load_backend", "load_run"]
+
+_HOME = {
+    "InfluenceResult": "leakmeter.results.influence",
+    "LeakmeterError": "leakmeter.errors",
+    "influence": "leakmeter.api",
+    "load_backend": "leakmeter.api",
+    "load_run": "leakmeter.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'leakmeter' has no attribute '{name}'")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,48 @@
+"""The command line: one file a command, its options from the dataclasses that the library uses."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+from cyclopts import App, CycloptsError
+
+from leakmeter.cli import demo, influence, models, report
+from leakmeter.errors import LeakmeterError
+
+app = App(
+    name="leakmeter",
+    help="Measure, in nats, what a language model lets through of the text it was given.",
+    version=lambda: metadata.version("leakmeter"),
+)
+app.command(influence.influence)
+app.command(report.report)
+app.command(demo.demo)
+app.command(models.app)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line: exit code 0, 2 for what the user can mend, 130 when interrupted."""
+    # Nothing of a run may leave the machine unasked; a download is asked for by naming a model.
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    try:
+        app(arguments, exit_on_error=False, print_error=False)
+    except (LeakmeterError, CycloptsError) as error:
+        _fail(str(error), 2)
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`): nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        _fail(f"{error.filename or 'a file'}: {error.strerror or error}", 2)
+    except KeyboardInterrupt:
+        _fail("interrupted; finished cases are kept, the same command goes on from there", 130)
+
+
+def _fail(message: str, code: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.write(f"leakmeter: {' '.join(message.split())}\n")
+    sys.exit(code)

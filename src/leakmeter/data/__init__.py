@@ -1,0 +1,1 @@
+"""Cases from files: texts, JSON lines, chats."""

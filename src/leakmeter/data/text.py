@@ -1,0 +1,40 @@
+"""Files to text, with errors a person can act on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from leakmeter.errors import DataError
+
+
+def read_text(path: Path, what: str) -> str:
+    """A UTF-8 file's text, without a byte-order mark.
+
+    Raises:
+        DataError: no such file, not readable, or not UTF-8 (naming the byte).
+    """
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{what} '{path}' is not UTF-8: byte {error.object[error.start]:#04x} at offset {error.start:,}; "
+            "save it as UTF-8 and try again"
+        ) from None
+    except OSError as error:
+        raise DataError(f"{what} '{path}' cannot be read: {error.strerror or error}") from None
+
+
+def checked_text(value: object, field: str, where: str) -> str:
+    """A JSON value that has to be text that can be written as UTF-8."""
+    if not isinstance(value, str):
+        raise DataError(f"{where}: '{field}' is {_kind(value)}, expected text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{where}: '{field}' holds half a surrogate pair at character {error.start}") from None
+    return value
+
+
+def _kind(value: object) -> str:
+    names = {type(None): "null", bool: "a truth value", int: "a number", float: "a number", list: "a list"}
+    return names.get(type(value), "an object")

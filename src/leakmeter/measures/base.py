@@ -1,0 +1,26 @@
+"""What every measure is."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from leakmeter.types.item import Item
+from leakmeter.types.reading import Reading
+from leakmeter.types.request import Trial
+
+
+@runtime_checkable
+class Measure(Protocol):
+    """A frozen dataclass of parameters, with a trial."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def max_new_tokens(self) -> int:
+        """Most tokens it may add to a prompt whose case has no response."""
+
+    def trial(self, item: Item) -> Trial[list[Reading]]:
+        """Measure one item: yield requests, be sent their scores, return readings.
+
+        A trial is a function of the item, the scores and the measure's own parameters, seed included; nothing else.
+        """

@@ -1,0 +1,83 @@
+"""What the user calls a model becomes a local directory: a known name, hf:ORG/NAME, a directory or a .gguf file."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from leakmeter.errors import ModelError, UnknownNameError
+from leakmeter.models import hub
+from leakmeter.models.cache import Notify, disk_errors, weights_hash
+from leakmeter.models.gguf import cached_file, convert_file
+from leakmeter.models.local import check_model_folder
+from leakmeter.models.pull import cached_model, pull_model
+from leakmeter.models.registry import KNOWN_MODELS
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedModel:
+    """A model found: where its weights are, and the SHA-256 that names them."""
+
+    name: str
+    """What the user said."""
+    path: str
+    """Local directory; the hub's ORG/NAME only when nothing may be downloaded and nothing is cached."""
+    is_hub: bool
+    """Whether the weights come from the hub."""
+    weights_sha256: str | None
+    """See `weights_hash`; None only while the weights are not on this machine."""
+
+
+def resolve(name: str, *, notify: Notify, download: bool = True) -> ResolvedModel:
+    """Finds a model by the name a user gave, fetching and converting it first if need be and allowed.
+
+    `notify` is told in one line about each thing that takes time; once everything is cached it is not called and no
+    network is touched. With `download=False` nothing is fetched or converted, and what would need it is a ModelError,
+    except for a hub model, which is returned without a hash.
+    """
+    if name.startswith(hub.PREFIX):
+        return _from_hub(name, notify=notify, download=download)
+    if name in KNOWN_MODELS:
+        model = KNOWN_MODELS[name]
+        known = pull_model(model, notify=notify) if download else cached_model(model)
+        if known is None:
+            raise ModelError(f"'{name}' is not in the cache; fetch it with `leakmeter models pull {name}`")
+        return _local(name, known)
+    path = Path(name).expanduser()
+    if path.suffix.lower() == ".gguf" and path.is_file():
+        converted = convert_file(path.absolute(), notify=notify) if download else cached_file(path.absolute())
+        if converted is None:
+            raise ModelError(f"'{name}' is not converted yet; run `leakmeter models pull {name}`")
+        return _local(name, converted)
+    if path.is_dir():
+        with disk_errors(path, "check that path"):
+            check_model_folder(path, name)
+        return _local(name, path.absolute())
+    raise _not_found(name, path)
+
+
+def _from_hub(name: str, *, notify: Notify, download: bool) -> ResolvedModel:
+    repository, revision = hub.split_hub_name(name)
+    found = hub.cached_snapshot(repository, revision)
+    if found is None and not download:
+        return ResolvedModel(name=name, path=repository, is_hub=True, weights_sha256=None)
+    if found is None:
+        found = hub.fetch_snapshot(repository, revision, notify=notify)
+    return _local(name, found, is_hub=True)
+
+
+def _local(name: str, folder: Path, is_hub: bool = False) -> ResolvedModel:
+    with disk_errors(folder, "check that path"):
+        return ResolvedModel(name=name, path=str(folder), is_hub=is_hub, weights_sha256=weights_hash(folder))
+
+
+def _not_found(name: str, path: Path) -> ModelError | UnknownNameError:
+    if path.exists():
+        return ModelError(f"'{name}' is a file of a kind that is not loaded; give a directory or a .gguf file")
+    looks_like_path = os.sep in name or name.startswith((".", "~")) or path.suffix.lower() == ".gguf"
+    if not looks_like_path:
+        return UnknownNameError("model", name, KNOWN_MODELS)
+    could_be_hub = name.count("/") == 1 and not name.startswith((".", "~", "/")) and path.suffix.lower() != ".gguf"
+    hint = f"; for a model of the hub write 'hf:{name}'" if could_be_hub else "; check the path"
+    return ModelError(f"there is no file or directory '{name}'{hint}")

@@ -1,0 +1,158 @@
+"""One scale for every picture: nats to a place on the axis, to one of 21 colours, to words and digits.
+
+The scale is absolute, so the same colour means the same number of nats in every case, page and terminal. It is
+log(1 + nats / KNEE), cut off at TOP. A linear scale would be empty: influences run from 0.01 to 100 nats and the
+strongest piece would be the only one seen. A plain logarithm would spend half its colours on numbers nobody acts
+upon. With a knee at a quarter of a nat, below which belief moves by less than 6 points, half of the axis is reached
+at 3 nats (95 % belief), and beyond 50 nats there is nothing left to tell apart. Bin 0 is kept for readings at or
+below the noise floor: they are not findings and get no colour at all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+KNEE_NATS = 0.25
+TOP_NATS = 50.0
+BINS = 20
+TICKS_NATS = (0.1, 1.0, 3.0, 10.0, 50.0)
+NOT_MEASURED = "–"
+BELIEF_STEPS_NATS = (0.1, 1.0, 3.0, 5.0)
+
+
+def position(nats: float) -> float:
+    """Place of `nats` on the axis, 0 to 1; negative and undefined numbers sit at 0."""
+    if math.isnan(nats) or nats <= 0:
+        return 0.0
+    if nats >= TOP_NATS:
+        return 1.0
+    return math.log1p(nats / KNEE_NATS) / math.log1p(TOP_NATS / KNEE_NATS)
+
+
+def heat(nats: float, floor_nats: float) -> int:
+    """Colour of `nats`, 1 to BINS, or 0 when it does not rise above the noise floor."""
+    if math.isnan(nats) or nats <= max(floor_nats, 0.0):
+        return 0
+    return min(BINS, 1 + int(position(nats) * BINS))
+
+
+def percent_of_axis(nats: float) -> int:
+    """Place of `nats` on the axis in whole percent, 0 to 100; anything above zero shows as at least 1."""
+    return max(1, round(100 * position(nats))) if nats > 0 else 0
+
+
+def posterior(nats: float) -> float:
+    """Belief, from even odds, that a piece was there after evidence worth `nats`: 1 / (1 + exp(-nats))."""
+    if nats < 0:
+        return 1.0 - posterior(-nats)
+    return 1.0 / (1.0 + math.exp(-nats))
+
+
+def nats_text(nats: float | None) -> str:
+    """`nats` for a sentence, three significant digits: 41.3, 3.07, 0.52, 0.012, 2.1e-5."""
+    return _digits(nats, (0, 1, 2), 0.001)
+
+
+def nats_cell(nats: float | None) -> str:
+    """`nats` for a column: two decimals wherever they say something, so that points align."""
+    return _digits(nats, (2, 2, 2), 0.0095)
+
+
+def signed_cell(nats: float | None) -> str:
+    """`nats` for a column, its sign always written; plus: the piece made the response likelier."""
+    cell = nats_cell(nats)
+    return f"+{cell}" if nats is not None and nats > 0 else cell
+
+
+def percent(belief: float) -> str:
+    """A belief in percent, with more digits the nearer it is to certainty, never rounded up to 100."""
+    if belief > 0.9999:
+        return ">\u00a099.99\u00a0%"
+    decimals = 2 if belief >= 0.999 else 1 if belief >= 0.985 else 0
+    return f"{100 * belief:.{decimals}f}\u00a0%"
+
+
+def _digits(nats: float | None, decimals: tuple[int, int, int], plain_from: float) -> str:
+    """`decimals` from 100, from 10 and below; three under a tenth in sentences; powers of ten under `plain_from`."""
+    if nats is None or math.isnan(nats):
+        return NOT_MEASURED
+    size = abs(nats)
+    if math.isinf(size):
+        text = "∞"
+    elif size == 0:
+        text = "0"
+    elif size < plain_from:
+        mantissa, exponent = f"{size:.0e}".split("e")
+        text = f"{mantissa}e-{abs(int(exponent))}"
+    elif size < 0.0995 and plain_from < 0.005:
+        text = f"{size:.3f}"
+    else:
+        text = f"{size:.{decimals[0] if size >= 99.95 else decimals[1] if size >= 9.995 else decimals[2]}f}"
+    return f"−{text}" if nats < 0 else text
+
+
+@dataclass(frozen=True, slots=True)
+class Swatch:
+    """A background and the text colour that reads best on it, both `#rrggbb`."""
+
+    paper: str
+    ink: str
+
+
+@lru_cache(maxsize=2)
+def ramp(*, dark: bool) -> tuple[Swatch, ...]:
+    """Colours of bins 1 to BINS: one amber-to-rust ramp, evenly spaced in OKLab lightness.
+
+    Lightness alone carries the order, so the ramp survives every kind of colour blindness and a grey printer. On
+    light paper strong means darker; on dark paper it means brighter.
+    """
+    swatches = []
+    for step in range(BINS):
+        f = step / (BINS - 1)
+        if dark:
+            rgb = _oklch(0.285 + 0.565 * f, 0.030 + 0.115 * f, 48 + 30 * f)
+        else:
+            rgb = _oklch(0.970 - 0.530 * f, 0.030 + 0.115 * math.sin(math.pi * min(f, 0.75) / 1.5), 88 - 50 * f)
+        paper = _hex(rgb)
+        swatches.append(
+            Swatch(paper, "#000000" if contrast("#000000", paper) >= contrast("#ffffff", paper) else "#ffffff")
+        )
+    return tuple(swatches)
+
+
+def contrast(first: str, second: str) -> float:
+    """WCAG 2 contrast ratio of two `#rrggbb` colours, 1 to 21."""
+    low, high = sorted((_luminance(first), _luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _oklch(lightness: float, chroma: float, hue_degrees: float) -> tuple[float, float, float]:
+    """sRGB in 0..1 of an OKLCH colour (Ottosson 2020), clipped to the gamut."""
+    a = chroma * math.cos(math.radians(hue_degrees))
+    b = chroma * math.sin(math.radians(hue_degrees))
+    l3 = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
+    m3 = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
+    s3 = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
+    return (
+        _gamma(+4.0767416621 * l3 - 3.3077115913 * m3 + 0.2309699292 * s3),
+        _gamma(-1.2684380046 * l3 + 2.6097574011 * m3 - 0.3413193965 * s3),
+        _gamma(-0.0041960863 * l3 - 0.7034186147 * m3 + 1.7076147010 * s3),
+    )
+
+
+def _gamma(linear: float) -> float:
+    value = min(1.0, max(0.0, linear))
+    return 12.92 * value if value <= 0.0031308 else 1.055 * math.pow(value, 1 / 2.4) - 0.055
+
+
+def _hex(rgb: Sequence[float]) -> str:
+    return "#" + "".join(f"{round(255 * channel):02x}" for channel in rgb)

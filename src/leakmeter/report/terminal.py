@@ -1,0 +1,282 @@
+"""A case as a heat map for the terminal: shaded where there is colour, marked with blocks where not.
+
+Text of the case only ever enters through `visible` and `rich.text.Text`, so neither the terminal nor rich's markup
+gets to interpret any of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from leakmeter.report import scale, words
+from leakmeter.report.shade import Case, by_nats, excerpt, piece_heat, stretches, strongest, visible
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.style import Style
+    from rich.table import Table
+    from rich.text import Text
+
+SHOWN_CHARACTERS = 6000
+LISTED_PIECES = 12
+BLOCKS = "▁▂▃▄▅▆▇█"
+_SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_WIDE_COLUMNS = 76
+
+
+def heatmap(case: Case, *, width: int | None = None) -> RenderableType:
+    """The case in the order one reads it: verdict, shaded context and response, the strongest pieces, how measured."""
+    return _HeatMap(case, width)
+
+
+@dataclass(frozen=True, slots=True)
+class _HeatMap:
+    """Composes itself when printed, since only the console knows whether it has colours."""
+
+    case: Case
+    width: int | None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """Yield the parts from top to bottom."""
+        from rich.padding import Padding
+
+        paint = _Paint(coloured=console.color_system is not None and not console.no_color, dark=_dark_terminal())
+        columns = min(self.width or options.max_width, options.max_width)
+        for part in _parts(self.case, paint, columns):
+            yield Padding(part, (0, options.max_width - columns, 0, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Paint:
+    """How to show a colour of the scale on this console."""
+
+    coloured: bool
+    dark: bool
+
+    def style(self, heat: int) -> Style | str:
+        """Background and readable ink of a heat; nothing for heat 0 or without colour."""
+        from rich.style import Style
+
+        if not heat or not self.coloured:
+            return ""
+        swatch = scale.ramp(dark=self.dark)[heat - 1]
+        return Style(color=swatch.ink, bgcolor=swatch.paper)
+
+    def bar(self, nats: float, heat: int, columns: int) -> Text:
+        """A bar on the common scale, to an eighth of a column."""
+        from rich.style import Style
+        from rich.text import Text
+
+        eighths = round(scale.position(nats) * columns * 8)
+        text = "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
+        if not self.coloured:
+            return Text(text)
+        # The palest tints vanish on the terminal's own background; a bar needs the stronger half of the ramp.
+        return Text(text, style=Style(color=scale.ramp(dark=self.dark)[max(heat, 9) - 1].paper))
+
+
+def _dark_terminal() -> bool:
+    """Whether the background is dark: terminals that say so do it in COLORFGBG ("15;0"); most are."""
+    return os.environ.get("COLORFGBG", "").rpartition(";")[2] not in {"7", "15"}
+
+
+def _parts(case: Case, paint: _Paint, columns: int) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    ranked = by_nats(case, "unit")
+    ranks = {i: rank for rank, i in enumerate(ranked[:LISTED_PIECES], 1) if not case["pieces"][i]["below_noise_floor"]}
+    yield Text(words.verdict(case), style="bold")
+    yield Text(words.belief(case))
+    for warning in words.warnings(case):
+        yield Text(f"! {visible(warning)}", style="bold")
+    yield Text()
+    yield _heading("Context")
+    yield _context(case, paint, ranks)
+    yield Text()
+    yield _legend(case, paint)
+    if case["query"]:
+        yield Text()
+        yield _heading("Query")
+        yield Text(visible(case["query"]))
+    yield Text()
+    yield _heading("Response, each token by what the whole context did to it")
+    yield _response(case, paint)
+    yield Text()
+    yield _heading("Pieces")
+    yield _table(case, ranked, paint, columns)
+    values = by_nats(case, "value")
+    if values:
+        yield Text()
+        yield _heading("Values said several times, all mentions removed together")
+        yield _table(case, values, paint, columns)
+    yield Text()
+    yield from _footer(case)
+
+
+def _heading(words_: str) -> Text:
+    from rich.text import Text
+
+    return Text(words_, style="bold underline")
+
+
+def _context(case: Case, paint: _Paint, ranks: dict[int, int]) -> Text:
+    """The context, each character shaded by the strongest unit covering it; weak parts of a long one left out."""
+    from rich.text import Text
+
+    runs = [
+        (piece, document, "".join(s.text for s in group))
+        for (piece, document), group in groupby(stretches(case), lambda s: (strongest(case, s.units), s.document))
+    ]
+    kept = _affordable(case, [(piece, len(text)) for piece, _, text in runs])
+    text, elided, named, last_document = Text(), False, set[int](), None
+    for index, (piece, document, run) in enumerate(runs):
+        if document is not None and document != last_document and len(case["documents"]) > 1:
+            text.append(f"{'' if not text or text.plain.endswith(chr(10)) else chr(10)}", "")
+            text.append(f"── {excerpt(case['documents'][document]['name'], 60)}\n", "dim")
+            last_document = document
+        if index not in kept:
+            if not elided:
+                text.append(" … ", "dim")
+            elided = True
+            continue
+        elided = False
+        heat = 0 if piece is None else piece_heat(case["pieces"][piece])
+        rank = "" if piece is None or piece in named else str(ranks.get(piece, "")).translate(_SUPERSCRIPT)
+        if piece is not None:
+            named.add(piece)
+        if heat and not paint.coloured and piece in ranks:
+            text.append(f"⟦{_block(heat)}{rank}{run}⟧")
+        else:
+            text.append(rank, "bold")
+            text.append(run, paint.style(heat))
+    return text
+
+
+def _affordable(case: Case, runs: list[tuple[int | None, int]]) -> set[int]:
+    """Indices of the runs to show: all of a short context, of a long one the strongest that fit."""
+    if sum(length for _, length in runs) <= SHOWN_CHARACTERS:
+        return set(range(len(runs)))
+    left, kept = SHOWN_CHARACTERS, set()
+    strength = {i: -1.0 if piece is None else case["pieces"][piece]["nats"] for i, (piece, _) in enumerate(runs)}
+    for index in sorted(strength, key=lambda i: (-strength[i], i)):
+        if runs[index][1] <= left:
+            left -= runs[index][1]
+            kept.add(index)
+    return kept
+
+
+def _response(case: Case, paint: _Paint) -> Text:
+    from rich.text import Text
+
+    text = Text()
+    for token, nats in zip(case["response"]["tokens"], case["whole_per_token"], strict=True):
+        heat = scale.heat(nats, case["noise_floor_per_token_nats"])
+        text.append(visible(token), paint.style(heat))
+        if heat and not paint.coloured:
+            text.append(_block(heat))
+    return text
+
+
+def _block(heat: int) -> str:
+    return BLOCKS[(heat - 1) * len(BLOCKS) // scale.BINS]
+
+
+def _legend(case: Case, paint: _Paint) -> Text:
+    from rich.text import Text
+
+    text = Text("nats  ", style="dim")
+    text.append(f" below noise {scale.nats_text(case['noise_floor_nats'])} ", "dim")
+    for tick in scale.TICKS_NATS:
+        heat = scale.heat(tick, 0.0)
+        mark = "" if paint.coloured else _block(heat)
+        text.append(f" {mark}{tick:g}{'+' if tick == scale.TOP_NATS else ''} ", paint.style(heat))
+    text.append("   ¹ ² ³ rank in the table", "dim")
+    return text
+
+
+def _table(case: Case, ranked: list[int], paint: _Paint, columns: int) -> Table:
+    """The strongest pieces: without it, only it, which way, and the belief that buys."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    wide = columns >= _WIDE_COLUMNS
+    bar_columns = max(8, min(24, columns - 76))
+    table = Table(
+        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="dim", expand=True
+    )
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("piece", overflow="fold", max_width=14)
+    table.add_column("text", overflow="fold", ratio=1)
+    table.add_column("nats", justify="right", no_wrap=True)
+    if wide:
+        table.add_column(_ruler(bar_columns), no_wrap=True, width=bar_columns)
+        table.add_column("signed", justify="right", no_wrap=True)
+    table.add_column("only this", justify="right", no_wrap=True)
+    table.add_column("belief", justify="right", no_wrap=True)
+    for rank, index in enumerate(ranked[:LISTED_PIECES], 1):
+        piece = case["pieces"][index]
+        said = Text(excerpt(piece["text"], max(60, columns)))
+        for remark in [*words.flags(piece), *_sampled(piece)]:
+            said.append(f"\n{visible(remark)}", "italic")
+        nats = Text(scale.nats_cell(piece["nats"]), style="bold")
+        cells = [Text(str(rank)), Text(excerpt(piece["name"], 24)), said, nats]
+        if wide:
+            cells += [paint.bar(piece["nats"], piece_heat(piece), bar_columns)]
+            cells += [Text(scale.signed_cell(piece["signed_nats"]))]
+        cells += [Text(scale.nats_cell(piece["only_this_nats"])), Text(scale.percent(piece["posterior"]))]
+        table.add_row(*cells, style="dim" if piece["below_noise_floor"] else "")
+    rest = ranked[LISTED_PIECES:]
+    if rest:
+        most = scale.nats_text(case["pieces"][rest[0]]["nats"])
+        table.add_row(Text("…"), Text(""), Text(f"{len(rest)} more pieces, at most {most} nats each"), style="dim")
+    return table
+
+
+def _ruler(columns: int) -> str:
+    """The ticks of the common scale above the bars: 1, 3 and 10 nats at their places."""
+    cells = [" "] * columns
+    for tick in (1.0, 3.0, 10.0):
+        at = min(columns - 2, round(scale.position(tick) * columns))
+        cells[at : at + len(f"{tick:g}")] = f"{tick:g}"
+    return "".join(cells)
+
+
+def _sampled(piece: Case) -> list[str]:
+    if piece.get("mean_nats") is None:
+        return []
+    return [f"over samples: {_over_samples(piece, '')}"]
+
+
+def _over_samples(numbers: Case, prefix: str) -> str:
+    """Mean, interval and worst in nats, of a piece (no prefix) or of the whole context ("whole_")."""
+    said = f"mean {scale.nats_text(numbers[f'{prefix}mean_nats'])}"
+    interval = numbers.get(f"{prefix}interval_nats")
+    if interval is not None:
+        said += f" [{scale.nats_text(interval[0])}, {scale.nats_text(interval[1])}]"
+    worst = numbers.get(f"{prefix}worst_nats")
+    return said if worst is None else f"{said}, worst {scale.nats_text(worst)}"
+
+
+def _footer(case: Case) -> Iterator[Text]:
+    from rich.text import Text
+
+    if case.get("whole_mean_nats") is not None:
+        yield Text(f"Over {len(case.get('samples') or [])} sampled responses, nats: {_over_samples(case, 'whole_')}.")
+    facts = [f"noise floor {scale.nats_text(case['noise_floor_nats'])} nats"]
+    if case.get("placebo_nats") is not None:
+        facts.append(f"placebo {scale.nats_text(case['placebo_nats'])} nats")
+    facts += [
+        f"model {case['model']} ({case['dtype']})",
+        f"unit {case['unit']}",
+        f"removal {case['removal']}",
+        f"temperature {case['temperature']:g}",
+        f"λ {case['cid_lambda']:g}",
+        f"response {words.provenance(case)}",
+    ]
+    yield Text(visible(" · ".join(facts)), style="dim")
+    yield Text(words.CAVEAT, style="dim")

@@ -1,0 +1,93 @@
+"""What a case says, in sentences: shared by the terminal and the page, so that they never disagree."""
+
+from __future__ import annotations
+
+from leakmeter.report.scale import nats_text, percent, posterior
+from leakmeter.report.shade import Case, by_nats, excerpt
+
+CAVEAT = (
+    "A lower-bound estimate of the ex-post privacy loss of this context for this output; not a guarantee, and "
+    "nothing about other outputs the model could have given."
+)
+
+REMOVALS = {
+    "drop": "its tokens are cut out and the rest moves up",
+    "mask": "its tokens stay in place but the model may not look at them",
+    "retokenize": "its characters are deleted and the text is tokenised again",
+}
+
+# Up to so many nats of evidence, this is what someone who starts from even odds can claim to know.
+_GRADES = (
+    (0.1, "learns next to nothing about"),
+    (1.0, "gets a hint of"),
+    (3.0, "has a fair idea"),
+    (5.0, "can be quite sure"),
+    (float("inf"), "can be all but certain"),
+)
+
+
+def verdict(case: Case) -> str:
+    """One sentence: by how many nats the context as a whole changed the response."""
+    if case["whole_nats"] <= case["noise_floor_nats"]:
+        return "The context as a whole left no measurable trace in this response."
+    return f"The context as a whole changed this response by {nats_text(case['whole_nats'])}\u00a0nats."
+
+
+def belief(case: Case) -> str:
+    """One sentence: what someone who sees only the response can conclude about the context."""
+    nats = case["whole_nats"]
+    if nats <= case["noise_floor_nats"]:
+        return "Whoever reads the response learns nothing from it about whether this context was there."
+    grade = next(words for limit, words in _GRADES if nats < limit or limit == float("inf"))
+    sure = percent(posterior(nats))
+    return f"At best, an attacker who starts from even odds {grade} whether this context was there ({sure})."
+
+
+def lead(case: Case) -> str | None:
+    """One sentence: how much of it is owed to the strongest single piece; None when no piece stands out."""
+    ranked = by_nats(case, "unit")
+    if not ranked or case["pieces"][ranked[0]]["below_noise_floor"]:
+        return None
+    return f"taking it away moves the response by {nats_text(case['pieces'][ranked[0]]['nats'])}\u00a0nats."
+
+
+def flags(piece: Case) -> list[str]:
+    """Short remarks a reader must see beside the number."""
+    remarks = []
+    if piece["below_noise_floor"]:
+        remarks.append("below noise")
+    repeats = list(piece.get("repeats") or [])
+    if repeats:
+        shown = ", ".join(excerpt(name, 24) for name in repeats[:4]) + (
+            f" and {len(repeats) - 4} more" if len(repeats) > 4 else ""
+        )
+        remarks.append(f"said elsewhere too ({shown})")
+    elif piece.get("redundant"):
+        remarks.append("said elsewhere too")
+    if piece.get("redundant"):
+        remarks.append("look at “only this”")
+    return remarks
+
+
+def warnings(case: Case) -> list[str]:
+    """Everything that narrows what the numbers mean, one sentence each."""
+    found = list(case.get("warnings") or [])
+    cut = case.get("truncated_tokens") or 0
+    if cut:
+        found.append(f"{cut} tokens of the context did not fit the model's window: they were left out, and unmeasured.")
+    return found
+
+
+def provenance(case: Case) -> str:
+    """Where the response came from: sampled by the model, with its seed, or given."""
+    response = case["response"]
+    if not response["sampled"]:
+        return "given"
+    return "sampled" if response.get("seed") is None else f"sampled, seed {response['seed']}"
+
+
+def saving(case: Case) -> str | None:
+    """The share of tokens that sharing prefixes saved against scoring each request alone."""
+    cost = case.get("cost") or {}
+    naive = cost.get("naive_tokens") or 0
+    return f"{100 * (1 - cost['tree_tokens'] / naive):.0f}\u00a0%" if naive else None

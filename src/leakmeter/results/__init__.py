@@ -1,0 +1,1 @@
+"""Readings put together into what a person asked for."""

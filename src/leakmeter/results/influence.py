@@ -1,0 +1,222 @@
+"""The result of measuring context influence on one case."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from leakmeter.kernels.stats import bootstrap_interval_of_mean, posterior_from_even_odds
+from leakmeter.types.reading import Reading
+from leakmeter.types.request import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import RenderableType
+
+_REDUNDANT_RATIO = 2.0  # "only this" over "without this", from where a repeated value is called redundant
+
+
+def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Texts and readings of a case to one plain object: what `--json` prints and reports are drawn from.
+
+    Args:
+        texts: what the readings are about (see `studies.run.texts_of`).
+        readings: of this case.
+        params: of the measure.
+    """
+    series = {(r.sample, r.statistic, r.piece): r.values for r in readings}
+    n_samples = len(texts["responses"])
+    whole = series[0, "whole", ""]
+    noise = series[0, "noise", ""]
+    placebos = [float(np.abs(r.values).sum()) for r in readings if r.statistic == "placebo" and r.sample == 0]
+    whole_by_sample = [_sum(series[i, "whole", ""]) for i in range(n_samples)]
+    first = texts["responses"][0]
+    return {
+        **{
+            name: texts[name]
+            for name in ("id", "model", "weights_sha256", "dtype", "unit", "removal", "template", "query", "context")
+        },
+        "temperature": params["temperature"],
+        "cid_lambda": params["cid_lambda"],
+        "documents": texts["documents"],
+        "truncated_tokens": texts["truncated_tokens"],
+        "response": {**first, "sampled": texts["sampled"], "seed": params["seed"] if texts["sampled"] else None},
+        "pieces": [_piece(span, texts, series, n_samples, float(noise.sum()), params) for span in texts["spans"]],
+        "whole_nats": _sum(whole),
+        "whole_signed_nats": float(whole.sum()),
+        "whole_per_token": np.abs(whole).tolist(),
+        "whole_signed_per_token": whole.tolist(),
+        **_over_samples("whole_", whole_by_sample, params),
+        "noise_floor_nats": float(noise.sum()),
+        "noise_floor_per_token_nats": float(noise.max()),
+        "placebo_nats": float(np.mean(placebos)) if placebos else None,
+        "samples": [
+            {
+                **texts["responses"][i],
+                "whole_nats": whole_by_sample[i],
+                "nats": [_sum(series[i, "without_this", span["name"]]) for span in texts["spans"]],
+            }
+            for i in range(n_samples)
+        ]
+        if n_samples > 1
+        else [],
+        "cost": texts["cost"],
+        "warnings": _warnings(texts),
+    }
+
+
+def _piece(
+    span: Mapping[str, Any],
+    texts: Mapping[str, Any],
+    series: Mapping[tuple[int, str, str], FloatArray],
+    n_samples: int,
+    noise_nats: float,
+    params: Mapping[str, Any],
+) -> dict[str, Any]:
+    signed = series[0, "without_this", span["name"]]
+    nats = _sum(signed)
+    only = _sum(series[0, "only_this", span["name"]])
+    ranges = [list(part) for part in span["ranges"]]
+    return {
+        "name": span["name"],
+        "kind": span["kind"],
+        "text": " … ".join(texts["context"][a:b] for a, b in ranges),
+        "start": ranges[0][0],
+        "end": ranges[-1][1],
+        "spans": ranges,
+        "document": span["document"],
+        "n_tokens": span["n_tokens"],
+        "nats": nats,
+        "per_token": np.abs(signed).tolist(),
+        "signed_nats": float(signed.sum()),
+        "signed_per_token": signed.tolist(),
+        "only_this_nats": only,
+        "posterior": posterior_from_even_odds(nats),
+        "below_noise_floor": bool(nats <= noise_nats),
+        "repeats": list(span["repeats"]),
+        "redundant": bool(span["repeats"]) and only >= _REDUNDANT_RATIO * nats,
+        **_over_samples("", [_sum(series[i, "without_this", span["name"]]) for i in range(n_samples)], params),
+    }
+
+
+def _over_samples(prefix: str, values: Sequence[float], params: Mapping[str, Any]) -> dict[str, Any]:
+    if len(values) < 2:
+        return {f"{prefix}mean_nats": None, f"{prefix}interval_nats": None, f"{prefix}worst_nats": None}
+    return {
+        f"{prefix}mean_nats": float(np.mean(values)),
+        f"{prefix}interval_nats": list(bootstrap_interval_of_mean(values, seed=params["seed"])),
+        f"{prefix}worst_nats": float(max(values)),
+    }
+
+
+def _warnings(texts: Mapping[str, Any]) -> list[str]:
+    out: list[str] = []
+    if texts["truncated_tokens"]:
+        out.append(f"the last {texts['truncated_tokens']:,} tokens of the context did not fit and were left out")
+    has_values = any(span["kind"] == "value" for span in texts["spans"])
+    if any(span["repeats"] for span in texts["spans"]) and not has_values:
+        out.append(
+            "some pieces say the same value: leaving one out leaves the other in, and both may read near zero; "
+            "--group measures each such value with all its mentions removed"
+        )
+    return out
+
+
+def _sum(values: FloatArray) -> float:
+    return float(np.abs(values).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One piece of the context and what the response owes to it."""
+
+    name: str
+    text: str
+    start: int
+    """First character in the context."""
+    end: int
+    """Character behind the last."""
+    nats: float
+    """τ_i = Σ_t |log p̄(y_t | D) − log p̄(y_t | D∖D_i)|."""
+    signed_nats: float
+    """The same without the absolute value: above 0 where the piece made the response likelier."""
+    only_this_nats: float
+    """Σ_t |log p̄(y_t | D_i) − log p̄(y_t | ∅)|: what the piece does when it is all the context."""
+    posterior: float
+    """Belief, from even odds, of an attacker who sees the response: 1 / (1 + e^−nats)."""
+    below_noise_floor: bool
+    """Whether neighbours in the computation move the sum as much."""
+
+
+@dataclass(frozen=True, slots=True)
+class InfluenceResult:
+    """What one response owes to each piece of its context, in nats."""
+
+    case: dict[str, Any]
+    """Everything, as `leakmeter influence --json` prints it."""
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The pieces, in the order of the context; values said several times come last."""
+        return tuple(Piece(**{field: p[field] for field in Piece.__slots__}) for p in self.case["pieces"])
+
+    @property
+    def matrix(self) -> npt.NDArray[np.float64]:
+        """τ_i(t), nats: (piece, response token)."""
+        return np.asarray([p["per_token"] for p in self.case["pieces"]], dtype=np.float64)
+
+    @property
+    def signed_matrix(self) -> npt.NDArray[np.float64]:
+        """log p̄(y_t | D) − log p̄(y_t | D∖D_i), nats: (piece, response token)."""
+        return np.asarray([p["signed_per_token"] for p in self.case["pieces"]], dtype=np.float64)
+
+    @property
+    def whole(self) -> float:
+        """Influence of the whole context on the response, nats."""
+        return float(self.case["whole_nats"])
+
+    @property
+    def noise_floor(self) -> float:
+        """Sum over the response below which a reading is no finding, nats."""
+        return float(self.case["noise_floor_nats"])
+
+    @property
+    def response(self) -> str:
+        """The response's text."""
+        return str(self.case["response"]["text"])
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The text that each response token adds."""
+        return tuple(self.case["response"]["tokens"])
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a piece: name, text, start, end, nats, signed_nats, only_this_nats, posterior, below_noise_floor."""
+        import pandas as pd
+
+        return pd.DataFrame([{field: p[field] for field in Piece.__slots__} for p in self.case["pieces"]])
+
+    def heatmap(self) -> RenderableType:
+        """The context shaded by influence, for `rich.print` or the last line of a notebook cell."""
+        from leakmeter.report.terminal import heatmap
+
+        return heatmap(self.case)
+
+    def save_html(self, path: str | Path) -> Path:
+        """Write the report: one file, no network. Returns its path."""
+        from leakmeter.report.page import render_page
+        from leakmeter.store.rundir import write_whole
+
+        where = Path(path)
+        write_whole(where, render_page([self.case]).encode())
+        return where
+
+    def to_json(self) -> str:
+        """The case as one line of JSON."""
+        return json.dumps(self.case, ensure_ascii=False)

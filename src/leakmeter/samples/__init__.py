@@ -1,0 +1,1 @@
+"""Invented texts about invented people, to try things on."""

@@ -1,0 +1,148 @@
+"""A run's directory.
+
+    runs/influence-1f2e…/          mode 0700: it holds the texts that were measured
+      cases-00000.json             texts of one part, for people to read
+      readings-00000.parquet       numbers of that part; its presence means the part is finished
+      spec.json                    last: its presence means the run is complete
+
+Every file is written beside its place and renamed into it, so that a kill leaves a whole file or none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+
+from leakmeter.errors import StoreError
+from leakmeter.store.schema import from_table, to_table
+from leakmeter.types.reading import Reading
+from leakmeter.types.run import RunSpec
+
+_TEMPORARY = ".partial"
+
+
+class RunDirectory:
+    """Writes and reads one run. Parts are numbered from 0 and independent of each other."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    @contextmanager
+    def open(cls, root: Path, spec: RunSpec) -> Iterator[RunDirectory]:
+        """The run's directory under `root`, made if need be, and locked against other processes meanwhile."""
+        path = root / spec.id
+        with _as_store_errors(path):
+            root.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, exist_ok=True)
+            lock = FileLock(path / ".lock", timeout=0)
+            try:
+                lock.acquire()
+            except Timeout:
+                raise StoreError(f"run '{path}' is being written by another process; wait for it to end") from None
+        try:
+            for left_over in path.glob(f"*{_TEMPORARY}"):
+                left_over.unlink()
+            yield cls(path)
+        finally:
+            lock.release()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every part is there and the spec was written."""
+        return (self.path / "spec.json").exists()
+
+    def has_part(self, number: int) -> bool:
+        """Whether a part is finished."""
+        return self._readings(number).exists()
+
+    def write_part(self, number: int, cases: Sequence[Mapping[str, Any]], readings: Sequence[Reading]) -> None:
+        """Write one part: its texts, then its numbers."""
+        with _as_store_errors(self.path):
+            self._write(self._cases(number), json.dumps(list(cases), ensure_ascii=False, indent=1).encode())
+            sink = pa.BufferOutputStream()
+            pq.write_table(to_table(readings), sink, compression="zstd")
+            self._write(self._readings(number), sink.getvalue().to_pybytes())
+
+    def read_part(self, number: int) -> tuple[list[dict[str, Any]], list[Reading]]:
+        """Texts and numbers of one part.
+
+        Raises:
+            StoreError: a file of it is missing or damaged.
+        """
+        try:
+            cases = json.loads(self._cases(number).read_bytes())
+            readings = from_table(pq.read_table(self._readings(number)))
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+            raise StoreError(
+                f"part {number} of run '{self.path}' cannot be read: {error}; remove it and run again"
+            ) from None
+        return cases, readings
+
+    def finish(self, spec: RunSpec, n_parts: int) -> None:
+        """Write `spec.json` with the hashes of all parts: the run is complete."""
+        with _as_store_errors(self.path):
+            files = [path for n in range(n_parts) for path in (self._cases(n), self._readings(n))]
+            hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+            told = {"id": spec.id, **asdict(spec), "n_parts": n_parts, "files_sha256": hashes}
+            self._write(self.path / "spec.json", json.dumps(told, ensure_ascii=False, indent=1).encode())
+
+    def read_spec(self) -> dict[str, Any]:
+        """What `finish` wrote.
+
+        Raises:
+            StoreError: the run is not complete, or its spec is damaged.
+        """
+        try:
+            spec = json.loads((self.path / "spec.json").read_bytes())
+        except FileNotFoundError:
+            raise StoreError(
+                f"'{self.path}' holds no complete run (no spec.json); run the same command again"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise StoreError(f"the spec of run '{self.path}' cannot be read: {error}") from None
+        if not isinstance(spec, dict) or "n_parts" not in spec:
+            raise StoreError(f"the spec of run '{self.path}' is not one that leakmeter wrote")
+        return spec
+
+    def _cases(self, number: int) -> Path:
+        return self.path / f"cases-{number:05}.json"
+
+    def _readings(self, number: int) -> Path:
+        return self.path / f"readings-{number:05}.parquet"
+
+    @staticmethod
+    def _write(path: Path, content: bytes) -> None:
+        write_whole(path, content)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that its place holds either what was there before or all of the new content."""
+    temporary = path.with_name(path.name + _TEMPORARY)
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _as_store_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"run directory '{path}' cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,1 @@
+"""Runs over many cases: part by part, to be continued after any interruption."""

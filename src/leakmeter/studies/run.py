@@ -1,0 +1,138 @@
+"""Cases to readings: each case a part of its own, finished parts never repeated."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from typing import Any
+
+from leakmeter.backends.base import Backend
+from leakmeter.engine.drive import drive
+from leakmeter.measures.base import Measure
+from leakmeter.prompts.build import Prepared, PromptSettings, prepare
+from leakmeter.store.rundir import RunDirectory
+from leakmeter.types.case import Case
+from leakmeter.types.chunk import Chunk
+from leakmeter.types.reading import TOKEN_ID, Reading
+from leakmeter.types.run import RunSpec
+from leakmeter.types.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who wants to know how the work goes on; every call has a default that does nothing."""
+
+    on_case: Callable[[int, str], None] = lambda number, case_id: None
+    """A case begins: its number from 0 and its id."""
+    on_plan: Callable[[Chunk], None] = lambda chunk: None
+    """A round was planned."""
+
+
+def prepare_case(case: Case, backend: Backend, settings: PromptSettings, measure: Measure) -> Prepared:
+    """Tokenise and cut a case for a back end."""
+    return prepare(case, backend.tokenizer, settings, window=backend.window, n_reserved=measure.max_new_tokens)
+
+
+def spec_of(
+    measure: Measure,
+    name: str,
+    settings: PromptSettings,
+    backend: Backend,
+    device: str,
+    cases: Sequence[Case],
+    *,
+    command: str | None = None,
+    problems: Sequence[str] = (),
+) -> RunSpec:
+    """The spec of measuring these cases."""
+    return RunSpec(
+        measure=name,
+        params=asdict(measure),
+        prompts=asdict(settings),
+        model={
+            "name": backend.name,
+            "weights_sha256": backend.weights_sha256,
+            "dtype": backend.dtype,
+            "device": device,
+        },
+        cases=tuple(asdict(case) for case in cases),
+        version=metadata.version("leakmeter"),
+        environment={
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            **{name: metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
+        },
+        command=command,
+        problems=tuple(problems),
+    )
+
+
+def measure_cases(
+    backend: Backend,
+    measure: Measure,
+    settings: PromptSettings,
+    prepared: Sequence[Prepared],
+    directory: RunDirectory | None,
+    watch: Watch,
+) -> Iterator[tuple[dict[str, Any], list[Reading]]]:
+    """Each case's texts and readings, in order: read where a part is finished, measured and written where not."""
+    for number, one in enumerate(prepared):
+        if directory is not None and directory.has_part(number):
+            (texts,), readings = directory.read_part(number)
+            yield texts, readings
+            continue
+        watch.on_case(number, one.item.id)
+        started = time.perf_counter()
+        (readings,), cost = drive(backend, [measure.trial(one.item)], on_plan=watch.on_plan)
+        texts = texts_of(one, settings, readings, backend)
+        texts["cost"] = {
+            "requests": cost.n_prompts,
+            "tree_tokens": cost.n_tokens_run,
+            "naive_tokens": cost.n_full_pass_tokens,
+            "seconds": round(time.perf_counter() - started, 3),
+        }
+        if directory is not None:
+            directory.write_part(number, [texts], readings)
+        yield texts, readings
+
+
+def texts_of(one: Prepared, settings: PromptSettings, readings: Sequence[Reading], backend: Backend) -> dict[str, Any]:
+    """What a case's readings are about, in words: the part of a result that is not numbers."""
+    responses = [reading.values.astype(int).tolist() for reading in readings if reading.unit == TOKEN_ID]
+    return {
+        "id": one.item.id,
+        "model": backend.name,
+        "weights_sha256": backend.weights_sha256,
+        "dtype": backend.dtype,
+        "unit": settings.unit,
+        "removal": settings.removal,
+        "template": one.template,
+        "query": one.query,
+        "context": one.context,
+        "documents": [{"name": name, "start": start, "end": end} for name, start, end in one.documents],
+        "truncated_tokens": one.n_truncated_tokens,
+        "sampled": one.item.response is None,
+        "responses": [response_texts(ids, backend.tokenizer) for ids in responses],
+        "spans": [asdict(span) for span in one.item.spans],
+    }
+
+
+def response_texts(ids: Sequence[int], tokenizer: Tokenizer) -> dict[str, Any]:
+    """A response's text, without what ended it, and the text that each token adds."""
+    visible = ids[:-1] if ids and ids[-1] in tokenizer.stop_ids else ids
+    tokens: list[str] = []
+    # A character may take several tokens: it is shown at the one that completes it.
+    start, shown = 0, ""
+    for end in range(1, len(ids) + 1):
+        text = tokenizer.decode(ids[start:end])
+        if text.endswith("�"):
+            tokens.append("")
+            continue
+        tokens.append(text[len(shown) :])
+        shown = text
+        if end - start > 64:
+            start, shown = end - 1, tokenizer.decode(ids[end - 1 : end])
+    return {"text": tokenizer.decode(visible), "tokens": tokens}

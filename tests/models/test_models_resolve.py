@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakmeter.errors import LeakmeterError, ModelError, UnknownNameError, UsageError
+from leakmeter.models import KNOWN_MODELS, KnownModel, resolve, weights_hash
+from leakmeter.models.cache import file_sha256
+
+
+def quiet(line: str) -> None:
+    raise AssertionError(f"notified: {line}")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, cache: Path) -> Path:
+    made = tmp_path / "model"
+    made.mkdir()
+    (made / "config.json").write_text("{}")
+    (made / "model.safetensors").write_bytes(b"weights")
+    return made
+
+
+def test_a_local_directory(folder: Path) -> None:
+    found = resolve(str(folder), notify=quiet)
+    assert (found.path, found.is_hub) == (str(folder), False)
+    assert found.weights_sha256 == hashlib.sha256(b"weights").hexdigest()
+
+
+def test_a_known_model_is_pulled_once(
+    tiny_model: KnownModel, stub_converter: list[Path], told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KNOWN_MODELS, "tiny", tiny_model)
+    with pytest.raises(ModelError, match="leakmeter models pull tiny"):
+        resolve("tiny", notify=quiet, download=False)
+    found = resolve("tiny", notify=told.append)
+    assert found.weights_sha256 == tiny_model.gguf_sha256
+    assert resolve("tiny", notify=quiet) == resolve("tiny", notify=quiet, download=False) == found
+
+
+def test_a_gguf_file_is_converted_once_by_content(
+    tmp_path: Path, cache: Path, stub_converter: list[Path], told: list[str]
+) -> None:
+    first, second = tmp_path / "a.gguf", tmp_path / "b.gguf"
+    first.write_bytes(b"GGUF same")
+    second.write_bytes(b"GGUF same")
+    with pytest.raises(ModelError, match="not converted yet"):
+        resolve(str(first), notify=quiet, download=False)
+    found = resolve(str(first), notify=told.append)
+    assert len(told) == 1
+    assert resolve(str(second), notify=quiet).path == found.path
+    assert len(stub_converter) == 1
+
+
+def test_what_only_ends_in_gguf_is_refused(tmp_path: Path, cache: Path, stub_converter: list[Path]) -> None:
+    (tmp_path / "a.gguf").write_bytes(b"<html>")
+    with pytest.raises(ModelError, match="no GGUF file"):
+        resolve(str(tmp_path / "a.gguf"), notify=lambda line: None)
+    assert not stub_converter
+
+
+def test_pickled_weights_are_refused(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"pytorch_model.bin.*never loaded.*save_pretrained"):
+        resolve(str(folder), notify=quiet)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("smollm2-135", UnknownNameError, "did you mean 'smollm2-135m'"),
+        ("nothing-like-it", UnknownNameError, "known: .*'smollm2-135m'"),
+        ("./absent", ModelError, "no file or directory './absent'; check the path"),
+        ("absent.gguf", ModelError, "no file or directory 'absent.gguf'"),
+        ("org/name", ModelError, "write 'hf:org/name'"),
+        ("hf:name", UsageError, "write hf:ORG/NAME"),
+        ("hf:a/b/c", UsageError, "write hf:ORG/NAME"),
+        ("hf:bad name/a", UsageError, "cannot be a name on the hub"),
+    ],
+)
+def test_a_name_that_leads_nowhere_says_what_to_do(
+    cache: Path, name: str, kind: type[LeakmeterError], message: str
+) -> None:
+    with pytest.raises(kind, match=message) as caught:
+        resolve(name, notify=quiet)
+    assert "\n" not in str(caught.value)
+
+
+def test_directories_that_lack_something_say_what(folder: Path) -> None:
+    (folder / "config.json").unlink()
+    with pytest.raises(ModelError, match=r"no config\.json"):
+        resolve(str(folder), notify=quiet)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"no \*\.safetensors"):
+        resolve(str(folder), notify=quiet)
+    (folder / "x.gguf").touch()
+    with pytest.raises(ModelError, match=r"give the file itself: '.*x\.gguf'"):
+        resolve(str(folder), notify=quiet)
+    with pytest.raises(ModelError, match="of a kind that is not loaded"):
+        resolve(__file__, notify=quiet)
+
+
+def test_an_absent_shard_is_named(folder: Path) -> None:
+    index = {"weight_map": {"a": "model.safetensors", "b": "model-2.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ModelError, match=r"lacks 'model-2\.safetensors'"):
+        resolve(str(folder), notify=quiet)
+
+
+def test_several_weight_files_hash_by_name_and_content(folder: Path) -> None:
+    (folder / "other.safetensors").write_bytes(b"more")
+    first = weights_hash(folder)
+    (folder / "other.safetensors").rename(folder / "another.safetensors")
+    second = weights_hash(folder)
+    (folder / "another.safetensors").write_bytes(b"mere!")
+    assert len({first, second, weights_hash(folder)}) == 3
+
+
+def test_a_hash_is_remembered_until_the_file_changes(
+    folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = folder / "model.safetensors"
+    right = file_sha256(file)
+    with monkeypatch.context() as patch:
+        patch.setattr(hashlib, "file_digest", lambda *_: pytest.fail("hashed again"))
+        assert file_sha256(file) == right
+    os.utime(file, ns=(1, 1))
+    file.write_bytes(b"changed")
+    assert file_sha256(file) == hashlib.sha256(b"changed").hexdigest()
+
+
+def test_a_cache_that_cannot_be_written_costs_only_time(folder: Path, cache: Path) -> None:
+    cache.write_text("a file where the directory should be")
+    assert file_sha256(folder / "model.safetensors") == hashlib.sha256(b"weights").hexdigest()
+
+
+class Hub:
+    """Stands for `snapshot_download`: what is cached, and what a download brings or raises."""
+
+    def __init__(self, cached: Path | None, downloaded: Path | OSError | None = None) -> None:
+        self.cached, self.downloaded, self.asked = cached, downloaded, list[dict[str, Any]]()
+
+    def __call__(self, repository: str, **options: Any) -> str:
+        from huggingface_hub.errors import LocalEntryNotFoundError
+
+        self.asked.append(options)
+        answer = self.cached if options.get("local_files_only") else self.downloaded
+        if isinstance(answer, OSError):
+            raise answer
+        if answer is None:
+            raise LocalEntryNotFoundError("Got: ConnectError: name not known\nand more lines")
+        return str(answer)
+
+
+def hub(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> Hub:
+    import huggingface_hub
+
+    made = Hub(*answers)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", made)
+    return made
+
+
+def test_a_cached_hub_model_asks_no_network(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = hub(monkeypatch, folder).asked
+    found = resolve("hf:org/name@main", notify=quiet)
+    assert (found.path, found.is_hub, found.weights_sha256) == (str(folder), True, weights_hash(folder))
+    assert [(options["local_files_only"], options["revision"]) for options in asked] == [(True, "main")]
+
+
+def test_a_hub_model_is_fetched_without_pickles(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
+) -> None:
+    half = tmp_path / "half"
+    half.mkdir()
+    (half / "config.json").write_text("{}")
+    asked = hub(monkeypatch, half, folder).asked
+    assert resolve("hf:org/name", notify=told.append).path == str(folder)
+    assert told == ["fetching hf:org/name from the hub …"]
+    assert "*.safetensors" in asked[1]["allow_patterns"]
+    assert "*.bin" in asked[1]["ignore_patterns"]
+
+
+def test_a_hub_out_of_reach_is_one_line(cache: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]) -> None:
+    hub(monkeypatch, None)
+    with pytest.raises(ModelError, match=r"could not fetch 'hf:org/name'.*check the network") as caught:
+        resolve("hf:org/name", notify=told.append)
+    assert "\n" not in str(caught.value)
+    found = resolve("hf:org/name", notify=quiet, download=False)
+    assert (found.path, found.is_hub, found.weights_sha256) == ("org/name", True, None)

@@ -1,0 +1,225 @@
+"""Invented cases, written by hand; no person, clinic or model in them exists."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+Case = dict[str, Any]
+
+HOSTILE = (
+    "</script><img src=x onerror=alert(1)> {{7*7}} {% raw %} <!-- [bold red]loud[/] [link=https://x.test]l[/link] "
+    "\x1b[31mred\x1b]8;;https://x.test\x07link\x1b\\ \x9b5m \x00\x08\x7f \u202eevil\u2066 \u2028 &lt;b&gt; ' \" ` "
+    "שלום עולם 🫠 \ud800 :smile: </style><style>*{display:none}</style>"
+)
+
+
+def piece(context: str, text: str, name: str, per_token: Sequence[float], *, kind: str = "unit", **more: Any) -> Case:
+    """A piece whose numbers agree with its signed per-token nats."""
+    spans, at = [], context.find(text)
+    while at >= 0:
+        spans.append([at, at + len(text)])
+        at = context.find(text, at + len(text)) if kind == "value" else -1
+    nats = sum(abs(x) for x in per_token)
+    return {
+        "name": name,
+        "kind": kind,
+        "text": text,
+        "start": spans[0][0],
+        "end": spans[0][1],
+        "spans": spans,
+        "document": None,
+        "n_tokens": max(1, len(text) // 4),
+        "nats": nats,
+        "per_token": [abs(x) for x in per_token],
+        "signed_nats": sum(per_token),
+        "signed_per_token": list(per_token),
+        "only_this_nats": 0.8 * nats,
+        "posterior": 1 / (1 + math.exp(-nats)),
+        "below_noise_floor": nats <= 0.004,
+        "repeats": [],
+        "redundant": False,
+        "mean_nats": None,
+        "interval_nats": None,
+        "worst_nats": None,
+    } | more
+
+
+def case(id_: str, context: str, query: str, tokens: list[str], whole: list[float], **more: Any) -> Case:
+    """A case around its pieces, with everything a run says about itself."""
+    return {
+        "id": id_,
+        "model": "hf:example/quill-360m",
+        "weights_sha256": "9f2c4b7e" * 8,
+        "dtype": "float32",
+        "unit": "sentence",
+        "removal": "drop",
+        "temperature": 1.0,
+        "cid_lambda": 1.0,
+        "template": "chat",
+        "query": query,
+        "context": context,
+        "documents": [{"name": "note", "start": 0, "end": len(context)}],
+        "truncated_tokens": 0,
+        "response": {"text": "".join(tokens), "tokens": tokens, "sampled": True, "seed": 7},
+        "whole_nats": sum(abs(x) for x in whole),
+        "whole_signed_nats": sum(whole),
+        "whole_per_token": [abs(x) for x in whole],
+        "whole_signed_per_token": whole,
+        "noise_floor_nats": 0.004,
+        "noise_floor_per_token_nats": 0.0002,
+        "placebo_nats": 0.41,
+        "samples": [],
+        "whole_mean_nats": None,
+        "whole_interval_nats": None,
+        "whole_worst_nats": None,
+        "cost": {"requests": 14, "tree_tokens": 1310, "naive_tokens": 4620, "seconds": 3.2},
+        "warnings": [],
+    } | more
+
+
+def clinic() -> Case:
+    """A clinic note: one name written by two sentences, one address said twice and so invisible alone."""
+    sentences = [
+        "Consultation of 14 March, Harbour Street practice. ",
+        "Ms Odile Fenwarren, 46, comes about a cough that has lasted three weeks. ",
+        "She lives at 9 Tallow Row, Brenmouth, and works nights at the cannery. ",
+        "No fever, no weight loss; she stopped smoking in 2019. ",
+        "Chest clear on both sides, saturation 98 %.\n\n",
+        "Medication: lisinopril 10 mg every morning since January. ",
+        "Impression: cough from the ACE inhibitor, most likely. ",
+        "Plan: stop lisinopril, start losartan 50 mg, see again in four weeks. ",
+        "Letter to Ms Fenwarren, 9 Tallow Row, Brenmouth. ",
+        "Parking was full again. ",
+    ]
+    context = "".join(sentences)
+    tokens = ["Ms", " O", "dile", " Fen", "war", "ren", "'s", " cough", " is", " probably", " caused", " by",
+              " lis", "in", "opril", ";", " she", " was", " switched", " to", " los", "artan", "."]  # fmt: skip
+    n = len(tokens)
+
+    def at(**hits: float) -> list[float]:
+        line = [0.0001 * ((7 * i) % 5 - 2) for i in range(n)]
+        for key, nats in hits.items():
+            line[int(key[1:])] = nats
+        return line
+
+    readings = [
+        at(t0=0.05, t9=0.02),
+        at(t0=1.9, t1=4.31, t2=2.2, t3=3.6, t4=0.41, t5=0.06, t7=2.4, t16=0.8),
+        at(t0=0.03, t16=0.11),
+        at(t16=-0.3, t7=0.05),
+        at(t9=0.09, t10=-0.04),
+        at(t12=0.34, t13=0.02, t14=0.18, t10=0.07),
+        at(t7=0.5, t9=1.42, t10=1.16, t11=0.2, t12=0.66, t15=0.1),
+        at(t12=0.5, t18=2.61, t19=0.14, t20=3.9, t21=0.74, t15=-0.35),
+        at(t0=0.2, t3=0.75, t4=0.1, t5=0.01),
+        [0.0001 * (i % 2) for i in range(n)],
+    ]
+    pieces = [piece(context, s, f"s{i}", r) for i, (s, r) in enumerate(zip(sentences, readings, strict=True))]
+    pieces[2] |= {"repeats": ["s8"], "redundant": True, "only_this_nats": 4.7}
+    pieces[8] |= {"repeats": ["s2", "s1"], "redundant": False, "only_this_nats": 5.3}
+    pieces[5] |= {"repeats": ["s7"], "redundant": True, "only_this_nats": 6.4}
+    pieces.append(piece(context, "Fenwarren", "v0", at(t3=6.8, t4=2.7, t5=0.9), kind="value"))
+    pieces.append(piece(context, "9 Tallow Row, Brenmouth", "v1", at(t0=0.22), kind="value"))
+    pieces.append(piece(context, "lisinopril", "v2", at(t12=5.2, t13=1.9, t14=0.8), kind="value"))
+    whole = at(t0=2.1, t1=5.1, t2=2.9, t3=7.2, t4=2.8, t5=1.1, t6=-0.2, t7=3.3, t9=1.5, t10=1.2, t12=5.6, t13=2.0,
+               t14=0.9, t15=-0.4, t16=0.9, t18=2.7, t19=0.2, t20=4.6, t21=1.1)  # fmt: skip
+    return case("clinic-01", context, "Why is the patient coughing, and what was done?", tokens, whole, pieces=pieces)
+
+
+def hostile() -> Case:
+    """Every field that can hold text holds an attack."""
+    context = f"Quiet start. {HOSTILE} Quiet end."
+    tokens = ["fine", HOSTILE, "\n\n", "\x1b[2J", " end"]
+    pieces = [
+        piece(context, "Quiet start. ", HOSTILE, [0.001] * 5, document=HOSTILE),
+        piece(context, HOSTILE, "s1", [0.5, 9.0, 0.0, 1.0, -2.5], repeats=[HOSTILE], redundant=True),
+        piece(context, " Quiet end.", "s2", [0.0001] * 5, only_this_nats=None),
+        piece(context, "Quiet", HOSTILE, [0.2] * 5, kind="value"),
+    ]
+    return case(
+        HOSTILE, context, HOSTILE, tokens, [0.5, 9.5, 0.0, 1.0, -3.0], pieces=pieces,
+        model=HOSTILE, template=HOSTILE, unit=HOSTILE, dtype=HOSTILE, weights_sha256=None, placebo_nats=None,
+        documents=[{"name": HOSTILE, "start": 0, "end": len(context)}], warnings=[HOSTILE], truncated_tokens=12,
+        samples=[{"text": HOSTILE, "tokens": [HOSTILE], "whole_nats": 1.0, "nats": [0.0, 1.0, 0.0, 0.0]}],
+        whole_mean_nats=1.0, whole_interval_nats=[0.5, 1.5], whole_worst_nats=1.0,
+    )  # fmt: skip
+
+
+def overlapping() -> Case:
+    """A sliding window: 4-word pieces that start every two words."""
+    context = "the red lantern above the north gate goes out at nine when Ibbe the keeper sleeps"
+    text_words = context.split()
+    tokens = ["At", " nine", "."]
+    pieces = []
+    for k, start in enumerate(range(0, len(text_words) - 3, 2)):
+        text = " ".join(text_words[start : start + 4])
+        pieces.append(piece(context, text, f"g{k}", [0.1 * k, 0.7 if "nine" in text else 0.02, 0.0003]))
+    whole = [0.9, 3.4, 0.001]
+    return case("lantern", context, "When does the lantern go out?", tokens, whole, pieces=pieces, unit="ngram:4:2")
+
+
+def sampled() -> Case:
+    """Four sampled responses, with mean, interval and worst."""
+    context = "The vault code is 7731. The vault is green."
+    tokens = ["The", " code", " is", " 7731", "."]
+    pieces = [
+        piece(context, "The vault code is 7731. ", "s0", [0.1, 1.2, 0.3, 11.4, 0.2],
+              mean_nats=9.25, interval_nats=[4.125, 13.5], worst_nats=15.75),
+        piece(context, "The vault is green.", "s1", [0.01, -0.2, 0.0, 0.05, 0.0],
+              mean_nats=0.375, interval_nats=[0.25, 0.625], worst_nats=0.875),
+    ]  # fmt: skip
+    samples = [
+        {"text": text, "tokens": text.split(), "whole_nats": nats, "nats": [0.9 * nats, 0.3]}
+        for text, nats in [("It is 7731.", 15.9), ("I cannot say.", 2.25), ("7731", 12.5), ("The code is 7731.", 13.1)]
+    ]
+    return case(
+        "vault", context, "What is the code?", tokens, [0.2, 1.3, 0.3, 11.9, 0.2], pieces=pieces, samples=samples,
+        whole_mean_nats=10.94, whole_interval_nats=[5.21, 14.5], whole_worst_nats=15.9,
+    )  # fmt: skip
+
+
+def several_documents() -> Case:
+    """Three retrieved documents, one right-to-left, the context too long for the window."""
+    texts = {
+        "minutes.txt": "The council met on Tuesday. Mayor Quillon opened the bridge.",
+        "radio.txt": "גשר חדש נפתח בעיר. The bridge cost nine million.",
+        "ad.txt": "Fresh bread daily at Pim's.",
+    }
+    context = "\n\n".join(texts.values())
+    documents, pieces, at = [], [], 0
+    tokens = ["Nine", " million", "."]
+    for number, (name, text) in enumerate(texts.items()):
+        documents.append({"name": name, "start": at, "end": at + len(text)})
+        readings = [[0.06, 0.01, 0.0], [3.1, 1.4, 0.02], [0.0002, 0.0, 0.0001]][number]
+        pieces.append(piece(context, text, f"d{number}", readings, document=name))
+        at += len(text) + 2
+    return case(
+        "bridge", context, "What did the bridge cost?", tokens, [3.4, 1.6, 0.1], pieces=pieces, documents=documents,
+        unit="document", removal="mask", truncated_tokens=204, cid_lambda=0.5, temperature=0.8,
+        response={"text": "Nine million.", "tokens": tokens, "sampled": False, "seed": None},
+        warnings=["The response was given, not sampled by this model."],
+    )  # fmt: skip
+
+
+def every_case() -> list[Case]:
+    return [clinic(), hostile(), overlapping(), sampled(), several_documents()]
+
+
+def small(number: int) -> Case:
+    """One of a thousand: three sentences, eight tokens."""
+    context = f"Entry {number}. The parcel for Aldo Wisk weighs {number % 17} kg. It ships on Friday."
+    tokens = ["It", " weighs", f" {number % 17}", " kg", " and", " ships", " Friday", "."]
+    pieces = [
+        piece(context, f"Entry {number}. ", "s0", [0.0123, 0.002] * 4),
+        piece(context, f"The parcel for Aldo Wisk weighs {number % 17} kg. ", "s1", [0.31, 1.27, 4.83, 0.0417] * 2),
+        piece(context, "It ships on Friday.", "s2", [0.0213, -0.117, 0.00514, 1.31] * 2),
+    ]
+    return case(f"parcel-{number}", context, "What about the parcel?", tokens, [0.4, 1.5, 4.9, 1.2] * 2, pieces=pieces)
+
+
+def as_line(one: Case) -> str:
+    """The case as the command line prints it."""
+    return json.dumps(one)

@@ -1,0 +1,59 @@
+from pathlib import Path
+
+import pytest
+from report_browser import CHROMIUM, Browser
+from report_cases import clinic, hostile, small
+
+from leakmeter.report.page import render_page
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the page was not opened in a browser"),
+]
+FIRST = "document.querySelector('.pieces tbody tr th').textContent"
+
+
+def test_a_reader_can_take_the_response_apart(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(render_page([clinic(), hostile()]), encoding="utf-8")
+    with Browser() as browser:
+        browser.open(file.as_uri())
+        assert browser.run(FIRST) == "s1"
+        losartan = next(i for i, t in enumerate(clinic()["response"]["tokens"]) if t == " los")
+        browser.run(f"document.querySelectorAll('.tokens b')[{losartan}].click()")
+        assert browser.run(FIRST) == "s7"
+        assert browser.run("document.querySelector('.pieces tbody td:nth-child(3)').textContent") == "3.90"
+        assert browser.run("document.querySelectorAll('.ctx')[0].querySelectorAll('.s:not(.h0)').length") == 3
+        browser.press("Escape")
+        assert browser.run(FIRST) == "s1"
+        browser.run(f"document.querySelectorAll('.tokens b')[{losartan}].focus()")
+        assert browser.run("document.getElementById('tip').textContent").startswith("loswhole context4.60 nats")
+        browser.press("Enter")
+        assert browser.run(FIRST) == "s7"
+        browser.run("document.querySelector('.back').click()")
+        browser.run("document.querySelectorAll('.pieces thead button')[4].click()")  # only this
+        assert browser.run("document.querySelector('.pieces th[aria-sort]').textContent") == "Only this"
+        only = "[...document.querySelector('.pieces').tBodies[0].rows].map(r => parseFloat(r.cells[5].textContent))"
+        column = browser.run(only)
+        assert column == sorted(column, reverse=True)
+        browser.run(
+            "const box = document.querySelector('input'); box.value = 'cannery'; box.dispatchEvent(new Event('input'))"
+        )
+        assert (
+            browser.run("document.querySelectorAll('.pieces')[0].querySelectorAll('tbody tr:not([hidden])').length")
+            == 1
+        )
+        assert browser.requests == [file.as_uri()]
+        assert browser.complaints == []
+
+
+def test_many_cases_come_a_screenful_at_a_time(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(render_page([small(number) for number in range(45)]), encoding="utf-8")
+    with Browser() as browser:
+        browser.open(file.as_uri() + "#c42")
+        shown = "[...document.querySelectorAll('.case:not([hidden])')].map(a => a.id)"
+        assert browser.run(shown) == ["c41", "c42", "c43", "c44", "c45"]
+        browser.run("document.querySelector('.pager button').click()")
+        assert browser.run(shown)[::19] == ["c21", "c40"]
+        assert browser.complaints == []

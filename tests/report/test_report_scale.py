@@ -1,0 +1,50 @@
+import math
+
+import pytest
+
+from leakmeter.report import scale
+
+
+def test_colours_start_above_the_noise_floor_and_never_fall() -> None:
+    assert scale.heat(0.004, 0.004) == 0
+    assert scale.heat(0.0041, 0.004) == 1
+    assert scale.heat(math.nan, 0.0) == 0
+    heats = [scale.heat(x / 10, 0.0) for x in range(1, 1000)]
+    heats.insert(0, scale.heat(0.01, 0.0))
+    assert heats == sorted(heats)
+    assert set(heats) == set(range(1, scale.BINS + 1))
+    assert scale.heat(math.inf, 0.0) == scale.BINS
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_colour_carries_readable_text_and_the_order_is_in_the_lightness(dark: bool) -> None:
+    ramp = scale.ramp(dark=dark)
+    assert len(ramp) == scale.BINS
+    assert all(scale.contrast(s.paper, s.ink) >= 4.5 for s in ramp)
+    from_black = [scale.contrast(s.paper, "#000000") for s in ramp]
+    assert from_black == sorted(from_black, reverse=not dark)
+
+
+@pytest.mark.parametrize(
+    ("nats", "text", "cell"),
+    [
+        (0.0, "0", "0"),
+        (41.26, "41.3", "41.26"),
+        (3.071, "3.07", "3.07"),
+        (0.0123, "0.012", "0.01"),
+        (0.000213, "2e-4", "2e-4"),
+        (-1.5, "−1.50", "−1.50"),
+        (123.4, "123", "123.40"),
+        (None, "–", "–"),
+        (math.nan, "–", "–"),
+        (math.inf, "∞", "∞"),
+    ],
+)
+def test_digits(nats: float | None, text: str, cell: str) -> None:
+    assert (scale.nats_text(nats), scale.nats_cell(nats)) == (text, cell)
+
+
+@pytest.mark.parametrize(("nats", "said"), [(0, "50"), (0.1, "52"), (1, "73"), (3, "95"), (5, "99.3"), (41, "> 99.99")])
+def test_belief_is_never_rounded_up_to_certainty(nats: float, said: str) -> None:
+    assert scale.percent(scale.posterior(nats)).replace("\u00a0", " ") == f"{said} %"
+    assert scale.posterior(-nats) == pytest.approx(1 - scale.posterior(nats))
