@@ -116,16 +116,13 @@ def _over_samples(prefix: str, values: Sequence[float], params: Mapping[str, Any
 
 
 def _warnings(texts: Mapping[str, Any]) -> list[str]:
-    out: list[str] = []
-    if texts["truncated_tokens"]:
-        out.append(f"the last {texts['truncated_tokens']:,} tokens of the context did not fit and were left out")
     has_values = any(span["kind"] == "value" for span in texts["spans"])
     if any(span["repeats"] for span in texts["spans"]) and not has_values:
-        out.append(
+        return [
             "some pieces say the same value: leaving one out leaves the other in, and both may read near zero; "
             "--group measures each such value with all its mentions removed"
-        )
-    return out
+        ]
+    return []
 
 
 def _sum(values: FloatArray) -> float:
