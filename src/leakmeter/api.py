@@ -81,7 +81,7 @@ def influence(
         temperature=temperature, cid_lambda=cid_lambda, samples=samples, max_new_tokens=max_new_tokens, seed=seed
     )
     settings = PromptSettings(
-        unit=unit or ("message" if messages else "sentence"),
+        unit=unit,
         removal=removal,
         template=template,
         group=group,
@@ -126,6 +126,8 @@ def load_backend(
 
         return from_objects(*model)
     if model == "toy":
+        if dtype not in (None, "float64") or device not in (None, "cpu"):
+            raise UsageError("the toy model computes in float64 on the CPU; leave dtype and device out")
         from leakmeter import plugins
 
         toy: Backend = plugins.find("backends", "toy")()

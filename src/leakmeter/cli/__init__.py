@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ app = App(
     name="leakmeter",
     help="Measure, in nats, what a language model lets through of the text it was given.",
     version=lambda: metadata.version("leakmeter"),
+    suppress_keyboard_interrupt=False,
 )
 app.command(influence.influence)
 app.command(report.report)
@@ -28,6 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Nothing of a run may leave the machine unasked; a download is asked for by naming a model.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    # A letter that the terminal's encoding has not is shown as '?', rather than ending the run.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
     try:
         app(arguments, exit_on_error=False, print_error=False)
     except (LeakmeterError, CycloptsError) as error:

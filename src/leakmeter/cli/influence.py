@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from dataclasses import asdict, replace
@@ -18,16 +19,17 @@ from leakmeter.types.case import Case, Document
 
 _FLAG = Parameter(negative="")
 _MANY = Parameter(negative="")
+_TEXT = Parameter(allow_leading_hyphen=True)  # an answer may be a list: "- first …"
 
 
 def influence(
     *,
     context_file: Annotated[list[Path] | None, _MANY] = None,
-    query: str | None = None,
-    response: str | None = None,
+    query: Annotated[str | None, _TEXT] = None,
+    response: Annotated[str | None, _TEXT] = None,
     data: Path | None = None,
     messages: Path | None = None,
-    prompts: Annotated[PromptSettings | None, Parameter(name="*")] = None,
+    prompts: Annotated[PromptSettings | None, Parameter(name="*", negative="")] = None,
     measure: Annotated[Influence | None, Parameter(name="*")] = None,
     model: str = "smollm2-135m",
     dtype: str | None = None,
@@ -71,8 +73,6 @@ def influence(
     """
     cases, problems = _cases(context_file or [], query, response, data, messages, skip_bad)
     settings = prompts or PromptSettings()
-    if messages is not None and (prompts is None or settings.unit == PromptSettings().unit):
-        settings = replace(settings, unit="message")
     run_cases(
         cases,
         problems,
@@ -103,9 +103,11 @@ def run_cases(
     skip_bad: bool,
 ) -> None:
     """Measure cases into a run directory under `out`, and show them."""
-    from leakmeter.prompts import units
+    from leakmeter.prompts import templates, units
 
-    units.parse(settings.unit)
+    if settings.unit is not None:
+        units.parse(settings.unit)
+    settings = replace(settings, template=templates.resolved(settings.template))
     if html is not None:
         output.check_writable(html, "report")
     from leakmeter.api import load_backend
@@ -128,7 +130,7 @@ def run_cases(
     if not prepared:
         raise UsageError(f"none of {len(cases)} cases can be used; the first: {problems[0]}")
     where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
-    command = shlex.join(["leakmeter", *sys.argv[1:]])
+    command = _unicode(shlex.join(["leakmeter", *sys.argv[1:]]))
     spec = spec_of(measure, "influence", settings, backend, where, kept, command=command, problems=problems)
     shown = []
     with RunDirectory.open(out, spec) as directory, progress(backend, len(prepared)) as watch:
@@ -144,6 +146,11 @@ def run_cases(
     if html is not None:
         output.write_page(html, shown, command, directory.path)
     _report(directory.path, html, problems)
+
+
+def _unicode(name: str) -> str:
+    """What the operating system calls something; bytes that are no UTF-8 become the replacement character."""
+    return os.fsencode(name).decode(errors="replace")
 
 
 def _report(run: Path, html: Path | None, problems: list[str]) -> None:
@@ -183,10 +190,10 @@ def _cases(
     if messages is not None:
         if query is not None:
             raise UsageError("the last user message of --messages is the query; leave --query out")
-        return [Case(messages.stem, response=response, messages=chat.load_messages(messages))], []
-    documents = [Document(path.name, text.read_text(path, "context file")) for path in context_files]
+        return [Case(_unicode(messages.stem), response=response, messages=chat.load_messages(messages))], []
+    documents = [Document(_unicode(path.name), text.read_text(path, "context file")) for path in context_files]
     for document, path in zip(documents, context_files, strict=True):
         if not document.text.strip():
             raise UsageError(f"context file '{path}' is empty; there is nothing whose influence could be measured")
     named = tuple(jsonl.unique_names(documents))
-    return [Case(context_files[0].stem, documents=named, query=query or "", response=response)], []
+    return [Case(_unicode(context_files[0].stem), documents=named, query=query or "", response=response)], []

@@ -20,18 +20,22 @@ def check_writable(path: Path, what: str) -> None:
         raise StoreError(f"{what} '{path}' is a directory; give the name of a file")
     if not folder.is_dir():
         raise StoreError(f"{what} '{path}' lies in a directory that does not exist")
+    existed = path.exists()
+    if existed and not path.is_file():
+        raise StoreError(f"{what} '{path}' is a device or a pipe; give the name of a file")
     try:
         with path.open("ab"):
             pass
     except OSError as error:
         raise StoreError(f"{what} '{path}' cannot be written: {error.strerror or error}") from None
-    if path.stat().st_size == 0:
+    if not existed:
         path.unlink()
 
 
 def print_json(case: Mapping[str, Any]) -> None:
     """One case as one line of JSON on standard output."""
-    sys.stdout.write(json.dumps(case, ensure_ascii=False) + "\n")
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    sys.stdout.write(json.dumps(case, ensure_ascii=not is_utf8) + "\n")
     sys.stdout.flush()
 
 
@@ -41,7 +45,9 @@ def write_page(path: Path, cases: Sequence[Mapping[str, Any]], command: str | No
     from leakmeter.store.rundir import write_whole
 
     try:
-        write_whole(path, render_page(cases, command=command, run={"directory": str(run)} if run else None).encode())
+        page = render_page(cases, command=command, run={"directory": str(run)} if run else None)
+        # A path need not be Unicode; a page is.
+        write_whole(path, page.encode(errors="replace"))
     except OSError as error:
         raise StoreError(f"report '{path}' cannot be written: {error.strerror or error}") from None
 

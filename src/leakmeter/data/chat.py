@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from leakmeter.data.text import checked_text, read_text
+from leakmeter.data.text import checked_text, read_text, unused
 from leakmeter.errors import DataError
 from leakmeter.types.case import Document, Message
 
@@ -21,6 +21,8 @@ def load_messages(path: Path) -> tuple[Message, ...]:
         value = json.loads(read_text(path, "messages file"))
     except json.JSONDecodeError as error:
         raise DataError(f"{where} is not JSON: {error.msg} in line {error.lineno}") from None
+    except (RecursionError, ValueError):
+        raise DataError(f"{where} is JSON nested too deep, or with a number too long, to be read") from None
     if isinstance(value, dict) and "messages" in value:
         value = value["messages"]
     return messages_of(value, where)
@@ -35,7 +37,7 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
     if not isinstance(value, list) or not value:
         raise DataError(f"{where}: 'messages' has to be a list of at least one {{'role', 'content'}}")
     out: list[Message] = []
-    names: dict[str, int] = {}
+    names: set[str] = set()
     for number, entry in enumerate(value, 1):
         at = f"{where}, message {number}"
         if not isinstance(entry, dict) or "role" not in entry or "content" not in entry:
@@ -46,8 +48,8 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
         if not _ROLE.fullmatch(role):
             raise DataError(f"{at}: role '{role}' is not a plain word such as 'system', 'user', 'assistant', 'tool'")
         name = checked_text(entry.get("name", f"{role} {number}"), "name", at)
-        names[name] = n = names.get(name, 0) + 1
-        name = name if n == 1 else f"{name} ({n})"
+        name = unused(name, names)
+        names.add(name)
         parts = _parts(entry["content"], name, at)
         if not any(part.text.strip() for part in parts):
             raise DataError(f"{at} is empty")
@@ -67,5 +69,6 @@ def _parts(value: object, name: str, where: str) -> tuple[Document, ...]:
             if entry.get("type", "text") != "text" or "text" not in entry:
                 raise DataError(f"{where}: part {number} is no text; only text can be measured")
             label, text = checked_text(entry.get("name", label), "name", where), entry["text"]
-        out.append(Document(label, checked_text(text, "content", where)))
+        if checked_text(text, "content", where):
+            out.append(Document(label, text))
     return tuple(out)

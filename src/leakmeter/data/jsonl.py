@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakmeter.data.chat import messages_of
-from leakmeter.data.text import checked_text, read_text
+from leakmeter.data.text import checked_text, read_text, unused
 from leakmeter.errors import DataError
 from leakmeter.types.case import Case, Document
 
@@ -35,7 +35,7 @@ def load(path: Path, *, skip_bad: bool = False) -> Loaded:
     cases: list[Case] = []
     problems: list[str] = []
     seen: dict[str, int] = {}
-    for number, line in enumerate(read_text(path, "data file").splitlines(), 1):
+    for number, line in enumerate(read_text(path, "data file").split("\n"), 1):
         if not line.strip():
             continue
         try:
@@ -59,9 +59,10 @@ def load(path: Path, *, skip_bad: bool = False) -> Loaded:
 def _case(line: str, number: int, where: str) -> Case:
     try:
         value = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        reason = f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else "too deep"
-        raise DataError(f"{where} is not JSON: {reason}") from None
+    except json.JSONDecodeError as error:
+        raise DataError(f"{where} is not JSON: {error.msg} at character {error.pos + 1}") from None
+    except (RecursionError, ValueError):
+        raise DataError(f"{where} is JSON nested too deep, or with a number too long, to be read") from None
     if not isinstance(value, dict):
         raise DataError(f"{where} is not a JSON object with 'context' and 'query'")
     for field in value:
@@ -100,9 +101,8 @@ def _documents(value: object, where: str) -> tuple[Document, ...]:
 
 def unique_names(documents: list[Document]) -> list[Document]:
     """The documents, later ones of an equal name numbered."""
-    counts: dict[str, int] = {}
-    out: list[Document] = []
+    out: dict[str, Document] = {}
     for document in documents:
-        counts[document.name] = n = counts.get(document.name, 0) + 1
-        out.append(document if n == 1 else Document(f"{document.name} ({n})", document.text))
-    return out
+        name = unused(document.name, out)
+        out[name] = Document(name, document.text)
+    return list(out.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from leakmeter.errors import DataError
@@ -33,6 +34,14 @@ def checked_text(value: object, field: str, where: str) -> str:
     except UnicodeEncodeError as error:
         raise DataError(f"{where}: '{field}' holds half a surrogate pair at character {error.start}") from None
     return value
+
+
+def unused(name: str, taken: Collection[str]) -> str:
+    """The name, numbered if it is taken."""
+    out, number = name, 2
+    while out in taken:
+        out, number = f"{name} ({number})", number + 1
+    return out
 
 
 def _kind(value: object) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
-from typing import Literal
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
-from leakmeter.errors import UsageError, WindowError
+from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.prompts import spans, templates, units
 from leakmeter.prompts.layout import Layout
 from leakmeter.prompts.spans import Cover
@@ -26,11 +28,26 @@ _PLACEBO = (
 class PromptSettings:
     """How prompts are made and cut."""
 
-    unit: str = "sentence"
+    unit: str | None = None
+    """What is taken away at a time: ngram:N, ngram:N:STRIDE, word, sentence, line, paragraph, document, message or
+    whole; sentence by default, and message for chats."""
     removal: Removal = "drop"
+    """drop cuts tokens out, mask leaves their positions empty, retokenize edits the text."""
     template: str | None = None
+    """chat, plain, document, article, @FILE, or a text with {context} and {query}; chat where the model has it."""
     group: bool = False
+    """Also measure each value said more than once, with all its mentions taken away."""
     truncate: bool = False
+    """Cut the end off a context that does not fit the model's window, and say so."""
+
+    def __post_init__(self) -> None:
+        """Refuse a removal that there is not."""
+        if self.removal not in get_args(Removal):
+            raise UnknownNameError("removal", str(self.removal), get_args(Removal))
+
+    def unit_of(self, case: Case) -> str:
+        """The unit for a case: as given, or the default for its kind."""
+        return self.unit or ("message" if case.messages else "sentence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +61,7 @@ class Prepared:
     """Name and characters [start, end) of each."""
     query: str
     template: str
+    unit: str
     n_truncated_tokens: int
 
 
@@ -63,11 +81,14 @@ def prepare(
         UsageError: an empty context, query or response, or a template that does not fit the case.
         WindowError: more tokens than fit, without `truncate`.
     """
-    unit = units.parse(settings.unit)
+    _check_texts(case)
+    unit = units.parse(settings.unit_of(case))
     template, layout, query = _layout(case, tokenizer, settings, unit)
     response = _response_ids(case, layout, tokenizer)
     n_after = n_reserved if response is None else len(response)
     n_before = len(layout.tokens)
+    if not n_before:
+        raise UsageError(f"case '{case.id}': the model's tokenizer knows none of the context's characters")
     if window is not None and layout.n_tokens + n_after > window:
         layout = _fitted(case.id, layout, n_after, window, settings.truncate)
     spare = None if window is None else window - layout.n_tokens - n_after
@@ -76,7 +97,23 @@ def prepare(
         for document, start in zip(layout.documents, layout.document_starts, strict=True)
     )
     item = _item(case.id, layout, unit, settings, response, spare, tokenizer)
-    return Prepared(item, layout.context, bounds, query, template, n_before - len(layout.tokens))
+    return Prepared(
+        item, layout.context, bounds, query, template, settings.unit_of(case), n_before - len(layout.tokens)
+    )
+
+
+def _check_texts(case: Case) -> None:
+    texts = [("query", case.query), ("response", case.response or "")]
+    texts += [("context", document.text) for document in case.documents]
+    texts += [(f"message '{message.name}'", part.text) for message in case.messages for part in message.parts]
+    for what, text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise UsageError(
+                f"case '{case.id}': the {what} is no valid Unicode (half a surrogate pair, or a byte that is no UTF-8) "
+                f"at character {error.start:,}"
+            ) from None
 
 
 def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: units.Unit) -> tuple[str, Layout, str]:
@@ -111,7 +148,10 @@ def _response_ids(case: Case, layout: Layout, tokenizer: Tokenizer) -> tuple[int
         raise UsageError(f"case '{case.id}' has an empty response; leave it out to have one sampled")
     # A response is tokenised alone; after "Answer:" it begins with the space that a model would write.
     joined = not layout.segments[-1].text[-1].isspace() and not case.response[0].isspace()
-    return tokenizer.encode_data((" " if joined else "") + case.response, first=False).ids
+    ids = tokenizer.encode_data((" " if joined else "") + case.response, first=False).ids
+    if not ids:
+        raise UsageError(f"case '{case.id}': the model's tokenizer knows none of the response's characters")
+    return ids
 
 
 def _fitted(case_id: str, layout: Layout, n_after: int, window: int, truncate: bool) -> Layout:
@@ -124,6 +164,8 @@ def _fitted(case_id: str, layout: Layout, n_after: int, window: int, truncate: b
         if over >= len(layout.tokens):
             raise WindowError(f"case '{case_id}': the window of {window:,} tokens leaves no room for any context")
         layout = layout.shortened(over)
+    if not layout.tokens:
+        raise WindowError(f"case '{case_id}': the window of {window:,} tokens leaves no room for any context")
     return layout
 
 
@@ -140,9 +182,13 @@ def _item(
     values = spans.of_values(layout)
     repeated = spans.repeated_in(layout, covers, values)
     if settings.group:
-        covers = covers + values
+        taken = {cover.name for cover in covers}
+        covers = covers + [
+            replace(value, name=f"{value.name} (value)") if value.name in taken else value for value in values
+        ]
     prompt = layout.prompt({edge for cover in covers for part in cover.tokens for edge in part})
-    named = [_span(layout, prompt, cover, repeated.get(cover.name, ())) for cover in covers]
+    numbers = [int(piece.name[1:]) for piece in prompt.pieces if piece.name.startswith("t") and piece.role == CONTEXT]
+    named = [_span(layout, numbers, cover, repeated.get(cover.name, ())) for cover in covers]
     blank = prompt.blank()
     whole = set(prompt.names(CONTEXT))
     cuts: dict[str, Prompt] = {}
@@ -169,9 +215,9 @@ def _item(
     )
 
 
-def _span(layout: Layout, prompt: Prompt, cover: Cover, repeated: tuple[str, ...]) -> Span:
-    numbers = [int(piece.name[1:]) for piece in prompt.pieces if piece.name.startswith("t") and piece.role == CONTEXT]
-    pieces = tuple(f"t{n}" for n in numbers if any(a <= n < b for a, b in cover.tokens))
+def _span(layout: Layout, numbers: Sequence[int], cover: Cover, repeated: tuple[str, ...]) -> Span:
+    held = (numbers[bisect_left(numbers, a) : bisect_left(numbers, b)] for a, b in cover.tokens)
+    pieces = tuple(dict.fromkeys(f"t{n}" for part in held for n in part))
     return Span(
         name=cover.name,
         kind=cover.kind,

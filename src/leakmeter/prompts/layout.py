@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from leakmeter.prompts import units
 from leakmeter.prompts.templates import Segment
@@ -55,7 +56,9 @@ class Layout:
             else:
                 self._ids.append(tokenizer.encode_frame(segment.text, first=i == 0))
         start = tokenizer.start_ids
-        self._start_ids = () if self._ids[0][: len(start)] == start else start
+        # Only a template can have written them itself: a text that happens to begin alike has not.
+        opens = self.segments[0].document is None and self.segments[0].role != QUERY
+        self._start_ids = () if opens and self._ids[0][: len(start)] == start else start
         self.n_tokens = len(self._start_ids) + sum(map(len, self._ids))
 
     def _encode_document(self, segment: Segment, document: int, *, first: bool) -> tuple[int, ...]:
@@ -91,7 +94,7 @@ class Layout:
                 pieces.append(Piece(f"#{i}", role, ids))
                 continue
             cuts = [j for j in range(len(ids)) if j == 0 or token + j in edges]
-            for a, b in zip(cuts, [*cuts[1:], len(ids)], strict=True):
+            for a, b in pairwise([*cuts, len(ids)]):
                 pieces.append(Piece(f"t{token + a}", CONTEXT, ids[a:b]))
             token += len(ids)
         return Prompt(tuple(pieces))
@@ -113,9 +116,11 @@ class Layout:
             for a, b in sorted(ranges, reverse=True):
                 low, high = max(a - start, 0), min(b - start, len(document.text))
                 if low < high:
-                    # The space before goes with what is cut, so that none is left doubled.
-                    while low and text[low - 1] == " " and high < len(text) and text[high].isspace():
+                    # The space before goes with what is cut, so that none is left doubled or at an end.
+                    while low and text[low - 1] == " " and (high == len(text) or text[high].isspace()):
                         low -= 1
+                    while low == 0 and high < len(text) and text[high] == " ":
+                        high += 1
                     text = text[:low] + text[high:]
             documents[number] = replace(document, text=text)
         for segment in self.segments:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _URL = re.compile(r"https?://[^\s<>\"')\]]*[^\s<>\"')\].,;:!?]")
 _PHONE = re.compile(r"(?<![\w.])\+?\(?\d{1,4}\)?(?:[ .\-/]?\(?\d{2,4}\)?){2,5}(?!\w)")
 _CODE = re.compile(r"(?<![\w.])(?=[\w/-]*\d[\w/-]*\d[\w/-]*\d)[A-Za-z0-9]+(?:[-/][A-Za-z0-9]+)*(?!\w)")
@@ -54,28 +54,33 @@ def find(text: str) -> list[Value]:
 def _names(text: str, taken: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     """Groups of capitalised names that share a word, such as a full name and its surname."""
     lowered = {word for word in _WORD.findall(text) if word[:1].islower()}
-    spans: list[tuple[tuple[int, int], frozenset[str]]] = []
+    spans: list[tuple[tuple[int, int], frozenset[str], frozenset[str]]] = []
     for match in _NAME.finditer(text):
-        words = frozenset(
+        words = [
             word.casefold().removesuffix("'s").removesuffix("’s")
+            if _may_name(word) and word.casefold() not in lowered
+            else ""
             for word in _WORD.findall(match.group())
-            if len(word) > 2 and word.casefold() not in _TITLES and word.casefold() not in lowered
-        )
-        alone = " " not in match.group()
-        starts_sentence = bool(_SENTENCE_START.search(text[max(0, match.start() - 4) : match.start()]))
-        if words and not _overlaps(match.span(), taken):
-            spans.append((match.span(), frozenset() if alone and starts_sentence else words))
+        ]
+        opens = bool(_SENTENCE_START.search(text[max(0, match.start() - 4) : match.start()]))
+        sure, unsure = frozenset(words[opens:]) - {""}, frozenset(words[:opens]) - {""}
+        if (sure or unsure) and not _overlaps(match.span(), taken):
+            spans.append((match.span(), sure, unsure))
     # A word that only ever opens sentences is no evidence of a name; one seen as a name elsewhere counts there too.
-    known = frozenset(word for _, words in spans for word in words)
+    known = frozenset(word for _, sure, _ in spans for word in sure)
     groups: list[tuple[set[str], list[tuple[int, int]]]] = []
-    for span, words in spans:
-        its = set(words) or ({text[span[0] : span[1]].casefold()} & known)
+    for span, sure, unsure in spans:
+        its = set(sure | (unsure & known))
         if not its:
             continue
         joined = [group for group in groups if group[0] & its]
         merged = (its.union(*(group[0] for group in joined)), [s for group in joined for s in group[1]] + [span])
         groups = [group for group in groups if group not in joined] + [merged]
     return [sorted(spans) for _, spans in groups]
+
+
+def _may_name(word: str) -> bool:
+    return len(word) > 2 and word.casefold() not in _TITLES
 
 
 def _value(text: str, spans: list[tuple[int, int]]) -> Value:

@@ -34,21 +34,21 @@ def of_units(layout: Layout, unit: units.Unit) -> list[Cover]:
     by_document = _tokens_by_document(layout)
     everyone = frozenset(s.owner for s in layout.segments if s.owner is not None)
     if unit.kind == "whole":
-        return [_cover(layout, "whole", by_document, None, everyone)]
+        return [_cover(layout, "whole", list(by_document.values()), None, everyone)]
     if unit.kind == "message":
         owners = list(dict.fromkeys(s.owner for s in layout.segments if s.owner is not None))
         return [
             _cover(
                 layout,
                 owner,
-                [tokens for i, tokens in enumerate(by_document) if layout.owner_of(i) == owner],
+                [tokens for i, tokens in by_document.items() if layout.owner_of(i) == owner],
                 owner,
                 frozenset({owner}),
             )
             for owner in owners
         ]
     out: list[Cover] = []
-    for number, (first, end) in enumerate(by_document):
+    for number, (first, end) in by_document.items():
         name = layout.documents[number].name
         if unit.kind == "document":
             out.append(_cover(layout, name, [(first, end)], name))
@@ -117,13 +117,15 @@ def _cover(
     return Cover(name, "unit", tuple(tokens), chars, document, owners)
 
 
-def _tokens_by_document(layout: Layout) -> list[TokenRange]:
-    out: list[TokenRange] = []
+def _tokens_by_document(layout: Layout) -> dict[int, TokenRange]:
+    """Numbers of the documents that have tokens, and which."""
+    out: dict[int, TokenRange] = {}
     start = 0
     for number in range(len(layout.documents)):
         end = start
         while end < len(layout.tokens) and layout.tokens[end].document == number:
             end += 1
-        out.append((start, end))
+        if end > start:
+            out[number] = (start, end)
         start = end
-    return [part for part in out if part[1] > part[0]] if len(out) > 1 else out
+    return out

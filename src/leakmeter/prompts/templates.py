@@ -47,23 +47,28 @@ def choose(template: str | None, tokenizer: Tokenizer) -> tuple[str, str | None]
             {context}.
         tokenizer: the model's.
     """
-    name = template or ("chat" if tokenizer.has_chat_template else "plain")
+    name = resolved(template) or ("chat" if tokenizer.has_chat_template else "plain")
     if name == "chat":
         if not tokenizer.has_chat_template:
             raise UsageError(
                 "this model has no chat template; give --template plain, or a text with {context} and {query}"
             )
         return name, None
-    if name.startswith("@"):
-        try:
-            return "custom", _checked(Path(name[1:]).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"template file '{name[1:]}' cannot be read as UTF-8 text: {error}") from None
     if "{" in name or "\n" in name:
         return "custom", _checked(name)
     if name not in NAMED:
         raise UnknownNameError("template", name, [*NAMED, "chat"])
     return name, NAMED[name]
+
+
+def resolved(template: str | None) -> str | None:
+    """'@FILE' to the file's text, so that a run is known by what it read; anything else as it is."""
+    if template is None or not template.startswith("@"):
+        return template
+    try:
+        return _checked(Path(template[1:]).read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"template file '{template[1:]}' cannot be read as UTF-8 text: {error}") from None
 
 
 def needs_query(text: str | None) -> bool:
@@ -103,7 +108,6 @@ def message_segments(
         raise UsageError("the model's chat template does not write messages one after another; give --template plain")
     out: list[Segment] = []
     documents: list[Document] = []
-    start = rendered.index(sentinels[0][0])
     # What a template writes before the first message (a default system prompt, BOS) is nobody's turn.
     opening = _opening(rendered, tokenizer, messages[0].role)
     out.append(Segment(FRAME, rendered[:opening]))
@@ -129,12 +133,23 @@ def message_segments(
 
 
 def _opening(rendered: str, tokenizer: Tokenizer, first_role: str) -> int:
-    """Where the first message's own turn begins: after what the template writes whatever that message is."""
-    probe = tokenizer.render_chat([{"role": first_role, "content": _SENTINEL.format("A")}] * 2, answer=False)
-    one = tokenizer.render_chat([{"role": first_role, "content": _SENTINEL.format("A")}], answer=False)
-    turn = len(probe) - len(one)
-    # Two equal messages: the second's turn is as long as the first's without the opening.
-    return max(len(one) - turn, 0) if probe.startswith(one) and turn > 0 else 0
+    """Where the first message's own turn begins: after what the template writes whatever that message is.
+
+    A later turn of the same role is written without the opening: the difference in length is the opening's.
+    """
+    turn = {"role": first_role, "content": _SENTINEL.format("A")}
+    answer = {"role": "assistant", "content": _SENTINEL.format("B")}
+    for between in ([], [answer]):
+        try:
+            first = len(tokenizer.render_chat([turn], answer=False))
+            before = len(tokenizer.render_chat([turn, *between], answer=False))
+            after = len(tokenizer.render_chat([turn, *between, turn], answer=False))
+        except UsageError:
+            # Some templates insist on turns that alternate, or on a single system message.
+            continue
+        return max(first - (after - before), 0)
+    start = tokenizer.decode(tokenizer.start_ids)
+    return len(start) if rendered.startswith(start) else 0
 
 
 def _checked(text: str) -> str:

@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,8 @@ class RunDirectory:
     def write_part(self, number: int, cases: Sequence[Mapping[str, Any]], readings: Sequence[Reading]) -> None:
         """Write one part: its texts, then its numbers."""
         with _as_store_errors(self.path):
+            # A part of a complete run is only written where somebody removed it: the run is then complete no more.
+            (self.path / "spec.json").unlink(missing_ok=True)
             self._write(self._cases(number), json.dumps(list(cases), ensure_ascii=False, indent=1).encode())
             sink = pa.BufferOutputStream()
             pq.write_table(to_table(readings), sink, compression="zstd")
@@ -78,14 +81,16 @@ class RunDirectory:
         """Texts and numbers of one part.
 
         Raises:
-            StoreError: a file of it is missing or damaged.
+            StoreError: a file of it is missing, damaged, or not the one that the finished run was made of.
         """
         try:
-            cases = json.loads(self._cases(number).read_bytes())
-            readings = from_table(pq.read_table(self._readings(number)))
+            cases = json.loads(self._read(self._cases(number)))
+            readings = from_table(pq.read_table(pa.BufferReader(self._read(self._readings(number)))))
+            if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
+                raise ValueError("its texts are no list of cases")
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise StoreError(
-                f"part {number} of run '{self.path}' cannot be read: {error}; remove it and run again"
+                f"part {number} of run '{self.path}' cannot be read: {error}; remove that directory and run again"
             ) from None
         return cases, readings
 
@@ -111,7 +116,7 @@ class RunDirectory:
             ) from None
         except (OSError, ValueError) as error:
             raise StoreError(f"the spec of run '{self.path}' cannot be read: {error}") from None
-        if not isinstance(spec, dict) or "n_parts" not in spec:
+        if not isinstance(spec, dict) or not {"id", "params", "n_parts", "files_sha256"} <= spec.keys():
             raise StoreError(f"the spec of run '{self.path}' is not one that leakmeter wrote")
         return spec
 
@@ -120,6 +125,17 @@ class RunDirectory:
 
     def _readings(self, number: int) -> Path:
         return self.path / f"readings-{number:05}.parquet"
+
+    @cached_property
+    def _hashes(self) -> dict[str, str]:
+        return dict(self.read_spec()["files_sha256"]) if self.is_complete else {}
+
+    def _read(self, path: Path) -> bytes:
+        content = path.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        if self._hashes.get(path.name, digest) != digest:
+            raise ValueError(f"'{path.name}' was changed after the run was complete")
+        return content
 
     @staticmethod
     def _write(path: Path, content: bytes) -> None:
@@ -135,7 +151,7 @@ def write_whole(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError:
+    except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 

@@ -107,7 +107,7 @@ def texts_of(one: Prepared, settings: PromptSettings, readings: Sequence[Reading
         "model": backend.name,
         "weights_sha256": backend.weights_sha256,
         "dtype": backend.dtype,
-        "unit": settings.unit,
+        "unit": one.unit,
         "removal": settings.removal,
         "template": one.template,
         "query": one.query,
@@ -128,7 +128,7 @@ def response_texts(ids: Sequence[int], tokenizer: Tokenizer) -> dict[str, Any]:
     start, shown = 0, ""
     for end in range(1, len(ids) + 1):
         text = tokenizer.decode(ids[start:end])
-        if text.endswith("�"):
+        if text.endswith("�") and end < len(ids):
             tokens.append("")
             continue
         tokens.append(text[len(shown) :])

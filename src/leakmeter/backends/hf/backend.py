@@ -272,6 +272,9 @@ def _answers(chunk: Chunk) -> Iterator[tuple[Request, IntArray]]:
 
 def _window_by_kind(config: Any) -> dict[str, int | None] | None:
     """Sliding-window sizes by kind of attention layer; None for a model with layers that no mask describes."""
+    if "local" in (getattr(config, "attention_layers", None) or ()):
+        # GPT-Neo's local layers count their window in keys, padding and gaps included, whatever the mask says.
+        return None
     window = getattr(config, "sliding_window", None)
     kinds = set(getattr(config, "layer_types", None) or ())
     if not kinds:

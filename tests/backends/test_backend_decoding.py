@@ -1,0 +1,165 @@
+"""Sampling round by round with states kept from the round before, against full passes; and whole measurements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_models import N_VOCAB, naive_logits, random_prompt, tiny_model, tiny_tokenizer
+
+from leakmeter.backends.hf import HfBackend
+from leakmeter.engine.drive import drive
+from leakmeter.engine.plan import plan
+from leakmeter.kernels.wants import Draw
+from leakmeter.measures._sample import sample
+from leakmeter.measures.influence import Influence
+from leakmeter.types.chunk import Chunk
+from leakmeter.types.item import Item, Span
+from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.types.request import Request, Scores, Trial
+
+PROMPT: Prompt = random_prompt(np.random.default_rng(3), N_VOCAB, (6, 5, 9), frame=4, query=5)
+KINDS = ("llama", "gpt2", "gemma3", "mistral")
+
+
+def backend_of(kind: str, **settings: Any) -> HfBackend:
+    return HfBackend(tiny_model(kind), tiny_tokenizer(), name="tiny", **settings)
+
+
+def item_of(prompt: Prompt, id_: str = "one", stop_ids: frozenset[int] = frozenset()) -> Item:
+    names = prompt.names()
+    return Item(
+        id=id_,
+        prompt=prompt,
+        spans=tuple(Span(name, "unit", ((0, 1),), (name,), None, 1) for name in names),
+        cuts={name: prompt.without(name) for name in names},
+        alone={name: prompt.only(name) for name in names},
+        blank=prompt.blank(),
+        placebos=(prompt.with_inserted(2, Piece("placebo", "context", (3, 4, 5))),),
+        response=None,
+        stop_ids=stop_ids,
+    )
+
+
+def recorded(trial: Trial[Any], seen: list[np.ndarray]) -> Trial[Any]:
+    """The trial, its scores written down as they pass."""
+    answers: list[Scores] | None = None
+    while True:
+        try:
+            requests = trial.send(answers) if answers is not None else next(trial)
+        except StopIteration as end:
+            return end.value
+        answers = yield requests
+        seen.extend(scores.values for scores in answers)
+
+
+def run(backend: HfBackend, items: list[Item], weight: float, n: int = 3, most: int = 7) -> tuple[list, list, list]:
+    """Responses, what was drawn with which log-probability, and the tokens run in each round."""
+    seen: list[np.ndarray] = []
+    marks: list[int] = []
+    trials = [
+        recorded(sample(i, n=n, temperature=0.9, context_weight=weight, max_new_tokens=most, seed=1), seen)
+        for i in items
+    ]
+    responses, _ = drive(backend, trials, on_plan=lambda chunk: marks.append(backend.n_tokens_run))
+    return responses, seen, np.diff([*marks, backend.n_tokens_run]).tolist()
+
+
+@pytest.mark.parametrize("weight", [1.0, 1.5])
+@pytest.mark.parametrize("kind", KINDS)
+def test_kept_states_draw_what_full_passes_draw(kind: str, weight: float) -> None:
+    items = [item_of(PROMPT), item_of(PROMPT.without("c1"), "two")]
+    kept, kept_seen, kept_tokens = run(backend_of(kind), items, weight)
+    full, full_seen, full_tokens = run(backend_of(kind, share_prefixes=False), items, weight)
+    assert kept == full
+    # Worst measured: 1.2e-5.
+    for one, other in zip(kept_seen, full_seen, strict=True):
+        np.testing.assert_array_equal(one[..., 0], other[..., 0])
+        np.testing.assert_allclose(one[..., 1], other[..., 1], rtol=0, atol=3e-5)
+    # After the first round, a live sequence costs one token in each branch, and equal sequences cost it once.
+    for step, n_tokens in enumerate(kept_tokens[1:], start=1):
+        live = {(i, response[:step]) for i, responses in enumerate(kept) for response in responses}
+        branches = {response for _, response in live} if weight != 1.0 else set()  # both items share the bare prompt
+        assert n_tokens == len(live) + len(branches)
+    assert sum(full_tokens) > 20 * sum(kept_tokens[1:])
+
+
+def test_a_long_response_follows_the_naive_distribution_at_every_step() -> None:
+    model = tiny_model("mistral")
+    (responses,), seen, tokens = run(backend_of("mistral"), [item_of(PROMPT)], 1.5, n=1, most=24)
+    assert tokens[1:] == [2] * 23
+    (response,) = responses
+    for t in (0, 7, 8, 9, 23):  # around and beyond the sliding window
+        z, z0 = (naive_logits(model, prompt, response[:t]) for prompt in (PROMPT, PROMPT.blank()))
+        mixed = (1.5 * z - 0.5 * z0) / 0.9
+        expected = mixed[response[t]] - mixed.max() - np.log(np.exp(mixed - mixed.max()).sum())
+        assert seen[t][-1, 0, 1] == pytest.approx(expected, abs=1.5e-5)  # worst measured: 5.5e-6
+
+
+def test_responses_that_end_leave_the_others_as_they_were() -> None:
+    free, _, _ = run(backend_of("llama"), [item_of(PROMPT)], 1.0, n=4, most=8)
+    stops = frozenset({free[0][0][1], free[0][2][4]})
+    stopped, _, tokens = run(backend_of("llama"), [item_of(PROMPT, stop_ids=stops)], 1.0, n=4, most=8)
+    for whole, cut in zip(free[0], stopped[0], strict=True):
+        ends = [t for t, token in enumerate(whole) if token in stops]
+        assert cut == (whole[: ends[0] + 1] if ends else whole)
+    assert tokens[1] >= tokens[-1]
+
+
+def test_states_kept_of_one_drive_do_not_answer_for_another_prompt() -> None:
+    backend = backend_of("llama")
+    run(backend, [item_of(PROMPT)], 1.0)
+    changed = Prompt(tuple(replace(p, ids=(p.ids[0] ^ 1, *p.ids[1:])) if p.name == "c1" else p for p in PROMPT.pieces))
+    after, seen, _ = run(backend, [item_of(changed)], 1.0)
+    fresh, fresh_seen, _ = run(backend_of("llama"), [item_of(changed)], 1.0)
+    assert after == fresh
+    for one, other in zip(seen, fresh_seen, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=5e-6)  # measured: 0
+
+
+def test_a_masked_prompt_does_not_start_from_the_states_of_the_unmasked() -> None:
+    backend = backend_of("llama")
+    masked, dropped = PROMPT.masking("c0"), PROMPT.without("c0")
+    values = []
+    for prompt in (dropped, masked, dropped):
+        request = Request((prompt,), (), Draw(0.5))
+        values.append(backend.score(plan([request]))[0].values[0, 0])
+    assert values[0].tolist() == pytest.approx(values[2].tolist(), abs=5e-6)
+    z = naive_logits(tiny_model("llama"), masked, ())
+    chosen = int(values[1][0])
+    expected = z[chosen] - z.max() - np.log(np.exp(z - z.max()).sum())
+    assert values[1][1] == pytest.approx(expected, abs=5e-6)  # measured: 1.9e-6
+
+
+@pytest.mark.parametrize("weight", [1.0, 1.5])
+@pytest.mark.parametrize("kind", KINDS)
+def test_noise_bounds_what_the_order_of_spans_and_the_sharing_change(kind: str, weight: float) -> None:
+    item = replace(item_of(PROMPT), response=(9, 80, 3, 3))
+    measure = Influence(cid_lambda=weight)
+
+    def series(backend: HfBackend, item: Item) -> dict[tuple[str, str], np.ndarray]:
+        (readings,), _ = drive(backend, [measure.trial(item)])
+        return {(r.statistic, r.piece): r.values for r in readings}
+
+    one = series(backend_of(kind), item)
+    noise = one.pop(("noise", ""))
+    # Of log-probabilities around −8: a few float32 roundings. Measured: 0 to 9.8e-7.
+    assert 0 <= noise.max() <= 1e-5
+    backwards = series(backend_of(kind), replace(item, spans=item.spans[::-1]))
+    backwards.pop(("noise", ""))
+    assert backwards.keys() == one.keys()
+    for key, values in one.items():
+        np.testing.assert_allclose(backwards[key], values, rtol=0, atol=float(noise.max()))  # measured: 0
+    unshared = series(backend_of(kind, share_prefixes=False), item)
+    for key, values in one.items():
+        np.testing.assert_allclose(unshared[key], values, rtol=0, atol=2e-5)  # measured: 5.3e-6
+
+
+def test_rounds_are_counted_where_states_are_forgotten() -> None:
+    chunks: list[Chunk] = []
+    backend = backend_of("llama", share_prefixes=False)
+    trial = sample(item_of(PROMPT), n=1, temperature=1.0, context_weight=1.0, max_new_tokens=3, seed=0)
+    _, cost = drive(backend, [trial], on_plan=chunks.append)
+    assert cost.n_tokens_run == sum(chunk.n_full_pass_tokens for chunk in chunks) == 3 * len(PROMPT.ids) + 3

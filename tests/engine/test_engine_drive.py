@@ -1,0 +1,132 @@
+"""Trials in lockstep: each gets its own answers, rounds are merged, and failures come out."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import numpy as np
+import pytest
+
+from leakmeter.backends.base import Backend
+from leakmeter.backends.toy import Toy
+from leakmeter.engine.drive import drive
+from leakmeter.errors import ScoreError
+from leakmeter.kernels.wants import Rows, Target
+from leakmeter.types.chunk import Chunk
+from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.types.request import Request, Scores, Trial
+
+N_VOCAB = 11
+
+
+def prompt_of(*ids: int) -> Prompt:
+    return Prompt((Piece("all", "frame", ids),))
+
+
+def one_by_one(start: tuple[int, ...], n_rounds: int) -> Trial[list[float]]:
+    """Asks for one token a round, extending its prompt by a token that depends on the answer."""
+    ids, out = start, []
+    for _ in range(n_rounds):
+        (scores,) = yield [Request((prompt_of(*ids),), (1,), Target())]
+        out.append(float(scores.values[0, 0]))
+        ids = (*ids, int(-1000 * out[-1]) % N_VOCAB)
+    return out
+
+
+def alone(start: tuple[int, ...], n_rounds: int) -> list[float]:
+    toy = Toy(N_VOCAB)
+    ids, out = start, []
+    for _ in range(n_rounds):
+        logits = toy.logits(np.asarray(ids), np.arange(len(ids)))
+        out.append(float(logits[1] - logits.max() - np.log(np.exp(logits - logits.max()).sum())))
+        ids = (*ids, int(-1000 * out[-1]) % N_VOCAB)
+    return out
+
+
+def test_trials_of_different_lengths_get_their_own_answers() -> None:
+    starts = [(1, 2, 3), (4,), (1, 2, 5), (1, 2, 3)]
+    lengths = [3, 1, 5, 2]
+    rounds: list[Chunk] = []
+    results, cost = drive(
+        Toy(N_VOCAB), [one_by_one(s, n) for s, n in zip(starts, lengths, strict=True)], on_plan=rounds.append
+    )
+    for start, n, result in zip(starts, lengths, results, strict=True):
+        np.testing.assert_allclose(result, alone(start, n), rtol=0, atol=1e-14)  # measured: 0
+    assert [len(chunk.requests) for chunk in rounds] == [4, 3, 2, 1, 1]
+    assert cost.n_prompts == sum(lengths)
+    assert cost.n_full_pass_tokens == sum(
+        len(start) + i for start, n in zip(starts, lengths, strict=True) for i in range(n)
+    )
+    assert rounds[0].n_tree_tokens == 5  # 1 2 3, 5, 4
+
+
+def test_several_requests_a_round_come_back_in_order() -> None:
+    def trial() -> Trial[list[tuple[int, ...]]]:
+        shapes = []
+        for n in (3, 1, 2):
+            answers = yield [Request((prompt_of(1, 2),) * (i + 1), (1,) * n, Rows()) for i in range(n)]
+            shapes += [scores.values.shape for scores in answers]
+        return shapes
+
+    (shapes, others), _ = drive(Toy(N_VOCAB), [trial(), trial()])
+    expected = [(i + 1, n + 1, N_VOCAB) for n in (3, 1, 2) for i in range(n)]
+    assert shapes == others == expected
+
+
+def test_a_trial_may_end_without_asking() -> None:
+    def silent() -> Trial[str]:
+        return "nothing to ask"
+        yield []
+
+    results, cost = drive(Toy(N_VOCAB), [silent(), one_by_one((1,), 2), silent()])
+    assert results[0] == results[2] == "nothing to ask"
+    assert results[1] == alone((1,), 2)
+    assert cost.n_prompts == 2
+
+
+def test_no_trials_cost_nothing() -> None:
+    results, cost = drive(Toy(N_VOCAB), [])
+    assert results == []
+    assert (cost.n_prompts, cost.n_tokens_run, cost.n_full_pass_tokens) == (0, 0, 0)
+
+
+def test_what_a_trial_raises_comes_out_as_it_is() -> None:
+    def fails() -> Trial[None]:
+        yield [Request((prompt_of(1),), (1,), Target())]
+        raise ZeroDivisionError("in the measure")
+
+    with pytest.raises(ZeroDivisionError, match="in the measure"):
+        drive(Toy(N_VOCAB), [one_by_one((1,), 3), fails()])
+
+
+def test_what_the_back_end_raises_comes_out_as_it_is() -> None:
+    toy = Toy(N_VOCAB)
+    toy._last[2] = np.nan
+    with pytest.raises(ScoreError, match="NaN"):
+        drive(toy, [one_by_one((2,), 3)])
+
+
+class Counting:
+    """A back end that remembers nothing, counts what it is asked, and answers with each request's number."""
+
+    name, weights_sha256, dtype, window, tokenizer = "counting", None, "float64", None, Toy(2).tokenizer
+
+    def __init__(self) -> None:
+        self.n_tokens_run = 100  # work of an earlier drive, not ours
+
+    def score(self, chunk: Chunk) -> list[Scores]:
+        self.n_tokens_run += chunk.n_tree_tokens
+        return [Scores(np.full((1, 1), float(i))) for i in range(len(chunk.requests))]
+
+
+def test_answers_are_dealt_out_by_trial_and_request() -> None:
+    def asks(n: int) -> Generator[list[Request], list[Scores], list[float]]:
+        answers = yield [Request((prompt_of(i + 1),), (1,), Target()) for i in range(n)]
+        return [float(scores.values[0, 0]) for scores in answers]
+
+    backend = Counting()
+    assert isinstance(backend, Backend)
+    results, cost = drive(backend, [asks(2), asks(0), asks(3)])
+    assert results == [[0.0, 1.0], [], [2.0, 3.0, 4.0]]
+    assert cost.n_tokens_run == 3
+    assert backend.n_tokens_run == 103

@@ -1,0 +1,212 @@
+"""The prefix tree against a trie built one token at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
+
+from leakmeter.engine.plan import plan
+from leakmeter.errors import UsageError
+from leakmeter.kernels.wants import Draw, MixedTarget, Rows, Target
+from leakmeter.types.chunk import Chunk
+from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.types.request import Request
+
+Node = tuple[int, int]  # position, id
+
+
+def fed(prompt: Prompt, response: Sequence[int], row: int) -> list[Node]:
+    """The (position, id) pairs that a model has read when it predicts what follows row `row`, one at a time."""
+    out: list[Node] = []
+    at = 0
+    for piece in prompt.pieces:
+        at += piece.gap
+        for token in piece.ids:
+            out.append((at, token))
+            at += 1
+    for token in response[:row]:
+        out.append((at, token))
+        at += 1
+    return out
+
+
+def n_trie_nodes(requests: Sequence[Request]) -> int:
+    nodes: set[tuple[Node, ...]] = set()
+    for request in requests:
+        last = request.want.rows(len(request.response)).stop - 1
+        for prompt in request.prompts:
+            path = tuple(fed(prompt, request.response, max(last, 0)))
+            nodes.update(path[: i + 1] for i in range(len(path)))
+    return len(nodes)
+
+
+def check(chunk: Chunk, requests: Sequence[Request]) -> None:
+    assert chunk.requests == tuple(requests)
+    assert chunk.n_tree_tokens == n_trie_nodes(requests)
+    for index, run in enumerate(chunk.runs):
+        assert -1 <= run.parent < index
+        assert 0 <= run.fork < len(run.ids) == len(run.positions)
+        assert run.n_tail == len(run.ids) - run.fork
+        if run.parent < 0:
+            assert run.fork == 0
+        else:
+            parent = chunk.runs[run.parent]
+            assert run.fork <= len(parent.ids)
+            np.testing.assert_array_equal(run.ids[: run.fork], parent.ids[: run.fork])
+            np.testing.assert_array_equal(run.positions[: run.fork], parent.positions[: run.fork])
+            # A fork below the parent's own would rather have been the grandparent's.
+            assert run.fork >= parent.fork
+        assert len(run.row_tokens) == len(run.row_slots) > 0
+        assert (run.row_tokens >= run.fork).all()
+        assert (run.row_tokens < len(run.ids)).all()
+        assert len(set(run.row_tokens.tolist())) == len(run.row_tokens)
+    owner = {
+        int(slot): (run, int(token))
+        for run in chunk.runs
+        for token, slot in zip(run.row_tokens, run.row_slots, strict=True)
+    }
+    assert sorted(owner) == list(range(chunk.n_slots))
+    assert sum(len(run.row_slots) for run in chunk.runs) == chunk.n_slots
+    # The same question is answered by the same slot, another question by another.
+    by_path: dict[tuple[Node, ...], int] = {}
+    for request, slots in zip(requests, chunk.slots, strict=True):
+        rows = request.want.rows(len(request.response))
+        assert slots.shape == (len(request.prompts), len(rows))
+        for i, prompt in enumerate(request.prompts):
+            for j, row in enumerate(rows):
+                run, token = owner[int(slots[i, j])]
+                path = tuple(fed(prompt, request.response, row))
+                assert list(zip(run.positions[: token + 1], run.ids[: token + 1], strict=True)) == list(path)
+                assert by_path.setdefault(path, int(slots[i, j])) == slots[i, j]
+    assert len(by_path) == chunk.n_slots
+
+
+# Two ids and short pieces: prefixes meet often.
+IDS = st.lists(st.integers(0, 1), max_size=4).map(tuple)
+
+
+@st.composite
+def prompts(draw: st.DrawFn) -> Prompt:
+    pieces = [Piece("open", "frame", draw(st.lists(st.integers(0, 1), min_size=1, max_size=2).map(tuple)))]
+    for i in range(draw(st.integers(0, 3))):
+        ids = draw(IDS)
+        pieces.append(Piece(f"c{i}", "context", ids, gap=draw(st.sampled_from([0, 0, 0, 1, 2])) if ids else 0))
+    pieces.append(Piece("query", "query", draw(IDS)))
+    if draw(st.booleans()):
+        pieces.append(Piece("gap", "frame", (), gap=draw(st.integers(1, 2))))  # as `masking` leaves at the end
+    return Prompt(tuple(pieces))
+
+
+WANTS = st.sampled_from([Target(), MixedTarget(1.5), Rows(), Draw(0.5), Draw(0.5, 1.5)])
+
+
+@st.composite
+def request_lists(draw: st.DrawFn) -> list[Request]:
+    pool = draw(st.lists(prompts(), min_size=1, max_size=4))
+    out = []
+    for _ in range(draw(st.integers(1, 4))):
+        some = tuple(draw(st.lists(st.sampled_from(pool), min_size=1, max_size=3)))
+        response = draw(st.lists(st.integers(0, 1), min_size=1, max_size=4).map(tuple))
+        out.append(Request(some, response, draw(WANTS)))
+    return out
+
+
+@seed(3)
+@settings(deadline=None, max_examples=300)
+@given(request_lists())
+def test_every_slot_is_its_prefix_and_no_token_is_run_twice(requests: list[Request]) -> None:
+    check(plan(requests), requests)
+
+
+@seed(4)
+@settings(deadline=None, max_examples=100)
+@given(request_lists(), st.randoms(use_true_random=False))
+def test_the_order_of_requests_does_not_change_the_tree(requests: list[Request], random: Random) -> None:
+    shuffled = list(requests)
+    random.shuffle(shuffled)
+    one, other = plan(requests), plan(shuffled)
+    assert one.n_tree_tokens == other.n_tree_tokens
+    assert one.n_slots == other.n_slots
+    assert one.n_full_pass_tokens == other.n_full_pass_tokens
+
+    def shape(chunk: Chunk) -> list[tuple[bytes, bytes, int]]:
+        return [(run.ids.tobytes(), run.positions.tobytes(), run.fork) for run in chunk.runs]
+
+    assert shape(one) == shape(other)
+
+
+@seed(5)
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6).map(tuple), min_size=1, max_size=8),
+    st.lists(st.integers(0, 5), min_size=1, max_size=5).map(tuple),
+    st.booleans(),
+)
+def test_ablations_of_one_prompt(contents: list[tuple[int, ...]], response: tuple[int, ...], masks: bool) -> None:
+    pieces = [Piece(f"c{i}", "context", ids) for i, ids in enumerate(contents)]
+    whole = Prompt((Piece("open", "frame", (1, 2)), *pieces, Piece("query", "query", (3, 1))))
+    remove = whole.masking if masks else whole.without
+    request = Request((whole.blank(), whole, *map(remove, whole.names())), response, Target())
+    check(plan([request]), [request])
+
+
+def test_a_gap_is_never_shared_beyond() -> None:
+    #         positions 0 1 2 3 4 5 …; both prompts go on with the same ids after the piece that is cut or masked.
+    pieces = (Piece("f", "frame", (7, 8)), Piece("c", "context", (9, 9, 9)), Piece("q", "query", (4, 5, 6)))
+    prompt = Prompt(pieces)
+    chunk = plan([Request((prompt.without("c"), prompt.masking("c")), (1, 2), Target())])
+    assert [run.fork for run in chunk.runs] == [0, 2]
+    assert chunk.n_tree_tokens == 2 + 2 * (3 + 1)
+    cut, masked = sorted(chunk.runs, key=lambda run: int(run.positions[-1]))
+    assert cut.positions.tolist() == [0, 1, 2, 3, 4, 5]
+    assert masked.positions.tolist() == [0, 1, 5, 6, 7, 8]
+
+
+def test_a_trailing_gap_moves_the_response() -> None:
+    prompt = Prompt((Piece("f", "frame", (7, 8)), Piece("c", "context", (9, 9, 9))))
+    (run,) = plan([Request((prompt.masking("c"),), (1, 2, 3), Target())]).runs
+    assert run.positions.tolist() == [0, 1, 5, 6]
+    assert run.ids.tolist() == [7, 8, 1, 2]
+
+
+def test_the_drawing_in_the_docstring() -> None:
+    f, a, b, q, y = (1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4), (5, 6, 7)
+    prompt = Prompt(
+        (Piece("f", "frame", f), Piece("a", "context", a), Piece("b", "context", b), Piece("q", "query", q))
+    )
+    request = Request((prompt, prompt.without("b"), prompt.without("a")), y, Target())
+    chunk = plan([request])
+    assert [(run.parent, run.fork, len(run.ids)) for run in chunk.runs] == [(-1, 0, 13), (0, 6, 10), (0, 3, 10)]
+    assert chunk.n_tree_tokens == 13 + 7 + 4
+    assert chunk.n_full_pass_tokens == 13 + 10 + 10
+
+
+def test_equal_requests_are_merged() -> None:
+    prompt = Prompt((Piece("f", "frame", (1, 2, 3)),))
+    one = plan([Request((prompt,), (4, 5), Target())])
+    many = plan([Request((prompt, prompt), (4, 5), Target()) for _ in range(5)])
+    assert many.n_tree_tokens == one.n_tree_tokens == 4
+    assert many.n_slots == one.n_slots == 2
+    assert many.n_full_pass_tokens == 10 * one.n_full_pass_tokens
+
+
+def test_last_response_token_is_fed_only_where_a_row_behind_it_is_wanted() -> None:
+    prompt = Prompt((Piece("f", "frame", (1, 2, 3)),))
+    for want, n in ((Target(), 4), (Rows(), 5), (Draw(0.5), 5)):
+        assert plan([Request((prompt,), (4, 5), want)]).n_tree_tokens == n
+
+
+def test_an_empty_prompt_is_refused() -> None:
+    with pytest.raises(UsageError, match="empty prompt predicts nothing"):
+        plan([Request((Prompt(()),), (1,), Target())])
+
+
+def test_many_nested_prefixes_do_not_recurse() -> None:
+    prompts_ = tuple(Prompt((Piece("f", "frame", (1,) * n + (2,)),)) for n in range(1, 1500))
+    chunk = plan([Request(prompts_, (0,), Target())])
+    assert chunk.n_tree_tokens == 1499 + 1499

@@ -1,0 +1,219 @@
+"""Three ways of taking a piece away, and what is put in its place: nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from leakmeter.errors import UnknownNameError, UsageError, WindowError
+from leakmeter.prompts.build import Prepared, PromptSettings
+from leakmeter.types.prompt import CONTEXT, FRAME, QUERY, Prompt
+
+Prepare = Callable[..., Prepared]
+NOTE = "Anna Ek lives in Graz. Her phone is 555-010-7788. Bo asked twice.\nCall 555-010-7788 after four."
+UNITS = ("word", "sentence", "line", "ngram:5", "ngram:5:2")
+
+
+def all_pieces(prompt: Prompt) -> list[tuple[str, str, tuple[int, ...]]]:
+    return [(piece.name, piece.role, piece.ids) for piece in prompt.pieces if piece.ids]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_dropping_closes_up(tokenizer: Any, prepared: Prepare, unit: str) -> None:
+    item = prepared(NOTE, tokenizer=tokenizer, template="plain", unit=unit, group=True).item
+    for span in item.spans:
+        cut = item.cuts[span.name]
+        assert all_pieces(cut) == [piece for piece in all_pieces(item.prompt) if piece[0] not in span.pieces]
+        assert cut.positions.tolist() == list(range(len(cut.ids)))
+        assert cut.next_position == len(cut.ids) == len(item.prompt.ids) - span.n_tokens
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_masking_keeps_every_other_position(tokenizer: Any, prepared: Prepare, unit: str) -> None:
+    item = prepared(NOTE, tokenizer=tokenizer, template="plain", unit=unit, removal="mask", group=True).item
+    at = dict(enumerate(item.prompt.ids.tolist()))
+    starts = {}
+    position = 0
+    for piece in item.prompt.pieces:
+        starts[piece.name] = range(position, position + len(piece.ids))
+        position += len(piece.ids)
+    for span in item.spans:
+        cut = item.cuts[span.name]
+        gone = {i for name in span.pieces for i in starts[name]}
+        assert cut.positions.tolist() == [i for i in at if i not in gone]
+        assert cut.ids.tolist() == [at[i] for i in at if i not in gone]
+        assert cut.next_position == item.prompt.next_position
+
+
+@pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
+@pytest.mark.parametrize("unit", ["whole", "document", "sentence"])
+def test_taking_everything_away_leaves_the_blank_frame_without_a_gap(
+    tokenizer: Any, prepared: Prepare, removal: str, unit: str
+) -> None:
+    item = prepared("Only one thing is said.", tokenizer=tokenizer, template="plain", unit=unit, removal=removal).item
+    (name,) = item.cuts
+    assert item.cuts[name].ids.tolist() == item.blank.ids.tolist()
+    assert item.cuts[name].next_position == len(item.blank.ids)
+
+
+def test_alone_is_the_blank_frame_with_the_piece_put_back(tokenizer: Any, prepared: Prepare) -> None:
+    item = prepared(NOTE, tokenizer=tokenizer, template="plain", unit="sentence", group=True).item
+    for span in item.spans:
+        kept = [p for p in all_pieces(item.prompt) if p[1] != CONTEXT or p[0] in span.pieces]
+        assert all_pieces(item.alone[span.name]) == kept
+
+
+def edited(text: str, start: int, end: int) -> str:
+    """The text as a person edits it: what is cut goes with the space that would be left over."""
+    before, after = text[:start], text[end:]
+    if not after or after[0].isspace():
+        before = before.rstrip(" ")
+    return before + after if before else after.lstrip(" ")
+
+
+@pytest.mark.parametrize("unit", ["word", "sentence", "line"])
+def test_retokenizing_equals_tokenizing_the_edited_text(tokenizer: Any, prepared: Prepare, unit: str) -> None:
+    one = prepared(NOTE, tokenizer=tokenizer, template="plain", unit=unit, removal="retokenize")
+    for span in one.item.spans:
+        ((start, end),) = span.ranges
+        again = prepared(edited(NOTE, start, end), tokenizer=tokenizer, template="plain", unit="whole").item
+        assert one.item.cuts[span.name].ids.tolist() == again.prompt.ids.tolist()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(words=st.lists(st.sampled_from(["Bo", "ate", "🙂", "naïve", "figs.", "It", "is", "“late”.", "x,"]), min_size=2))
+def test_retokenizing_words_equals_tokenizing_the_others(tokenizer: Any, prepared: Prepare, words: list[str]) -> None:
+    one = prepared(" ".join(words), tokenizer=tokenizer, template="plain", unit="word", removal="retokenize")
+    for number, span in enumerate(one.item.spans):
+        left = " ".join(words[:number] + words[number + 1 :])
+        again = prepared(left, tokenizer=tokenizer, template="plain", unit="whole").item
+        assert one.item.cuts[span.name].ids.tolist() == again.prompt.ids.tolist()
+
+
+def test_a_group_is_cut_wherever_it_is_said(tokenizer: Any, prepared: Prepare) -> None:
+    one = prepared(NOTE, tokenizer=tokenizer, template="plain", unit="sentence", group=True, removal="retokenize")
+    (value,) = [span for span in one.item.spans if span.kind == "value"]
+    assert [one.context[a:b] for a, b in value.ranges] == ["555-010-7788", "555-010-7788"]
+    left = NOTE.replace("is 555-010-7788.", "is .").replace("Call 555-010-7788 after", "Call after")
+    again = prepared(left, tokenizer=tokenizer, template="plain", unit="whole").item
+    assert one.item.cuts[value.name].ids.tolist() == again.prompt.ids.tolist()
+
+
+def test_a_value_never_takes_a_units_name(prepared: Prepare) -> None:
+    from leakmeter.backends.toy import ByteTokenizer
+    from leakmeter.prompts.build import prepare
+    from leakmeter.types.case import Case, Document
+
+    documents = (Document("v1", "Tel 555-010-7788."), Document("x", "Again 555-010-7788."))
+    item = prepare(
+        Case("case", documents, "Who?", "Anna"),
+        ByteTokenizer(),
+        PromptSettings(unit="document", group=True),
+        window=None,
+        n_reserved=1,
+    ).item
+    names = [span.name for span in item.spans]
+    assert len(set(names)) == len(names) == 3
+    assert set(item.cuts) == set(item.alone) == set(names)
+
+
+def test_units_that_say_the_same_know_of_each_other(prepared: Prepare) -> None:
+    spans = prepared(NOTE + " Bo asked twice.").item.spans
+    said = {span.name: span.repeats for span in spans}
+    assert said == {"s1": (), "s2": ("s4",), "s3": ("s5",), "s4": ("s2",), "s5": ("s3",)}
+
+
+def test_placebos_are_put_in_and_nothing_else_is_changed(tokenizer: Any, prepared: Prepare) -> None:
+    item = prepared(NOTE, tokenizer=tokenizer, template="plain").item
+    assert 1 <= len(item.placebos) <= 3
+    for placebo in item.placebos:
+        assert placebo.without("placebo") == item.prompt
+        assert len(placebo.ids) > len(item.prompt.ids)
+
+
+def test_an_unknown_removal_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="no removal named 'drup'; did you mean 'drop'"):
+        PromptSettings(removal="drup")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        ({"context": ""}, "empty context"),
+        ({"context": " \n\t"}, "empty context"),
+        ({"context": ["", "  "]}, "empty context"),
+        ({"query": " \n"}, "empty query"),
+        ({"response": ""}, "empty response"),
+        ({"response": "  \n"}, "empty response"),
+        ({"unit": "message"}, "needs a chat"),
+        ({"context": "\ud800"}, "context is no valid Unicode"),
+        ({"query": "a\udfff"}, "query is no valid Unicode.*character 1"),
+        ({"response": "\udcff"}, "response is no valid Unicode"),
+    ],
+)
+def test_what_cannot_be_measured_is_said(prepared: Prepare, given_: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        prepared(**{"context": NOTE, **given_})
+    assert "\n" not in str(caught.value)
+
+
+def test_text_that_a_vocabulary_drops_altogether_is_refused(chat_tokenizer: Any, prepared: Prepare) -> None:
+    with pytest.raises(UsageError, match="none of the context's characters"):
+        prepared("\x06", tokenizer=chat_tokenizer)
+    with pytest.raises(UsageError, match="none of the response's characters"):
+        prepared(NOTE, tokenizer=chat_tokenizer, response="\x06", template="chat")
+    spans = prepared(["\x06", "Anna sang."], tokenizer=chat_tokenizer, unit="document").item.spans
+    assert [(span.name, span.document) for span in spans] == [("d2", "d2")]
+
+
+def test_empty_documents_are_left_out(tokenizer: Any, prepared: Prepare) -> None:
+    one = prepared(["", "Anna sang.", "  ", "Bo ate."], tokenizer=tokenizer, template="plain", unit="document")
+    assert [span.name for span in one.item.spans] == ["d2", "d4"]
+    two = prepared(["Anna sang.", "Bo ate."], tokenizer=tokenizer, template="plain", unit="document")
+    assert one.item.prompt.ids.tolist() == two.item.prompt.ids.tolist()
+
+
+def test_a_context_too_long_is_refused_with_its_numbers(prepared: Prepare) -> None:
+    text = "Anna sang. " * 100
+    n_tokens = len(prepared(text, response="Hm.").item.prompt.ids) + len(" Hm.")
+    with pytest.raises(WindowError) as caught:
+        prepared(text, response="Hm.", window=1000)
+    message = str(caught.value)
+    assert f"needs {n_tokens:,} tokens (1,101 of context, 4 of response) and 1,000 fit" in message
+    assert "--truncate" in message
+    fits = prepared(text, response="Hm.", window=n_tokens)
+    assert fits.n_truncated_tokens == 0
+
+
+def test_room_is_kept_for_a_response_to_be_sampled(prepared: Prepare) -> None:
+    text = "Anna sang. " * 100
+    one = prepared(text, response=None, window=600, n_reserved=50, truncate=True)
+    assert len(one.item.prompt.ids) <= 550
+    assert one.n_truncated_tokens > 500
+    with pytest.raises(WindowError, match="50 of response"):
+        prepared(text, response=None, window=600, n_reserved=50)
+
+
+@pytest.mark.parametrize("window", [1, 20, 33, 36])
+def test_a_window_without_room_for_context_is_refused(prepared: Prepare, window: int) -> None:
+    with pytest.raises(WindowError, match="leaves no room for any context"):
+        prepared("🙂🙂🙂", query="q", response="r", window=window, truncate=True)
+
+
+def test_truncation_drops_last_documents_first(prepared: Prepare) -> None:
+    texts = ["Anna sang.", "Bo ate.", "Cid left."]
+    full = prepared(texts, unit="document")
+    window = len(full.item.prompt.ids) + len(full.item.response or ()) - 12
+    one = prepared(texts, unit="document", window=window, truncate=True)
+    assert [name for name, _, _ in one.documents] == ["d1", "d2"]
+    assert one.context.startswith("Anna sang.\n\nBo")
+    assert [one.context[a:b] for _, a, b in one.documents] == one.context.split("\n\n")
+
+
+def test_pieces_have_the_three_roles_in_the_templates_order(prepared: Prepare) -> None:
+    roles = [piece.role for piece in prepared("Anna sang.").item.prompt.pieces]
+    assert roles == [FRAME, FRAME, CONTEXT, FRAME, QUERY, FRAME]

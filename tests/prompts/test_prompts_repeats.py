@@ -1,0 +1,93 @@
+"""Values said more than once, in invented notes."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakmeter.prompts import repeats
+
+
+def said(text: str) -> list[list[str]]:
+    return [[text[a:b] for a, b in value.mentions] for value in repeats.find(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "Reach her at +43 660 1234567 by day; at night 0660/1234567 works.",
+            [["+43 660 1234567", "0660/1234567"]],
+        ),
+        ("Phone (555) 010-7788. Call 555.010.7788 after four.", [["(555) 010-7788", "555.010.7788"]]),
+        (
+            "Write to anna.ek@clinic.example, that is Anna.Ek@clinic.example.",
+            [["anna.ek@clinic.example", "Anna.Ek@clinic.example"]],
+        ),
+        (
+            "The nurse saw Tobias Quillmere at noon. At dusk Mr Quillmere left, and Quillmere's son too.",
+            [["Tobias Quillmere", "Mr Quillmere", "Quillmere's"]],
+        ),
+        ("Badge AX-4471-9 was lost; a finder of AX-4471-9 may keep it.", [["AX-4471-9", "AX-4471-9"]]),
+        ("See https://ek.example/a?x=1, or (https://ek.example/a?x=1).", [["https://ek.example/a?x=1"] * 2]),
+    ],
+)
+def test_a_value_is_found_in_its_two_forms(text: str, expected: list[list[str]]) -> None:
+    assert said(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The cat sat. The dog ran. The bird sang. Then the cat ran. Then the dog sat.",
+        "However, it rained. However, we went out. Tomorrow is dry. Tomorrow we sail.",
+        "Bread is baked at dawn. Bread keeps two days. Most people like bread.",
+        "It was 5 degrees, then 5 degrees again.",
+        "Anna sang. Bo ate. Cid left.",
+        "Ask Ida Brandvold about bread. Ask Tobias Quillmere about fish. Ask again.",
+        "Call 555-010-7788 today and 555-010-7799 tomorrow.",
+        "- Milk\n- Milk\n* Eggs\n* Eggs",
+        "",
+        "   \n",
+    ],
+)
+def test_plain_prose_has_no_groups(text: str) -> None:
+    assert said(text) == []
+
+
+def test_a_name_that_opens_a_sentence_counts_when_it_is_one_elsewhere() -> None:
+    text = "Fenwarren wrote it. We asked Odile Fenwarren twice. Fenwarren agreed."
+    assert said(text) == [["Fenwarren", "Odile Fenwarren", "Fenwarren"]]
+
+
+def test_values_stand_in_the_order_of_first_mention() -> None:
+    text = "Code QX-1188 is for Ida Brandvold. You find Ida Brandvold at 555-010-7788 for QX-1188, or 555 010 7788."
+    assert [value.text for value in repeats.find(text)] == ["QX-1188", "Ida Brandvold", "555-010-7788"]
+
+
+@given(
+    text=st.lists(st.sampled_from(["Anna Ek ", "555-010-7788", "a@b.example", " x ", ". ", "\n", "Q-1234"])).map(
+        "".join
+    )
+)
+def test_mentions_are_in_order_and_do_not_overlap(text: str) -> None:
+    for value in repeats.find(text):
+        assert len(value.mentions) > 1
+        assert all(a[1] <= b[0] for a, b in zip(value.mentions, value.mentions[1:], strict=False))
+        assert all(text[a:b].strip() == text[a:b] for a, b in value.mentions)
+
+
+@given(text=st.text(max_size=300))
+def test_any_text_can_be_searched(text: str) -> None:
+    for value in repeats.find(text):
+        assert value.text in text
+
+
+@pytest.mark.parametrize("text", ["ab12" * 5000, "\n" * 20000, "Anna Maria " * 1500, "1 " * 8000, "(1)" * 4000])
+def test_odd_texts_do_not_take_forever(text: str) -> None:
+    started = time.perf_counter()
+    repeats.find(text)
+    assert time.perf_counter() - started < 5

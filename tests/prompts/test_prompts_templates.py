@@ -1,0 +1,122 @@
+"""Templates: named, written by the user, or the model's own chat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakmeter.backends.toy import ByteTokenizer
+from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.prompts import templates
+from leakmeter.prompts.build import Prepared
+
+Prepare = Callable[..., Prepared]
+BYTES = ByteTokenizer(start_ids=())
+
+
+def text_of(one: Prepared) -> str:
+    return bytes(one.item.prompt.ids.tolist()).decode()
+
+
+@pytest.mark.parametrize(
+    ("template", "name", "expected"),
+    [
+        (None, "plain", "Context: Anna sang.\n\nQuestion: Who?\nAnswer:"),
+        ("plain", "plain", "Context: Anna sang.\n\nQuestion: Who?\nAnswer:"),
+        ("document", "document", "Document: Anna sang.. Who?"),
+        ("article", "article", "Article: Anna sang.. Summary of the above news article:"),
+        ("Q {query} C {context}", "custom", "Q Who? C Anna sang."),
+        ("{context}", "custom", "Anna sang."),
+        ("{context}{query}", "custom", "Anna sang.Who?"),
+        ("{other} {context} {} {{query}}", "custom", "{other} Anna sang. {} {Who?}"),
+        ("a\n{context}\n", "custom", "a\nAnna sang.\n"),
+    ],
+)
+def test_what_the_model_reads(prepared: Prepare, template: str | None, name: str, expected: str) -> None:
+    one = prepared("Anna sang.", tokenizer=BYTES, template=template)
+    assert one.template == name
+    assert text_of(one) == expected
+
+
+def test_a_template_without_a_query_needs_none(prepared: Prepare) -> None:
+    one = prepared("Anna sang.", tokenizer=BYTES, template="article", query="")
+    assert one.query == ""
+    assert prepared("Anna sang.", tokenizer=BYTES, template="article", query="unused").query == ""
+
+
+def test_a_template_file(prepared: Prepare, tmp_path: Path) -> None:
+    file = tmp_path / "t.txt"
+    file.write_bytes(b"\xef\xbb\xbfRead {context}; {query}")
+    one = prepared("Anna sang.", tokenizer=BYTES, template=f"@{file}")
+    assert text_of(one) == "Read Anna sang.; Who?"
+    assert one.template == "custom"
+    assert templates.resolved(f"@{file}") == "Read {context}; {query}"
+    assert templates.resolved("plain") == "plain"
+    assert templates.resolved(None) is None
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["{query}", "{context} {context}", "{context} {query} {query}", "no slots\n", "{Context} {query}", "{x}"],
+)
+def test_missing_and_doubled_slots_are_refused(prepared: Prepare, tmp_path: Path, template: str) -> None:
+    with pytest.raises(UsageError, match=r"\{context\} exactly once and \{query\} at most once"):
+        prepared("x", template=template)
+    file = tmp_path / "t.txt"
+    file.write_text(template)
+    with pytest.raises(UsageError, match=r"\{context\} exactly once"):
+        prepared("x", template=f"@{file}")
+
+
+@pytest.mark.parametrize("content", [None, b"\xff{context}"])
+def test_an_unreadable_template_file_is_named(prepared: Prepare, tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "t.txt"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(DataError, match=r"template file .*t\.txt' cannot be read"):
+        prepared("x", template=f"@{file}")
+    with pytest.raises(DataError, match="template file"):
+        prepared("x", template=f"@{tmp_path}")
+
+
+def test_an_unknown_template_is_guessed(prepared: Prepare) -> None:
+    with pytest.raises(UnknownNameError, match="no template named 'plian'; did you mean 'plain'"):
+        prepared("x", template="plian")
+
+
+def test_a_model_without_a_chat_template_says_so(prepared: Prepare) -> None:
+    with pytest.raises(UsageError, match="no chat template; give --template plain"):
+        prepared("x", template="chat")
+
+
+@pytest.mark.parametrize("template", ["plain", "chat", "{context} | {query}"])
+def test_slots_and_sentinels_inside_the_data_stay_text(chat_tokenizer: Any, prepared: Prepare, template: str) -> None:
+    context = "A {query} B {context} C {} {{x}} LEAKMETERSLOTXQ LEAKMETERSLOTCQ %s {0}"
+    query = "What of {context} and {query}, LEAKMETERSLOTCQ?"
+    one = prepared(context, tokenizer=chat_tokenizer, template=template, query=query)
+    text = chat_tokenizer.decode(one.item.prompt.ids.tolist())
+    assert text.count(context) == text.count(query) == 1
+    assert text.index(context) < text.index(query)
+    assert (one.context, one.query) == (context, query)
+
+
+def test_the_chat_template_is_the_default_where_there_is_one(chat_tokenizer: Any, prepared: Prepare) -> None:
+    one = prepared("Anna sang.", tokenizer=chat_tokenizer)
+    assert one.template == "chat"
+    inner = chat_tokenizer._tokenizer
+    rendered = inner.apply_chat_template(
+        [{"role": "user", "content": "Anna sang.\n\nWho?"}], tokenize=False, add_generation_prompt=True
+    )
+    assert chat_tokenizer.decode(one.item.prompt.ids.tolist()) == rendered
+    # No space is put before a response that begins a turn.
+    assert chat_tokenizer.decode(one.item.response) == "Anna"
+
+
+def test_a_response_after_a_colon_begins_with_the_space_a_model_would_write(prepared: Prepare) -> None:
+    assert bytes(prepared("x", response="Anna").item.response or ()) == b" Anna"
+    assert bytes(prepared("x", response=" Anna").item.response or ()) == b" Anna"
+    assert bytes(prepared("x", response="\nAnna").item.response or ()) == b"\nAnna"
+    assert bytes(prepared("x", response="Anna", template="{context}\n").item.response or ()) == b"Anna"

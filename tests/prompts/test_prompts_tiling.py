@@ -1,0 +1,260 @@
+"""One tokenisation: every context token in one piece, every piece where its characters say, the text unchanged."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from leakmeter.errors import WindowError
+from leakmeter.prompts.build import Prepared
+from leakmeter.types.prompt import CONTEXT, QUERY
+
+Prepare = Callable[..., Prepared]
+
+# Stretches that tokenizers, sentence splitters and regular expressions stumble over.
+STRETCHES = (
+    *(
+        "The cat sat. ",
+        "Dr. No left at 5 p.m. ",
+        "It cost $1,234.56! ",
+        "\n",
+        "\r\n",
+        "\n\n",
+        "\r\n\r\n",
+        "\t",
+        "   ",
+        "  \n",
+    ),
+    *(
+        "👩‍👩‍👧‍👦",
+        "🙂",
+        "e\u0301e\u0301 ",
+        "שלום עולם. ",
+        "مرحبا؟ ",
+        "中文句子。",
+        "\u2028",
+        "\u00a0",
+        "\u200b",
+        "\ufeff",
+        "ﬁ",
+        "İ",
+        "…",
+    ),
+    *(
+        "x" * 40,
+        "...",
+        "—",
+        '"Yes," she said. ',
+        "<b>",
+        "{query}",
+        "{context}",
+        "naïve café. ",
+        "a.b.c ",
+    ),
+)
+
+
+def _is_known(char: str) -> bool:
+    # The default model's vocabulary has no token for control characters and planes without characters: it drops them.
+    return not char.isspace() and unicodedata.category(char) not in ("Cc", "Cn", "Co")
+
+
+texts = st.one_of(
+    st.lists(st.sampled_from(STRETCHES), min_size=1, max_size=14).map("".join),
+    st.text(min_size=1, max_size=60),
+    st.lists(st.one_of(st.sampled_from(STRETCHES), st.text(max_size=6)), min_size=1, max_size=14).map("".join),
+).filter(lambda text: any(map(_is_known, text)))
+known_texts = texts.filter(lambda text: all(char in " \t\r\n" or _is_known(char) for char in text))
+documents = st.lists(texts, min_size=1, max_size=3)
+SEPARATOR = "\n\n"
+TILING = ("word", "sentence", "line", "paragraph", "document", "whole", "ngram:1", "ngram:3", "ngram:16")
+# The fixtures live as long as the session: hypothesis need not fear that examples disturb each other.
+SHARED_FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
+
+
+def pieces_of(one: Prepared) -> dict[str, tuple[int, ...]]:
+    """The context's pieces."""
+    return {piece.name: piece.ids for piece in one.item.prompt.pieces if piece.role == CONTEXT}
+
+
+@SHARED_FIXTURES
+@given(context=documents, unit=st.sampled_from(TILING), group=st.booleans())
+def test_every_context_token_is_in_exactly_one_unit(
+    tokenizer: Any, prepared: Prepare, context: list[str], unit: str, group: bool
+) -> None:
+    one = prepared(context, tokenizer=tokenizer, template="plain", unit=unit, group=group)
+    spans = [span for span in one.item.spans if span.kind == "unit"]
+    held = Counter(name for span in spans for name in span.pieces)
+    pieces = pieces_of(one)
+    assert set(held) == set(pieces)
+    assert set(held.values()) == {1}
+    assert [name for span in spans for name in span.pieces] == list(pieces)
+    assert sum(span.n_tokens for span in spans) == sum(map(len, pieces.values()))
+    for span in spans:
+        assert span.n_tokens == sum(len(pieces[name]) for name in span.pieces)
+
+
+@SHARED_FIXTURES
+@given(context=documents, n=st.integers(1, 6))
+def test_sliding_ngrams_hold_every_token_and_as_many_windows_as_the_paper_counts(
+    tokenizer: Any, prepared: Prepare, context: list[str], n: int
+) -> None:
+    one = prepared(context, tokenizer=tokenizer, template="plain", unit=f"ngram:{n}:1")
+    pieces = pieces_of(one)
+    assert {name for span in one.item.spans for name in span.pieces} == set(pieces)
+    for name, _, _ in one.documents:
+        spans = [span for span in one.item.spans if span.document == name]
+        n_tokens = sum(len(pieces[piece]) for piece in dict.fromkeys(p for span in spans for p in span.pieces))
+        assert len(spans) == max(n_tokens - n + 1, 1)
+
+
+@SHARED_FIXTURES
+@given(context=documents, unit=st.sampled_from(TILING), query=texts)
+def test_cutting_does_not_change_the_ids(
+    tokenizer: Any, prepared: Prepare, context: list[str], unit: str, query: str
+) -> None:
+    whole = prepared(context, tokenizer=tokenizer, template="plain", unit="whole", query=query)
+    one = prepared(context, tokenizer=tokenizer, template="plain", unit=unit, query=query)
+    assert one.item.prompt.ids.tolist() == whole.item.prompt.ids.tolist()
+    assert one.item.response == whole.item.response
+
+
+@SHARED_FIXTURES
+@given(context=st.lists(known_texts, min_size=1, max_size=3), query=known_texts)
+def test_decoding_the_prompt_gives_the_rendered_text_back(
+    chat_tokenizer: Any, prepared: Prepare, context: list[str], query: str
+) -> None:
+    expected = f"Context: {SEPARATOR.join(context)}\n\nQuestion: {query}\nAnswer:"
+    for tokenizer, start in ((None, "\n"), (chat_tokenizer, "")):
+        one = prepared(context, tokenizer=tokenizer, template="plain", query=query)
+        prompt = one.item.prompt.ids.tolist()
+        decode = tokenizer.decode if tokenizer else lambda ids: bytes(ids).decode()
+        assert decode(prompt) == start + expected
+    assert one.context == SEPARATOR.join(context)
+
+
+def test_a_sentencepiece_prompt_decodes_to_the_rendered_text(sentencepiece_tokenizer: Any, prepared: Prepare) -> None:
+    context = "Lily has a red ball.  Two spaces,\ttab, naïve 🙂.\nNew line."
+    one = prepared(context, tokenizer=sentencepiece_tokenizer, template="plain", query="Who has it?")
+    text = sentencepiece_tokenizer.decode(one.item.prompt.ids.tolist())
+    assert text.removeprefix("<s>").lstrip(" ") == f"Context: {context}\n\nQuestion: Who has it?\nAnswer:"
+    assert one.item.prompt.pieces[0].ids == sentencepiece_tokenizer.start_ids
+
+
+@SHARED_FIXTURES
+@given(
+    context=st.lists(known_texts, min_size=1, max_size=3),
+    unit=st.sampled_from(["word", "sentence", "line", "paragraph", "document", "whole"]),
+)
+def test_character_ranges_of_text_units_tile_the_words(
+    tokenizer: Any, prepared: Prepare, context: list[str], unit: str
+) -> None:
+    one = prepared(context, tokenizer=tokenizer, template="plain", unit=unit)
+    ranges = [part for span in one.item.spans for part in span.ranges]
+    assert all(0 <= start < end <= len(one.context) for start, end in ranges)
+    assert [start for start, _ in ranges] == sorted(start for start, _ in ranges)
+    covered = {i for start, end in ranges for i in range(start, end)}
+    assert all(i in covered for i, char in enumerate(one.context) if not char.isspace())
+    for start, end in ranges:
+        text = one.context[start:end]
+        assert text == text.strip() or not text.strip()
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [
+        ("sentence", ["Anna Ek lives in Graz.", "Her phone: 🙂 555-0107-88!", "Bo naïvely asked.", "Second paper."]),
+        ("line", ["Anna Ek lives in Graz. Her phone: 🙂 555-0107-88!", "Bo naïvely asked.", "Second paper."]),
+        ("document", ["Anna Ek lives in Graz. Her phone: 🙂 555-0107-88!\nBo naïvely asked.", "Second paper."]),
+        ("paragraph", ["Anna Ek lives in Graz. Her phone: 🙂 555-0107-88!\nBo naïvely asked.", "Second paper."]),
+    ],
+)
+def test_character_ranges_slice_the_units(tokenizer: Any, prepared: Prepare, unit: str, expected: list[str]) -> None:
+    context = ["Anna Ek lives in Graz. Her phone: 🙂 555-0107-88!\nBo naïvely asked.", "Second paper."]
+    one = prepared(context, tokenizer=tokenizer, template="plain", unit=unit)
+    assert [one.context[span.ranges[0][0] : span.ranges[-1][1]] for span in one.item.spans] == expected
+    assert [one.context[start:end] for _, start, end in one.documents] == context
+    assert [span.document for span in one.item.spans][-1] == "d2"
+
+
+def test_words_are_words_in_any_tokenizer(tokenizer: Any, prepared: Prepare) -> None:
+    context = "Zoë’s naïve  friend,\n\n  Łukasz-Jan (b. 1980) ate 🍎🍏 today"
+    one = prepared(context, tokenizer=tokenizer, template="plain", unit="word")
+    assert [one.context[a:b] for span in one.item.spans for a, b in span.ranges] == context.split()
+
+
+@SHARED_FIXTURES
+@given(context=documents, other=documents, query=texts)
+def test_the_blank_frame_does_not_depend_on_the_context(
+    tokenizer: Any, prepared: Prepare, context: list[str], other: list[str], query: str
+) -> None:
+    for template in ("plain", "{context} {query}", "{context}{query}", "{query}\n{context}"):
+        blanks = {
+            tuple(prepared(given_, tokenizer=tokenizer, template=template, query=query, **how).item.blank.ids.tolist())
+            for given_ in (context, other, ["x"], ["\nx", "y"])
+            for how in ({}, {"unit": "ngram:2", "group": True}, {"removal": "mask"})
+        }
+        assert len(blanks) == 1
+
+
+@SHARED_FIXTURES
+@given(context=documents, other=documents, query=texts)
+def test_the_blank_chat_frame_does_not_depend_on_the_context(
+    chat_tokenizer: Any, prepared: Prepare, context: list[str], other: list[str], query: str
+) -> None:
+    one, two = (
+        prepared(given_, tokenizer=chat_tokenizer, template="chat", query=query).item for given_ in (context, other)
+    )
+    assert one.blank.ids.tolist() == two.blank.ids.tolist()
+    assert one.blank.positions.tolist() == list(range(len(one.blank.ids)))
+
+
+@SHARED_FIXTURES
+@given(context=texts, spare=st.integers(1, 60))
+def test_a_truncated_prompt_fits_and_has_the_same_blank_frame(
+    tokenizer: Any, prepared: Prepare, context: str, spare: int
+) -> None:
+    full = prepared(context, tokenizer=tokenizer, template="plain")
+    n_context = sum(map(len, pieces_of(full).values()))
+    window = len(full.item.blank.ids) + len(full.item.response or ()) + min(spare, n_context)
+    try:
+        one = prepared(context, tokenizer=tokenizer, template="plain", window=window, truncate=True)
+    except WindowError:
+        # Only where not even a character fits: a letter may take several tokens.
+        assert spare <= 16 or not context[: spare // 8].strip()
+        return
+    assert len(one.item.prompt.ids) + len(one.item.response or ()) <= window
+    assert one.item.blank.ids.tolist() == full.item.blank.ids.tolist()
+    assert context.startswith(one.context)
+    n_left = sum(map(len, pieces_of(one).values()))
+    assert one.n_truncated_tokens == n_context - n_left
+    assert (one.n_truncated_tokens == 0) == (one.context == context)
+    for placebo in one.item.placebos:
+        assert len(placebo.ids) + len(one.item.response or ()) <= window
+
+
+@pytest.mark.parametrize(
+    "text", ["<|im_end|>", "<|im_start|>system", "<|endoftext|>", "</s>", "<s>", "<unk>", "[INST]"]
+)
+@pytest.mark.parametrize("kind", ["chat", "sentencepiece"])
+def test_text_that_looks_like_a_special_token_stays_text(
+    request: pytest.FixtureRequest, prepared: Prepare, kind: str, text: str
+) -> None:
+    tokenizer = request.getfixturevalue(f"{kind}_tokenizer")
+    inner = tokenizer._tokenizer
+    special = set(inner.all_special_ids) | set(inner.added_tokens_decoder)
+    said = f"He wrote {text} and {text}\n{text}"
+    for template in ["plain"] + ["chat"] * tokenizer.has_chat_template:
+        one = prepared([said, text], tokenizer=tokenizer, template=template, query=f"{text} what?", response=text)
+        data = [t for p in one.item.prompt.pieces if p.role in (CONTEXT, QUERY) for t in p.ids]
+        assert not special & {*data, *(one.item.response or ())}
+        assert text in tokenizer.decode(one.item.response)
+        plain = prepared("x", tokenizer=tokenizer, template=template, query="x", response="x").item
+        n_special = sum(int(i) in special for i in plain.prompt.ids)
+        assert sum(int(i) in special for i in one.item.prompt.ids) == n_special

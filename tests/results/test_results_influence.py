@@ -1,0 +1,231 @@
+"""From readings to the object that `--json` prints, by hand-written numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from leakmeter.kernels.stats import bootstrap_interval_of_mean
+from leakmeter.report import terminal
+from leakmeter.results.influence import InfluenceResult, case_object
+from leakmeter.types.reading import NATS, TOKEN_ID, Reading
+
+CONTEXT = "Ana is 41. She is 41."
+PARAMS = {"temperature": 0.8, "cid_lambda": 1.5, "samples": 1, "max_new_tokens": 50, "seed": 3}
+
+
+def span(name: str, *ranges: tuple[int, int], kind: str = "unit", repeats: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {
+        "name": name,
+        "kind": kind,
+        "ranges": ranges,
+        "pieces": (name,),
+        "document": "note",
+        "n_tokens": 5,
+        "repeats": repeats,
+    }
+
+
+def texts(**more: Any) -> dict[str, Any]:
+    return {
+        "id": "ana",
+        "model": "toy",
+        "weights_sha256": None,
+        "dtype": "float64",
+        "unit": "sentence",
+        "removal": "drop",
+        "template": "plain",
+        "query": "How old?",
+        "context": CONTEXT,
+        "documents": [{"name": "note", "start": 0, "end": len(CONTEXT)}],
+        "truncated_tokens": 0,
+        "sampled": False,
+        "responses": [{"text": "She is 41", "tokens": ["She", " is", " 41"]}],
+        "spans": [span("s1", (0, 10), repeats=("s2",)), span("s2", (11, 21), repeats=("s1",))],
+        "cost": {"requests": 9, "tree_tokens": 90, "naive_tokens": 300, "seconds": 0.1},
+    } | more
+
+
+def reading(statistic: str, values: list[float], piece: str = "", sample: int = 0) -> Reading:
+    return Reading("ana", sample, piece, statistic, TOKEN_ID if statistic == "token" else NATS, np.asarray(values))
+
+
+READINGS = [
+    reading("token", [7, 8, 9]),
+    reading("log_prob", [-1.0, -0.5, -2.0]),
+    reading("whole", [0.5, -0.25, 2.0]),
+    reading("without_this", [0.25, -0.75, 1.0], "s1"),
+    reading("without_this", [0.0, 0.0, -0.03125], "s2"),
+    reading("only_this", [1.0, 1.0, -2.0], "s1"),
+    reading("only_this", [0.0, 0.03125, 0.03125], "s2"),
+    reading("placebo", [0.125, -0.125, 0.0], "0"),
+    reading("placebo", [0.5, 0.0, 0.25], "1"),
+    reading("noise", [0.015625, 0.0, 0.015625]),
+]
+
+
+@pytest.fixture
+def case() -> dict[str, Any]:
+    return case_object(texts(), READINGS, PARAMS)
+
+
+def test_sums_signs_and_matrix_of_a_piece(case: dict[str, Any]) -> None:
+    s1, s2 = case["pieces"]
+    assert s1["per_token"] == [0.25, 0.75, 1.0]
+    assert s1["signed_per_token"] == [0.25, -0.75, 1.0]
+    assert s1["nats"] == 2.0
+    assert s1["signed_nats"] == 0.5
+    assert s1["only_this_nats"] == 4.0
+    assert s1["posterior"] == pytest.approx(1 / (1 + math.exp(-2.0)), rel=1e-15)
+    assert (s1["text"], s1["start"], s1["end"], s1["spans"]) == ("Ana is 41.", 0, 10, [[0, 10]])
+    assert (s1["kind"], s1["document"], s1["n_tokens"]) == ("unit", "note", 5)
+    assert s2["nats"] == 0.03125
+    assert s2["signed_nats"] == -0.03125
+    assert s2["text"] == "She is 41."
+
+
+def test_whole_noise_and_placebo(case: dict[str, Any]) -> None:
+    assert case["whole_nats"] == 2.75
+    assert case["whole_signed_nats"] == 2.25
+    assert case["whole_per_token"] == [0.5, 0.25, 2.0]
+    assert case["whole_signed_per_token"] == [0.5, -0.25, 2.0]
+    assert case["noise_floor_nats"] == 0.03125
+    assert case["noise_floor_per_token_nats"] == 0.015625
+    assert case["placebo_nats"] == (0.25 + 0.75) / 2
+
+
+def test_a_reading_equal_to_the_noise_floor_is_no_finding(case: dict[str, Any]) -> None:
+    assert [piece["below_noise_floor"] for piece in case["pieces"]] == [False, True]
+
+
+def test_redundant_is_a_repeated_value_that_does_more_alone_than_it_is_missed(case: dict[str, Any]) -> None:
+    # 4.0 against 2.0 and 0.0625 against 0.03125: both at the ratio of two, from where it counts.
+    assert [piece["redundant"] for piece in case["pieces"]] == [True, True]
+    less = [r for r in READINGS if (r.statistic, r.piece) != ("only_this", "s1")]
+    less.append(reading("only_this", [1.0, 0.99, -2.0], "s1"))
+    assert case_object(texts(), less, PARAMS)["pieces"][0]["redundant"] is False
+    alone = texts(spans=[span("s1", (0, 10)), span("s2", (11, 21))])
+    assert not any(piece["redundant"] for piece in case_object(alone, READINGS, PARAMS)["pieces"])
+
+
+def test_a_value_said_twice_has_both_places() -> None:
+    value = span("value '41'", (7, 9), (18, 20), kind="value")
+    readings = [
+        *READINGS,
+        reading("without_this", [1, 1, 1], value["name"]),
+        reading("only_this", [0] * 3, value["name"]),
+    ]
+    case = case_object(texts(spans=[*texts()["spans"], value]), readings, PARAMS)
+    last = case["pieces"][-1]
+    assert (last["kind"], last["text"], last["start"], last["end"]) == ("value", "41 … 41", 7, 20)
+    assert last["spans"] == [[7, 9], [18, 20]]
+    assert case["warnings"] == []  # it is measured with all its mentions removed
+
+
+def test_pieces_that_repeat_a_value_are_warned_of() -> None:
+    (repeated,) = case_object(texts(), READINGS, PARAMS)["warnings"]
+    assert "--group" in repeated
+    alone = texts(spans=[span("s1", (0, 10)), span("s2", (11, 21))])
+    assert case_object(alone, READINGS, PARAMS)["warnings"] == []
+
+
+def test_one_response_has_no_spread(case: dict[str, Any]) -> None:
+    assert case["samples"] == []
+    assert case["whole_mean_nats"] is case["whole_interval_nats"] is case["whole_worst_nats"] is None
+    for piece in case["pieces"]:
+        assert piece["mean_nats"] is piece["interval_nats"] is piece["worst_nats"] is None
+    assert case["response"] == {"text": "She is 41", "tokens": ["She", " is", " 41"], "sampled": False, "seed": None}
+
+
+def test_no_placebo_is_none_and_not_zero() -> None:
+    case = case_object(texts(), [r for r in READINGS if r.statistic != "placebo"], PARAMS)
+    assert case["placebo_nats"] is None
+
+
+def test_several_samples_have_mean_interval_and_worst() -> None:
+    responses = [{"text": t, "tokens": [t]} for t in ("41", "forty", "old")]
+    wholes = [[-1.0], [3.0], [0.5]]
+    cuts = {"s1": [[0.5], [-2.0], [0.5]], "s2": [[0.0], [0.25], [-0.125]]}
+    readings = [reading("noise", [0.0]), reading("only_this", [1.0], "s1"), reading("only_this", [1.0], "s2")]
+    for i in range(3):
+        readings.append(reading("whole", wholes[i], sample=i))
+        readings += [reading("without_this", cuts[name][i], name, sample=i) for name in cuts]
+    case = case_object(texts(responses=responses, sampled=True), readings, PARAMS)
+    assert case["response"] == {**responses[0], "sampled": True, "seed": 3}
+    # The first response is the one shown; the others enter the spread.
+    assert case["whole_nats"] == 1.0
+    assert case["whole_mean_nats"] == 1.5
+    assert case["whole_worst_nats"] == 3.0
+    assert case["whole_interval_nats"] == list(bootstrap_interval_of_mean([1.0, 3.0, 0.5], seed=3))
+    s1, s2 = case["pieces"]
+    assert (s1["nats"], s1["mean_nats"], s1["worst_nats"]) == (0.5, 1.0, 2.0)
+    assert (s2["nats"], s2["mean_nats"], s2["worst_nats"]) == (0.0, 0.125, 0.25)
+    assert s1["interval_nats"] == list(bootstrap_interval_of_mean([0.5, 2.0, 0.5], seed=3))
+    assert case["samples"] == [
+        {"text": "41", "tokens": ["41"], "whole_nats": 1.0, "nats": [0.5, 0.0]},
+        {"text": "forty", "tokens": ["forty"], "whole_nats": 3.0, "nats": [2.0, 0.25]},
+        {"text": "old", "tokens": ["old"], "whole_nats": 0.5, "nats": [0.5, 0.125]},
+    ]
+
+
+def test_the_keys_that_others_read(case: dict[str, Any]) -> None:
+    told = json.loads(InfluenceResult(case).to_json())
+    assert {"id", "model", "unit", "response", "pieces", "whole_nats", "noise_floor_nats"} <= told.keys()
+    assert {"text", "tokens"} <= told["response"].keys()
+    for piece in told["pieces"]:
+        assert {"name", "text", "start", "end", "nats", "per_token"} <= piece.keys()
+    assert told == case  # plain numbers, strings and lists throughout
+
+
+def test_json_is_one_line_and_keeps_letters() -> None:
+    line = InfluenceResult(case_object(texts(query="Où\nvit-elle ?"), READINGS, PARAMS)).to_json()
+    assert "\n" not in line
+    assert "Où" in line
+    assert "NaN" not in line
+
+
+def test_the_result_reads_off_its_case(case: dict[str, Any]) -> None:
+    result = InfluenceResult(case)
+    assert result.whole == 2.75
+    assert result.noise_floor == 0.03125
+    assert result.response == "She is 41"
+    assert result.tokens == ("She", " is", " 41")
+    np.testing.assert_array_equal(result.matrix, [[0.25, 0.75, 1.0], [0.0, 0.0, 0.03125]])
+    np.testing.assert_array_equal(result.signed_matrix, [[0.25, -0.75, 1.0], [0.0, 0.0, -0.03125]])
+    np.testing.assert_array_equal(result.matrix.sum(axis=1), [piece.nats for piece in result.pieces])
+    first = result.pieces[0]
+    assert (first.name, first.text, first.start, first.end) == ("s1", "Ana is 41.", 0, 10)
+    assert (first.nats, first.signed_nats, first.only_this_nats) == (2.0, 0.5, 4.0)
+    assert first.below_noise_floor is False
+    assert CONTEXT[first.start : first.end] == first.text
+
+
+def test_to_frame(case: dict[str, Any]) -> None:
+    frame = InfluenceResult(case).to_frame()
+    assert isinstance(frame, pd.DataFrame)
+    assert list(frame.columns) == [
+        "name",
+        "text",
+        "start",
+        "end",
+        "nats",
+        "signed_nats",
+        "only_this_nats",
+        "posterior",
+        "below_noise_floor",
+    ]
+    assert frame["nats"].tolist() == [2.0, 0.03125]
+    assert frame["below_noise_floor"].tolist() == [False, True]
+
+
+def test_heatmap_and_page_are_made_of_the_case(case: dict[str, Any], tmp_path: Any) -> None:
+    result = InfluenceResult(case)
+    assert type(result.heatmap()) is type(terminal.heatmap(case))
+    where = result.save_html(tmp_path / "report.html")
+    assert where == tmp_path / "report.html"
+    assert "Ana is 41." in where.read_text(encoding="utf-8")
