@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,10 @@ from typing import Any
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # One process a core already; two threads each would wait for one another, and take four times as long.
+    torch.set_num_threads(1)
 
 # By path: several test folders have a conftest.py, and `import conftest` finds whichever was collected last.
 _spec = importlib.util.spec_from_file_location("shared_helpers", Path(__file__).parents[1] / "conftest.py")

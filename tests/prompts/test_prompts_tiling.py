@@ -189,7 +189,7 @@ def test_words_are_words_in_any_tokenizer(tokenizer: Any, prepared: Prepare) -> 
     assert [one.context[a:b] for span in one.item.spans for a, b in span.ranges] == context.split()
 
 
-@SHARED_FIXTURES
+@settings(SHARED_FIXTURES, max_examples=40)
 @given(context=documents, other=documents, query=texts)
 def test_the_blank_frame_does_not_depend_on_the_context(
     tokenizer: Any, prepared: Prepare, context: list[str], other: list[str], query: str

@@ -111,8 +111,8 @@ def test_a_template_file_counts_by_what_it_says(tmp_path: Path, capsys: pytest.C
         template.write_text(text)
         with pytest.raises(SystemExit, match="0"):
             main(
-                f"influence --model toy --context-file {context} --query Who? --response Anna --out {tmp_path / 'runs'} "
-                f"--json --template @{template}".split()
+                f"influence --model toy --context-file {context} --query Who? --response Anna "
+                f"--out {tmp_path / 'runs'} --json --template @{template}".split()
             )
     one, two = capsys.readouterr().out.splitlines()
     assert one != two

@@ -16,6 +16,10 @@ class Measure(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
+    def samples(self) -> int:
+        """Responses it draws for a case that has none."""
+
+    @property
     def max_new_tokens(self) -> int:
         """Most tokens it may add to a prompt whose case has no response."""
 

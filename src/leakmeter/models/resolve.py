@@ -77,7 +77,7 @@ def _not_found(name: str, path: Path) -> ModelError | UnknownNameError:
         return ModelError(f"'{name}' is a file of a kind that is not loaded; give a directory or a .gguf file")
     looks_like_path = os.sep in name or name.startswith((".", "~")) or path.suffix.lower() == ".gguf"
     if not looks_like_path:
-        return UnknownNameError("model", name, KNOWN_MODELS)
+        return UnknownNameError("model", name, [*KNOWN_MODELS, "toy"])
     could_be_hub = name.count("/") == 1 and not name.startswith((".", "~", "/")) and path.suffix.lower() != ".gguf"
     hint = f"; for a model of the hub write 'hf:{name}'" if could_be_hub else "; check the path"
     return ModelError(f"there is no file or directory '{name}'{hint}")

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _URL = re.compile(r"https?://[^\s<>\"')\]]*[^\s<>\"')\].,;:!?]")
 _PHONE = re.compile(r"(?<![\w.])\+?\(?\d{1,4}\)?(?:[ .\-/]?\(?\d{2,4}\)?){2,5}(?!\w)")
-_CODE = re.compile(r"(?<![\w.])(?=[\w/-]*\d[\w/-]*\d[\w/-]*\d)[A-Za-z0-9]+(?:[-/][A-Za-z0-9]+)*(?!\w)")
+_CODE = re.compile(
+    r"(?<![\w.])(?!(?:19|20)\d\d(?![\w/-]))(?=[\w/-]*\d[\w/-]*\d[\w/-]*\d)[A-Za-z0-9]+(?:[-/][A-Za-z0-9]+)*(?!\w)"
+)
 _NAME = re.compile(r"(?<!\w)[A-Z][\w’'-]+(?:[ \t]+(?:[A-Z]\.[ \t]+)?[A-Z][\w’'-]+)*")
 _WORD = re.compile(r"[\w’'-]+")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:\n\"“(•*-])\s*$")

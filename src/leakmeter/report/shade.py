@@ -115,6 +115,12 @@ def by_nats(case: Case, kind: str) -> list[int]:
     return sorted((i for i, p in enumerate(pieces) if p["kind"] == kind), key=lambda i: (-rank_nats(pieces[i]), i))
 
 
+def leader(case: Case) -> int | None:
+    """The strongest piece of any kind; None when it is below the noise floor, or there is none."""
+    top = strongest(case, range(len(case["pieces"])))
+    return None if top is None or case["pieces"][top]["below_noise_floor"] else top
+
+
 def rank_nats(piece: Case) -> float:
     """A piece's nats for sorting: an undefined number ranks below every measured one."""
     nats = float(piece["nats"])

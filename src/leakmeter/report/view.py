@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from leakmeter.report import scale, words
-from leakmeter.report.shade import Case, by_nats, excerpt, piece_heat, stretches, strongest, visible
+from leakmeter.report.shade import Case, by_nats, excerpt, leader, piece_heat, stretches, strongest, visible
 
 View = dict[str, Any]
 
@@ -22,7 +22,7 @@ def case_view(case: Case, number: int, shared: Mapping[str, str]) -> View:
     """All that the page shows of one case; settings in `shared` are told once for all cases and left out here."""
     pieces = case["pieces"]
     units, values = by_nats(case, "unit"), by_nats(case, "value")
-    first = units[0] if units and not pieces[units[0]]["below_noise_floor"] else None
+    first = leader(case)
     floor, placebo = case["noise_floor_nats"], case.get("placebo_nats")
     return {
         "anchor": f"c{number}",

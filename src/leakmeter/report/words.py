@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leakmeter.report.scale import nats_text, percent, posterior
-from leakmeter.report.shade import Case, by_nats, excerpt
+from leakmeter.report.shade import Case, excerpt, leader
 
 CAVEAT = (
     "A lower-bound estimate of the ex-post privacy loss of this context for this output; not a guarantee, and "
@@ -45,10 +45,12 @@ def belief(case: Case) -> str:
 
 def lead(case: Case) -> str | None:
     """One sentence: how much of it is owed to the strongest single piece; None when no piece stands out."""
-    ranked = by_nats(case, "unit")
-    if not ranked or case["pieces"][ranked[0]]["below_noise_floor"]:
+    top = leader(case)
+    if top is None:
         return None
-    return f"taking it away moves the response by {nats_text(case['pieces'][ranked[0]]['nats'])}\u00a0nats."
+    piece = case["pieces"][top]
+    taken = "taking all its mentions away" if piece["kind"] == "value" else "taking it away"
+    return f"{taken} moves the response by {nats_text(piece['nats'])}\u00a0nats."
 
 
 def flags(piece: Case) -> list[str]:

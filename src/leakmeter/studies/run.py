@@ -11,6 +11,7 @@ from typing import Any
 
 from leakmeter.backends.base import Backend
 from leakmeter.engine.drive import drive
+from leakmeter.errors import UsageError
 from leakmeter.measures.base import Measure
 from leakmeter.prompts.build import Prepared, PromptSettings, prepare
 from leakmeter.store.rundir import RunDirectory
@@ -32,7 +33,13 @@ class Watch:
 
 
 def prepare_case(case: Case, backend: Backend, settings: PromptSettings, measure: Measure) -> Prepared:
-    """Tokenise and cut a case for a back end."""
+    """Tokenise and cut a case for a back end.
+
+    Raises:
+        LeakmeterError: the case cannot be measured so; see `prompts.build.prepare`.
+    """
+    if case.response is not None and measure.samples > 1:
+        raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or leave samples at 1")
     return prepare(case, backend.tokenizer, settings, window=backend.window, n_reserved=measure.max_new_tokens)
 
 

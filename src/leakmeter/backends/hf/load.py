@@ -30,6 +30,8 @@ def load_directory(
     if dtype is not None and dtype not in _DTYPES:
         raise UsageError(f"dtype is '{dtype}'; it has to be one of {', '.join(_DTYPES)}")
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if where.split(":")[0] not in ("cpu", "cuda", "mps"):
+        raise UsageError(f"device is '{where}'; it has to be cpu, cuda, cuda:N or mps")
     if where.startswith("cuda") and not torch.cuda.is_available():
         raise ModelError(
             f"device '{where}' asked for, but torch {torch.__version__} sees no CUDA device; try --device cpu"
@@ -52,7 +54,12 @@ def load_directory(
     finally:
         if showed_bars:
             transformers_logging.enable_progress_bar()
-    return HfBackend(model.to(where), tokenizer, name=name, weights_sha256=weights_sha256)
+    try:
+        model = model.to(where)
+    except (RuntimeError, NotImplementedError, AssertionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ModelError(f"device '{where}' cannot be used: {reason}; try --device cpu") from error
+    return HfBackend(model, tokenizer, name=name, weights_sha256=weights_sha256)
 
 
 def from_objects(model: Any, tokenizer: Any, *, name: str | None = None) -> HfBackend:

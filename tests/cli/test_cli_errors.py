@@ -1,0 +1,275 @@
+"""Whatever is wrong is said in one line; nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+
+
+def check_refused(ended: Any, *said: str) -> None:
+    """One line, exit code 2, nothing measured and nothing written."""
+    assert ended.code == 2
+    assert ended.out == ""
+    assert ended.err.startswith("leakmeter: ")
+    assert ended.err.count("\n") == 1
+    assert ended.err.endswith("\n")
+    assert "Traceback" not in ended.err
+    for part in said:
+        assert part in ended.err
+    assert not Path("runs").exists()
+    assert list(Path.cwd().iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"query": ""}, ["empty query", "say what the model is asked"]),
+        ({"query": None}, ["empty query"]),
+        ({"query": " \n"}, ["empty query"]),
+        ({"response": ""}, ["empty response", "leave it out to have one sampled"]),
+        ({"response": " \t"}, ["empty response"]),
+        ({"query": "\udcff"}, ["query is no valid Unicode"]),
+        ({"response": "a\udcff"}, ["response is no valid Unicode", "at character 1"]),
+        ({"context_file": "missing.txt"}, ["context file 'missing.txt' cannot be read: No such file or directory"]),
+        ({"context_file": ""}, ["context file '.' cannot be read: Is a directory"]),
+        ({"context_file": "/"}, ["context file '/' cannot be read: Is a directory"]),
+        ({"context_file": None}, ["give one of --context-file, --data and --messages"]),
+        ({"unit": "sentnce"}, ["no unit named 'sentnce'; did you mean 'sentence'?"]),
+        ({"unit": "ngram:0"}, ["unit 'ngram:0' is not 'ngram:N'"]),
+        ({"unit": "ngram:4:8"}, ["the stride is at most N"]),
+        ({"unit": "message"}, ["unit 'message' needs a chat; give --messages"]),
+        ({"model": "toi"}, ["no model named 'toi'"]),
+        ({"model": "smollm-135m"}, ["no model named", "did you mean 'smollm2-135m'?"]),
+        ({"model": "no/such/model"}, ["there is no file or directory 'no/such/model'"]),
+        ({"model": "HuggingFaceTB/SmolLM2"}, ["write 'hf:HuggingFaceTB/SmolLM2'"]),
+        ({"template": "plian"}, ["no template named 'plian'; did you mean 'plain'?"]),
+        ({"template": "chat"}, ["no chat template; give --template plain"]),
+        ({"template": "{query}"}, ["{context} exactly once"]),
+        ({"template": "@missing.txt"}, ["template file 'missing.txt' cannot be read"]),
+        ({"removal": "drp"}, ["drp", "drop", "mask", "retokenize"]),
+        ({"dtype": "int3"}, ["float64"]),
+        ({"dtype": "bfloat16"}, ["float64"]),
+        ({"device": "cuda"}, ["toy", "CPU"]),
+        ({"cid_lambda": "-1"}, ["cid-lambda is -1.0; it has to be 0 or more"]),
+        ({"cid_lambda": "nan"}, ["cid-lambda is nan"]),
+        ({"cid_lambda": "inf"}, ["cid-lambda is inf"]),
+        ({"temperature": "0"}, ["temperature is 0.0; it has to be above 0"]),
+        ({"temperature": "-1"}, ["temperature is -1.0"]),
+        ({"temperature": "nan"}, ["temperature is nan"]),
+        ({"temperature": "inf"}, ["temperature is inf"]),
+        ({"temperature": "warm"}, ["--temperature", "warm", "float"]),
+        ({"samples": "0"}, ["samples is 0; it has to be 1 or more"]),
+        ({"samples": "three"}, ["--samples", "three", "int"]),
+        ({"max_new_tokens": "0"}, ["max-new-tokens is 0"]),
+        ({"seed": "-1"}, ["seed is -1"]),
+        ({"html": "no/such/folder/page.html"}, ["lies in a directory that does not exist"]),
+        ({"html": "."}, ["is a directory; give the name of a file"]),
+        ({"messages": "chat.json"}, ["--context-file and --messages do not go together"]),
+        ({"data": "cases.jsonl"}, ["--context-file and --data do not go together"]),
+        ({"nosuch": "1"}, ["--nosuch"]),
+        ({"sample": "3"}, ["--sample"]),
+    ],
+)
+def test_an_option_that_cannot_be_used(measure: Call, options: dict[str, Any], said: list[str]) -> None:
+    check_refused(measure(**options), *said)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--skip-bad"], "--skip-bad is for --data"),
+        (["extra"], "extra"),
+        (["--json", "--nosuch"], "--nosuch"),
+        (["--query"], "--query"),
+    ],
+)
+def test_words_that_mean_nothing(measure: Call, words: list[str], said: str) -> None:
+    check_refused(measure(*words), said)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nosuch"], "nosuch"),
+        (["influense"], "influense"),
+        (["influence"], "give one of --context-file, --data and --messages"),
+        (["report"], "RUN"),
+        (["report", "missing"], "holds no complete run"),
+        (["models", "pull"], "NAME"),
+        (["models", "pull", "smollm-135m"], "did you mean 'smollm2-135m'?"),
+        (["models", "nosuch"], "nosuch"),
+        (["--nosuch"], "--nosuch"),
+        (["demo", "--model", "nosuch"], "no model named 'nosuch'"),
+    ],
+)
+def test_a_command_that_cannot_be_followed(cli: Call, words: list[str], said: str) -> None:
+    check_refused(cli(*words), said)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty; there is nothing whose influence could be measured"),
+        (b" \n\t\r\n", "is empty"),
+        (b"\xef\xbb\xbf", "is empty"),
+        (b"caf\xe9", "is not UTF-8: byte 0xe9 at offset 3; save it as UTF-8"),
+        (bytes(range(256)), "is not UTF-8: byte 0x80 at offset 128"),
+        (b"\x7fELF\x02\x01\x01\x00\xff\xfe", "is not UTF-8: byte 0xff at offset 8"),
+        (b"\xff\xfeA\x00", "is not UTF-8: byte 0xff at offset 0"),
+    ],
+)
+def test_a_context_file_that_cannot_be_used(measure: Call, tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "bad.txt"
+    path.write_bytes(content)
+    check_refused(measure(context_file=path), f"context file '{path}' {said}")
+    check_refused(measure("--context-file", path), f"context file '{path}' {said}")
+
+
+def test_a_name_too_long_for_a_file(measure: Call) -> None:
+    check_refused(measure(context_file="a" * 300), "File name too long")
+    check_refused(measure(html="a" * 300), "File name too long")
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([], "holds no case"),
+        (["{"], "line 1 is not JSON"),
+        (['{"context": "a", "query": "b", "anser": "c"}'], "unknown field 'anser'"),
+        (['{"query": "b"}'], "give either 'context' or 'messages'"),
+        (['{"context": "", "query": "b"}'], "case '1' has an empty context"),
+        (['{"context": "a", "query": ""}'], "case '1' has an empty query"),
+        (['{"context": "a", "query": "b", "response": ""}'], "case '1' has an empty response"),
+        (['{"context": "a", "query": "b"}', '{"id": "1", "context": "a"}'], "id '1' was already used in line 1"),
+        (['{"context": "a", "query": "b"}', '{"context": "\\ud800"}'], "half a surrogate pair"),
+        (['{"messages": [{"role": "user", "content": "a"}]}'], "no chat template"),
+    ],
+)
+def test_a_data_file_that_cannot_be_used(cli: Call, tmp_path: Path, lines: list[str], said: str) -> None:
+    data = tmp_path / "cases.jsonl"
+    data.write_text("\n".join(lines))
+    check_refused(cli("influence", "--model", "toy", "--data", data), said)
+
+
+def test_data_says_its_own_queries(cli: Call, tmp_path: Path) -> None:
+    data = tmp_path / "cases.jsonl"
+    data.write_text('{"context": "a", "query": "b"}')
+    for option in ("--query", "--response"):
+        check_refused(cli("influence", "--model", "toy", "--data", data, option, "x"), "stand in the lines of --data")
+
+
+@pytest.mark.parametrize("lines", [["{", "[]"], ['{"context": "", "query": "b"}', '{"context": "a"}']])
+def test_bad_lines_alone_are_refused_even_when_skipped(cli: Call, tmp_path: Path, lines: list[str]) -> None:
+    data = tmp_path / "cases.jsonl"
+    data.write_text("\n".join(lines))
+    check_refused(cli("influence", "--model", "toy", "--data", data, "--skip-bad"))
+
+
+def test_messages_need_a_chat_template(cli: Call, tmp_path: Path) -> None:
+    chat = tmp_path / "chat.json"
+    chat.write_text(json.dumps([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]))
+    check_refused(cli("influence", "--model", "toy", "--messages", chat), "no chat template")
+    check_refused(cli("influence", "--model", "toy", "--messages", chat, "--query", "x"), "leave --query out")
+    chat.write_text("[]")
+    check_refused(cli("influence", "--model", "toy", "--messages", chat), "list of at least one")
+    check_refused(cli("influence", "--model", "toy", "--messages", tmp_path / "no.json"), "No such file")
+
+
+def test_a_place_where_no_run_can_be_written(measure: Call, note: Path) -> None:
+    for out in (note, note / "below"):
+        ended = measure(out=out)
+        check_refused(ended, "run directory", "cannot be written")
+    assert [path.name for path in note.parent.iterdir()] == ["note.txt"]
+
+
+def test_a_pipe_or_a_device_is_not_replaced_by_a_page(measure: Call, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    check_refused(measure(html=pipe), "is a device or a pipe; give the name of a file")
+    assert pipe.is_fifo()
+
+
+def test_a_page_that_is_there_survives_a_refusal(measure: Call, tmp_path: Path) -> None:
+    for content in ("old", ""):
+        page = tmp_path / "page.html"
+        page.write_text(content)
+        check_refused(measure(html=page, query=""))
+        assert page.read_text() == content
+    check_refused(measure(html=tmp_path / "new.html", query=""))
+    assert not (tmp_path / "new.html").exists()
+
+
+def test_a_damaged_run_is_named(cli: Call, measure: Call, tmp_path: Path) -> None:
+    assert measure(out=tmp_path / "runs").code == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    cases = run / "cases-00000.json"
+    cases.write_text(cases.read_text().replace("Graz", "Wien"))
+    said = (f"part 0 of run '{run}'", "'cases-00000.json' was changed after the run was complete")
+    check_refused(cli("report", run), *said)
+    check_refused(measure(out=tmp_path / "runs"), *said)
+    (run / "spec.json").write_text("{")
+    check_refused(cli("report", run), f"the spec of run '{run}'")
+    check_refused(cli("report", cases), f"the spec of run '{cases}' cannot be read")
+
+
+def test_no_traceback_in_a_process_of_its_own(command: Call, note: Path) -> None:
+    given = (
+        "influence",
+        "--model",
+        "toy",
+        "--context-file",
+        note,
+        "--query",
+        "Who?",
+        "--response",
+        b"\xff".decode(errors="surrogateescape"),
+    )
+    ended = command(*given)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.count("\n") == 1
+    assert "response is no valid Unicode" in ended.stderr
+
+
+def test_an_unknown_precision_or_device_of_a_real_model(cli: Call, note: Path) -> None:
+    pytest.importorskip("torch")
+    import torch
+
+    from leakmeter.errors import ModelError
+    from leakmeter.models import resolve
+
+    try:
+        resolve("smollm2-135m", notify=str, download=False)
+    except ModelError as error:
+        pytest.skip(f"the default model is not cached: {error}")
+    given = ("influence", "--context-file", note, "--query", "Who?", "--response", "Anna")
+    check_refused(cli(*given, "--dtype", "int3"), "dtype is 'int3'; it has to be one of float32, bfloat16, float16")
+    if not torch.cuda.is_available():
+        check_refused(cli(*given, "--device", "cuda"), "sees no CUDA device; try --device cpu")
+        check_refused(cli(*given, "--device", "cuda:7"), "sees no CUDA device; try --device cpu")
+
+
+def test_a_context_too_long_for_the_window(
+    cli: Call, measure: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from leakmeter.backends.toy import Toy
+
+    small = Toy()
+    small.window = 200
+    monkeypatch.setattr("leakmeter.api.load_backend", lambda *_, **__: small)
+    path = tmp_path / "long.txt"
+    path.write_text("Anna sang in Graz. " * 30)
+    said = "case 'long' needs 609 tokens (571 of context, 5 of response) and 200 fit the model's window"
+    check_refused(measure(context_file=path), said, "--truncate")
+    check_refused(measure(context_file=path, response=None), "50 of response")
+    check_refused(measure("--truncate", query="Who? " * 50), "leaves no room for any context")
+    ended = measure("--truncate", "--json", context_file=path)
+    assert ended.code == 0
+    assert json.loads(ended.out)["truncated_tokens"] == 409
+    assert "409" in measure("--truncate", context_file=path).out

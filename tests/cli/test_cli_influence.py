@@ -1,0 +1,280 @@
+"""`leakmeter influence` and `leakmeter report` where all is well, with the toy model."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+CASE_KEYS = {"id", "model", "unit", "response", "pieces", "whole_nats", "noise_floor_nats"}
+PIECE_KEYS = {"name", "text", "start", "end", "nats", "per_token"}
+
+
+def case_of(ended: Any) -> dict[str, Any]:
+    """The only case of a command's output."""
+    assert ended.code == 0, ended.err
+    (line,) = ended.out.splitlines()
+    return dict(json.loads(line))
+
+
+def test_json_is_one_object_and_nothing_else(measure: Call) -> None:
+    ended = measure("--json")
+    case = case_of(ended)
+    assert set(case) >= CASE_KEYS
+    assert (case["id"], case["model"], case["unit"]) == ("note", "toy", "sentence")
+    assert {"text", "tokens"} <= set(case["response"])
+    texts = ["Anna Ek lives in Graz.", "Her phone is 555-010-7788.", "Bo asked twice.", "Call 555-010-7788 after four."]
+    assert [piece["text"] for piece in case["pieces"]] == texts
+    n_tokens = len(case["response"]["tokens"])
+    for piece in case["pieces"]:
+        assert set(piece) >= PIECE_KEYS
+        assert case["context"][piece["start"] : piece["end"]] == piece["text"]
+        assert len(piece["per_token"]) == n_tokens
+        assert piece["nats"] == pytest.approx(sum(piece["per_token"]))
+        assert all(nats >= 0 for nats in piece["per_token"])
+    assert case["response"]["text"].strip() == "Anna"
+    assert "".join(case["response"]["tokens"]) == case["response"]["text"]
+    assert case["whole_nats"] > 0
+    assert case["noise_floor_nats"] == 0
+    assert case["warnings"] == [warning for warning in case["warnings"] if "--group" in warning]
+    assert len(case["warnings"]) == 1
+    assert ended.err.startswith("run: runs/influence-")
+    assert ended.err.count("\n") == 1
+
+
+def test_many_cases_are_many_lines_in_order(cli: Call, tmp_path: Path) -> None:
+    data = tmp_path / "cases.jsonl"
+    lines = [{"id": f"c{i}", "context": f"Anna sang {i} songs.", "query": "Who?", "response": "Anna"} for i in range(5)]
+    data.write_text("\n".join(map(json.dumps, lines)))
+    ended = cli("influence", "--model", "toy", "--data", data, "--json")
+    assert [json.loads(line)["id"] for line in ended.out.splitlines()] == [f"c{i}" for i in range(5)]
+    table = cli("influence", "--model", "toy", "--data", data)
+    assert [line.split()[0] for line in table.out.splitlines()[1:]] == [f"c{i}" for i in range(5)]
+
+
+def test_bad_cases_are_left_out_and_counted(cli: Call, tmp_path: Path) -> None:
+    data = tmp_path / "cases.jsonl"
+    lines = ['{"context": "Anna sang.", "query": "Who?", "response": "A"}', "{", '{"context": " ", "query": "Who?"}']
+    data.write_text("\n".join(lines))
+    assert cli("influence", "--model", "toy", "--data", data, "--json").code == 2
+    ended = cli("influence", "--model", "toy", "--data", data, "--json", "--skip-bad")
+    assert case_of(ended)["id"] == "1"
+    assert "left out 2 bad cases; the first: " in ended.err
+    assert "line 2 is not JSON" in ended.err
+    spec = json.loads(next(Path("runs").glob("*/spec.json")).read_text())
+    assert len(spec["problems"]) == 2
+
+
+def test_several_context_files_are_documents(measure: Call, tmp_path: Path) -> None:
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder, text in zip(folders, ("Bo ate. Cid left.", "Ida sang."), strict=True):
+        folder.mkdir()
+        (folder / "paper.txt").write_text(text)
+    more = [word for folder in folders for word in ("--context-file", folder / "paper.txt")]
+    case = case_of(measure(*more, "--json", unit="document"))
+    assert [piece["name"] for piece in case["pieces"]] == ["note.txt", "paper.txt", "paper.txt (2)"]
+    assert [piece["text"] for piece in case["pieces"]][1:] == ["Bo ate. Cid left.", "Ida sang."]
+    assert [d["name"] for d in case["documents"]] == ["note.txt", "paper.txt", "paper.txt (2)"]
+
+
+def test_sampled_responses(measure: Call) -> None:
+    given = {"response": None, "samples": 3, "max_new_tokens": 12}
+    case = case_of(measure("--json", **given))
+    assert case["response"]["sampled"]
+    assert len(case["samples"]) == 3
+    for sample in case["samples"]:
+        assert 1 <= len(sample["tokens"]) <= 12
+        assert "".join(sample["tokens"]) == sample["text"]
+        assert len(sample["nats"]) == len(case["pieces"])
+    assert case["samples"][0]["text"] == case["response"]["text"]
+    for number, piece in enumerate(case["pieces"]):
+        nats = [sample["nats"][number] for sample in case["samples"]]
+        assert piece["worst_nats"] == pytest.approx(max(nats))
+        assert piece["mean_nats"] == pytest.approx(sum(nats) / 3)
+        low, high = piece["interval_nats"]
+        assert low <= piece["mean_nats"] <= high
+    other = case_of(measure("--json", **given, seed=1))
+    assert other["response"]["text"] != case["response"]["text"]
+
+
+def test_groups_come_last(measure: Call) -> None:
+    case = case_of(measure("--json", "--group"))
+    value = case["pieces"][-1]
+    assert (value["kind"], value["text"]) == ("value", "555-010-7788 … 555-010-7788")
+    assert [case["context"][a:b] for a, b in value["spans"]] == ["555-010-7788"] * 2
+    assert [piece["kind"] for piece in case["pieces"][:-1]] == ["unit"] * 4
+    assert case["warnings"] == []
+
+
+@pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
+@pytest.mark.parametrize("unit", ["sentence", "word", "line", "paragraph", "document", "whole", "ngram:8", "ngram:8:4"])
+def test_every_removal_and_unit(measure: Call, removal: str, unit: str) -> None:
+    case = case_of(measure("--json", removal=removal, unit=unit))
+    assert (case["removal"], case["unit"]) == (removal, unit)
+    if unit in ("whole", "document", "paragraph"):
+        assert case["pieces"][0]["nats"] == pytest.approx(case["whole_nats"])
+
+
+@pytest.mark.parametrize("options", [{"temperature": 0.5}, {"cid_lambda": 0.0}, {"cid_lambda": 2.5}])
+def test_parameters_are_told(measure: Call, options: dict[str, float]) -> None:
+    case = case_of(measure("--json", **options))
+    for name, value in options.items():
+        assert case[name] == value
+    if options.get("cid_lambda") == 0:
+        assert case["whole_nats"] == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["<|im_end|>", "</s>", "{query} {context}", "-", "- Call Anna", "--json", "@x", "🙂\n\0x"]
+)
+def test_odd_texts_are_texts(measure: Call, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "odd.txt"
+    path.write_text(text, encoding="utf-8")
+    case = case_of(measure("--json", context_file=path, query=text, response=text))
+    assert case["context"] == text
+    assert case["query"] == text
+    assert case["response"]["text"].strip() == text.strip()
+
+
+def test_a_file_whose_name_is_no_unicode(command: Call, tmp_path: Path) -> None:
+    name = b"n\xff.txt".decode(errors="surrogateescape")
+    (tmp_path / name).write_text("Anna sang.")
+    ended = command(
+        "influence",
+        "--model",
+        "toy",
+        "--context-file",
+        name,
+        "--query",
+        "Who?",
+        "--response",
+        "A",
+        "--json",
+        "--html",
+        "p.html",
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["id"] == "n\ufffd"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_any_terminal_encoding_will_do(command: Call, tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "c.txt").write_text("Zoë 🙂 sang.", encoding="utf-8")
+    given = ("influence", "--model", "toy", "--context-file", "c.txt", "--query", "Wër?", "--response", "Zoë 🙂")
+    environment = {"PYTHONIOENCODING": encoding}
+    ended = command(*given, "--json", environment=environment, text=False)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["context"] == "Zoë 🙂 sang."
+    assert command(*given, environment=environment, text=False).returncode == 0
+
+
+def test_the_second_time_nothing_is_computed(measure: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    from leakmeter.backends.toy import Toy
+
+    first = measure("--json", samples=2, response=None)
+    monkeypatch.setattr(Toy, "score", lambda *_: pytest.fail("the model was asked"))
+    started = time.perf_counter()
+    second = measure("--json", samples=2, response=None)
+    assert time.perf_counter() - started < 1
+    assert (second.out, second.err) == (first.out, first.err)
+    heat = measure(samples=2, response=None)
+    assert heat.code == 0
+
+
+def test_a_part_somebody_removed_is_measured_again(measure: Call) -> None:
+    first = case_of(measure("--json"))
+    next(Path("runs").glob("*/readings-*")).unlink()
+    second = case_of(measure("--json"))
+    third = case_of(measure("--json"))
+    assert {**first, "cost": 0} == {**second, "cost": 0}
+    assert second == third
+
+
+def test_the_page_and_the_page_again_without_the_model(
+    measure: Call, cli: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = measure(html="page.html")
+    assert ended.err.splitlines()[1] == "report: page.html"
+    page = Path("page.html").read_text(encoding="utf-8")
+    for text in ("Anna Ek lives in Graz.", "Her phone is 555-010-7788."):
+        assert text.split()[-1] in page
+    (run,) = Path("runs").iterdir()
+    monkeypatch.setattr("leakmeter.api.load_backend", lambda *_, **__: pytest.fail("the model was loaded"))
+    again = cli("report", run, "--html", "again.html")
+    assert (again.code, again.out, again.err) == (0, "", "report: again.html\n")
+    assert Path("again.html").read_text(encoding="utf-8") == page
+    assert cli("report", run).code == 0
+    assert sorted(path.name for path in Path.cwd().iterdir()) == ["again.html", "page.html", "report.html", "runs"]
+
+
+def test_reporting_does_not_load_torch(command: Call, measure: Call) -> None:
+    import sys
+
+    assert measure().code == 0
+    (run,) = Path("runs").iterdir()
+    code = (
+        "import sys\nfrom leakmeter.cli import main\n"
+        f"try: main(['report', {str(run)!r}])\nexcept SystemExit: pass\n"
+        "print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[]\n"
+
+
+def test_the_heat_map_shows_the_pieces(measure: Call) -> None:
+    ended = measure()
+    assert ended.code == 0
+    assert "Graz" in ended.out
+    assert "nats" in ended.out
+    assert "\x1b" not in ended.out  # nobody's terminal
+
+
+def test_no_progress_where_nobody_looks(measure: Call) -> None:
+    ended = measure(response=None, max_new_tokens=20)
+    assert ended.err.startswith("run: ")
+    assert ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("options", [("--json",), ()])
+@pytest.mark.parametrize("reader", ["head -1", "true"])
+def test_a_reader_that_leaves_early(command: Call, tmp_path: Path, options: tuple[str, ...], reader: str) -> None:
+    import shlex
+    import sys
+
+    data = tmp_path / "cases.jsonl"
+    lines = [{"context": f"Anna sang {i} songs. " * 20, "query": "Who?", "response": "Anna"} for i in range(8)]
+    data.write_text("\n".join(map(json.dumps, lines)))
+    words = ["-m", "leakmeter.cli", "influence", "--model", "toy", "--data", str(data), "--unit", "whole", *options]
+    words[:2] = ["-c", "from leakmeter.cli import main; main()"]
+    line = f"{shlex.join([sys.executable, *words])} | {reader}"
+    ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert "Traceback" not in ended.stderr
+    assert "Error" not in ended.stderr
+    assert len(ended.stdout.splitlines()) == (reader == "head -1")
+
+
+def test_the_library_and_the_command_agree(measure: Call, note: Path) -> None:
+    import leakmeter
+
+    case = case_of(measure("--json", "--group", unit="word", removal="mask", temperature=0.7))
+    result = leakmeter.influence(
+        "toy",
+        context=note.read_text(),
+        query="Who?",
+        response="Anna",
+        unit="word",
+        removal="mask",
+        temperature=0.7,
+        group=True,
+    )
+    assert [piece["nats"] for piece in case["pieces"]] == [piece.nats for piece in result.pieces]
+    assert result.whole == case["whole_nats"]
+    (run,) = Path("runs").iterdir()
+    (loaded,) = leakmeter.load_run(run)
+    assert loaded.case == case

@@ -1,0 +1,90 @@
+"""Asking for help costs nothing."""
+
+from __future__ import annotations
+
+import re
+import resource
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+HEAVY = (
+    "torch",
+    "transformers",
+    "pandas",
+    "pyarrow",
+    "tokenizers",
+    "gguf",
+    "rich.progress",
+    "safetensors",
+)
+
+
+def test_help_comes_at_once(command: Call) -> None:
+    seconds = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert command("--help").returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        # Seconds of computing, which other tests on the same cores do not lengthen.
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert statistics.median(seconds) < 0.5, seconds
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["influence", "--help"], ["models"], ["nosuch"]])
+def test_nothing_heavy_is_imported_without_need(words: list[str]) -> None:
+    code = (
+        "import sys\nfrom leakmeter.cli import main\n"
+        f"try: main({words!r})\nexcept SystemExit: pass\n"
+        f"print('HEAVY', [name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1] == "HEAVY []"
+
+
+def test_importing_the_package_imports_nothing_of_it() -> None:
+    code = (
+        "import sys, leakmeter\n"
+        "print([m for m in sys.modules if m.startswith(('leakmeter.', 'numpy'))], dir(leakmeter))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.startswith("[] ['InfluenceResult', 'LeakmeterError', 'influence', 'load_backend', 'load_run']")
+
+
+def test_every_public_name_is_there_and_no_other() -> None:
+    import leakmeter
+
+    for name in leakmeter.__all__:
+        assert getattr(leakmeter, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'nosuch'"):
+        leakmeter.nosuch  # noqa: B018
+
+
+def test_help_says_every_option(cli: Call) -> None:
+    ended = cli("influence", "--help")
+    assert ended.code == 0
+    for option in (
+        *("context-file", "query", "response", "data", "messages", "unit", "removal", "template", "group", "truncate"),
+        *("temperature", "cid-lambda", "samples", "max-new-tokens", "seed", "model", "dtype", "device", "out", "html"),
+        *("json", "skip-bad"),
+    ):
+        assert f"--{option}" in ended.out
+        # Each with words beside it.
+        assert re.search(rf"--{option}\b[^│]*[a-zA-Z]{{2,}}", ended.out)
+    assert "--no-" not in ended.out
+
+
+def test_version_and_bare_command(cli: Call) -> None:
+    assert cli("--version").out == f"{metadata.version('leakmeter')}\n"
+    assert "influence" in cli().out
+
+
+def test_the_installed_command_is_this_one() -> None:
+    (point,) = [p for p in metadata.entry_points(group="console_scripts") if p.name == "leakmeter"]
+    assert point.value == "leakmeter.cli:main"

@@ -1,0 +1,145 @@
+"""Imports point down: a room knows itself and the rooms below it, and heavy libraries stay in theirs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "leakmeter"
+MODULES = sorted(SOURCE.rglob("*.py"))
+NAMES = [str(path.relative_to(SOURCE)) for path in MODULES]
+
+# Top to bottom; rooms of one row do not know each other.
+ROWS = (
+    ("cli",),
+    ("api",),
+    ("studies", "results"),
+    ("report", "measures", "engine"),
+    ("backends", "prompts", "data", "store", "models"),
+    ("kernels",),
+    ("types",),
+    ("errors",),
+)
+LEVEL = {room: level for level, row in enumerate(ROWS) for room in row}
+# Loaded by name at any height: the package's front door, plug-ins by file name, sample texts.
+APART = ("__init__", "plugins", "samples")
+# Where a heavy library may be imported; in `models` within functions only.
+HEAVY = {"torch": ("backends/hf/", "models/"), "transformers": ("backends/hf/", "models/")}
+MAX_LINES = 300
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[tuple[str, ast.stmt, bool]]:
+    """Every imported module's full name, the statement, and whether it stands at the top of the module."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typing_only = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        for inner in ast.walk(node)
+    }
+    in_functions = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        at_top = node not in typing_only and node not in in_functions
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node, at_top
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            for alias in node.names:
+                yield f"{node.module}.{alias.name}", node, at_top
+
+
+def own_rooms(path: Path) -> Iterator[tuple[str, int]]:
+    """Rooms of leakmeter that a module imports from, types included."""
+    for name, node, _ in imports(path):
+        parts = name.split(".")
+        if parts[0] == "leakmeter" and len(parts) > 1:
+            yield parts[1], node.lineno
+
+
+def test_every_room_has_its_place() -> None:
+    rooms = {room_of(path) for path in MODULES}
+    assert rooms - set(APART) - set(LEVEL) == set(), "a new room: give it a row"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_imports_point_down(name: str) -> None:
+    path = SOURCE / name
+    room = room_of(path)
+    if room in APART:
+        return
+    for other, line in own_rooms(path):
+        if other in APART or other == room:
+            continue
+        assert LEVEL[other] > LEVEL[room], f"{name}:{line}: {room} imports {other}"
+
+
+@pytest.mark.parametrize(
+    ("room", "strangers"),
+    [
+        ("measures", {"backends", "data", "prompts", "store", "models", "engine"}),
+        ("backends", {"measures", "data", "prompts", "store", "models", "engine"}),
+        ("data", {"backends", "measures", "prompts", "store", "models"}),
+        ("prompts", {"backends", "measures", "data", "store", "models"}),
+        ("store", {"backends", "measures", "data", "prompts", "models"}),
+        ("kernels", {"backends", "measures", "data", "prompts", "store", "models", "engine"}),
+        ("types", {"kernels", "plugins"}),
+        ("report", {"backends", "engine", "measures", "prompts", "models"}),
+    ],
+)
+def test_rooms_that_never_see_each_other(room: str, strangers: set[str]) -> None:
+    seen = {
+        (str(path.relative_to(SOURCE)), other)
+        for path in MODULES
+        if room_of(path) == room
+        for other, _ in own_rooms(path)
+        if other in strangers
+    }
+    assert seen == set()
+
+
+@pytest.mark.parametrize("library", sorted(HEAVY))
+def test_heavy_libraries_stay_in_their_rooms(library: str) -> None:
+    for path, name in zip(MODULES, NAMES, strict=True):
+        for imported, node, at_top in imports(path):
+            if imported.split(".")[0] != library:
+                continue
+            assert name.startswith(HEAVY[library]), f"{name}:{node.lineno} imports {library}"
+            if name.startswith("models/"):
+                assert not at_top, f"{name}:{node.lineno} imports {library} outside a function"
+
+
+@pytest.mark.parametrize("library", ["pandas", "pyarrow", "rich", "jinja2", "tokenizers", "gguf", "safetensors"])
+def test_slow_libraries_are_not_imported_by_the_command_line(library: str) -> None:
+    for name in [name for name in NAMES if name.startswith("cli/")]:
+        for imported, node, at_top in imports(SOURCE / name):
+            assert not (at_top and imported.split(".")[0] == library), f"{name}:{node.lineno} imports {library} at once"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_modules_are_short(name: str) -> None:
+    n_lines = len((SOURCE / name).read_text(encoding="utf-8").splitlines())
+    assert n_lines <= MAX_LINES, f"{name} has {n_lines} lines: something in it wants a module of its own"
+
+
+def test_the_layer_test_sees_what_it_should(tmp_path: Path) -> None:
+    path = tmp_path / "x.py"
+    path.write_text(
+        "import a.b\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import c\n"
+        "def f():\n    from d.e import g\n"
+    )
+    assert [(name, at_top) for name, _, at_top in imports(path)] == [
+        *(("a.b", True), ("typing.TYPE_CHECKING", True), ("c", False), ("d.e.g", False))
+    ]

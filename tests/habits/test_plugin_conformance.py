@@ -1,0 +1,203 @@
+"""What every measure and every back end is, found by file name: a new plug-in is tested by being there."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import textwrap
+from collections.abc import Generator, Sequence
+from importlib.metadata import EntryPoint
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakmeter import plugins
+from leakmeter.backends.base import Backend
+from leakmeter.backends.toy import Toy
+from leakmeter.engine.drive import drive
+from leakmeter.engine.plan import plan
+from leakmeter.errors import UnknownNameError
+from leakmeter.measures.base import Measure
+from leakmeter.prompts.build import PromptSettings, prepare
+from leakmeter.types import reading as units
+from leakmeter.types.case import Case, Document
+from leakmeter.types.item import Item
+from leakmeter.types.reading import Reading
+from leakmeter.types.request import Request, Scores
+
+MEASURES = plugins.names("measures")
+BACKENDS = plugins.names("backends")
+UNITS = {units.NATS, units.TOKEN_ID, units.COUNT}
+measures = pytest.mark.parametrize("name", MEASURES)
+backends = pytest.mark.parametrize("name", BACKENDS)
+
+
+def item(id_: str = "one", response: str | None = "Anna sang.") -> Item:
+    documents = (Document("note", f"Anna Ek sang in Graz, {id_}. Bo ate. Call 555-010-7788, or 555-010-7788."),)
+    case = Case(id_, documents, "Who sang?", response)
+    toy = Toy()
+    return prepare(case, toy.tokenizer, PromptSettings(group=True), window=None, n_reserved=8).item
+
+
+def quick(name: str, **parameters: Any) -> Measure:
+    """A measure that draws few tokens."""
+    kind = plugins.find("measures", name)
+    known = {field.name for field in dataclasses.fields(kind)}
+    small = {"max_new_tokens": 6} if "max_new_tokens" in known else {}
+    made: Measure = kind(**{**small, **{key: value for key, value in parameters.items() if key in known}})
+    return made
+
+
+def run(*trials: Generator[list[Request], list[Scores], list[Reading]]) -> list[list[Reading]]:
+    return drive(Toy(), list(trials))[0]
+
+
+def plain(readings: Sequence[Reading]) -> list[tuple[Any, ...]]:
+    return [(r.item, r.sample, r.piece, r.statistic, r.unit, r.values.tobytes()) for r in readings]
+
+
+def test_there_are_plugins_and_an_unknown_one_is_guessed() -> None:
+    assert "influence" in MEASURES
+    assert {"toy", "hf"} <= set(BACKENDS)
+    assert not [name for name in (*MEASURES, *BACKENDS) if name.startswith("_") or name == "base"]
+    with pytest.raises(UnknownNameError, match="no measure named 'influense'; did you mean 'influence'"):
+        plugins.find("measures", "influense")
+    with pytest.raises(UnknownNameError, match="no back end named 'toi'; did you mean 'toy'"):
+        plugins.find("backends", "toi")
+
+
+def test_other_packages_add_theirs_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint(name="mine", value="leakmeter.backends.toy:Toy", group="leakmeter.backends")
+    monkeypatch.setattr(plugins, "entry_points", lambda group: (point,) if group == point.group else ())
+    assert "mine" in plugins.names("backends")
+    assert "mine" not in plugins.names("measures")
+    assert plugins.find("backends", "mine") is Toy
+
+
+@measures
+def test_a_measure_is_a_frozen_dataclass_of_documented_parameters(name: str) -> None:
+    kind = plugins.find("measures", name)
+    assert dataclasses.is_dataclass(kind)
+    assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert kind.__doc__
+    assert "nats" in kind.__doc__
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(tree, ast.ClassDef)
+    said = {
+        before.target.id
+        for before, after in zip(tree.body, tree.body[1:], strict=False)
+        if isinstance(before, ast.AnnAssign)
+        and isinstance(before.target, ast.Name)
+        and isinstance(after, ast.Expr)
+        and isinstance(after.value, ast.Constant)
+        and isinstance(after.value.value, str)
+    }
+    assert said == {field.name for field in dataclasses.fields(kind)}
+
+
+@measures
+def test_a_measure_stands_on_its_defaults(name: str) -> None:
+    measure = plugins.find("measures", name)()
+    assert isinstance(measure, Measure)
+    assert measure == plugins.find("measures", name)()
+    assert measure.max_new_tokens >= 0
+    assert inspect.isgenerator(measure.trial(item()))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        measure.seed = 5
+
+
+@measures
+@pytest.mark.parametrize("response", ["Anna sang.", None])
+def test_readings_are_finite_and_have_known_units(name: str, response: str | None) -> None:
+    (readings,) = run(quick(name).trial(item(response=response)))
+    assert readings
+    for reading in readings:
+        assert isinstance(reading, Reading)
+        assert reading.item == "one"
+        assert reading.unit in UNITS
+        assert reading.values.dtype == np.float64
+        assert reading.values.ndim == 1
+        assert len(reading.values) > 0
+        assert np.isfinite(reading.values).all()
+    keys = [(r.sample, r.statistic, r.piece) for r in readings]
+    assert len(set(keys)) == len(keys)
+
+
+@measures
+@pytest.mark.parametrize("response", ["Anna sang.", None])
+def test_the_same_seed_gives_the_same_bytes(name: str, response: str | None) -> None:
+    one, two = (plain(run(quick(name, seed=3).trial(item(response=response)))[0]) for _ in range(2))
+    assert one == two
+
+
+@measures
+@pytest.mark.parametrize("response", ["Anna sang.", None])
+def test_interleaved_trials_do_not_disturb_each_other(name: str, response: str | None) -> None:
+    measure = quick(name, samples=2)
+    items = [item(id_, response) for id_ in ("one", "two")]
+    together = run(*(measure.trial(one) for one in items))
+    apart = [run(measure.trial(one))[0] for one in items]
+    assert [plain(readings) for readings in together] == [plain(readings) for readings in apart]
+
+
+@measures
+@pytest.mark.parametrize("response", ["Anna sang.", None])
+def test_replaying_the_scores_gives_the_same_readings(name: str, response: str | None) -> None:
+    toy, heard = Toy(), []
+    trial = quick(name, samples=2).trial(item(response=response))
+    requests = next(trial)
+    try:
+        while True:
+            heard.append((requests, toy.score(plan(requests))))
+            requests = trial.send(heard[-1][1])
+    except StopIteration as end:
+        first = end.value
+    # Without a model: a trial's state is the answers it has received.
+    trial = quick(name, samples=2).trial(item(response=response))
+    assert next(trial) == heard[0][0]
+    for (_, answers), (asked, _) in pairwise(heard):
+        assert trial.send(answers) == asked
+    with pytest.raises(StopIteration) as ended:
+        trial.send(heard[-1][1])
+    assert plain(ended.value.value) == plain(first)
+
+
+@measures
+def test_a_measure_reaches_the_command_line_by_its_fields(name: str, cli_help: str) -> None:
+    for field in dataclasses.fields(plugins.find("measures", name)):
+        assert f"--{field.name.replace('_', '-')}" in cli_help
+
+
+@pytest.fixture
+def cli_help(capsys: pytest.CaptureFixture[str]) -> str:
+    from leakmeter.cli import main
+
+    with pytest.raises(SystemExit):
+        main(["influence", "--help"])
+    return capsys.readouterr().out
+
+
+@backends
+def test_a_back_end_has_what_the_protocol_lists(name: str) -> None:
+    kind = plugins.find("backends", name)
+    source = textwrap.dedent(inspect.getsource(kind))
+    assigned = {
+        node.attr
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self"
+    }
+    wanted = {word for word in vars(Backend) if not word.startswith("_")}
+    assert {"name", "dtype", "window", "score", "tokenizer", "weights_sha256", "n_tokens_run"} <= wanted
+    assert wanted - assigned - set(dir(kind)) == set()
+    assert callable(kind.score)
+    assert list(inspect.signature(kind.score).parameters) == ["self", "chunk"]
+    assert kind.__doc__
+
+
+def test_the_toy_is_a_back_end() -> None:
+    toy = Toy()
+    assert isinstance(toy, Backend)
+    assert (toy.name, toy.dtype, toy.window) == ("toy", "float64", None)

@@ -1,0 +1,93 @@
+"""Habits of the source: everything public says what it is, and nothing names the machine it was written on."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "leakmeter"
+MODULES = sorted(SOURCE.rglob("*.py"))
+TEXT_SUFFIXES = (
+    ".py",
+    ".md",
+    ".toml",
+    ".txt",
+    ".json",
+    ".html",
+    ".css",
+    ".js",
+    ".j2",
+    ".jinja",
+    ".yml",
+    ".yaml",
+    ".cfg",
+)
+PLACES = re.compile(r"(?<![\w.])/(?:tmp|work|root|home/\w+)(?:/|\b)")
+
+
+def texts() -> list[Path]:
+    found = [path for folder in ("src", "docs") for path in (ROOT / folder).rglob("*") if path.suffix in TEXT_SUFFIXES]
+    found += [path for path in ROOT.glob("*") if path.is_file() and path.suffix in TEXT_SUFFIXES]
+    return sorted(path for path in found if path.is_file())
+
+
+def definitions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """Public functions, classes and methods of a module, not those within functions."""
+    todo: list[ast.AST] = [tree]
+    while todo:
+        for node in ast.iter_child_nodes(todo.pop()):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                if not node.name.startswith("_"):
+                    yield node
+                    if isinstance(node, ast.ClassDef):
+                        todo.append(node)
+            elif isinstance(node, ast.If | ast.Try):
+                todo.append(node)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_what_is_public_has_a_docstring(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree), f"{path} has no docstring"
+    for node in definitions(tree):
+        assert ast.get_docstring(node), f"{path}:{node.lineno}: {node.name} has no docstring"
+
+
+def test_nothing_names_the_machine_it_was_written_on() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in texts()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if PLACES.search(line)
+    ]
+    assert found == []
+
+
+def test_there_is_something_to_read() -> None:
+    names = {str(path.relative_to(ROOT)) for path in texts()}
+    assert {"README.md", "src/leakmeter/api.py", "pyproject.toml"} <= names
+    assert PLACES.search("see /tmp/x")
+    assert PLACES.search("`/work`")
+    assert not PLACES.search("docs/work/x or a/tmp")
+
+
+def test_no_room_for_odds_and_ends() -> None:
+    assert not [path for path in MODULES if path.stem in ("utils", "util", "helpers", "misc", "common")]
+
+
+def test_texts_are_opened_with_an_encoding() -> None:
+    """Another machine's default encoding must not change what is read."""
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            if node.func.attr in ("read_text", "write_text"):
+                coded = [keyword.arg for keyword in node.keywords] + [ast.unparse(a) for a in node.args]
+                assert any("encoding" in str(word) or "utf-8" in str(word) or "path" in str(word) for word in coded), (
+                    f"{path}:{node.lineno}: {ast.unparse(node)}"
+                )
