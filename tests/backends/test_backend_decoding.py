@@ -157,6 +157,25 @@ def test_noise_bounds_what_the_order_of_spans_and_the_sharing_change(kind: str, 
         np.testing.assert_allclose(unshared[key], values, rtol=0, atol=2e-5)  # measured: 5.3e-6
 
 
+@pytest.mark.parametrize("weight", [1.0, 1.5])
+@pytest.mark.parametrize("kind", KINDS)
+def test_measuring_right_after_sampling_starts_behind_no_wanted_row(kind: str, weight: float) -> None:
+    # The last round's states reach beyond the rows that the measurement wants next.
+    item = item_of(PROMPT)
+    measure = Influence(cid_lambda=weight, samples=3, max_new_tokens=6)
+    (sampled,), _ = drive(backend_of(kind), [measure.trial(item)])
+    responses = [tuple(r.values.astype(int).tolist()) for r in sampled if r.statistic == "token"]
+    assert len(responses) == 3
+    for i, response in enumerate(responses):
+        given = replace(item, response=response)
+        (readings,), _ = drive(backend_of(kind, share_prefixes=False), [measure.trial(given)])
+        expected = {(r.statistic, r.piece): r.values for r in readings}
+        for r in sampled:
+            if r.sample == i and r.statistic != "noise":
+                # Worst measured: 5.9e-6.
+                np.testing.assert_allclose(r.values, expected[r.statistic, r.piece], rtol=0, atol=2e-5)
+
+
 def test_rounds_are_counted_where_states_are_forgotten() -> None:
     chunks: list[Chunk] = []
     backend = backend_of("llama", share_prefixes=False)

@@ -30,14 +30,14 @@ def neighbourhood_noise(
         alone: its scores as the measure got them, (response,).
     """
     spread = np.zeros(len(response))
-    context = [i for i, piece in enumerate(item.prompt.pieces) if piece.role == CONTEXT and piece.ids]
+    places = _context_tokens(item.prompt)
     for part in (4, 2):
-        at = context[len(context) // part]
-        longer = (*response, response[-1])
-        # A longer sequence that differs at one token makes the prompt of interest fork there; a second one, differing
-        # a little later, is padded beside it.
-        neighbours = [_differing(item.prompt, at, token) for token in (0, -1)]
-        crowd = [Request((neighbours[0],), longer, want), Request((neighbours[1],), response, want)]
+        first, second = len(places) // part, min(len(places) // part + 1, len(places) - 1)
+        # A longer sequence that differs at one token makes the prompt of interest fork there; one that differs from
+        # that one a token later forks beside it, and the two are padded into one batch where batches are made.
+        longer = _differing(item.prompt, places[first])
+        beside = _differing(longer, places[second])
+        crowd = [Request((longer,), (*response, response[-1]), want), Request((beside,), response, want)]
         scores = yield [*(_with_first(prompts, r) for r in crowd), Request(tuple(prompts), response, want)]
         spread = np.maximum(spread, np.abs(scores[-1].values[-1] - alone))
     return spread
@@ -47,8 +47,16 @@ def _with_first(prompts: Sequence[Prompt], request: Request) -> Request:
     return replace(request, prompts=(*prompts[:-1], *request.prompts))
 
 
-def _differing(prompt: Prompt, piece: int, token: int) -> Prompt:
+def _context_tokens(prompt: Prompt) -> list[tuple[int, int]]:
+    """Every context token, as piece and place in the piece."""
+    return [(i, j) for i, piece in enumerate(prompt.pieces) if piece.role == CONTEXT for j in range(len(piece.ids))]
+
+
+def _differing(prompt: Prompt, place: tuple[int, int]) -> Prompt:
+    """The prompt with another token at one place."""
+    piece, token = place
     old = prompt.pieces[piece]
     ids = list(old.ids)
-    ids[token] = prompt.pieces[0].ids[0] if ids[token] != prompt.pieces[0].ids[0] else ids[token] + 1
+    # Any other id serves; these two are in every vocabulary.
+    ids[token] = 1 if ids[token] != 1 else 2
     return Prompt((*prompt.pieces[:piece], replace(old, ids=tuple(ids)), *prompt.pieces[piece + 1 :]))
