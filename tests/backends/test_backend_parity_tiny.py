@@ -22,8 +22,8 @@ from tiny_models import (
 
 from leakmeter.backends.hf import HfBackend
 from leakmeter.engine.plan import plan
-from leakmeter.errors import CapabilityError, ScoreError
-from leakmeter.kernels.wants import MixedTarget, Rows, Target
+from leakmeter.errors import CapabilityError, ScoreError, UsageError
+from leakmeter.kernels.wants import Draw, MixedTarget, Rows, Target
 from leakmeter.types.prompt import Piece, Prompt
 from leakmeter.types.request import Request, Want
 
@@ -246,3 +246,26 @@ def test_a_slow_tokenizer_is_refused() -> None:
 
     with pytest.raises(CapabilityError, match="Slow gives no character offsets"):
         HfBackend(tiny_model("llama"), Slow(), name="tiny")
+
+
+def test_a_window_that_the_architecture_ignores_is_ignored() -> None:
+    # Configurations carry such leftovers; obeying one moved log-probabilities by more than a nat.
+    model = fresh_model("llama")
+    model.config.sliding_window = WINDOW
+    expected = naive(model, CUTS, 1.0)
+    assert np.abs(scores(backend_of(model), CUTS) - expected).max() <= 2e-5
+
+
+def test_states_kept_for_the_next_round_are_dropped_when_the_weights_change() -> None:
+    model = fresh_model("llama")
+    backend = backend_of(model)
+    backend.score(plan([Request((PROMPT,), (), Draw(0.5))]))
+    with torch.no_grad():
+        model.get_input_embeddings().weight.mul_(1.1)
+    expected = naive(model, CUTS, 1.0)
+    assert np.abs(scores(backend, CUTS) - expected).max() <= 2e-5
+
+
+def test_a_response_without_tokens_is_refused() -> None:
+    with pytest.raises(UsageError, match="without tokens"):
+        plan([Request((PROMPT,), (), Target())])

@@ -130,3 +130,11 @@ def test_answers_are_dealt_out_by_trial_and_request() -> None:
     assert results == [[0.0, 1.0], [], [2.0, 3.0, 4.0]]
     assert cost.n_tokens_run == 3
     assert backend.n_tokens_run == 103
+
+
+def test_a_round_without_requests_is_answered_with_nothing() -> None:
+    def trial() -> Trial[int]:
+        answers = yield []
+        return len(answers)
+
+    assert drive(Toy(7), [trial()])[0] == [0]

@@ -47,7 +47,7 @@ def drive(
         if on_plan is not None:
             on_plan(chunk)
         n_before = backend.n_tokens_run
-        answers = iter(backend.score(chunk))
+        answers = iter(backend.score(chunk) if chunk.requests else [])
         cost.n_prompts += sum(len(request.prompts) for request in chunk.requests)
         cost.n_tokens_run += backend.n_tokens_run - n_before
         cost.n_full_pass_tokens += chunk.n_full_pass_tokens

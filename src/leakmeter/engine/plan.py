@@ -41,6 +41,8 @@ def plan(requests: Sequence[Request]) -> Chunk:
     for request in requests:
         members.append([])
         n_rows = request.want.rows(len(request.response)).stop
+        if not n_rows:
+            raise UsageError("a response without tokens has nothing to score; give it at least one")
         for prompt in request.prompts:
             ids, positions = _sequence(prompt, request.response, n_rows)
             key = (positions.astype(np.uint64) << np.uint64(32)) | ids.astype(np.uint64)

@@ -7,23 +7,11 @@ from typing import Any
 from array_api_compat import array_namespace, device
 
 
-def log_normaliser(logits: Any) -> Any:
-    """log Σ_v exp(z_v) over the last axis, float64.
-
-    Exponentials stay in the logits' own precision; their sum is taken in float64, so that a vocabulary of 100,000
-    entries costs no digits.
-    """
-    xp = array_namespace(logits)
-    top = xp.max(logits, axis=-1, keepdims=True)
-    total = xp.sum(xp.exp(logits - top), axis=-1, dtype=xp.float64)
-    return xp.log(total) + xp.astype(top[..., 0], xp.float64)
-
-
 def log_softmax(logits: Any, temperature: float = 1.0) -> Any:
     """log softmax(z / T) over the last axis, float64, nats; same shape as `logits`."""
     xp = array_namespace(logits)
-    scaled = _scaled(logits, temperature)
-    return xp.astype(scaled, xp.float64) - log_normaliser(scaled)[..., None]
+    scaled, top, log_total = _normaliser(logits, temperature)
+    return (xp.astype(scaled, xp.float64) - top) - log_total
 
 
 def target_log_probs(logits: Any, targets: Any, temperature: float = 1.0) -> Any:
@@ -38,10 +26,23 @@ def target_log_probs(logits: Any, targets: Any, temperature: float = 1.0) -> Any
         (prompt, row).
     """
     xp = array_namespace(logits)
-    scaled = _scaled(logits, temperature)
+    scaled, top, log_total = _normaliser(logits, temperature)
     index = xp.broadcast_to(xp.asarray(targets, device=device(logits))[None, :, None], (*scaled.shape[:-1], 1))
-    chosen = xp.take_along_axis(scaled, index, axis=-1)[..., 0]
-    return xp.astype(chosen, xp.float64) - log_normaliser(scaled)
+    chosen = xp.astype(xp.take_along_axis(scaled, index, axis=-1), xp.float64)
+    return ((chosen - top) - log_total)[..., 0]
+
+
+def _normaliser(logits: Any, temperature: float) -> tuple[Any, Any, Any]:
+    """z / T, its row's maximum, and log Σ_v exp(z_v / T − maximum), the latter two float64 with a last axis of 1.
+
+    Exponentials stay in the logits' own precision; their sum is taken in float64, so that a vocabulary of 100,000
+    entries costs no digits. Taking the maximum off before the logarithm keeps the digits of large logits.
+    """
+    xp = array_namespace(logits)
+    scaled = _scaled(logits, temperature)
+    top = xp.max(scaled, axis=-1, keepdims=True)
+    total = xp.sum(xp.exp(scaled - top), axis=-1, keepdims=True, dtype=xp.float64)
+    return scaled, xp.astype(top, xp.float64), xp.log(total)
 
 
 def _scaled(logits: Any, temperature: float) -> Any:

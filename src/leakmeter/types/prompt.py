@@ -48,8 +48,9 @@ class Prompt:
     @cached_property
     def positions(self) -> IntArray:
         """Position of each token, shape (token,): consecutive, except over gaps."""
-        gaps = [gap for p in self.pieces for gap in ((p.gap, *(0,) * (len(p.ids) - 1)) if p.ids else ())]
-        return np.arange(len(gaps), dtype=np.int64) + np.cumsum(np.asarray(gaps, dtype=np.int64))
+        ends = np.cumsum([piece.gap + len(piece.ids) for piece in self.pieces], dtype=np.int64)
+        parts = [np.arange(end - len(piece.ids), end) for piece, end in zip(self.pieces, ends, strict=True)]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
     @cached_property
     def next_position(self) -> int:
@@ -76,7 +77,7 @@ class Prompt:
         for piece in self.pieces:
             if piece.name in gone:
                 gap += piece.gap + len(piece.ids)
-            elif piece.ids:
+            else:
                 kept.append(replace(piece, gap=piece.gap + gap))
                 gap = 0
         if gap:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +20,7 @@ from leakmeter.types.chunk import Chunk, Run
 from leakmeter.types.prompt import IntArray
 from leakmeter.types.request import FloatArray, Request, Scores
 
+_WINDOW_PROBED = 512  # tokens; a model with a longer sliding window is trusted to follow its configuration
 _AGREEMENT = 1e-3  # of the largest logit: far above float32 noise, far below any wrong mask or position
 
 
@@ -58,9 +60,10 @@ class HfBackend:
         self._state_tokens_per_batch = 8 * self._tokens_per_batch
         self._logits_per_slice = 2**24 if on_cpu else 2**28
         self._takes_positions = "position_ids" in inspect.signature(model.forward).parameters
-        self._windows = _window_by_kind(config)
+        self._windows = _window_by_kind(model)
         self.n_tokens_run = 0
         self._kept: list[tuple[IntArray, IntArray, State]] = []
+        self._kept_for = 0
         with self._borrowed():
             self._head = heads.head_of(model)
             self._has_head = heads.follows_the_rule(model, self._head)
@@ -77,6 +80,10 @@ class HfBackend:
 
     def _run_all(self, chunk: Chunk) -> Tensor:
         """Features of every wanted row: hidden states, or logits where the head follows no known rule."""
+        # Weights that were trained in between make kept states stale: torch counts changes in place.
+        version = sum(p._version for p in self.model.parameters() if not p.is_inference())
+        if version != self._kept_for:
+            self._kept, self._kept_for = [], version
         features: Tensor | None = None
         states: dict[int, State] = {}
         children = [0] * len(chunk.runs)
@@ -238,20 +245,24 @@ class HfBackend:
     def _forks_agree(self) -> bool:
         """Whether forked, padded passes give what a plain pass gives: no, for states that cannot be sliced."""
         n_vocab = self.model.config.get_text_config().vocab_size
-        ids = np.arange(3, 19, dtype=np.int64) * 7919 % n_vocab
+        windows = [window for window in (self._windows or {}).values() if window is not None]
+        # Long enough to see past a window that is short enough to see past quickly.
+        n = max([16, *(window + 16 for window in windows if window <= _WINDOW_PROBED)])
+        n = min(n, self.window or n)
+        ids = np.arange(3, 3 + n, dtype=np.int64) * 7919 % n_vocab
         nothing = np.empty(0, dtype=np.int64)
-        whole = Run(ids, np.arange(16), -1, 0, nothing, nothing)
-        short = Run(ids[:11], np.arange(11), -1, 0, nothing, nothing)
+        whole = Run(ids, np.arange(n), -1, 0, nothing, nothing)
+        short = Run(ids[: n - 5], np.arange(n - 5), -1, 0, nothing, nothing)
         plain = self._plain_pass(whole)
         try:
             _, (state,) = self._pass([whole], [Start(None, 0)], [True])
-            forked, _ = self._pass([whole, short], [Start(state, 9), Start(state, 5)], [False, False])
+            forked, _ = self._pass([whole, short], [Start(state, n - 7), Start(state, n - 11)], [False, False])
         except (AttributeError, IndexError, NotImplementedError, RuntimeError, TypeError, ValueError):
             return False
         size = plain.abs().max().float()
         tolerance = _AGREEMENT * size if self.dtype == "float32" else 0.05 * size
-        close = (forked[0, :7] - plain[0, 9:]).abs().max() <= tolerance
-        return bool(close and (forked[1, :6] - plain[0, 5:11]).abs().max() <= tolerance)
+        close = (forked[0, :7] - plain[0, n - 7 :]).abs().max() <= tolerance
+        return bool(close and (forked[1, :6] - plain[0, n - 11 : n - 5]).abs().max() <= tolerance)
 
     @contextmanager
     def _borrowed(self) -> Iterator[None]:
@@ -270,15 +281,18 @@ def _answers(chunk: Chunk) -> Iterator[tuple[Request, IntArray]]:
     return zip(chunk.requests, chunk.slots, strict=True)
 
 
-def _window_by_kind(config: Any) -> dict[str, int | None] | None:
+def _window_by_kind(model: Any) -> dict[str, int | None] | None:
     """Sliding-window sizes by kind of attention layer; None for a model with layers that no mask describes."""
+    config = model.config.get_text_config()
     if "local" in (getattr(config, "attention_layers", None) or ()):
         # GPT-Neo's local layers count their window in keys, padding and gaps included, whatever the mask says.
         return None
     window = getattr(config, "sliding_window", None)
     kinds = set(getattr(config, "layer_types", None) or ())
     if not kinds:
-        uses = window is not None and getattr(config, "use_sliding_window", True)
+        # Configurations carry a window that many architectures ignore: one that minds it imports the mask for it.
+        minds = hasattr(sys.modules[type(model.base_model).__module__], "create_sliding_window_causal_mask")
+        uses = minds and window is not None and getattr(config, "use_sliding_window", True)
         return {"full_attention": window if uses else None}
     if not kinds <= {"full_attention", "sliding_attention"}:
         return None

@@ -1,0 +1,56 @@
+"""Cutting and masking pieces by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from leakmeter.errors import UnknownNameError
+from leakmeter.types.prompt import Piece, Prompt
+
+PROMPT = Prompt(
+    (
+        Piece("open", "frame", (1, 2)),
+        Piece("a", "context", (3, 4, 5)),
+        Piece("b", "context", (6,)),
+        Piece("a", "context", (7,)),
+        Piece("query", "query", (8, 9)),
+    )
+)
+
+
+def test_cutting_closes_up_and_takes_every_piece_of_the_name() -> None:
+    cut = PROMPT.without("a")
+    assert cut.ids.tolist() == [1, 2, 6, 8, 9]
+    assert cut.positions.tolist() == [0, 1, 2, 3, 4]
+    assert cut.next_position == 5
+
+
+def test_masking_leaves_every_other_token_where_it_was() -> None:
+    masked = PROMPT.masking("a")
+    assert masked.ids.tolist() == [1, 2, 6, 8, 9]
+    assert masked.positions.tolist() == [0, 1, 5, 7, 8]
+    assert masked.next_position == 9
+
+
+def test_masking_at_the_end_moves_the_response_only() -> None:
+    masked = PROMPT.masking("query")
+    assert masked.positions.tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert masked.next_position == 9
+
+
+def test_masking_twice_is_masking_both() -> None:
+    for first, second in (("a", "b"), ("query", "a"), ("b", "query")):
+        twice, both = PROMPT.masking(first).masking(second), PROMPT.masking(first, second)
+        assert twice.ids.tolist() == both.ids.tolist()
+        assert twice.positions.tolist() == both.positions.tolist()
+        assert twice.next_position == both.next_position == 9
+
+
+def test_only_puts_named_pieces_into_the_blank_prompt() -> None:
+    assert PROMPT.only("b").ids.tolist() == [1, 2, 6, 8, 9]
+    assert PROMPT.blank().ids.tolist() == [1, 2, 8, 9]
+
+
+def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
+    with pytest.raises(UnknownNameError, match=r"no piece named 'c'.*'a', 'b'"):
+        PROMPT.without("c")
