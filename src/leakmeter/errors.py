@@ -31,7 +31,7 @@ class UnknownNameError(UsageError):
     def __init__(self, kind: str, given: str, known: Iterable[str]) -> None:
         names = sorted(known)
         guess = difflib.get_close_matches(given, names, n=1)
-        hint = f"; did you mean '{guess[0]}'?" if guess else ""
+        hint = f"; did you mean '{guess[0]}'?" if guess else ";"
         listing = ", ".join(f"'{name}'" for name in names) or "none"
         super().__init__(f"no {kind} named '{given}'{hint} known: {listing}")
 

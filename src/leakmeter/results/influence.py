@@ -119,8 +119,8 @@ def _warnings(texts: Mapping[str, Any]) -> list[str]:
     has_values = any(span["kind"] == "value" for span in texts["spans"])
     if any(span["repeats"] for span in texts["spans"]) and not has_values:
         return [
-            "some pieces say the same value: leaving one out leaves the other in, and both may read near zero; "
-            "--group measures each such value with all its mentions removed"
+            "Some pieces say the same value: leaving one out leaves the other in, and both may read near zero; "
+            "--group measures each such value with all its mentions removed."
         ]
     return []
 
