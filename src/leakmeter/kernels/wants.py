@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from leakmeter.kernels import logspace, rules
 
@@ -14,15 +14,8 @@ class Target:
 
     temperature: float = 1.0
 
-    @property
-    def rows_together(self) -> bool:
-        """False: each prompt stands alone."""
-        return False
-
-    @property
-    def continues(self) -> bool:
-        """False: asked once."""
-        return False
+    rows_together: ClassVar[bool] = False
+    continues: ClassVar[bool] = False
 
     def rows(self, n_response: int) -> range:
         """One row per response token."""
@@ -44,15 +37,8 @@ class MixedTarget:
     context_weight: float
     temperature: float = 1.0
 
-    @property
-    def rows_together(self) -> bool:
-        """True: every prompt mixes with the first."""
-        return True
-
-    @property
-    def continues(self) -> bool:
-        """False: asked once."""
-        return False
+    rows_together: ClassVar[bool] = True
+    continues: ClassVar[bool] = False
 
     def rows(self, n_response: int) -> range:
         """One row per response token."""
@@ -74,16 +60,12 @@ class Draw:
     uniform: float
     context_weight: float = 1.0
     temperature: float = 1.0
+    continues: ClassVar[bool] = True  # the next round extends the sequence by the token drawn
 
     @property
     def rows_together(self) -> bool:
         """True when two branches are mixed."""
         return self.context_weight != 1.0
-
-    @property
-    def continues(self) -> bool:
-        """True: the next round extends the sequence by the token drawn."""
-        return True
 
     def rows(self, n_response: int) -> range:
         """The row after the last response token."""
@@ -101,15 +83,8 @@ class Rows:
 
     temperature: float = 1.0
 
-    @property
-    def rows_together(self) -> bool:
-        """False: each prompt stands alone."""
-        return False
-
-    @property
-    def continues(self) -> bool:
-        """False: asked once."""
-        return False
+    rows_together: ClassVar[bool] = False
+    continues: ClassVar[bool] = False
 
     def rows(self, n_response: int) -> range:
         """Every row, the one after the response included."""
