@@ -1,0 +1,77 @@
+"""Other ways to the same log-probabilities: what the papers' own code does, written plainly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from leakmeter.types.prompt import Prompt
+
+
+def full_pass(model: Any, prompts: Sequence[Prompt], responses: Sequence[Sequence[int]]) -> np.ndarray:
+    """One pass a prompt over prompt and response, logits at every position, as transformers does by default."""
+    out = []
+    with torch.inference_mode():
+        for prompt, response in zip(prompts, responses, strict=True):
+            ids = torch.tensor([[*prompt.ids.tolist(), *response]], device=model.device)
+            logits = model(input_ids=ids).logits[0, len(prompt.ids) - 1 : -1]
+            out.append(_chosen(logits, response))
+    return np.stack(out)
+
+
+def naive(
+    model: Any, prompts: Sequence[Prompt], responses: Sequence[Sequence[int]], *, bare: Sequence[Prompt] = ()
+) -> np.ndarray:
+    """One pass a prompt and response token. With `bare`, each step mixes in a second branch (λ = 1.5)."""
+    out = []
+    with torch.inference_mode():
+        for i, (prompt, response) in enumerate(zip(prompts, responses, strict=True)):
+            rows = []
+            for t in range(len(response)):
+                row = _last_row(model, prompt, response[:t])
+                if bare:
+                    row = 1.5 * row - 0.5 * _last_row(model, bare[i], response[:t])
+                rows.append(row)
+            out.append(_chosen(torch.stack(rows), response))
+    return np.stack(out)
+
+
+def naive_votes(
+    model: Any, prompts: Sequence[Prompt], response: Sequence[int], clip: float, temperature: float
+) -> np.ndarray:
+    """Every prompt's clipped logits averaged at every token, one pass a prompt and token."""
+    rows = []
+    with torch.inference_mode():
+        for t in range(len(response)):
+            total: Any = 0.0
+            for prompt in prompts:
+                row = _last_row(model, prompt, response[:t])
+                total = total + (row - row.max() + clip).clamp(min=-clip)
+            rows.append(total / len(prompts) / temperature)
+    return _chosen(torch.stack(rows), response)
+
+
+def padded_batches(model: Any, prompts: Sequence[Prompt], token: int, batch_size: int = 32) -> np.ndarray:
+    """The next token's log-probability, equal-length prompts in batches without sharing; logits of the last row."""
+    out = []
+    with torch.inference_mode():
+        for start in range(0, len(prompts), batch_size):
+            ids = torch.tensor(np.stack([p.ids for p in prompts[start : start + batch_size]]), device=model.device)
+            logits = model(input_ids=ids, logits_to_keep=1).logits[:, 0]
+            out.append(torch.log_softmax(logits.double(), -1)[:, token].cpu().numpy())
+    return np.concatenate(out)[:, None]
+
+
+def _last_row(model: Any, prompt: Prompt, response: Sequence[int]) -> torch.Tensor:
+    ids = torch.tensor([[*prompt.ids.tolist(), *response]], device=model.device)
+    row: torch.Tensor = model(input_ids=ids).logits[0, -1].double()
+    return row
+
+
+def _chosen(logits: torch.Tensor, response: Sequence[int]) -> np.ndarray:
+    index = torch.tensor(list(response), device=logits.device)[:, None]
+    chosen: np.ndarray = torch.log_softmax(logits.double(), -1).gather(-1, index)[:, 0].cpu().numpy()
+    return chosen

@@ -1,0 +1,229 @@
+"""The scenarios: each a pile of nearly identical prompts, from its own seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from benchmarks import peers
+from leakmeter.backends.hf import HfBackend
+from leakmeter.engine.drive import drive
+from leakmeter.engine.plan import plan
+from leakmeter.kernels import rules
+from leakmeter.kernels.wants import Draw, Target
+from leakmeter.types.chunk import Chunk
+from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.types.request import Request, Trial
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another way to (part of) the numbers."""
+
+    run: Callable[[], np.ndarray]
+    part: float = 1.0
+    """Share of the work that is timed; the time is divided by it."""
+    rows: slice = field(default_factory=lambda: slice(None))
+    """Which of our rows it reproduces."""
+    n_tokens: int = 0
+    """Tokens that all of the work takes it."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Our way, the others', and what it needs at least."""
+
+    ours: Callable[[], np.ndarray]
+    peers: dict[str, Callable[[np.ndarray], Peer]]
+    """By name, given what ours returned (a peer of decoding is asked about the tokens that ours drew)."""
+    chunk: Chunk
+
+
+def build(name: str, backend: HfBackend) -> Scenario:
+    """A scenario by name."""
+    return _SCENARIOS[name](backend)
+
+
+def _ids(rng: np.random.Generator, n: int) -> tuple[int, ...]:
+    return tuple(int(i) for i in rng.integers(100, 30_000, size=n))
+
+
+def _pieces(rng: np.random.Generator, n: int, size: int) -> list[Piece]:
+    return [Piece(f"c{i}", "context", _ids(rng, size)) for i in range(n)]
+
+
+def _scored(backend: HfBackend, requests: Sequence[Request]) -> np.ndarray:
+    return np.concatenate([scores.values for scores in backend.score(plan(requests))])
+
+
+def _ngram(n_context: int, n: int, n_query: int, n_response: int, *, with_naive: bool) -> Callable[..., Scenario]:
+    def make(backend: HfBackend) -> Scenario:
+        rng = np.random.default_rng(1)
+        context = _pieces(rng, n_context // n, n)
+        whole = Prompt((*context, Piece("q", "query", _ids(rng, n_query))))
+        prompts = [whole, *(whole.without(piece.name) for piece in context)]
+        response = _ids(rng, n_response)
+        requests = [Request(tuple(prompts), response, Target())]
+        n_tokens = sum(len(p.ids) + n_response for p in prompts)
+
+        def full(_: np.ndarray) -> Peer:
+            return Peer(lambda: peers.full_pass(backend.model, prompts, [response] * len(prompts)), n_tokens=n_tokens)
+
+        def naive(_: np.ndarray) -> Peer:
+            part = prompts[:2]
+            count = sum(len(p.ids) + t for p in prompts for t in range(n_response))
+            share = sum(len(p.ids) + t for p in part for t in range(n_response)) / count
+            return Peer(lambda: peers.naive(backend.model, part, [response] * 2), share, slice(0, 2), count)
+
+        others = {"full-pass": full, **({"naive": naive} if with_naive else {})}
+        return Scenario(lambda: _scored(backend, requests), others, plan(requests))
+
+    return make
+
+
+def _susceptibility(backend: HfBackend) -> Scenario:
+    rng = np.random.default_rng(2)
+    contexts = _pieces(rng, 256, 24)
+    queries = [Piece("q", "query", _ids(rng, 12)) for _ in range(8)]
+    prompts = [Prompt((context, query)) for query in queries for context in contexts]
+    token = 1000
+    requests = [Request(tuple(prompts), (token,), Target())]
+    return Scenario(
+        lambda: _scored(backend, requests),
+        {
+            "padded-batches": lambda _: Peer(
+                lambda: peers.padded_batches(backend.model, prompts, token), n_tokens=36 * len(prompts)
+            )
+        },
+        plan(requests),
+    )
+
+
+def _icl(redrawn: bool) -> Callable[..., Scenario]:
+    def make(backend: HfBackend) -> Scenario:
+        rng = np.random.default_rng(3)
+        fixed = _pieces(rng, 8, 60)
+        requests = []
+        for _ in range(32):
+            exemplars = _pieces(rng, 8, 60) if redrawn else fixed
+            whole = Prompt((*exemplars, Piece("q", "query", _ids(rng, 60))))
+            requests.append(Request((whole, *(whole.without(e.name) for e in exemplars)), (1000,), Target()))
+        prompts = [prompt for request in requests for prompt in request.prompts]
+        part = prompts[: len(prompts) // 4]
+        return Scenario(
+            lambda: _scored(backend, requests),
+            {
+                "full-pass": lambda _: Peer(
+                    lambda: peers.full_pass(backend.model, part, [(1000,)] * len(part)),
+                    0.25,
+                    slice(0, len(part)),
+                    sum(len(p.ids) + 1 for p in prompts),
+                )
+            },
+            plan(requests),
+        )
+
+    return make
+
+
+def _decode(backend: HfBackend) -> Scenario:
+    rng = np.random.default_rng(4)
+    n_new = 50
+    uniforms = rng.random((16, n_new))
+    wholes = [Prompt((Piece("c", "context", _ids(rng, 280)), Piece("q", "query", _ids(rng, 20)))) for _ in range(16)]
+    bares = [whole.blank() for whole in wholes]
+
+    def trial(i: int) -> Trial[np.ndarray]:
+        drawn: list[int] = []
+        receipts: list[float] = []
+        for step in range(n_new):
+            want = Draw(float(uniforms[i, step]), context_weight=1.5)
+            (scores,) = yield [Request((bares[i], wholes[i]), tuple(drawn), want)]
+            token, log_prob = scores.values[1, 0]
+            drawn.append(int(token))
+            receipts.append(float(log_prob))
+        return np.asarray([drawn, receipts])
+
+    def ours() -> np.ndarray:
+        return np.stack(drive(backend, [trial(i) for i in range(16)])[0])
+
+    def naive(out: np.ndarray) -> Peer:
+        responses = out[:1, 0].astype(int).tolist()
+        count = 16 * sum(len(wholes[0].ids) + len(bares[0].ids) + 2 * t for t in range(n_new))
+        return Peer(
+            lambda: peers.naive(backend.model, wholes[:1], responses, bare=bares[:1]), 1 / 16, slice(0, 1), count
+        )
+
+    response = _ids(rng, n_new)
+    # What decoding needs at least is what scoring its responses does: every token once.
+    least = plan([Request((b, w), response, Target()) for b, w in zip(bares, wholes, strict=True)])
+    return Scenario(ours, {"naive": naive}, least)
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One token drawn from the average of clipped logits over a temperature: (1, 1, 2), as `Draw`."""
+
+    uniform: float
+    clip: float
+    temperature: float
+    rows_together: bool = True
+    continues: bool = True
+
+    def rows(self, n_response: int) -> range:
+        """The row after the last response token."""
+        return range(n_response, n_response + 1)
+
+    def reduce(self, rows: Any, targets: Any) -> Any:
+        """(prompt, 1, vocab) to (1, 1, 2)."""
+        xp = array_namespace(rows)
+        centred = rows - xp.max(rows, axis=-1, keepdims=True) + self.clip
+        votes = xp.mean(xp.clip(centred, min=-self.clip), axis=0, keepdims=True)
+        return rules.draw(votes, self.uniform, self.temperature)
+
+
+def _private_generation(backend: HfBackend) -> Scenario:
+    rng = np.random.default_rng(5)
+    n_new, clip, temperature = 40, 10.0, 1.0
+    uniforms = rng.random(n_new)
+    prompts = tuple(Prompt((Piece("e", "context", _ids(rng, 80)),)) for _ in range(50))
+
+    def trial() -> Trial[np.ndarray]:
+        drawn: list[int] = []
+        receipts: list[float] = []
+        for step in range(n_new):
+            (scores,) = yield [Request(prompts, tuple(drawn), Vote(float(uniforms[step]), clip, temperature))]
+            token, log_prob = scores.values[0, 0]
+            drawn.append(int(token))
+            receipts.append(float(log_prob))
+        return np.asarray([[drawn, receipts]])
+
+    def naive(out: np.ndarray) -> Peer:
+        response = out[0, 0].astype(int).tolist()[:4]
+        count = 50 * sum(80 + t for t in range(n_new))
+        share = 50 * sum(80 + t for t in range(4)) / count
+        return Peer(
+            lambda: peers.naive_votes(backend.model, prompts, response, clip, temperature)[None],
+            share,
+            slice(0, 1),
+            count,
+        )
+
+    least = plan([Request(prompts, _ids(rng, n_new), Target())])
+    return Scenario(lambda: drive(backend, [trial()])[0][0], {"naive": naive}, least)
+
+
+_SCENARIOS: dict[str, Callable[[HfBackend], Scenario]] = {
+    "ngram": _ngram(256, 32, 20, 16, with_naive=True),
+    "ngram-long": _ngram(1024, 32, 20, 50, with_naive=False),
+    "susceptibility": _susceptibility,
+    "icl-redrawn": _icl(redrawn=True),
+    "icl-fixed": _icl(redrawn=False),
+    "decode": _decode,
+    "private-generation": _private_generation,
+}
+NAMES = tuple(_SCENARIOS)
