@@ -51,8 +51,6 @@ def command_lines() -> Iterator[tuple[str, str]]:
 
 
 def test_there_is_a_readme_with_examples() -> None:
-    if not (ROOT / "README.md").is_file() or not (ROOT / "README.md").read_text(encoding="utf-8").strip():
-        pytest.skip("there is no README yet")
     assert blocks("python")
     assert list(command_lines())
 
@@ -122,8 +120,6 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 def test_the_case_page_lists_every_field_of_a_case(somewhere: Path) -> None:
     page = ROOT / "docs" / "case.md"
-    if not page.is_file():
-        pytest.skip("there is no page of the case object")
     import leakmeter
 
     case = leakmeter.influence("toy", context="Anna sang. Bo ate.", query="Who?", samples=2, max_new_tokens=4).case
