@@ -30,7 +30,7 @@ from leakmeter.types.request import Request, Scores
 
 MEASURES = plugins.names("measures")
 BACKENDS = plugins.names("backends")
-UNITS = {units.NATS, units.TOKEN_ID, units.COUNT}
+UNITS = {units.NATS, units.TOKEN_ID}
 measures = pytest.mark.parametrize("name", MEASURES)
 backends = pytest.mark.parametrize("name", BACKENDS)
 

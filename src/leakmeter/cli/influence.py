@@ -17,14 +17,13 @@ from leakmeter.measures.influence import Influence
 from leakmeter.prompts.build import Prepared, PromptSettings
 from leakmeter.types.case import Case, Document
 
-_FLAG = Parameter(negative="")
-_MANY = Parameter(negative="")
+_NO_NEGATIVE = Parameter(negative="")
 _TEXT = Parameter(allow_leading_hyphen=True)  # an answer may be a list: "- first …"
 
 
 def influence(
     *,
-    context_file: Annotated[list[Path] | None, _MANY] = None,
+    context_file: Annotated[list[Path] | None, _NO_NEGATIVE] = None,
     query: Annotated[str | None, _TEXT] = None,
     response: Annotated[str | None, _TEXT] = None,
     data: Path | None = None,
@@ -36,8 +35,8 @@ def influence(
     device: str | None = None,
     out: Path = Path("runs"),
     html: Path | None = None,
-    json: Annotated[bool, _FLAG] = False,
-    skip_bad: Annotated[bool, _FLAG] = False,
+    json: Annotated[bool, _NO_NEGATIVE] = False,
+    skip_bad: Annotated[bool, _NO_NEGATIVE] = False,
 ) -> None:
     """Measure, in nats, how much a response owes to each piece of its context.
 

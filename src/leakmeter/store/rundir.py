@@ -72,10 +72,10 @@ class RunDirectory:
         with _as_store_errors(self.path):
             # A part of a complete run is only written where somebody removed it: the run is then complete no more.
             (self.path / "spec.json").unlink(missing_ok=True)
-            self._write(self._cases(number), json.dumps(list(cases), ensure_ascii=False, indent=1).encode())
+            write_whole(self._cases(number), json.dumps(list(cases), ensure_ascii=False, indent=1).encode())
             sink = pa.BufferOutputStream()
             pq.write_table(to_table(readings), sink, compression="zstd")
-            self._write(self._readings(number), sink.getvalue().to_pybytes())
+            write_whole(self._readings(number), sink.getvalue().to_pybytes())
 
     def read_part(self, number: int) -> tuple[list[dict[str, Any]], list[Reading]]:
         """Texts and numbers of one part.
@@ -100,7 +100,7 @@ class RunDirectory:
             files = [path for n in range(n_parts) for path in (self._cases(n), self._readings(n))]
             hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
             told = {"id": spec.id, **asdict(spec), "n_parts": n_parts, "files_sha256": hashes}
-            self._write(self.path / "spec.json", json.dumps(told, ensure_ascii=False, indent=1).encode())
+            write_whole(self.path / "spec.json", json.dumps(told, ensure_ascii=False, indent=1).encode())
 
     def read_spec(self) -> dict[str, Any]:
         """What `finish` wrote.
@@ -136,10 +136,6 @@ class RunDirectory:
         if self._hashes.get(path.name, digest) != digest:
             raise ValueError(f"'{path.name}' was changed after the run was complete")
         return content
-
-    @staticmethod
-    def _write(path: Path, content: bytes) -> None:
-        write_whole(path, content)
 
 
 def write_whole(path: Path, content: bytes) -> None:

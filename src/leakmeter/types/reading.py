@@ -8,7 +8,6 @@ from leakmeter.types.request import FloatArray
 
 NATS = "nats"
 TOKEN_ID = "token id"
-COUNT = "count"
 
 
 @dataclass(frozen=True, slots=True)
