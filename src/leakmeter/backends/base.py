@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
 
 from leakmeter.types.chunk import Chunk
 from leakmeter.types.request import Scores
@@ -43,3 +46,13 @@ class Backend(Protocol):
         Raises:
             ScoreError: the model gave NaN for a request.
         """
+
+
+class FeatureCache(Protocol):
+    """Keeps arrays under keys from one run to the next; what was put in may be gone, but is never another."""
+
+    def get(self, key: bytes) -> npt.NDArray[np.generic] | None:
+        """The array put under a key, or None; not to be written to."""
+
+    def put(self, key: bytes, array: npt.NDArray[Any]) -> None:
+        """Keep an array of numbers under a key."""

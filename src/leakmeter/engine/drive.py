@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -41,9 +42,11 @@ def drive(
     waiting: dict[int, list[Request]] = {}
     for index, trial in enumerate(trials):
         _advance(index, trial, None, waiting, results)
-    while waiting:
+    for number in itertools.count():
+        if not waiting:
+            break
         asked = dict(waiting)
-        chunk = plan([request for requests in asked.values() for request in requests])
+        chunk = plan([request for requests in asked.values() for request in requests], number)
         if on_plan is not None:
             on_plan(chunk)
         n_before = backend.n_tokens_run

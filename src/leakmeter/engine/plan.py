@@ -32,8 +32,8 @@ class _Branch:
     wanted: dict[int, int] = field(default_factory=dict)  # index in the sequence -> slot
 
 
-def plan(requests: Sequence[Request]) -> Chunk:
-    """Build the runs that answer the requests. The order depends on the requests alone."""
+def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
+    """Build the runs that answer the requests of a round. The order depends on the requests alone."""
     sequences: list[tuple[IntArray, IntArray]] = []
     keys: list[Keys] = []
     seen: dict[bytes, int] = {}
@@ -78,7 +78,7 @@ def plan(requests: Sequence[Request]) -> Chunk:
         )
         for branch in branches
     )
-    return Chunk(tuple(requests), runs, tuple(slots), n_slots)
+    return Chunk(tuple(requests), runs, tuple(slots), n_slots, round)
 
 
 def _sequence(prompt: Prompt, response: tuple[int, ...], n_rows: int) -> tuple[IntArray, IntArray]:

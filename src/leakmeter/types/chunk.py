@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from leakmeter.types.prompt import IntArray
@@ -40,6 +41,12 @@ class Chunk:
     slots: tuple[IntArray, ...]
     """For each request, the slot of each prompt's wanted rows: (prompt, row)."""
     n_slots: int
+    round: int = 0
+    """How many chunks of the same trials came before: what a back end keeps in memory outlives a round, not trials."""
+
+    def answers(self) -> Iterator[tuple[Request, IntArray]]:
+        """Each request with its slots."""
+        return zip(self.requests, self.slots, strict=True)
 
     @property
     def n_tree_tokens(self) -> int:

@@ -1,27 +1,49 @@
-"""Key/value states of sequences already run: sliced to fork, padded into batches, taken out again."""
+"""Key/value states of sequences already run: forked by reference, gathered into batches, extended in place.
+
+A block holds the states of a batch, a pair of buffers (row, head, column, size) for each layer; a state is one
+sequence in it, a row and the columns where its tokens stand. A later sequence begins with the leading tokens of a
+state. A pass extends one segment for each group of rows that it can lay side by side:
+
+    start of row 0   t t t t t . . | n n n .      columns of the start, padding | new tokens, padding
+    start of row 1   t t t t t t t | n n n n
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
-from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from leakmeter.types.prompt import IntArray
+
+_SPARE_COLUMNS = 32  # for rounds to come; a block that is full is copied into a new one
+
+
+@dataclass(slots=True)
+class Block:
+    """Keys and values of a batch of sequences; columns from `n_columns` on are free."""
+
+    n_rows: int
+    n_columns: int = 0
+    layers: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+
+    @property
+    def n_spare(self) -> int:
+        """Columns that can be filled without copying."""
+        return self.layers[0][0].shape[2] - self.n_columns if self.layers else 0
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Keys and values of one sequence, a (1, head, token, size) pair for each layer."""
+    """One sequence in a block."""
 
-    layers: tuple[tuple[Tensor, Tensor], ...]
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of the states, counting what views share."""
-        return sum(k.numel() * k.element_size() + v.numel() * v.element_size() for k, v in self.layers)
+    block: Block
+    row: int
+    columns: IntArray
+    """Where each token stands, (token,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,90 +53,134 @@ class Start:
     state: State | None
     n_tokens: int
 
-
-def batched_cache(starts: Sequence[Start]) -> DynamicCache:
-    """A cache whose row b holds the leading states of start b, padded with zeros to the longest."""
-    # A cache made from the model's configuration would drop states outside a sliding window, and with them the forks.
-    cache = DynamicCache()
-    longest = max(start.n_tokens for start in starts)
-    example = next((start.state for start in starts if start.state is not None), None)
-    if longest == 0 or example is None:
-        return cache
-    for i in range(len(example.layers)):
-        layer = DynamicLayer()
-        layer.keys = _stack(starts, i, 0, longest, example.layers[i][0])
-        layer.values = _stack(starts, i, 1, longest, example.layers[i][1])
-        layer.dtype, layer.device = layer.keys.dtype, layer.keys.device
-        layer.is_initialized = True
-        cache.layers.append(layer)
-    return cache
+    @property
+    def columns(self) -> IntArray:
+        """Columns of the leading tokens, (n_tokens,)."""
+        return self.state.columns[: self.n_tokens] if self.state is not None else np.empty(0, dtype=np.int64)
 
 
-def _stack(starts: Sequence[Start], layer: int, which: int, longest: int, example: Tensor) -> Tensor:
-    if len(starts) == 1 and starts[0].state is not None:
-        return starts[0].state.layers[layer][which][:, :, :longest]
-    first = starts[0]
-    if all(start.state is first.state and start.n_tokens == first.n_tokens for start in starts):
-        assert first.state is not None
-        return first.state.layers[layer][which][:, :, :longest].expand(len(starts), -1, -1, -1)
-    out = example.new_zeros((len(starts), example.shape[1], longest, example.shape[3]))
+def continued_block(starts: Sequence[Start], n_new: int) -> Block | None:
+    """The block that these starts, in this order, would extend in place by `n_new` columns; None if there is none."""
+    first = starts[0].state
+    if first is None or first.block.n_rows != len(starts) or first.block.n_spare < n_new:
+        return None
+    block = first.block
+    newest = -1
     for row, start in enumerate(starts):
-        if start.state is not None:
-            out[row, :, : start.n_tokens] = start.state.layers[layer][which][0, :, : start.n_tokens]
-    return out
+        if start.state is None or start.state.block is not block or start.state.row != row:
+            return None
+        newest = max(newest, int(start.columns[-1]) if start.n_tokens else -1)
+    # Columns after the newest of these sequences belong to others: they would be carried along for nothing.
+    return block if newest == block.n_columns - 1 else None
 
 
-def take_state(cache: DynamicCache, row: int, n_start: int, n_padded_start: int, n_tail: int, n_rows: int) -> State:
-    """The states of one row of a finished batch, padding left out."""
-    layers = []
-    for layer in cache.layers:
-        pair = []
-        for full in (layer.keys, layer.values):
-            mine = full[row : row + 1]
-            if n_start == n_padded_start:
-                kept = mine[:, :, : n_start + n_tail]
-                # A view into a batch would keep the whole batch alive.
-                pair.append(kept if n_rows == 1 else kept.clone())
-            else:
-                tail = mine[:, :, n_padded_start : n_padded_start + n_tail]
-                pair.append(torch.cat([mine[:, :, :n_start], tail], dim=2))
-        layers.append((pair[0], pair[1]))
-    return State(tuple(layers))
+class Segment:
+    """Rows of a pass whose keys and values lie side by side."""
+
+    def __init__(
+        self,
+        starts: Sequence[Start],
+        positions: Sequence[IntArray],
+        n_new: int,
+        *,
+        lasts: bool,
+        grows: bool = False,
+    ) -> None:
+        """Lay rows out.
+
+        Args:
+            starts: where each row begins.
+            positions: of each row's whole sequence.
+            n_new: columns for new tokens, the longest row's.
+            lasts: whether the states are wanted after the pass.
+            grows: whether the states are likely to be extended in place then.
+        """
+        self.starts = starts
+        self.positions = positions
+        self.n_new = n_new
+        self.lasts = lasts
+        self.block = continued_block(starts, n_new) if lasts else None
+        self._in_place = self.block is not None
+        if self.block is not None:
+            self.n_start = self.block.n_columns
+            self.columns = [start.columns for start in starts]
+        else:
+            self.n_start = max(start.n_tokens for start in starts)
+            self.columns = [np.arange(start.n_tokens) for start in starts]
+            self.block = Block(len(starts)) if lasts else None
+        self._n_spare = _SPARE_COLUMNS if grows else 0
+        self._scratch: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every row sees all columns of the start, and new tokens as far as its own: no mask is needed."""
+        return all(
+            len(columns) == self.n_start and len(where) - len(columns) == self.n_new
+            for columns, where in zip(self.columns, self.positions, strict=True)
+        )
+
+    def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Put new keys and values (row, head, n_new, size) behind those of the start; returns all of them."""
+        if self._in_place:
+            assert self.block is not None
+            pair = self.block.layers[layer]
+        elif self.lasts:
+            assert self.block is not None
+            pair = self._buffers(keys, values, self._n_spare)
+            self.block.layers.append(pair)
+        elif self.n_start == 0:
+            return keys, values
+        else:
+            # A layer's keys and values are not needed after it: one pair of buffers serves all that have one size.
+            if self._scratch is None or not _fits(self._scratch, keys, values):
+                self._scratch = self._buffers(keys, values, 0)
+            pair = self._scratch
+        end = self.n_start + self.n_new
+        for which, (buffer, new) in enumerate(zip(pair, (keys, values), strict=True)):
+            if not self._in_place:
+                self._gather(buffer, layer, which)
+            buffer[:, :, self.n_start : end] = new
+        return pair[0][:, :, :end], pair[1][:, :, :end]
+
+    def states(self) -> list[State]:
+        """The rows' sequences after the pass."""
+        assert self.block is not None
+        self.block.n_columns = self.n_start + self.n_new
+        return [
+            State(self.block, row, np.concatenate([columns, self.n_start + np.arange(len(where) - len(columns))]))
+            for row, (columns, where) in enumerate(zip(self.columns, self.positions, strict=True))
+        ]
+
+    def _buffers(self, keys: Tensor, values: Tensor, n_spare: int) -> tuple[Tensor, Tensor]:
+        n_columns = self.n_start + self.n_new + n_spare
+        first, second = (t.new_empty((t.shape[0], t.shape[1], n_columns, t.shape[3])) for t in (keys, values))
+        return first, second
+
+    def _gather(self, buffer: Tensor, layer: int, which: int) -> None:
+        first = self.starts[0]
+        alike = all(start.state is first.state and start.n_tokens == first.n_tokens for start in self.starts)
+        if first.state is not None and alike:
+            buffer[:, :, : self.n_start] = _leading(first, layer, which)
+            return
+        for row, start in enumerate(self.starts):
+            if start.state is not None:
+                buffer[row, :, : start.n_tokens] = _leading(start, layer, which)
+            # Masked, yet multiplied by zero: what memory held before may be NaN.
+            buffer[row, :, start.n_tokens : self.n_start] = 0
 
 
-def attention_masks(
-    positions: Sequence[IntArray],
-    starts: Sequence[Start],
-    windows: Sequence[int | None],
-    dtype: torch.dtype,
-    device: torch.device,
-) -> list[Tensor]:
-    """Additive masks (row, 1, query, key), one for each window size, None meaning no window.
+def _leading(start: Start, layer: int, which: int) -> Tensor:
+    """Keys or values (head, token, size) of the leading tokens."""
+    assert start.state is not None
+    rows = start.state.block.layers[layer][which][start.state.row]
+    columns = start.columns
+    if not len(columns) or columns[-1] == len(columns) - 1:
+        return rows[:, : len(columns)]
+    return rows[:, torch.from_numpy(columns).to(rows.device)]
 
-    Row b of the batch is laid out as [its start, padding | its tail, padding]; a key is seen when it is real, not
-    later than the query, and nearer than the window, distances being counted in positions.
-    """
-    n_start = torch.tensor([start.n_tokens for start in starts])
-    n_tail = torch.tensor([len(p) for p in positions]) - n_start
-    longest_start, longest_tail = int(n_start.max()), int(n_tail.max())
-    key_index = torch.arange(longest_start + longest_tail)
-    is_start = key_index < longest_start
-    real = torch.where(
-        is_start, key_index < n_start[:, None], (key_index - longest_start) < n_tail[:, None]
-    )  # (row, key)
-    causal = (key_index - longest_start) <= torch.arange(longest_tail)[:, None]  # (query, key)
-    seen = real[:, None, :] & causal
-    # Padding queries see themselves, so that no softmax is taken over nothing.
-    own = (key_index - longest_start) == torch.arange(longest_tail)[:, None]
-    masks = []
-    at = torch.zeros((len(starts), longest_start + longest_tail), dtype=torch.int64)
-    for row, (where, start) in enumerate(zip(positions, starts, strict=True)):
-        at[row, : start.n_tokens] = torch.from_numpy(where[: start.n_tokens])
-        at[row, longest_start : longest_start + len(where) - start.n_tokens] = torch.from_numpy(where[start.n_tokens :])
-    distance = at[:, longest_start:, None] - at[:, None, :]
-    for window in windows:
-        allowed = seen if window is None else seen & (distance < window)
-        allowed = allowed | own
-        mask = torch.zeros(allowed.shape, dtype=dtype).masked_fill_(~allowed, torch.finfo(dtype).min)
-        masks.append(mask[:, None].to(device))
-    return masks
+
+def _fits(pair: tuple[Tensor, Tensor], keys: Tensor, values: Tensor) -> bool:
+    return all(
+        buffer.shape[:2] == new.shape[:2] and buffer.shape[3] == new.shape[3] and buffer.dtype == new.dtype
+        for buffer, new in zip(pair, (keys, values), strict=True)
+    )

@@ -1,0 +1,137 @@
+"""Attention over segments on a CPU: no key or value is repeated for grouped queries, no later key is looked at.
+
+The library's own path repeats keys and values for every group of query heads and multiplies all queries with all
+keys before it masks. Here queries go in blocks, each against the keys it can see, and every segment of a pass has
+its own keys: rows that begin at very different lengths share the passes through the linear layers and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import DynamicCache, DynamicLayer
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from leakmeter.backends.hf.states import Segment
+
+NAME: Final = "leakmeter_segments"
+_QUERIES_AT_ONCE = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Keys and values of some rows of a pass, and which of them each query sees."""
+
+    rows: slice
+    n_new: int
+    """Queries that are theirs; the pass may be longer."""
+    keys: Tensor
+    values: Tensor
+    mask: Tensor | None
+    """Additive, (row, 1, query, key); None where each query sees every key up to its own."""
+
+
+class SegmentCache(DynamicCache):  # type: ignore[misc]
+    """What a model takes for its cache: each update extends the segments by their rows of the new states.
+
+    Args:
+        segments: of the pass, in the order of its rows.
+        masks: for each layer, a mask for each segment; None to hand plain tensors back, which takes one segment.
+        n_layers: layers of the model.
+    """
+
+    def __init__(self, segments: list[Segment], masks: list[list[Tensor | None]] | None, n_layers: int) -> None:
+        super().__init__()
+        self.layers = [_Layer(i, segments, masks[i] if masks is not None else None) for i in range(n_layers)]
+
+
+class _Layer(DynamicLayer):  # type: ignore[misc]
+    def __init__(self, index: int, segments: list[Segment], masks: list[Tensor | None] | None) -> None:
+        super().__init__()
+        self._index, self._segments, self._masks = index, segments, masks
+        self._n_columns = segments[0].n_start
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Any, Tensor]:
+        if self._masks is None:
+            (segment,) = self._segments
+            return segment.extend(self._index, key_states, value_states)
+        stretches = []
+        first = 0
+        for segment, mask in zip(self._segments, self._masks, strict=True):
+            rows = slice(first, first + len(segment.starts))
+            new_keys = key_states[rows, :, : segment.n_new]
+            new_values = value_states[rows, :, : segment.n_new]
+            stretches.append(Stretch(rows, segment.n_new, *segment.extend(self._index, new_keys, new_values), mask))
+            first = rows.stop
+        return stretches, value_states
+
+    def get_seq_length(self) -> int:
+        return self._n_columns
+
+
+def attend(
+    module: Any,
+    query: Tensor,
+    key: list[Stretch] | Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """An attention function as the transformers library calls it; `key` holds the stretches of a segment cache.
+
+    Returns:
+        (row, query, head, size), and no weights.
+    """
+    if isinstance(key, Tensor):
+        result: tuple[Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, **kwargs
+        )
+        return result
+    if any(kwargs.get(name) is not None for name in ("softcap", "position_bias", "s_aux")):
+        raise NotImplementedError("attention with caps, sinks or biases")
+    n_rows, n_heads, n_queries, _ = query.shape
+    out = query.new_empty((n_rows, n_queries, n_heads, value.shape[-1]))
+    for stretch in key:
+        _attend_stretch(query, stretch, scaling, out)
+    return out, None
+
+
+def _attend_stretch(query: Tensor, stretch: Stretch, scaling: float | None, out: Tensor) -> None:
+    n_keys, n_heads = stretch.keys.shape[2], stretch.keys.shape[1]
+    n_new = stretch.n_new
+    n_start = n_keys - n_new
+    grouped = n_heads != query.shape[1]
+    for first in range(0, n_new, _QUERIES_AT_ONCE):
+        last = min(first + _QUERIES_AT_ONCE, n_new)
+        end = n_start + last
+        mask: Tensor | None = None
+        if stretch.mask is not None:
+            mask = stretch.mask[:, :, first:last, :end]
+        elif last - first > 1:
+            mask = _staircase(last - first, end, query)
+        out[stretch.rows, first:last] = torch.nn.functional.scaled_dot_product_attention(
+            query[stretch.rows, :, first:last],
+            stretch.keys[:, :, :end],
+            stretch.values[:, :, :end],
+            attn_mask=mask,
+            scale=scaling,
+            enable_gqa=grouped,
+        ).transpose(1, 2)
+    # Padding queries of rows that are shorter than the pass: finite, and read by nobody.
+    out[stretch.rows, n_new:] = 0
+
+
+def _staircase(n_queries: int, n_keys: int, like: Tensor) -> Tensor:
+    """Additive mask (query, key): the last query sees every key, each one before it one fewer."""
+    mask = like.new_zeros((n_queries, n_keys))
+    corner = mask[:, n_keys - n_queries :]
+    corner.masked_fill_(corner.new_ones(corner.shape, dtype=torch.bool).triu_(1), torch.finfo(like.dtype).min)
+    return mask
+
+
+ALL_ATTENTION_FUNCTIONS.register(NAME, attend)

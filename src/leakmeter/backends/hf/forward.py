@@ -1,0 +1,164 @@
+"""One forward pass over the rows of a few segments, and the probes that say which way of passing a model allows."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leakmeter.backends.hf import attention
+from leakmeter.backends.hf import head as heads
+from leakmeter.backends.hf.masks import attention_mask, windows_by_kind
+from leakmeter.backends.hf.states import Segment, Start, State
+from leakmeter.types.prompt import IntArray
+
+_WINDOW_PROBED = 512  # tokens; a model with a longer sliding window is trusted to follow its configuration
+_AGREEMENT = 1e-3  # of the largest logit: far above float32 noise, far below any wrong mask or position
+_FAILURES = (AttributeError, IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError)
+
+
+class Forward:
+    """Tokens to features: last hidden states, or logits where the model's head follows no known rule.
+
+    Everything that is set on the model is put back after every use.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        config = model.config.get_text_config()
+        self._config = config
+        self.n_vocab: int = config.vocab_size
+        self.n_layers: int = config.num_hidden_layers
+        self.takes_positions = "position_ids" in inspect.signature(model.forward).parameters
+        self._windows = windows_by_kind(model)
+        kinds = getattr(config, "layer_types", None) or ["full_attention"] * self.n_layers
+        self._kinds: list[str] = list(kinds)
+        self.joins_segments = False
+        self.bytes_per_token = 0
+        with self.borrowed():
+            self._head = heads.head_of(model)
+            self.has_head = heads.follows_the_rule(model, self._head)
+            # Grouped queries, blocks of queries and ragged rows pay on a CPU; a GPU has kernels of its own.
+            ways = [True, False] if model.device.type == "cpu" and config._attn_implementation == "sdpa" else [False]
+            # A model whose states cannot be forked (recurrent layers, say) gets plain full passes.
+            self.forks = self._windows is not None and any(self._agrees(joined) for joined in ways)
+
+    @contextmanager
+    def borrowed(self) -> Iterator[None]:
+        """The model in evaluation mode, without gradients, with our attention where it serves; then as it was."""
+        was_training = [module for module in self.model.modules() if module.training]
+        implementation = self._config._attn_implementation
+        self.model.eval()
+        try:
+            if self.joins_segments:
+                self._config._attn_implementation = attention.NAME
+            with torch.inference_mode():
+                yield
+        finally:
+            self._config._attn_implementation = implementation
+            for module in was_training:
+                module.training = True
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Features (..., size) to logits (..., vocab)."""
+        return self._head(features) if self.has_head else features
+
+    def plain(self, ids: IntArray) -> Tensor:
+        """Features of a whole sequence, without a cache: (1, token, size)."""
+        return self._features(input_ids=torch.from_numpy(ids)[None].to(self.model.device), use_cache=False)
+
+    def passed(self, segments: Sequence[Segment], ids: Sequence[IntArray]) -> Tensor:
+        """Features of the new tokens, (row, new token, size), rows in the order of the segments.
+
+        Args:
+            segments: the rows; more than one only where `joins_segments`.
+            ids: of each row's whole sequence.
+        """
+        rows = [(s, i) for s in segments for i in range(len(s.starts))]
+        n_new = max(segment.n_new for segment in segments)
+        new_ids = torch.zeros((len(rows), n_new), dtype=torch.int64)
+        new_positions = torch.zeros_like(new_ids)
+        for row, ((segment, i), whole) in enumerate(zip(rows, ids, strict=True)):
+            n_start = segment.starts[i].n_tokens
+            new_ids[row, : len(whole) - n_start] = torch.from_numpy(whole[n_start:])
+            new_positions[row, : len(whole) - n_start] = torch.from_numpy(segment.positions[i][n_start:])
+        device = self.model.device
+        extra: dict[str, Any] = {"position_ids": new_positions.to(device)} if self.takes_positions else {}
+        masks = [self._masks(segment) for segment in segments]
+        if self.joins_segments:
+            by_layer = [[mask[kind] for mask in masks] for kind in self._kinds]
+            cache = attention.SegmentCache(list(segments), by_layer, self.n_layers)
+        else:
+            cache = attention.SegmentCache(list(segments), None, self.n_layers)
+            extra["attention_mask"] = masks[0] if len(masks[0]) > 1 else next(iter(masks[0].values()))
+        return self._features(input_ids=new_ids.to(device), past_key_values=cache, use_cache=True, **extra)
+
+    def _features(self, **inputs: Any) -> Tensor:
+        features: Tensor = (
+            self.model.base_model(**inputs).last_hidden_state if self.has_head else self.model(**inputs).logits
+        )
+        return features
+
+    def _masks(self, segment: Segment) -> dict[str, Tensor | None]:
+        """A mask for each kind of layer; None where our attention needs none."""
+        assert self._windows is not None
+        furthest = max((int(where[-1]) for where in segment.positions), default=0)
+        made: dict[int | None, Tensor | None] = {}
+        for window in self._windows.values():
+            reaches = window if window is not None and furthest >= window else None
+            if reaches not in made:
+                needless = self.joins_segments and reaches is None and segment.is_plain
+                made[reaches] = (
+                    None if needless else attention_mask(segment, reaches, self.model.dtype, self.model.device)
+                )
+        return {
+            kind: made[window if window is not None and furthest >= window else None]
+            for kind, window in self._windows.items()
+        }
+
+    def _agrees(self, joined: bool) -> bool:
+        """Whether forked, padded and extended passes give what a plain pass gives: no, where states cannot be cut."""
+        windows = [window for window in (self._windows or {}).values() if window is not None]
+        # Long enough to see past a window that is short enough to see past quickly.
+        n = max([16, *(window + 16 for window in windows if window <= _WINDOW_PROBED)])
+        limit = getattr(self._config, "max_position_embeddings", None) or n
+        n = min(n, limit)
+        ids = np.arange(3, 3 + n, dtype=np.int64) * 7919 % self.n_vocab
+        positions = np.arange(n)
+        plain = self.plain(ids)[0]
+        self.joins_segments = joined
+        try:
+            with self.borrowed():
+                whole = Segment([Start(None, 0)], [positions], n, lasts=True)
+                self.passed([whole], [ids])
+                (state,) = whole.states()
+                assert whole.block is not None
+                cells = sum(k[0, :, 0].numel() + v[0, :, 0].numel() for k, v in whole.block.layers)
+                self.bytes_per_token = cells * self.model.dtype.itemsize
+                parts = self._forked(state, ids, positions)
+        except _FAILURES:
+            self.joins_segments = False
+            return False
+        size = plain.abs().max().float()
+        tolerance = (_AGREEMENT if self.model.dtype == torch.float32 else 0.05) * size
+        close = all((part - plain[first : first + len(part)]).abs().max() <= tolerance for part, first in parts)
+        self.joins_segments = joined and close
+        return close
+
+    def _forked(self, state: State, ids: IntArray, positions: IntArray) -> list[tuple[Tensor, int]]:
+        """Features of forks of different lengths, then of one more token in place; each with its first position."""
+        n = len(ids)
+        starts = [Start(state, n - 7), Start(state, n - 11)]
+        ends = [n - 1, n - 6]
+        segment = Segment(starts, [positions[:end] for end in ends], 6, lasts=True, grows=True)
+        out = self.passed([segment], [ids[:end] for end in ends])
+        parts = [(out[0, :6], n - 7), (out[1, :5], n - 11)]
+        later = [Start(one, len(one.columns)) for one in segment.states()]
+        more = Segment(later, [positions[: end + 1] for end in ends], 1, lasts=True)
+        out = self.passed([more], [ids[: end + 1] for end in ends])
+        return [*parts, (out[0], n - 1), (out[1], n - 6)]

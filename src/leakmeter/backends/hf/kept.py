@@ -1,0 +1,52 @@
+"""States of the round before, found again by the tokens they cover."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from leakmeter.backends.hf.states import Start, State
+from leakmeter.types.prompt import IntArray
+
+
+@dataclass(slots=True)
+class Kept:
+    """Sequences whose states are at hand."""
+
+    _sequences: list[tuple[IntArray, IntArray, State]] = field(default_factory=list)
+    _whole: dict[bytes, int] = field(default_factory=dict)
+    _lengths: set[int] = field(default_factory=set)
+
+    def __len__(self) -> int:
+        return len(self._sequences)
+
+    def add(self, ids: IntArray, positions: IntArray, state: State) -> None:
+        """Keep the states of a sequence."""
+        self._whole[_key(ids, positions)] = len(self._sequences)
+        self._lengths.add(len(ids))
+        self._sequences.append((ids, positions, state))
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._sequences.clear()
+        self._whole.clear()
+        self._lengths.clear()
+
+    def start(self, ids: IntArray, positions: IntArray, most: int) -> Start:
+        """The longest start of a sequence, `most` tokens at most, whose states are at hand."""
+        # A sequence that was drawn further begins with all of one that was kept: no need to compare with each.
+        if most in self._lengths and (found := self._whole.get(_key(ids[:most], positions[:most]))) is not None:
+            return Start(self._sequences[found][2], most)
+        best = Start(None, 0)
+        for other_ids, other_positions, state in self._sequences:
+            n = min(len(other_ids), most)
+            same = (other_ids[:n] == ids[:n]) & (other_positions[:n] == positions[:n])
+            shared = n if same.all() else int(np.argmin(same))
+            if shared > best.n_tokens:
+                best = Start(state, shared)
+        return best
+
+
+def _key(ids: IntArray, positions: IntArray) -> bytes:
+    return ids.tobytes() + positions.tobytes()

@@ -1,0 +1,237 @@
+"""Features of chunks that were run before: kept from run to run, so that the same chunk is put through a model once.
+
+A chunk is kept whole or not at all, since what is batched together moves the last digits. For the same reason the key
+of a chunk holds all that decides what its batches are, and the key of the chunk before wherever that leaves key/value
+states behind to start from. What is kept are the wanted rows before the head, (slot, size): they serve every want over
+these rows, whatever its λ or T.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import cache as remembered
+from importlib import metadata, resources
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import transformers
+from torch import Tensor
+
+from leakmeter.backends.base import FeatureCache
+from leakmeter.types.chunk import Chunk
+
+if TYPE_CHECKING:
+    from leakmeter.backends.hf.backend import HfBackend
+
+
+class Reuse:
+    """Looks chunks up before they are run, and keeps what was run.
+
+    Within a decoding, round r + 1 starts from states that round r left in memory. Where round r was found here and
+    r + 1 is not, round r has to be run after all: computing the states in any other way would move the last digits.
+
+    Args:
+        cache: where features are kept.
+        identity: the model, and all else that decides its numbers and does not change.
+        limits: what else decides what a batch holds, asked anew for each chunk, since running out of memory changes
+            it; None where the model is no longer the one that `identity` describes.
+        device: of the features.
+    """
+
+    def __init__(
+        self,
+        cache: FeatureCache,
+        identity: Mapping[str, object],
+        limits: Callable[[], Mapping[str, object] | None],
+        device: torch.device,
+    ) -> None:
+        self._cache = cache
+        self._identity = dict(identity)
+        self._limits = limits
+        self._device = device
+        self._skipped: list[Chunk] = []
+        # Key of the chunk whose states the next one starts from: empty for none, None where it is not known.
+        self._earlier: bytes | None = b""
+        self._missed: tuple[Chunk, bytes, bytes] | None = None
+
+    def through(self, chunk: Chunk, run: Callable[[Chunk], Tensor], forget: Callable[[], None]) -> Tensor:
+        """Features of the chunk's rows, (slot, size): found, or run and kept.
+
+        Args:
+            chunk: what is wanted.
+            run: puts a chunk through the model, starting from what the run before left behind.
+            forget: drops what the run before left behind.
+        """
+        found = self.features(chunk)
+        if found is not None:
+            if not leaves_states(chunk):
+                forget()
+            return found
+        for earlier in self.take_skipped():
+            run(earlier)
+        features = run(chunk)
+        self.keep(chunk, features)
+        return features
+
+    def features(self, chunk: Chunk) -> Tensor | None:
+        """What was kept of a chunk, (slot, size); None if it has to be run, after `take_skipped`."""
+        if chunk.round == 0:
+            self._skipped.clear()
+            self._earlier = b""
+        earlier, self._earlier, self._missed = self._earlier, None, None
+        fixed = self._fixed()
+        if earlier is None or fixed is None:
+            return None
+        key = chunk_key(fixed, chunk, earlier)
+        array = self._cache.get(key)
+        if array is None or array.ndim != 2 or len(array) != chunk.n_slots:
+            self._missed = chunk, key, fixed
+            return None
+        self._follow(chunk, key)
+        if leaves_states(chunk):
+            self._skipped.append(chunk)
+        else:
+            self._skipped.clear()
+        return to_tensor(array).to(self._device)
+
+    def take_skipped(self) -> list[Chunk]:
+        """The chunks that were found and not run, and left states behind: to be run before one that was missed."""
+        skipped, self._skipped = self._skipped, []
+        return skipped
+
+    def keep(self, chunk: Chunk, features: Tensor) -> None:
+        """Keep what the chunk that was just missed turned out to be."""
+        missed, self._missed = self._missed, None
+        if missed is None or missed[0] is not chunk or self._fixed() != missed[2]:
+            # Not what the key says: memory ran out on the way, say, and batches were cut otherwise.
+            self._earlier = None if leaves_states(chunk) else b""
+            return
+        self._follow(chunk, missed[1])
+        if not bool(features.isnan().any()):
+            self._cache.put(missed[1], to_array(features))
+
+    def _follow(self, chunk: Chunk, key: bytes) -> None:
+        self._earlier = key if leaves_states(chunk) else b""
+
+    def _fixed(self) -> bytes | None:
+        limits = self._limits()
+        if limits is None:
+            return None
+        return json.dumps([self._identity, dict(limits)], sort_keys=True).encode()
+
+
+def reuse_for(backend: HfBackend, cache: FeatureCache, model_id: str | None = None) -> Reuse:
+    """Reuse by a back end whose weights are known by their hash, or by what the caller calls them.
+
+    Once a parameter is changed in place, or parameters come or go, nothing is found or kept any more.
+    """
+    model = backend.model
+    config = {
+        name: value
+        for name, value in model.config.to_dict().items()
+        if name not in ("_name_or_path", "transformers_version")
+    }
+    identity = {
+        "weights_sha256": backend.weights_sha256,
+        "model_id": model_id,
+        "dtype": backend.dtype,
+        "config": hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode()).hexdigest(),
+        "attention": model.config.get_text_config()._attn_implementation,
+        "device": _device_kind(model.device),
+        "shares_prefixes": backend.shares_prefixes,
+        "forks": backend.forward.forks,
+        "joins_segments": backend.forward.joins_segments,
+        "has_head": backend.forward.has_head,
+        "leakmeter": metadata.version("leakmeter"),
+        "source": _source_sha256(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+    loaded = _parameters_state(model)
+    # A back end that held itself would outlive its last user until the garbage collector comes, and its model too.
+    held = weakref.ref(backend)
+
+    def limits() -> Mapping[str, object] | None:
+        here = held()
+        if here is None or _parameters_state(here.model) != loaded:
+            return None
+        return {**asdict(here.limits), "float32": torch.get_float32_matmul_precision()}
+
+    return Reuse(cache, identity, limits, model.device)
+
+
+def leaves_states(chunk: Chunk) -> bool:
+    """Whether states are kept for the next round."""
+    return any(request.want.continues for request in chunk.requests)
+
+
+def chunk_key(identity: bytes, chunk: Chunk, earlier: bytes = b"") -> bytes:
+    """What the features of a chunk depend on, and nothing else, as 32 bytes.
+
+    Args:
+        identity: the model and what else decides its numbers.
+        chunk: its runs; of the wants, only which rows they keep states for, which decides what is batched together.
+        earlier: key of the chunk whose states this one may start from.
+    """
+    digest = hashlib.blake2b(digest_size=32)
+
+    def add(*parts: bytes) -> None:
+        for part in parts:
+            digest.update(len(part).to_bytes(8, "little"))
+            digest.update(part)
+
+    continued = {int(slot) for request, slots in chunk.answers() if request.want.continues for slot in slots[:, -1]}
+    add(identity, earlier, _bytes([chunk.n_slots, len(chunk.runs)]))
+    for run in chunk.runs:
+        lasts = not continued.isdisjoint(run.row_slots.tolist())
+        add(_bytes([run.parent, run.fork, int(lasts)]))
+        add(_bytes(run.ids), _bytes(run.positions), _bytes(run.row_tokens), _bytes(run.row_slots))
+    return digest.digest()
+
+
+def to_array(features: Tensor) -> npt.NDArray[Any]:
+    """Features as NumPy knows them; bfloat16, which it does not know, as the same bits in uint16."""
+    here = features.detach().cpu().contiguous()
+    array: npt.NDArray[Any] = (here.view(torch.uint16) if here.dtype == torch.bfloat16 else here).numpy()
+    return array
+
+
+def to_tensor(array: npt.NDArray[Any]) -> Tensor:
+    """The features that `to_array` was given, on the CPU."""
+    tensor = torch.from_numpy(array.copy())
+    return tensor.view(torch.bfloat16) if tensor.dtype == torch.uint16 else tensor
+
+
+def _bytes(numbers: Any) -> bytes:
+    return np.ascontiguousarray(numbers, dtype="<i8").tobytes()
+
+
+def _parameters_state(model: Any) -> tuple[int, int]:
+    # torch counts changes in place; parameters of inference mode cannot be trained, and have no count.
+    counts = [0 if parameter.is_inference() else parameter._version for parameter in model.parameters()]
+    return len(counts), sum(counts)
+
+
+def _device_kind(device: torch.device) -> str:
+    if device.type == "cuda":
+        return f"cuda {torch.cuda.get_device_name(device)}"
+    if device.type == "cpu":
+        return f"cpu {platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+    return device.type
+
+
+@remembered
+def _source_sha256() -> str:
+    """Of this package's modules: a change of how batches are made is a change of last digits."""
+    digest = hashlib.sha256()
+    files = [file for file in resources.files("leakmeter.backends.hf").iterdir() if file.name.endswith(".py")]
+    for file in sorted(files, key=lambda file: file.name):
+        digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()

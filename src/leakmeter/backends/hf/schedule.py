@@ -1,0 +1,165 @@
+"""In which order runs go through the model, and which of them together: by the chunk and fixed limits alone.
+
+What a batch holds moves the last digits of its numbers, so neither free memory nor what is cached may decide it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from leakmeter.backends.hf.states import Start, continued_block
+from leakmeter.types.chunk import Chunk
+
+_PADDING = 1.15  # tokens run, padding included, to tokens wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Upper bounds of what is held at once. A single sequence is run even where it alone exceeds them."""
+
+    tokens_per_pass: int
+    """New tokens of one pass over several runs, padding included."""
+    state_bytes: int
+    """Keys and values of runs that others fork from, and of one batch."""
+    logits_per_slice: int
+    """Entries of the rows of logits that exist at a time."""
+
+    def halved(self) -> Limits:
+        """Half of everything, for a machine that ran out of memory."""
+        return replace(
+            self,
+            tokens_per_pass=max(1, self.tokens_per_pass // 2),
+            state_bytes=self.state_bytes // 2,
+            logits_per_slice=max(1, self.logits_per_slice // 2),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Runs of one generation whose states fit in memory together; their descendants come next."""
+
+    runs: tuple[int, ...]
+    parents: tuple[int, ...]
+    """Those whose states have to last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """All descendants of these runs have been run."""
+
+    parents: tuple[int, ...]
+
+
+def windows(chunk: Chunk, bytes_per_token: int, state_bytes: int) -> Iterator[Window | Done]:
+    """Every run after its parent; siblings together as far as their states take at most half of what is left."""
+    children: list[list[int]] = [[] for _ in chunk.runs]
+    roots: list[int] = []
+    for index, run in enumerate(chunk.runs):
+        (children[run.parent] if run.parent >= 0 else roots).append(index)
+
+    def visit(siblings: Sequence[int], left: int) -> Iterator[Window | Done]:
+        window: list[int] = []
+        used = 0
+        for index in siblings:
+            takes = len(chunk.runs[index].ids) * bytes_per_token if children[index] else 0
+            if window and used + takes > left // 2:
+                yield from close(window, left - used)
+                window, used = [], 0
+            window.append(index)
+            used += takes
+        if window:
+            yield from close(window, left - used)
+
+    def close(window: list[int], left: int) -> Iterator[Window | Done]:
+        parents = tuple(i for i in window if children[i])
+        yield Window(tuple(window), parents)
+        if parents:
+            yield from visit([child for i in parents for child in children[i]], left)
+            yield Done(parents)
+
+    yield from visit(roots, state_bytes)
+
+
+def batches(
+    chunk: Chunk,
+    runs: Sequence[int],
+    starts: dict[int, Start],
+    lasts: dict[int, bool],
+    limits: Limits,
+    bytes_per_token: int,
+    *,
+    start_padding: float,
+) -> Iterator[list[int]]:
+    """Cut a window into batches: alike in new tokens, at most 15 % of them padding, and alike in their starts.
+
+    A batch of the round before that is extended as a whole stays as it was, so that its states can grow in place.
+
+    Args:
+        chunk: the runs.
+        runs: indices of the window's.
+        starts: where each begins.
+        lasts: whether its states are wanted afterwards.
+        limits: upper bounds.
+        bytes_per_token: keys and values of one token.
+        start_padding: most columns of a batch's starts, padding included, to tokens that stand in them.
+    """
+    tails = {i: len(chunk.runs[i].ids) - starts[i].n_tokens for i in runs}
+    rest = set(runs)
+    for unchanged in _unchanged(runs, starts, tails):
+        yield unchanged
+        rest.difference_update(unchanged)
+    batch: list[int] = []
+    n_new = n_before = longest_start = 0
+    for i in sorted(rest, key=lambda i: (lasts[i], -tails[i], starts[i].n_tokens, i)):
+        rows, longest = len(batch) + 1, tails[batch[0]] if batch else tails[i]
+        longest_start = max(longest_start, starts[i].n_tokens)
+        fits = (
+            lasts[i] == lasts[(batch or [i])[0]]
+            and rows * longest <= limits.tokens_per_pass
+            and rows * longest <= _PADDING * (n_new + tails[i])
+            and rows * longest_start <= start_padding * (n_before + starts[i].n_tokens)
+            and rows * (longest_start + longest) * bytes_per_token <= limits.state_bytes // 2
+        )
+        if batch and not fits:
+            yield batch
+            batch, n_new, n_before, longest_start = [], 0, 0, starts[i].n_tokens
+        batch.append(i)
+        n_new += tails[i]
+        n_before += starts[i].n_tokens
+    if batch:
+        yield batch
+
+
+def together(
+    batches: Iterable[list[int]], chunk: Chunk, starts: dict[int, Start], tokens_per_pass: int
+) -> Iterator[list[list[int]]]:
+    """Join neighbouring batches into passes of as many new tokens as one batch may have, at most 15 % padding."""
+    group: list[list[int]] = []
+    rows = longest = n_new = 0
+    for batch in batches:
+        tails = [len(chunk.runs[i].ids) - starts[i].n_tokens for i in batch]
+        most = max(longest, *tails)
+        n_padded = (rows + len(batch)) * most
+        if group and (n_padded > tokens_per_pass or n_padded > _PADDING * (n_new + sum(tails))):
+            yield group
+            group, rows, n_new, most = [], 0, 0, max(tails)
+        group.append(batch)
+        rows, longest, n_new = rows + len(batch), most, n_new + sum(tails)
+    if group:
+        yield group
+
+
+def _unchanged(runs: Sequence[int], starts: dict[int, Start], tails: dict[int, int]) -> Iterator[list[int]]:
+    by_block: dict[int, list[int]] = {}
+    for i in runs:
+        if (state := starts[i].state) is not None and tails[i] == 1:
+            by_block.setdefault(id(state.block), []).append(i)
+    for batch in by_block.values():
+        batch.sort(key=lambda i: _row(starts[i]))
+        if continued_block([starts[i] for i in batch], 1) is not None:
+            yield batch
+
+
+def _row(start: Start) -> int:
+    return start.state.row if start.state is not None else -1

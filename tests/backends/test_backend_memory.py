@@ -1,0 +1,240 @@
+"""Order and batches under a memory limit, running out of memory, and states that grow in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
+from tiny_models import N_VOCAB, fresh_model, random_prompt, tiny_model, tiny_tokenizer
+
+from leakmeter.backends.hf import HfBackend
+from leakmeter.backends.hf.schedule import Done, Limits, Window, batches, together, windows
+from leakmeter.backends.hf.states import Segment, Start
+from leakmeter.engine.drive import drive
+from leakmeter.engine.plan import plan
+from leakmeter.errors import ScoreError
+from leakmeter.kernels.wants import Draw, Target
+from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.types.request import Request, Trial
+
+RESPONSE = (5, 6, 7)
+
+
+def backend_of(**given: Any) -> HfBackend:
+    return HfBackend(tiny_model("llama", "sdpa"), tiny_tokenizer(), name="tiny", **given)
+
+
+def cuts(n_prompts: int = 4) -> list[Request]:
+    rng = np.random.default_rng(8)
+    requests = []
+    for _ in range(n_prompts):
+        prompt = random_prompt(rng, N_VOCAB, (6, 5, 9), frame=4, query=5)
+        parts = (prompt, *(prompt.without(name) for name in prompt.names()))
+        requests.append(Request(parts, RESPONSE, Target()))
+    return requests
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=12), min_size=1, max_size=12),
+    st.integers(0, 60),
+)
+@settings(max_examples=200, deadline=None)
+@seed(1)
+def test_windows_run_every_run_once_after_its_parent_within_the_limit(tails: list[list[int]], limit: int) -> None:
+    requests = [Request((Prompt((Piece("c", "context", (9, *tail)),)),), (1,), Target()) for tail in tails]
+    chunk = plan(requests)
+    done: set[int] = set()
+    live: dict[int, int] = {}
+    for step in windows(chunk, 1, limit):
+        if isinstance(step, Done):
+            for parent in step.parents:
+                del live[parent]
+            continue
+        assert isinstance(step, Window)
+        for run in step.runs:
+            assert run not in done
+            assert chunk.runs[run].parent < 0 or chunk.runs[run].parent in live
+            done.add(run)
+        live |= {run: len(chunk.runs[run].ids) for run in step.parents}
+        # A single chain of parents is let through whatever it takes.
+        assert sum(live.values()) <= limit or len(step.parents) <= 1
+    assert done == set(range(len(chunk.runs)))
+    assert not live
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40), st.booleans()), min_size=1, max_size=30),
+    st.integers(1, 200),
+    st.integers(1, 4000),
+    st.sampled_from([1.5, float("inf")]),
+)
+@settings(max_examples=200, deadline=None)
+@seed(2)
+def test_batches_hold_every_run_once_and_waste_little(
+    shapes: list[tuple[int, int, bool]], tokens: int, state_bytes: int, start_padding: float
+) -> None:
+    prompts = [
+        Prompt((Piece("c", "context", (number, *(1 for _ in range(start + tail - 1)))),))
+        for number, (start, tail, _) in enumerate(shapes)
+    ]
+    chunk = plan([Request((prompt,), (1,), Target()) for prompt in prompts])
+    order = {int(run.ids[0]): i for i, run in enumerate(chunk.runs)}
+    starts = {order[n]: Start(None, start) for n, (start, _, _) in enumerate(shapes)}
+    tails = {order[n]: tail for n, (_, tail, _) in enumerate(shapes)}
+    lasts = {order[n]: lasting for n, (_, _, lasting) in enumerate(shapes)}
+    limits = Limits(tokens, state_bytes, 1)
+    cut = list(batches(chunk, sorted(starts), starts, lasts, limits, 1, start_padding=start_padding))
+    assert sorted(i for batch in cut for i in batch) == sorted(starts)
+    for batch in cut:
+        assert len({lasts[i] for i in batch}) == 1
+        padded = len(batch) * max(tails[i] for i in batch)
+        began = [starts[i].n_tokens for i in batch]
+        assert padded <= 1.15 * sum(tails[i] for i in batch)
+        assert len(batch) == 1 or padded <= tokens
+        assert len(batch) == 1 or len(batch) * max(began) <= start_padding * sum(began)
+    joined = list(together(cut, chunk, starts, tokens))
+    assert [batch for group in joined for batch in group] == cut
+    for group in joined:
+        rows = [i for batch in group for i in batch]
+        padded = len(rows) * max(tails[i] for i in rows)
+        assert padded <= 1.15 * sum(tails[i] for i in rows)
+        assert len(group) == 1 or padded <= tokens
+
+
+class Short:
+    """Stands in for the forward pass of a machine that has room for so many rows a pass and entries a slice."""
+
+    def __init__(self, backend: HfBackend, n_rows: int, n_logits: int, error: Exception) -> None:
+        self.n_refused = 0
+        passed, logits = backend.forward.passed, backend.forward.logits
+
+        def pass_(segments: Sequence[Any], ids: Sequence[Any]) -> Any:
+            if len(ids) > n_rows:
+                self.n_refused += 1
+                raise error
+            return passed(segments, ids)
+
+        def logits_(features: Any) -> Any:
+            if features[..., 0].numel() * N_VOCAB > n_logits:
+                self.n_refused += 1
+                raise error
+            return logits(features)
+
+        backend.forward.passed = pass_  # type: ignore[method-assign]
+        backend.forward.logits = logits_  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
+        MemoryError(),
+    ],
+    ids=["cuda", "cpu", "python"],
+)
+def test_out_of_memory_halves_and_goes_on(error: Exception) -> None:
+    requests = cuts()
+    expected = backend_of().score(plan(requests))
+    backend = backend_of()
+    before = backend.limits
+    short = Short(backend, 1, 7 * N_VOCAB, error)
+    got = backend.score(plan(requests))
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one.values, other.values, rtol=0, atol=2e-5)
+    assert short.n_refused == backend.n_halvings > 1
+    assert backend.limits.tokens_per_pass < before.tokens_per_pass
+    # It has learned: the same work needs fewer halvings, and none once the limits fit.
+    again = backend.n_halvings
+    for _ in range(8):
+        backend.score(plan(requests))
+    last = backend.n_halvings
+    backend.score(plan(requests))
+    assert backend.n_halvings == last >= again
+
+
+def test_what_does_not_fit_alone_is_said_and_loses_nothing() -> None:
+    backend = backend_of()
+    Short(backend, 0, 10**9, torch.OutOfMemoryError("CUDA out of memory"))
+    with pytest.raises(ScoreError, match="out of memory on a single sequence"):
+        backend.score(plan(cuts(1)))
+
+
+def test_other_errors_of_the_model_are_not_taken_for_memory() -> None:
+    backend = backend_of()
+    Short(backend, 0, 10**9, RuntimeError("shapes differ"))
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        backend.score(plan(cuts(1)))
+
+
+def decode(prompt: Prompt, number: int, n_steps: int) -> Trial[list[float]]:
+    drawn: list[int] = []
+    seen: list[float] = []
+    for step in range(n_steps):
+        want = Draw(float(np.random.default_rng([number, step]).random()))
+        (scores,) = yield [Request((prompt,), tuple(drawn), want)]
+        drawn.append(int(scores.values[0, 0, 0]))
+        seen.append(float(scores.values[0, 0, 1]))
+    return [*drawn, *seen]
+
+
+@pytest.mark.parametrize("memory_bytes", [None, 2**15])
+def test_ragged_prompts_that_end_at_different_rounds_draw_what_each_draws_alone(memory_bytes: int | None) -> None:
+    rng = np.random.default_rng(6)
+    prompts = [random_prompt(rng, N_VOCAB, (n,), frame=2, query=3) for n in (4, 60, 61, 7, 30, 62, 5)]
+    steps = [40, 5, 70, 40, 12, 38, 3]  # some outlast the spare columns of their block
+    backend = backend_of(memory_bytes=memory_bytes)
+    marks: list[int] = []
+    together_, _ = drive(
+        backend,
+        [decode(p, i, n) for i, (p, n) in enumerate(zip(prompts, steps, strict=True))],
+        on_plan=lambda chunk: marks.append(backend.n_tokens_run),
+    )
+    for i, (prompt, n) in enumerate(zip(prompts, steps, strict=True)):
+        (alone,), _ = drive(backend_of(share_prefixes=False), [decode(prompt, i, n)])
+        assert together_[i][:n] == alone[:n]
+        np.testing.assert_allclose(together_[i][n:], alone[n:], rtol=0, atol=3e-5)
+    # After the first round, each live trial costs one token a round.
+    live = [sum(n > step for n in steps) for step in range(1, max(steps))]
+    assert np.diff([*marks, backend.n_tokens_run]).tolist()[1:] == live
+
+
+def test_states_grow_in_place_while_a_batch_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    filled: list[int] = []
+    gather = Segment._gather
+
+    def counted(self: Segment, buffer: torch.Tensor, layer: int, which: int) -> None:
+        filled.append(layer)
+        gather(self, buffer, layer, which)
+
+    rng = np.random.default_rng(4)
+    prompts = [random_prompt(rng, N_VOCAB, (20,), frame=2, query=3) for _ in range(6)]
+    backend = backend_of()
+    monkeypatch.setattr(Segment, "_gather", counted)
+    drive(backend, [decode(p, i, 30) for i, p in enumerate(prompts)])
+    # When the prompts were run, keys and values of three layers; then never, for 29 rounds.
+    assert len(filled) == 2 * 3
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    model = fresh_model("llama", "sdpa")
+    model.train()
+    model.lm_head.eval()
+    backend = HfBackend(model, tiny_tokenizer(), name="tiny")
+    assert backend.forward.joins_segments
+    backend.score(plan(cuts(1)))
+    assert model.config._attn_implementation == "sdpa"
+    assert model.training
+    assert not model.lm_head.training
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    assert torch.is_grad_enabled()
+    model.eval()
+    ids = torch.arange(3, 12)[None]
+    loss = model(input_ids=ids, labels=ids).loss
+    loss.backward()
+    assert model.lm_head.weight.grad is not None
