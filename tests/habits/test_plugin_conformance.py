@@ -30,7 +30,7 @@ from leakmeter.types.request import Request, Scores
 
 MEASURES = plugins.names("measures")
 BACKENDS = plugins.names("backends")
-UNITS = {units.NATS, units.TOKEN_ID}
+UNITS = {units.NATS, units.TOKEN_ID, units.WEIGHT}
 measures = pytest.mark.parametrize("name", MEASURES)
 backends = pytest.mark.parametrize("name", BACKENDS)
 
@@ -166,18 +166,16 @@ def test_replaying_the_scores_gives_the_same_readings(name: str, response: str |
 
 
 @measures
-def test_a_measure_reaches_the_command_line_by_its_fields(name: str, cli_help: str) -> None:
-    for field in dataclasses.fields(plugins.find("measures", name)):
-        assert f"--{field.name.replace('_', '-')}" in cli_help
+def test_a_measure_reaches_the_command_line_by_its_fields(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from leakmeter.cli import app, main
 
-
-@pytest.fixture
-def cli_help(capsys: pytest.CaptureFixture[str]) -> str:
-    from leakmeter.cli import main
-
+    if name not in app:
+        pytest.skip(f"there is no command 'leakmeter {name}'")
     with pytest.raises(SystemExit):
-        main(["influence", "--help"])
-    return capsys.readouterr().out
+        main([name, "--help"])
+    said = capsys.readouterr().out
+    for field in dataclasses.fields(plugins.find("measures", name)):
+        assert f"--{field.name.replace('_', '-')}" in said
 
 
 @backends

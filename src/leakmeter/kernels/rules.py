@@ -42,9 +42,23 @@ def draw(logits: Any, uniform: float, temperature: float) -> Any:
     """
     xp = array_namespace(logits)
     log_probs = logspace.log_softmax(logits, temperature)
+    token = invert(log_probs, uniform)
+    chosen = xp.take_along_axis(log_probs, token, axis=-1)
+    return xp.concat([xp.astype(token, xp.float64), chosen], axis=-1)
+
+
+def invert(log_probs: Any, uniform: float) -> Any:
+    """The token at which the cumulative distribution passes `uniform`.
+
+    Args:
+        log_probs: float64, (..., vocab).
+        uniform: in [0, 1).
+
+    Returns:
+        Token ids, (..., 1).
+    """
+    xp = array_namespace(log_probs)
     cumulative = xp.cumulative_sum(xp.exp(log_probs), axis=-1)
     # Scaling by the last entry keeps rounding from leaving the top of [0, 1) without a token; strict "<=" skips
     # tokens of probability zero.
-    token = xp.sum(xp.astype(cumulative <= uniform * cumulative[..., -1:], xp.int64), axis=-1, keepdims=True)
-    chosen = xp.take_along_axis(log_probs, token, axis=-1)
-    return xp.concat([xp.astype(token, xp.float64), chosen], axis=-1)
+    return xp.sum(xp.astype(cumulative <= uniform * cumulative[..., -1:], xp.int64), axis=-1, keepdims=True)

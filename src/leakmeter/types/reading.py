@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from leakmeter.types.request import FloatArray
 
 NATS = "nats"
+WEIGHT = "weight"
 TOKEN_ID = "token id"
 
 

@@ -1,0 +1,169 @@
+"""What `generate` does beside a processor: settings that would change its distribution are refused by name."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers.generation.logits_process import (
+    MinLengthLogitsProcessor,
+    MinNewTokensLengthLogitsProcessor,
+    SuppressTokensAtBeginLogitsProcessor,
+    SuppressTokensLogitsProcessor,
+)
+
+from leakmeter.errors import UsageError
+
+SAMPLERS_OFF: Final[Mapping[str, Any]] = {
+    "do_sample": True,
+    "num_beams": 1,
+    "temperature": 1.0,
+    "top_k": 0,
+    "top_p": 1.0,
+    "typical_p": 1.0,
+    "epsilon_cutoff": 0.0,
+    "eta_cutoff": 0.0,
+}
+"""Arguments of `generate` that turn off what many models' own generation_config turns on."""
+
+# Settings that leave the processor's distribution alone, and the only values of theirs that do. top_k and do_sample
+# have to be said: left out, they are 50 and False.
+_HARMLESS: Final[Mapping[str, tuple[Any, ...]]] = {
+    "do_sample": (True,),
+    "num_beams": (None, 1),
+    "temperature": (None, 1.0),
+    "top_k": (0,),
+    "top_p": (None, 1.0),
+    "min_p": (None,),
+    "top_h": (None,),
+    "typical_p": (None, 1.0),
+    "epsilon_cutoff": (None, 0.0),
+    "eta_cutoff": (None, 0.0),
+    "repetition_penalty": (None, 1.0),
+    "encoder_repetition_penalty": (None, 1.0),
+    "no_repeat_ngram_size": (None, 0),
+    "encoder_no_repeat_ngram_size": (None, 0),
+    "exponential_decay_length_penalty": (None,),
+    "penalty_alpha": (None,),
+    "guidance_scale": (None, 1, 1.0),
+    "sequence_bias": (None,),
+    "bad_words_ids": (None,),
+    "forced_bos_token_id": (None,),
+    "forced_eos_token_id": (None,),
+    "remove_invalid_values": (None, False),
+    "renormalize_logits": (None, False),
+    "watermarking_config": (None,),
+    "prompt_lookup_num_tokens": (None,),
+    "assistant_early_exit": (None,),
+    "use_mtp": (None, False),
+    "dola_layers": (None,),
+    "token_healing": (None, False),
+}
+_REFUSED_ARGUMENTS: Final = ("assistant_model", "prefix_allowed_tokens_fn", "custom_generate", "generation_config")
+# They rule tokens out by the response's length alone, so that both branches can be given the same mask.
+_MASKS: Final = (
+    MinNewTokensLengthLogitsProcessor,
+    MinLengthLogitsProcessor,
+    SuppressTokensLogitsProcessor,
+    SuppressTokensAtBeginLogitsProcessor,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What `generate` has put around a processor."""
+
+    masks: tuple[Any, ...] = ()
+    """Processors before it, all of which rule out tokens alike whatever the prompt."""
+    stop_ids: tuple[int, ...] | None = None
+    """Ids that end a response, if they are known."""
+
+
+def check_arguments(model: Any, arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments of `generate`, or defaults of the model, under which a processor does not have the last word.
+
+    Args:
+        model: whose generation_config fills in what is not given.
+        arguments: as they would be given to `generate`.
+
+    Raises:
+        UsageError: names every such setting.
+    """
+    given = [name for name in _REFUSED_ARGUMENTS if arguments.get(name) is not None]
+    if given:
+        raise UsageError(f"{', '.join(given)} cannot be used with a context influence processor; leave it out")
+    config = copy.deepcopy(model.generation_config)
+    config.update(**arguments)
+    _refuse(_troubles(config, None))
+
+
+def surroundings(processor: LogitsProcessor, prompt_length: int) -> Surroundings:
+    """Find the list that calls the processor, and the settings of the `generate` around it, and check both.
+
+    A processor is handed neither, and what follows it can undo its bound without a sign: they are read off the call
+    stack. Called by hand, outside a LogitsProcessorList, there is nothing to check.
+
+    Raises:
+        UsageError: something would change the distribution after the processor, or before it by what the prompt says.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and not isinstance(frame.f_locals.get("self"), LogitsProcessorList):
+        frame = frame.f_back
+    around = frame.f_locals.get("self")
+    if not isinstance(around, LogitsProcessorList) or not any(one is processor for one in around):
+        return Surroundings()
+    caller = frame.f_back.f_locals if frame.f_back is not None else {}
+    config = caller.get("generation_config")
+    troubles: list[str] = []
+    stop_ids = None
+    if isinstance(config, GenerationConfig):
+        troubles += _troubles(config, prompt_length)
+        stop_ids = stop_ids_of(config)
+    if caller.get("candidate_generator") is not None:
+        troubles.append("assisted decoding")
+    place = next(i for i, one in enumerate(around) if one is processor)
+    if not troubles:
+        troubles += [type(one).__name__ for one in around[:place] if not isinstance(one, _MASKS)]
+        troubles += [type(one).__name__ for one in around[place + 1 :]]
+        if config is None and any(isinstance(one, MinLengthLogitsProcessor) for one in around):
+            troubles.append("min_length (counts the prompt; use min_new_tokens)")
+    _refuse(troubles)
+    return Surroundings(tuple(around[:place]), stop_ids)
+
+
+def stop_ids_of(config: GenerationConfig) -> tuple[int, ...]:
+    """Ids that end a response under these settings."""
+    ids = config.eos_token_id
+    if ids is None:
+        return ()
+    return (int(ids),) if isinstance(ids, int) else tuple(int(i) for i in ids)
+
+
+def _troubles(config: GenerationConfig, prompt_length: int | None) -> list[str]:
+    """Settings, with their values, that do not leave the distribution alone."""
+    found = []
+    for name, harmless in _HARMLESS.items():
+        value = getattr(config, name, None)
+        if value not in harmless:
+            default = " (generate's default)" if value is None else ""
+            value = {"top_k": 50, "do_sample": False}.get(name) if value is None else value
+            found.append(f"{name} = {value}{default}")
+    # Lengths that count the prompt would tell of the context by where a response ends.
+    if config.max_new_tokens is None:
+        found.append("no max_new_tokens (max_length counts the prompt)")
+    own = config.min_new_tokens + (prompt_length or 0) if config.min_new_tokens is not None else 0
+    if config.min_length and config.min_length != own:
+        found.append(f"min_length = {config.min_length} (counts the prompt; use min_new_tokens)")
+    return found
+
+
+def _refuse(troubles: list[str]) -> None:
+    if troubles:
+        raise UsageError(
+            f"generate would change what a context influence processor gives, by {', '.join(troubles)}; turn that off, "
+            "or take the settings from processor.arguments(max_new_tokens=…)"
+        )

@@ -1,0 +1,130 @@
+"""What many tokens cost together, in nats: basic composition, and tighter ones at a δ through `dp-accounting`.
+
+A token drawn by bounded decoding is ε-DP on its own, and nothing more is known of it: among all mechanisms that are
+ε-DP, randomised response between two answers is the worst, and its composition bounds theirs (Kairouz, Oh and
+Viswanath 2015). The library composes it in two ways; there is no accounting of our own here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from leakmeter.errors import UsageError
+
+_LARGEST: Final = 500.0  # nats a token: e^ε has to be a float64
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """Upper bounds, nats, of what a number of tokens tell of a context together."""
+
+    n_tokens: int
+    delta: float
+    """δ of the two that have one; basic composition needs none."""
+    basic_epsilon: float
+    """Σ ε: pure differential privacy."""
+    pld_epsilon: float
+    """(ε, δ) from the privacy loss distribution."""
+    rdp_epsilon: float
+    """(ε, δ) from Rényi divergences, the best over the library's orders; above the basic one where that is small."""
+
+
+def basic(tokens: Iterable[tuple[float, int]]) -> float:
+    """Σ n ε, nats: what the tokens cost together with δ = 0.
+
+    Holds for the tokens a response came to have; the two compositions with a δ are for a number fixed beforehand,
+    such as `max_new_tokens`.
+
+    Args:
+        tokens: (ε of each, nats; how many), one pair for each response or session.
+    """
+    return math.fsum(epsilon * n for epsilon, n in _counted(tokens).items())
+
+
+def pld(tokens: Iterable[tuple[float, int]], delta: float) -> float:
+    """ε at δ by composing privacy loss distributions (dp-accounting's PLD), nats.
+
+    Args:
+        tokens: (ε of each, nats; the most there may be), one pair for each response or session.
+        delta: δ, above 0 and below 1.
+
+    Raises:
+        UsageError: dp-accounting is not installed, or a number is out of range.
+    """
+    distributions = _library("dp_accounting.pld.privacy_loss_distribution")
+    common = _library("dp_accounting.pld.common")
+    _check_delta(delta)
+    parts = [
+        # Not PLDAccountant.compose with a RandomizedResponseDpEvent: release 0.6.0 forgets its count.
+        distributions.from_privacy_parameters(common.DifferentialPrivacyParameters(epsilon, 0.0)).self_compose(n)
+        for epsilon, n in _counted(tokens).items()
+    ]
+    if not parts:
+        return 0.0
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.compose(part)
+    return float(whole.get_epsilon_for_delta(delta))
+
+
+def rdp(tokens: Iterable[tuple[float, int]], delta: float) -> float:
+    """ε at δ by adding up Rényi divergences (dp-accounting's RDP), nats; arguments and errors as for `pld`."""
+    library = _library("dp_accounting")
+    accountants = _library("dp_accounting.rdp.rdp_privacy_accountant")
+    _check_delta(delta)
+    accountant = accountants.RdpAccountant(neighboring_relation=library.NeighboringRelation.REPLACE_ONE)
+    for epsilon, n in _counted(tokens).items():
+        # Of two answers the true one is given with probability 1 − p / 2: e^ε times as often as the other.
+        event = library.RandomizedResponseDpEvent(noise_parameter=2.0 / (1.0 + math.exp(epsilon)), num_buckets=2)
+        accountant.compose(event, n)
+    return float(accountant.get_epsilon(delta))
+
+
+def compose(tokens: Sequence[tuple[float, int]], delta: float) -> Composition:
+    """All three for a response or a session.
+
+    Args:
+        tokens: (ε of each, nats; how many), a pair for each response: [(0.5, 50)] is one response of 50 tokens,
+            [(0.5, 50)] * 20 a session of twenty.
+        delta: δ, above 0 and below 1.
+
+    Raises:
+        UsageError: dp-accounting is not installed, or a number is out of range.
+    """
+    n_tokens = sum(_counted(tokens).values())
+    return Composition(n_tokens, delta, basic(tokens), pld(tokens, delta), rdp(tokens, delta))
+
+
+def _counted(tokens: Iterable[tuple[float, int]]) -> dict[float, int]:
+    """ε to how many tokens have it; in one order, so that the same session gives the same digits."""
+    counts: Counter[float] = Counter()
+    for epsilon, n in tokens:
+        if not 0.0 < epsilon <= _LARGEST:
+            raise UsageError(f"epsilon is {epsilon} for a token; it has to be above 0 and at most {_LARGEST:g}")
+        if n < 0:
+            raise UsageError(f"{n} tokens cannot be composed; give 0 or more")
+        if n:
+            counts[float(epsilon)] += n
+    return dict(sorted(counts.items()))
+
+
+def _check_delta(delta: float) -> None:
+    if not 0.0 < delta < 1.0:
+        raise UsageError(f"delta is {delta}; it has to be above 0 and below 1")
+
+
+def _library(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module.startswith(error.name):
+            raise
+        raise UsageError(
+            "composing with a delta needs the dp-accounting library, which is missing; "
+            "pip install 'leakmeter[accounting]'"
+        ) from error

@@ -1,0 +1,139 @@
+"""Decoding with receipts: what each token told of the context as it was drawn, in nats, and what was promised."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from leakmeter.errors import UsageError
+from leakmeter.kernels.decoding import RECEIPT, Decoding, DrawWithReceipt, TargetWithReceipt
+from leakmeter.measures._sample import draw_with
+from leakmeter.types.item import Item
+from leakmeter.types.reading import NATS, TOKEN_ID, WEIGHT, Reading
+from leakmeter.types.request import FloatArray, Request, Scores, Trial
+
+PUBLIC_STATISTICS: Final = ("token", "bare_log_prob", "promised_epsilon")
+"""What a receipt may show beside a bounded response; every other statistic, and the seed, is a function of D."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decode:
+    """A response drawn by context influence decoding, and a receipt in nats for each of its tokens.
+
+    Without `epsilon`, p̄_{λ,T} = softmax((λ z(D) + (1 − λ) z(∅)) / T) with the given λ (Flemings et al., Eq. 6). With
+    it, λ_t is the largest, up to `lambda_max`, at which max_v |log p̄(v | D) − log p(v | ∅)| ≤ ε / 2 over the whole
+    vocabulary (their Algorithm 1). Each step is then within ε / 2 of a distribution that knows nothing of D, and any
+    two contexts are within ε of each other, whatever token comes (Theorem B.1): a step is ε-DP for the context, and n
+    steps are n ε-DP or better (`kernels.accounting`). This bounds what the tokens tell, under two conditions. The seed
+    is secret: text and seed together can be tried against any guess of the context. And z(∅) depends on nothing of D;
+    where its last digits depend on what is computed beside it, the bound holds up to that noise.
+
+    Statistics, one value a token: `token`; `weight`, λ_t; `log_prob`, log p̄(y_t | D); `bare_log_prob`, log p(y_t | ∅);
+    `loss`, the absolute difference of the two, which sums to the influence of the whole context on the response;
+    `max_loss`, the largest loss that any token would have had (infinite where D alone rules a token out). With
+    `epsilon` also `spent_epsilon`, 2 · `max_loss`, and `promised_epsilon`. Stop tokens are ruled out in both branches
+    while the response is shorter than `min_new_tokens`. A case with a response is not drawn: its receipts are those
+    that drawing it would have given.
+    """
+
+    temperature: float = 1.0
+    """T of both branches, above 0."""
+    cid_lambda: float = 1.0
+    """λ of context influence decoding without epsilon: 0 is the prior, 1 ordinary sampling, more amplifies."""
+    epsilon: float | None = None
+    """Bound for each token between any two contexts, nats, above 0; half of it against no context."""
+    lambda_max: float = 1.0
+    """Largest λ_t with epsilon."""
+    min_new_tokens: int = 0
+    """Fewest tokens of a response before one that stops it."""
+    max_new_tokens: int = 50
+    """Most tokens of a drawn response."""
+    samples: int = 1
+    """Responses drawn for a case without one."""
+    seed: int = 0
+    """Of the draws; with epsilon to be kept secret."""
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        checks = (
+            (np.isfinite(self.temperature) and self.temperature > 0, "temperature", self.temperature, "above 0"),
+            (np.isfinite(self.cid_lambda) and self.cid_lambda >= 0, "cid-lambda", self.cid_lambda, "0 or more"),
+            (
+                self.epsilon is None or (np.isfinite(self.epsilon) and self.epsilon > 0),
+                "epsilon",
+                self.epsilon,
+                "above 0",
+            ),
+            (np.isfinite(self.lambda_max) and self.lambda_max >= 0, "lambda-max", self.lambda_max, "0 or more"),
+            (self.min_new_tokens >= 0, "min-new-tokens", self.min_new_tokens, "0 or more"),
+            (
+                self.max_new_tokens >= max(1, self.min_new_tokens),
+                "max-new-tokens",
+                self.max_new_tokens,
+                f"{max(1, self.min_new_tokens)} or more",
+            ),
+            (self.samples >= 1, "samples", self.samples, "1 or more"),
+            (self.seed >= 0, "seed", self.seed, "0 or more"),
+        )
+        for good, name, given, expected in checks:
+            if not good:
+                raise UsageError(f"{name} is {given}; it has to be {expected}")
+        if self.epsilon is None and self.lambda_max != 1.0:
+            raise UsageError("lambda-max is for a bound; give epsilon too, or cid-lambda instead")
+        if self.epsilon is not None and self.cid_lambda != 1.0:
+            raise UsageError("with epsilon each token's λ is chosen; give lambda-max instead of cid-lambda")
+
+    @property
+    def decoding(self) -> Decoding:
+        """How the two branches are mixed."""
+        if self.epsilon is None:
+            return Decoding(self.temperature, self.cid_lambda)
+        return Decoding(self.temperature, self.lambda_max, self.epsilon / 2.0)
+
+    def trial(self, item: Item) -> Trial[list[Reading]]:
+        """Decode one case, or score its response.
+
+        Raises:
+            UsageError: its response stops before `min_new_tokens`, which decoding would have ruled out.
+        """
+        if item.response is not None:
+            receipts = [(yield from self._score(item, item.response))]
+        else:
+            stops = tuple(sorted(item.stop_ids))
+            receipts = yield from draw_with(
+                item,
+                (item.blank, item.prompt),
+                lambda step, uniform: DrawWithReceipt(
+                    self.decoding, uniform, stops if step < self.min_new_tokens else ()
+                ),
+                n=self.samples,
+                max_new_tokens=self.max_new_tokens,
+                seed=self.seed,
+            )
+        return [reading for i, receipt in enumerate(receipts) for reading in self._readings(item.id, i, receipt)]
+
+    def _score(self, item: Item, response: tuple[int, ...]) -> Generator[list[Request], list[Scores], FloatArray]:
+        n = len(response)
+        early = min(self.min_new_tokens, n)
+        if not item.stop_ids.isdisjoint(response[:early]):
+            raise UsageError(
+                f"case '{item.id}' has a response with a stop token among its first {early}; lower min-new-tokens"
+            )
+        masked = TargetWithReceipt(self.decoding, 0, early, tuple(sorted(item.stop_ids)))
+        free = TargetWithReceipt(self.decoding, early, n)
+        wants = [want for want in (masked, free) if want.rows(n)] or [free]
+        answers = yield [Request((item.blank, item.prompt), response, want) for want in wants]
+        return np.concatenate([scores.values[-1] for scores in answers])
+
+    def _readings(self, item_id: str, number: int, receipt: FloatArray) -> Iterator[Reading]:
+        columns = dict(zip(RECEIPT, np.ascontiguousarray(receipt.T), strict=True))
+        units = {"token": TOKEN_ID, "weight": WEIGHT}
+        columns["loss"] = np.abs(columns["log_prob"] - columns["bare_log_prob"])
+        if self.epsilon is not None:
+            columns["spent_epsilon"] = 2.0 * columns["max_loss"]
+            columns["promised_epsilon"] = np.full(len(receipt), float(self.epsilon))
+        for statistic, values in columns.items():
+            yield Reading(item_id, number, "", statistic, units.get(statistic, NATS), values)

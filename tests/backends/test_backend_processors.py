@@ -1,0 +1,357 @@
+"""Context influence decoding inside transformers' `generate`: agreement, bounds, refusals, receipts."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import N_VOCAB, fresh_model, naive_logits, tiny_model
+from torch import Tensor
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers.generation.logits_process import (
+    MinNewTokensLengthLogitsProcessor,
+    TopKLogitsWarper,
+    UnbatchedClassifierFreeGuidanceLogitsProcessor,
+)
+
+from leakmeter.backends.hf.processors import BoundedContextInfluenceProcessor, ContextInfluenceProcessor
+from leakmeter.errors import UsageError
+from leakmeter.types.prompt import Piece, Prompt
+
+RNG = np.random.default_rng(11)
+PROMPT = torch.from_numpy(RNG.integers(3, N_VOCAB, size=(1, 17)))
+OTHER = torch.from_numpy(RNG.integers(3, N_VOCAB, size=(1, 12)))
+BARE = PROMPT[:, -6:]
+
+
+def generate(model: Any, prompt: Tensor, processor: Any, seed: int = 0, **given: Any) -> Any:
+    torch.manual_seed(seed)
+    settings = processor.arguments(**{"max_new_tokens": 12, **given})
+    mask = given.pop("attention_mask", torch.ones_like(prompt))
+    return model.generate(
+        prompt, **{**settings, "attention_mask": mask}, return_dict_in_generate=True, output_scores=True, pad_token_id=0
+    )
+
+
+def logits_of(model: Any, ids: Tensor, response: Tensor) -> np.ndarray:
+    prompt = Prompt((Piece("all", "frame", tuple(ids.tolist())),))
+    return naive_logits(model, prompt, response.tolist())
+
+
+def log_softmax(z: np.ndarray) -> np.ndarray:
+    top = z.max(axis=-1, keepdims=True)
+    return z - top - np.log(np.exp(z - top).sum(axis=-1, keepdims=True))
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.4, 1.0, 1.5, 3.0])
+def test_scores_are_those_of_classifier_free_guidance(weight: float) -> None:
+    """transformers gives log-softmaxes of both branches mixed, unnormalised, and nothing mixed at scale 1."""
+    model = tiny_model("llama")
+    ours = ContextInfluenceProcessor(model, BARE, cid_lambda=weight)
+    theirs = UnbatchedClassifierFreeGuidanceLogitsProcessor(weight, model, unconditional_ids=BARE)
+    ids = PROMPT
+    with torch.no_grad():
+        for token in (5, 40, 7, 7, 90):
+            scores = model(ids).logits[:, -1]
+            expected = log_softmax(theirs(ids, scores).double().numpy())
+            # Worst measured: 5.7e-6, of float32 log-probabilities mixed with weights of 3 and −2.
+            np.testing.assert_allclose(ours(ids, scores).numpy(), expected, rtol=0, atol=3e-5)
+            ids = torch.cat([ids, torch.tensor([[token]])], dim=1)
+
+
+@pytest.mark.parametrize("weight", [0.5, 1.5])
+def test_generate_gives_the_text_that_guidance_gives(weight: float) -> None:
+    model = tiny_model("llama")
+    ours = generate(model, PROMPT, ContextInfluenceProcessor(model, BARE, cid_lambda=weight)).sequences
+    torch.manual_seed(0)
+    theirs = model.generate(
+        PROMPT,
+        attention_mask=torch.ones_like(PROMPT),
+        do_sample=True,
+        top_k=0,
+        max_new_tokens=12,
+        guidance_scale=weight,
+        negative_prompt_ids=BARE,
+        pad_token_id=0,
+        # Sampling in float32 and in float64 takes other random numbers.
+        logits_processor=LogitsProcessorList([_Widened()]),
+    )
+    assert ours.tolist() == theirs.tolist()
+
+
+class _Widened(LogitsProcessor):
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        return scores.double()
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma3", "mamba"])
+def test_every_step_is_the_mixture_of_two_full_passes(kind: str) -> None:
+    model = tiny_model(kind)
+    processor = ContextInfluenceProcessor(model, BARE, cid_lambda=1.5, temperature=0.7)
+    out = generate(model, PROMPT, processor)
+    for t, scores in enumerate(out.scores):
+        response = out.sequences[0, 17 : 17 + t]
+        z, z0 = (logits_of(model, ids[0], response) for ids in (PROMPT, BARE))
+        # Worst measured: 2.0e-5 (mamba).
+        np.testing.assert_allclose(scores[0].numpy(), log_softmax((1.5 * z - 0.5 * z0) / 0.7), rtol=0, atol=5e-5)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 4.0])
+@pytest.mark.parametrize("temperature", [0.5, 1.0])
+def test_no_token_of_the_vocabulary_ever_passes_the_bound(epsilon: float, temperature: float) -> None:
+    # Float64 throughout, which a llama is not: the oracle's own passes must have no noise to speak of.
+    model = tiny_model("gpt2", dtype=torch.float64)
+    made = {"epsilon": epsilon, "temperature": temperature, "lambda_max": 1.5}
+    out = generate(model, PROMPT, BoundedContextInfluenceProcessor(model, BARE, **made), eos_token_id=None)
+    again = BoundedContextInfluenceProcessor(model, BARE, **made)
+    ids = torch.cat([OTHER, out.sequences[:, 17:]], dim=1)
+    reached = []
+    for t, scores in enumerate(out.scores):
+        assert scores.dtype == torch.float64
+        # As generate goes on from here: softmax, in the dtype of the scores.
+        drawn_from = torch.softmax(scores, dim=-1).log()[0].numpy()
+        prior = log_softmax(logits_of(model, BARE[0], out.sequences[0, 17 : 17 + t]) / temperature)
+        reached.append(np.abs(drawn_from - prior).max())
+        assert reached[-1] <= epsilon / 2 + 1e-12  # worst measured: 1.0e-11 below
+        with torch.no_grad():
+            other = again(ids[:, : 12 + t], model(ids[:, : 12 + t]).logits[:, -1])
+        other_from = torch.softmax(other, dim=-1).log()[0].numpy()
+        assert np.abs(drawn_from - other_from).max() <= epsilon + 1e-12
+    assert max(reached) > 0.49 * min(epsilon, 3.0)
+
+
+def test_a_batch_with_left_padding_gives_what_single_rows_give() -> None:
+    model = tiny_model("llama")
+    width = PROMPT.shape[1]
+    ids = torch.zeros((2, width), dtype=torch.int64)
+    ids[0], ids[1, -12:] = PROMPT[0], OTHER[0]
+    mask = (torch.arange(width) >= torch.tensor([[0], [width - 12]])).long()
+    bare, bare_mask = torch.zeros((2, 6), dtype=torch.int64), torch.tensor([[1] * 6, [0] * 2 + [1] * 4])
+    bare[0], bare[1, 2:] = BARE[0], OTHER[0, -4:]
+    processor = BoundedContextInfluenceProcessor(model, bare, bare_mask, epsilon=1.0, temperature=0.8)
+    out = generate(model, ids, processor, attention_mask=mask, min_new_tokens=4)
+    both = processor.receipts(out)
+    for row, (prompt, prior) in enumerate(((PROMPT, BARE), (OTHER, OTHER[:, -4:]))):
+        alone = BoundedContextInfluenceProcessor(model, prior, epsilon=1.0, temperature=0.8)
+        length = prompt.shape[1]
+        around = LogitsProcessorList([MinNewTokensLengthLogitsProcessor(length, 4, 2), alone])
+        n = len(both[row].public.tokens)
+        with torch.no_grad():
+            for t in range(n):
+                now = torch.cat([prompt, out.sequences[row : row + 1, width : width + t]], dim=1)
+                around(now, model(now).logits[:, -1])
+        whole = torch.cat([prompt, out.sequences[row : row + 1, width : width + n]], dim=1)
+        (receipt,) = alone.receipts(whole)
+        np.testing.assert_array_equal(receipt.public.tokens, both[row].public.tokens)
+        for name in ("weights", "log_probs", "max_losses"):
+            # Worst measured: 2.4e-6.
+            np.testing.assert_allclose(getattr(receipt, name), getattr(both[row], name), rtol=0, atol=2e-5)
+
+
+def test_one_bare_prompt_serves_several_returned_sequences() -> None:
+    model = tiny_model("llama")
+    processor = BoundedContextInfluenceProcessor(model, BARE, epsilon=1.0)
+    out = generate(model, PROMPT, processor, num_return_sequences=3)
+    assert len({tuple(row) for row in out.sequences.tolist()}) == 3
+    assert len(processor.receipts(out)) == 3
+
+
+@pytest.mark.parametrize("epsilon", [None, 0.5])
+def test_receipts_are_read_off_the_distributions_drawn_from(epsilon: float | None) -> None:
+    model = tiny_model("llama")
+    made: Any = (
+        ContextInfluenceProcessor(model, BARE, cid_lambda=1.2)
+        if epsilon is None
+        else BoundedContextInfluenceProcessor(model, BARE, epsilon=epsilon)
+    )
+    out = generate(model, PROMPT, made, eos_token_id=[2, 50, 51, 52, 53, 54, 55, 56, 57], min_new_tokens=3)
+    (receipt,) = made.receipts(out.sequences)
+    (public,) = made.public_receipts(out)
+    n = len(public.tokens)
+    assert public.tokens.tolist() == out.sequences[0, 17 : 17 + n].tolist()
+    assert 3 < n <= 12
+    for t in range(n):
+        assert receipt.log_probs[t] == out.scores[t][0, public.tokens[t]]
+    assert receipt.losses.tolist() == np.abs(receipt.log_probs - public.bare_log_probs).tolist()
+    assert (receipt.losses <= receipt.max_losses + 1e-12).all()
+    assert public.promised_epsilon == epsilon
+    assert {*public.__slots__} == {"tokens", "bare_log_probs", "promised_epsilon"}
+    if epsilon is not None:
+        assert (receipt.max_losses <= epsilon / 2).all()
+        assert (receipt.weights < 1).any()
+    with pytest.raises(UsageError, match="not generated with this processor"):
+        made.receipts(out.sequences + 1)
+
+
+def test_a_minimum_length_masks_both_branches() -> None:
+    model = tiny_model("llama")
+    stops = list(range(2, 90))
+    processor = BoundedContextInfluenceProcessor(model, BARE, epsilon=0.5)
+    out = generate(model, PROMPT, processor, eos_token_id=stops, min_new_tokens=5, suppress_tokens=[1])
+    assert out.sequences.shape[1] >= 17 + 5
+    for t, scores in enumerate(out.scores):
+        allowed = torch.isfinite(scores[0])
+        assert not torch.isnan(scores).any()
+        assert bool(allowed[1]) is False
+        assert bool(allowed[2:90].any()) is (t >= 5)
+        prior = logits_of(model, BARE[0], out.sequences[0, 17 : 17 + t])
+        gap = scores[0][allowed].numpy() - log_softmax(prior[allowed.numpy()])
+        assert np.abs(gap).max() <= 0.25 + 2e-5
+    (receipt,) = processor.receipts(out)
+    assert (receipt.weights > 0).all()
+
+
+def test_a_token_that_only_the_context_rules_out_is_not_ruled_out() -> None:
+    model = tiny_model("llama")
+    with torch.no_grad():
+        scores = model(PROMPT).logits[:, -1]
+    scores[0, 7] = -torch.inf
+    out = BoundedContextInfluenceProcessor(model, BARE, epsilon=0.5)(PROMPT, scores)
+    np.testing.assert_allclose(out[0].numpy(), log_softmax(logits_of(model, BARE[0], PROMPT[0, :0])), atol=2e-5)
+
+
+REFUSED = {
+    "top_k": 50,
+    "top_p": 0.9,
+    "min_p": 0.1,
+    "top_h": 0.5,
+    "typical_p": 0.9,
+    "epsilon_cutoff": 0.01,
+    "eta_cutoff": 0.01,
+    "temperature": 0.5,
+    "repetition_penalty": 1.2,
+    "no_repeat_ngram_size": 2,
+    "exponential_decay_length_penalty": (3, 1.1),
+    "bad_words_ids": [[5, 6]],
+    "sequence_bias": [[[5], -1.0]],
+    "guidance_scale": 1.5,
+    "renormalize_logits": True,
+    "remove_invalid_values": True,
+    "num_beams": 2,
+    "do_sample": False,
+    "forced_eos_token_id": 2,
+    "min_length": 5,
+    "watermarking_config": {"bias": 2.0},
+}
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+@pytest.mark.parametrize("bounded", [True, False])
+def test_what_would_follow_is_refused_by_name(name: str, bounded: bool) -> None:
+    model = tiny_model("llama")
+
+    def make() -> Any:
+        return (
+            BoundedContextInfluenceProcessor(model, BARE, epsilon=0.5)
+            if bounded
+            else ContextInfluenceProcessor(model, BARE, cid_lambda=1.5)
+        )
+
+    with pytest.raises(UsageError, match=name):
+        make().arguments(max_new_tokens=3, **{name: REFUSED[name]})
+    # And in a generate of the user's own making.
+    processor = make()
+    settings = {**make().arguments(max_new_tokens=3), "logits_processor": [processor], name: REFUSED[name]}
+    with pytest.raises(UsageError, match=name):
+        model.generate(PROMPT, attention_mask=torch.ones_like(PROMPT), pad_token_id=0, **settings)
+
+
+def test_generates_own_defaults_are_refused_by_name() -> None:
+    model = tiny_model("llama")
+    processor = BoundedContextInfluenceProcessor(model, BARE, epsilon=0.5)
+    with pytest.raises(UsageError, match=r"top_k = 50.*no max_new_tokens"):
+        model.generate(
+            PROMPT,
+            attention_mask=torch.ones_like(PROMPT),
+            do_sample=True,
+            max_length=40,
+            pad_token_id=0,
+            logits_processor=LogitsProcessorList([processor]),
+        )
+    with pytest.raises(UsageError, match="no max_new_tokens"):
+        BoundedContextInfluenceProcessor(model, BARE, epsilon=0.5).arguments()
+
+
+def test_a_models_own_penalty_is_refused_and_its_own_samplers_are_turned_off() -> None:
+    model = fresh_model("llama")
+    model.generation_config = GenerationConfig(
+        do_sample=True, temperature=0.6, top_p=0.9, top_k=20, eos_token_id=2, pad_token_id=0
+    )
+    processor = BoundedContextInfluenceProcessor(model, BARE, epsilon=0.5)
+    assert generate(model, PROMPT, processor, max_new_tokens=3).sequences.shape[1] > 17
+    model.generation_config.repetition_penalty = 1.1
+    with pytest.raises(UsageError, match=r"repetition_penalty = 1.1"):
+        BoundedContextInfluenceProcessor(model, BARE, epsilon=0.5).arguments(max_new_tokens=3)
+    for name in ("assistant_model", "prefix_allowed_tokens_fn", "custom_generate", "generation_config"):
+        with pytest.raises(UsageError, match=name):
+            processor.arguments(max_new_tokens=3, **{name: object()})
+    with pytest.raises(UsageError, match="logits_processor"):
+        processor.arguments(max_new_tokens=3, logits_processor=[])
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_other_processors_beside_it_are_refused_by_name(first: bool) -> None:
+    model = tiny_model("llama")
+    processor = BoundedContextInfluenceProcessor(model, BARE, epsilon=0.5)
+    beside = TopKLogitsWarper(5)
+    around = LogitsProcessorList([beside, processor] if first else [processor, beside])
+    with pytest.raises(UsageError, match="TopKLogitsWarper"):
+        around(PROMPT, torch.zeros((1, N_VOCAB)))
+
+
+def test_assisted_decoding_is_refused() -> None:
+    model = tiny_model("llama")
+    processor = BoundedContextInfluenceProcessor(model, BARE, epsilon=0.5)
+    settings = processor.arguments(max_new_tokens=6)
+    with pytest.raises(UsageError, match="assisted decoding"):
+        model.generate(
+            PROMPT,
+            attention_mask=torch.ones_like(PROMPT),
+            assistant_model=copy.deepcopy(model),
+            pad_token_id=0,
+            **settings,
+        )
+
+
+def test_a_processor_is_good_for_one_generation_in_order() -> None:
+    model = tiny_model("llama")
+    processor = BoundedContextInfluenceProcessor(model, BARE, epsilon=0.5)
+    generate(model, PROMPT, processor, max_new_tokens=3)
+    with pytest.raises(UsageError, match="new processor"):
+        generate(model, PROMPT, processor, max_new_tokens=3)
+    two = BoundedContextInfluenceProcessor(model, BARE.repeat(2, 1), epsilon=0.5)
+    with pytest.raises(UsageError, match="3 rows and 2 bare prompts"):
+        generate(model, PROMPT, two, num_return_sequences=3)
+    rows = PROMPT.repeat(2, 1)
+    rows[1, 0] = 4
+    two(rows, torch.zeros((2, N_VOCAB)))
+    with pytest.raises(UsageError, match="beams"):
+        two(torch.cat([rows.flip(0), rows[:, :1]], dim=1), torch.zeros((2, N_VOCAB)))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"epsilon": 0.0}, "epsilon is 0.0; it has to be above 0"),
+        ({"epsilon": float("nan")}, "epsilon is nan"),
+        ({"epsilon": 1.0, "lambda_max": -1.0}, "lambda_max is -1.0; it has to be 0 or more"),
+        ({"epsilon": 1.0, "temperature": 0.0}, "temperature is 0.0; it has to be above 0"),
+        ({"epsilon": 1.0, "bare_ids": BARE[0]}, "bare_ids has the shape"),
+        ({"epsilon": 1.0, "bare_attention_mask": torch.tensor([[1, 1, 1, 1, 1, 0]])}, "padding on the left"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        BoundedContextInfluenceProcessor(tiny_model("llama"), **{"bare_ids": BARE, **given})
+
+
+def test_the_same_seed_gives_the_same_text() -> None:
+    model = tiny_model("llama")
+    one, two, other = (
+        generate(model, PROMPT, BoundedContextInfluenceProcessor(model, BARE, epsilon=2.0), seed=seed).sequences
+        for seed in (1, 1, 2)
+    )
+    assert one.tolist() == two.tolist() != other.tolist()

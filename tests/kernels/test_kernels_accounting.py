@@ -1,0 +1,123 @@
+"""Composition of many tokens, beside single steps, closed forms and the orders in which it may be asked for."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakmeter.errors import UsageError
+from leakmeter.kernels import accounting
+
+DELTA = 1e-5
+
+
+@pytest.fixture
+def library() -> Any:
+    return pytest.importorskip(
+        "dp_accounting", reason="dp-accounting is not installed (pip install 'leakmeter[accounting]')"
+    )
+
+
+def exact_delta(epsilon: float, n: int, total: float) -> float:
+    """δ at `total` of n randomised responses: Σ_k C(n, k) max(0, e^{kε} − e^{total + (n−k)ε}) / (1 + e^ε)^n."""
+    k = np.arange(n + 1)
+    log_choose = np.asarray([math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) for i in k])
+    base = log_choose - n * math.log1p(math.exp(epsilon))
+    terms = np.exp(base + k * epsilon) - np.exp(base + total + (n - k) * epsilon)
+    return float(np.clip(terms, 0, None).sum())
+
+
+def test_basic_composition_adds_up() -> None:
+    assert accounting.basic([(0.5, 50)]) == 25.0
+    assert accounting.basic([(0.5, 50)] * 20) == 500.0
+    assert accounting.basic([(0.5, 3), (0.25, 2), (1.0, 0)]) == 2.0
+    assert accounting.basic([]) == 0.0
+
+
+@pytest.mark.parametrize("n", [1, 2, 50])
+def test_self_composition_equals_single_steps(library: Any, n: int) -> None:
+    """The library's own accountant forgets the count of this event: 50 steps of 0.5 would cost 0.5."""
+    distributions = importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
+    common = importlib.import_module("dp_accounting.pld.common")
+    one = distributions.from_privacy_parameters(common.DifferentialPrivacyParameters(0.5, 0.0))
+    whole = one
+    for _ in range(n - 1):
+        whole = whole.compose(one)
+    got = accounting.pld([(0.5, n)], DELTA)
+    assert got == pytest.approx(whole.get_epsilon_for_delta(DELTA), abs=1e-8)  # measured: 3.2e-11
+    if n == 50:
+        assert got == pytest.approx(18.93, abs=0.01)
+
+
+@pytest.mark.parametrize(("epsilon", "n"), [(0.5, 50), (0.1, 200), (1.0, 10)])
+def test_both_ways_bound_the_closed_form_and_the_basic_sum_bounds_them(library: Any, epsilon: float, n: int) -> None:
+    made = accounting.compose([(epsilon, n)], DELTA)
+    assert made.n_tokens == n
+    assert made.delta == DELTA
+    assert made.basic_epsilon == pytest.approx(epsilon * n)
+    # Few large steps cost their sum; the conversion from Rényi divergences then adds a little.
+    assert made.pld_epsilon <= made.rdp_epsilon <= made.basic_epsilon + 0.005
+    assert made.pld_epsilon <= made.basic_epsilon
+    # At the ε given, the true δ is at most what was asked for, and at a slightly smaller one it is more.
+    assert exact_delta(epsilon, n, made.pld_epsilon) <= DELTA * (1 + 1e-6)
+    assert exact_delta(epsilon, n, made.pld_epsilon - 0.01) > DELTA
+    assert exact_delta(epsilon, n, made.rdp_epsilon) <= DELTA
+
+
+def test_a_session_costs_what_its_tokens_cost(library: Any) -> None:
+    session = accounting.compose([(0.5, 20)] * 5, DELTA)
+    assert session == accounting.compose([(0.5, 100)], DELTA)
+    assert session.pld_epsilon < 5 * accounting.pld([(0.5, 20)], DELTA)
+    mixed = accounting.compose([(0.5, 20), (0.2, 40)], DELTA)
+    assert mixed == accounting.compose([(0.2, 40), (0.5, 20)], DELTA)
+    assert accounting.pld([(0.5, 20)], DELTA) < mixed.pld_epsilon < accounting.pld([(0.5, 60)], DELTA)
+    assert accounting.rdp([(0.5, 20)], DELTA) < mixed.rdp_epsilon < accounting.rdp([(0.5, 60)], DELTA)
+
+
+def test_nothing_costs_nothing(library: Any) -> None:
+    assert accounting.pld([], DELTA) == accounting.pld([(0.5, 0)], DELTA) == 0.0
+    assert accounting.rdp([], DELTA) == pytest.approx(0.0, abs=0.005)  # what its conversion to a δ costs
+
+
+@pytest.mark.parametrize(
+    ("tokens", "delta", "said"),
+    [
+        ([(0.0, 5)], DELTA, "epsilon is 0.0 for a token; it has to be above 0 and at most 500"),
+        ([(math.nan, 5)], DELTA, "epsilon is nan"),
+        ([(501.0, 5)], DELTA, "epsilon is 501.0"),
+        ([(0.5, -1)], DELTA, "-1 tokens cannot be composed"),
+        ([(0.5, 5)], 0.0, "delta is 0.0; it has to be above 0 and below 1"),
+        ([(0.5, 5)], 1.0, "delta is 1.0"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(library: Any, tokens: Any, delta: float, said: str) -> None:
+    for ask in (accounting.pld, accounting.rdp, accounting.compose):
+        with pytest.raises(UsageError, match=said):
+            ask(tokens, delta)
+
+
+def test_without_the_library_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "dp_accounting"]:
+        monkeypatch.delitem(sys.modules, name)
+
+    def missing(name: str, *_: Any) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name.split(".")[0])
+
+    monkeypatch.setattr(accounting.importlib, "import_module", missing)
+    with pytest.raises(UsageError, match=r"pip install 'leakmeter\[accounting\]'"):
+        accounting.pld([(0.5, 5)], DELTA)
+    assert accounting.basic([(0.5, 5)]) == 2.5
+
+
+def test_a_library_that_lacks_one_of_its_own_says_so_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str, *_: Any) -> Any:
+        raise ModuleNotFoundError("No module named 'scipy'", name="scipy")
+
+    monkeypatch.setattr(accounting.importlib, "import_module", broken)
+    with pytest.raises(ModuleNotFoundError, match="scipy"):
+        accounting.pld([(0.5, 5)], DELTA)
