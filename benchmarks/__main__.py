@@ -1,7 +1,7 @@
 """`python -m benchmarks SCENARIO [--json] [--device cuda] [--model NAME]`: ours and each peer in turn, in one process.
 
 A pair counts only if the matrix-product rate measured before and after it differs by under 10 %; medians of the pairs
-that count are printed, one JSON object a peer.
+that count are printed, one JSON object a peer. A peer that is not installed is left out with a line on stderr.
 """
 
 from __future__ import annotations
@@ -11,35 +11,23 @@ import json
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from benchmarks import scenarios
-from benchmarks.machine import forget_peak_rss, matrix_rate, operations, peak_rss_mib
-from leakmeter.api import load_backend
-from leakmeter.backends.hf import HfBackend
-
-_STEADY = 0.10
-_TRIES_A_PAIR = 4
+from benchmarks import base, scenarios
+from benchmarks.machine import forget_peak_rss, operations, peak_rss_mib
+from leakmeter.cli.process import keep_freed_memory
 
 
 def main() -> None:
     """Run one scenario."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("scenario", choices=scenarios.NAMES)
-    parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
-    parser.add_argument("--model", default="smollm2-135m", help="a name, or random:llama-8b for random weights")
-    parser.add_argument("--device", default=None)
-    parser.add_argument("--dtype", default=None)
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--memory", action="store_true", help="only our peak memory over the loaded model, MiB")
-    options = parser.parse_args()
-    backend = _backend(options.model, options.device, options.dtype)
-    scenario = scenarios.build(options.scenario, backend)
+    options = _options()
+    # As the command line does for itself; the peers profit too.
+    keep_freed_memory()
+    backend = base.load(options.model, options.device, options.dtype)
+    scenario = scenarios.build(options.scenario, backend, options.data)
     if options.memory:
         loaded = forget_peak_rss()
         scenario.ours()
@@ -47,64 +35,56 @@ def main() -> None:
         return
     warm = scenario.ours()
     for name, make in scenario.peers.items():
-        peer = make(warm)
-        reference = peer.run()
-        ours = warm[peer.rows]
-        ours = ours[:, 1, : reference.shape[-1]] if ours.ndim == 3 else ours
-        pairs = [pair for pair in (_pair(backend, scenario, peer) for _ in range(options.pairs)) if pair is not None]
+        if options.peer not in (None, name):
+            continue
+        try:
+            peer = make(warm)
+        except base.UnavailableError as why:
+            sys.stderr.write(f"{options.scenario} against {name}: left out: {why}\n")
+            continue
+        row = {
+            "scenario": options.scenario,
+            "peer": name,
+            "data": scenario.data,
+            "max_abs_diff_nats": float(np.abs(peer.of(warm) - peer.run()).max()),
+            "tree_tokens": scenario.chunk.n_tree_tokens,
+            "peer_tokens": peer.n_tokens,
+            "peer_part_timed": peer.part,
+        }
+        if options.check:
+            _print(row, options.json)
+            continue
+        tried = [base.steady((scenario.ours, peer.run), backend) for _ in range(options.pairs)]
+        pairs = [(ours, theirs / peer.part, rate) for (ours, theirs), rate in filter(None, tried)]
         if not pairs:
             sys.stderr.write(f"{options.scenario} against {name}: no pair was steady; the machine is too busy\n")
             continue
         ours_s, peer_s, rate = (statistics.median(pair[i] for pair in pairs) for i in range(3))
-        ratio = statistics.median(pair[1] / pair[0] for pair in pairs)
-        _print(
-            {
-                "scenario": options.scenario,
-                "peer": name,
-                "ours_s": ours_s,
-                "peer_s": peer_s,
-                "ratio": ratio,
-                "max_abs_diff_nats": float(np.abs(ours - reference).max()),
-                "tree_tokens": scenario.chunk.n_tree_tokens,
-                "peer_tokens": peer.n_tokens,
-                "peer_part_timed": peer.part,
-                "fraction_of_limit": operations(backend.model, scenario.chunk) / rate / ours_s,
-                "matrix_gflops": rate / 1e9,
-                "peak_rss_mib": _memory(),
-                "steady_pairs": len(pairs),
-            },
-            options.json,
-        )
+        row |= {
+            "ours_s": ours_s,
+            "peer_s": peer_s,
+            "ratio": statistics.median(pair[1] / pair[0] for pair in pairs),
+            "fraction_of_limit": operations(backend.model, scenario.chunk) / rate / ours_s,
+            "matrix_gflops": rate / 1e9,
+            "peak_rss_mib": _memory(),
+            "steady_pairs": len(pairs),
+        }
+        _print(row, options.json)
 
 
-def _backend(model: str, device: str | None, dtype: str | None) -> HfBackend:
-    if not model.startswith("random:"):
-        backend = load_backend(model, device=device, dtype=dtype)
-        assert isinstance(backend, HfBackend)
-        return backend
-    from benchmarks.random_models import random_backend
-
-    return random_backend(model.removeprefix("random:"), device or "cuda", dtype or "bfloat16")
-
-
-def _pair(backend: HfBackend, scenario: scenarios.Scenario, peer: scenarios.Peer) -> tuple[float, float, float] | None:
-    """Seconds of ours and of the peer (all of its work), and the matrix rate; None if the machine was never steady."""
-    device, dtype = backend.model.device, backend.model.dtype
-    for _ in range(_TRIES_A_PAIR):
-        before = matrix_rate(device, dtype)
-        ours_s, peer_s = _seconds(scenario.ours, device), _seconds(peer.run, device) / peer.part
-        after = matrix_rate(device, dtype)
-        if abs(after - before) <= _STEADY * before:
-            return ours_s, peer_s, max(before, after)
-    return None
-
-
-def _seconds(work: Callable[[], Any], device: torch.device) -> float:
-    started = time.perf_counter()
-    work()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter() - started
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("scenario", choices=scenarios.NAMES)
+    parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
+    parser.add_argument("--model", default="smollm2-135m", help="a name, or random:llama-8b for random weights")
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--dtype", default=None)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--peer", default=None, help="only this one")
+    parser.add_argument("--data", type=Path, default=None, help="`sentences`: a file of PubMedQA's form")
+    parser.add_argument("--check", action="store_true", help="compare the numbers, time nothing")
+    parser.add_argument("--memory", action="store_true", help="only our peak memory over the loaded model, MiB")
+    return parser.parse_args()
 
 
 def _memory() -> float:

@@ -2,50 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from benchmarks import peers
+from benchmarks import peers, published, texts
+from benchmarks.base import Peer, Scenario, scored
 from leakmeter.backends.hf import HfBackend
 from leakmeter.engine.drive import drive
 from leakmeter.engine.plan import plan
 from leakmeter.kernels import rules
 from leakmeter.kernels.wants import Draw, Target
-from leakmeter.types.chunk import Chunk
 from leakmeter.types.prompt import Piece, Prompt
 from leakmeter.types.request import Request, Trial
 
 
-@dataclass(frozen=True)
-class Peer:
-    """Another way to (part of) the numbers."""
-
-    run: Callable[[], np.ndarray]
-    part: float = 1.0
-    """Share of the work that is timed; the time is divided by it."""
-    rows: slice = field(default_factory=lambda: slice(None))
-    """Which of our rows it reproduces."""
-    n_tokens: int = 0
-    """Tokens that all of the work takes it."""
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """Our way, the others', and what it needs at least."""
-
-    ours: Callable[[], np.ndarray]
-    peers: dict[str, Callable[[np.ndarray], Peer]]
-    """By name, given what ours returned (a peer of decoding is asked about the tokens that ours drew)."""
-    chunk: Chunk
-
-
-def build(name: str, backend: HfBackend) -> Scenario:
-    """A scenario by name."""
-    return _SCENARIOS[name](backend)
+def build(name: str, backend: HfBackend, data: Path | None = None) -> Scenario:
+    """A scenario by name; `data` is the file of those that run on text."""
+    return _ON_TEXT[name](backend, data) if name in _ON_TEXT else _SCENARIOS[name](backend)
 
 
 def _ids(rng: np.random.Generator, n: int) -> tuple[int, ...]:
@@ -56,11 +34,7 @@ def _pieces(rng: np.random.Generator, n: int, size: int) -> list[Piece]:
     return [Piece(f"c{i}", "context", _ids(rng, size)) for i in range(n)]
 
 
-def _scored(backend: HfBackend, requests: Sequence[Request]) -> np.ndarray:
-    return np.concatenate([scores.values for scores in backend.score(plan(requests))])
-
-
-def _ngram(n_context: int, n: int, n_query: int, n_response: int, *, with_naive: bool) -> Callable[..., Scenario]:
+def _ngram(n_context: int, n: int, n_query: int, n_response: int, *, short: bool) -> Callable[..., Scenario]:
     def make(backend: HfBackend) -> Scenario:
         rng = np.random.default_rng(1)
         context = _pieces(rng, n_context // n, n)
@@ -77,10 +51,22 @@ def _ngram(n_context: int, n: int, n_query: int, n_response: int, *, with_naive:
             part = prompts[:2]
             count = sum(len(p.ids) + t for p in prompts for t in range(n_response))
             share = sum(len(p.ids) + t for p in part for t in range(n_response)) / count
-            return Peer(lambda: peers.naive(backend.model, part, [response] * 2), share, slice(0, 2), count)
+            return Peer(
+                lambda: peers.naive(backend.model, part, [response] * 2),
+                share,
+                of=lambda ours: ours[:2],
+                n_tokens=count,
+            )
 
-        others = {"full-pass": full, **({"naive": naive} if with_naive else {})}
-        return Scenario(lambda: _scored(backend, requests), others, plan(requests))
+        def captum(_: np.ndarray) -> Peer:
+            run = published.captum(backend, [piece.ids for piece in context], whole.pieces[-1].ids, response)
+            return Peer(run, of=lambda ours: ours[0] - ours[1:], n_tokens=n_tokens)
+
+        others: dict[str, Callable[[np.ndarray], Peer]] = {
+            "full-pass": full,
+            **({"naive": naive, "captum": captum} if short else {}),
+        }
+        return Scenario(lambda: scored(backend, requests), others, plan(requests))
 
     return make
 
@@ -93,7 +79,7 @@ def _susceptibility(backend: HfBackend) -> Scenario:
     token = 1000
     requests = [Request(tuple(prompts), (token,), Target())]
     return Scenario(
-        lambda: _scored(backend, requests),
+        lambda: scored(backend, requests),
         {
             "padded-batches": lambda _: Peer(
                 lambda: peers.padded_batches(backend.model, prompts, token), n_tokens=36 * len(prompts)
@@ -115,13 +101,13 @@ def _icl(redrawn: bool) -> Callable[..., Scenario]:
         prompts = [prompt for request in requests for prompt in request.prompts]
         part = prompts[: len(prompts) // 4]
         return Scenario(
-            lambda: _scored(backend, requests),
+            lambda: scored(backend, requests),
             {
                 "full-pass": lambda _: Peer(
                     lambda: peers.full_pass(backend.model, part, [(1000,)] * len(part)),
                     0.25,
-                    slice(0, len(part)),
-                    sum(len(p.ids) + 1 for p in prompts),
+                    of=lambda ours: ours[: len(part)],
+                    n_tokens=sum(len(p.ids) + 1 for p in prompts),
                 )
             },
             plan(requests),
@@ -155,7 +141,10 @@ def _decode(backend: HfBackend) -> Scenario:
         responses = out[:1, 0].astype(int).tolist()
         count = 16 * sum(len(wholes[0].ids) + len(bares[0].ids) + 2 * t for t in range(n_new))
         return Peer(
-            lambda: peers.naive(backend.model, wholes[:1], responses, bare=bares[:1]), 1 / 16, slice(0, 1), count
+            lambda: peers.naive(backend.model, wholes[:1], responses, bare=bares[:1]),
+            1 / 16,
+            of=lambda ours: ours[:1, 1],
+            n_tokens=count,
         )
 
     response = _ids(rng, n_new)
@@ -209,8 +198,8 @@ def _private_generation(backend: HfBackend) -> Scenario:
         return Peer(
             lambda: peers.naive_votes(backend.model, prompts, response, clip, temperature)[None],
             share,
-            slice(0, 1),
-            count,
+            of=lambda ours: ours[:, 1, : len(response)],
+            n_tokens=count,
         )
 
     least = plan([Request(prompts, _ids(rng, n_new), Target())])
@@ -218,12 +207,16 @@ def _private_generation(backend: HfBackend) -> Scenario:
 
 
 _SCENARIOS: dict[str, Callable[[HfBackend], Scenario]] = {
-    "ngram": _ngram(256, 32, 20, 16, with_naive=True),
-    "ngram-long": _ngram(1024, 32, 20, 50, with_naive=False),
+    "ngram": _ngram(256, 32, 20, 16, short=True),
+    "ngram-long": _ngram(1024, 32, 20, 50, short=False),
     "susceptibility": _susceptibility,
     "icl-redrawn": _icl(redrawn=True),
     "icl-fixed": _icl(redrawn=False),
     "decode": _decode,
     "private-generation": _private_generation,
 }
-NAMES = tuple(_SCENARIOS)
+_ON_TEXT: dict[str, Callable[[HfBackend, Path | None], Scenario]] = {
+    "sentences": texts.sentences,
+    "occlusion": texts.occlusion,
+}
+NAMES = (*_SCENARIOS, *_ON_TEXT)

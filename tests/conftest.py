@@ -13,6 +13,9 @@ import pytest
 from leakmeter.types.prompt import Piece, Prompt
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# Tests of the score cache give it a directory of their own; all others see what the model does, and the user's stays
+# as it was.
+os.environ["LEAKMETER_SCORES"] = "off"
 if "PYTEST_XDIST_WORKER" in os.environ:
     # One thread a worker: two workers of two threads each take twice as long on two cores.
     os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -11,8 +11,10 @@ from leakmeter.errors import UsageError
 
 if TYPE_CHECKING:
     from leakmeter.backends.base import Backend
+    from leakmeter.backends.hf.backend import HfBackend
     from leakmeter.prompts.build import Removal
     from leakmeter.results.influence import InfluenceResult
+    from leakmeter.store.scores import ScoreCache
 
 DEFAULT_MODEL = "smollm2-135m"
 
@@ -36,6 +38,8 @@ def influence(
     seed: int = 0,
     dtype: str | None = None,
     device: str | None = None,
+    model_id: str | None = None,
+    cache: bool = True,
 ) -> InfluenceResult:
     """Measure, in nats, how much a response owes to each piece of its context.
 
@@ -62,6 +66,8 @@ def influence(
         seed: of the draws.
         dtype: 'float32', 'bfloat16' or 'float16'; float32 on a CPU, bfloat16 on CUDA by default.
         device: 'cpu', 'cuda', 'cuda:1' …
+        model_id: see `load_backend`.
+        cache: see `load_backend`; a back end keeps to what it was loaded with.
 
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
@@ -94,7 +100,7 @@ def influence(
         response=response,
         messages=messages_of([dict(m) for m in messages], "messages") if messages else (),
     )
-    backend = load_backend(model, dtype=dtype, device=device)
+    backend = load_backend(model, dtype=dtype, device=device, model_id=model_id, cache=cache)
     prepared = prepare_case(case, backend, settings, measure)
     ((texts, readings),) = measure_cases(backend, measure, settings, [prepared], None, Watch())
     return InfluenceResult(case_object(texts, readings, asdict(measure)))
@@ -105,6 +111,9 @@ def load_backend(
     *,
     dtype: str | None = None,
     device: str | None = None,
+    memory: str | None = None,
+    model_id: str | None = None,
+    cache: bool = True,
     notify: Callable[[str], None] | None = None,
 ) -> Backend:
     """A model to a back end that scores with it; load once, measure often.
@@ -113,21 +122,34 @@ def load_backend(
         model: see `influence`.
         dtype: precision of the weights.
         device: where they are put.
-        notify: told in one line of what takes time, such as a download; standard error by default.
+        memory: to be held beside the weights, such as '512MiB' or '4GiB'; 1 GiB on a CPU and a quarter of a GPU's by
+            default. The work is cut to it, which moves last digits, so runs that differ in it are different runs.
+        model_id: what the score cache calls a loaded (model, tokenizer) pair, which it otherwise leaves alone: to hash
+            weights in memory is slow, and the hash stale as soon as they are trained further. Other weights need
+            another id.
+        cache: keep scores, and use those that were kept, in the user's score cache. It holds numbers from which texts
+            might be reconstructed; `leakmeter cache clear` empties it.
+        notify: told in one line of what takes time, such as a download, and when the score cache cannot be used;
+            standard error by default.
     """
     from leakmeter.backends.base import Backend
 
     if not isinstance(model, (str, Path)):
         if isinstance(model, Backend):
+            if model_id is not None:
+                raise UsageError(f"model_id '{model_id}' comes too late for a back end; give it to load_backend")
             return model
         if not (isinstance(model, tuple) and len(model) == 2):
             raise UsageError(f"model is a {type(model).__name__}; give a name, a path, or the pair (model, tokenizer)")
         from leakmeter.backends.hf.load import from_objects
 
-        return from_objects(*model)
+        from leakmeter.backends.hf.memory import parse_memory
+
+        given = from_objects(*model, memory_bytes=parse_memory(memory) if memory else None)
+        return _reusing(given, model_id, cache, notify or _tell)
     if model == "toy":
-        if dtype not in (None, "float64") or device not in (None, "cpu"):
-            raise UsageError("the toy model computes in float64 on the CPU; leave dtype and device out")
+        if dtype not in (None, "float64") or device not in (None, "cpu") or memory is not None:
+            raise UsageError("the toy model computes in float64 on the CPU; leave dtype, device and memory out")
         from leakmeter import plugins
 
         toy: Backend = plugins.find("backends", "toy")()
@@ -136,10 +158,17 @@ def load_backend(
 
     found = resolve(str(model), notify=notify or _tell)
     from leakmeter.backends.hf.load import load_directory
+    from leakmeter.backends.hf.memory import parse_memory
 
-    return load_directory(
-        Path(found.path), name=found.name, dtype=dtype, device=device, weights_sha256=found.weights_sha256
+    backend = load_directory(
+        Path(found.path),
+        name=found.name,
+        dtype=dtype,
+        device=device,
+        weights_sha256=found.weights_sha256,
+        memory_bytes=parse_memory(memory) if memory else None,
     )
+    return _reusing(backend, model_id, cache, notify or _tell)
 
 
 def load_run(path: str | Path) -> Iterator[InfluenceResult]:
@@ -166,6 +195,38 @@ def _documents(context: str | Sequence[str] | Mapping[str, str]) -> tuple[Any, .
     if isinstance(context, Mapping):
         return tuple(Document(name, text) for name, text in context.items())
     return tuple(Document(f"d{number}", text) for number, text in enumerate(context, 1))
+
+
+def _reusing(backend: HfBackend, model_id: str | None, cache: bool, notify: Callable[[str], None]) -> HfBackend:
+    if not cache or (backend.weights_sha256 is None and model_id is None):
+        return backend
+    scores = _score_cache(notify)
+    if scores is not None:
+        from leakmeter.backends.hf.reuse import reuse_for
+
+        backend.reuse = reuse_for(backend, scores, model_id)
+    return backend
+
+
+def _score_cache(notify: Callable[[str], None]) -> ScoreCache | None:
+    """The user's, or None where it is turned off or its secret cannot be kept."""
+    from leakmeter.models import config_dir, scores_dir
+    from leakmeter.store.scores import FILE_NAME, ScoreCache
+    from leakmeter.store.secret import read_secret
+
+    folder = scores_dir()
+    if folder is None:
+        return None
+    try:
+        secret = read_secret(config_dir() / "scores.secret")
+    except (OSError, NotImplementedError) as error:
+        reason = getattr(error, "strerror", None) or error
+        notify(
+            f"going on without the score cache: its secret cannot be kept in '{config_dir()}' ({reason}); "
+            "move it with LEAKMETER_CONFIG=DIR"
+        )
+        return None
+    return ScoreCache(folder / FILE_NAME, secret, notify=notify)
 
 
 def _tell(line: str) -> None:

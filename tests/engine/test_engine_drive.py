@@ -113,6 +113,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.n_tokens_run = 100  # work of an earlier drive, not ours
+        self.n_halvings = 0
 
     def score(self, chunk: Chunk) -> list[Scores]:
         self.n_tokens_run += chunk.n_tree_tokens

@@ -40,6 +40,10 @@ class Backend(Protocol):
     def n_tokens_run(self) -> int:
         """Tokens put through the model so far."""
 
+    @property
+    def n_halvings(self) -> int:
+        """How often memory ran out so far, and the work went on in smaller parts."""
+
     def score(self, chunk: Chunk) -> list[Scores]:
         """Answer every request of the chunk, in order.
 

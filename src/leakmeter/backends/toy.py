@@ -42,6 +42,7 @@ class Toy:
         self.weights_sha256: str | None = None
         self.tokenizer = ByteTokenizer()
         self.n_tokens_run = 0
+        self.n_halvings = 0
 
     def logits(self, ids: IntArray, positions: IntArray) -> FloatArray:
         """Logits of what follows the last of the tokens, (vocab,)."""

@@ -10,7 +10,7 @@ from importlib import metadata
 
 from cyclopts import App, CycloptsError
 
-from leakmeter.cli import demo, influence, models, report
+from leakmeter.cli import cache, demo, influence, models, process, report
 from leakmeter.errors import LeakmeterError
 
 app = App(
@@ -23,6 +23,7 @@ app.command(influence.influence)
 app.command(report.report)
 app.command(demo.demo)
 app.command(models.app)
+app.command(cache.app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -30,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Nothing of a run may leave the machine unasked; a download is asked for by naming a model.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    process.keep_freed_memory()
     # A letter that the terminal's encoding has not is shown as '?', rather than ending the run.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

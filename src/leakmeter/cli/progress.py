@@ -19,17 +19,29 @@ _QUIET_SECONDS = 2.0
 def progress(backend: Backend, n_cases: int) -> Iterator[Watch]:
     """A watch that draws a bar of cases done, moved on by the tokens run within each."""
     if not sys.stderr.isatty():
-        yield Watch()
+        yield Watch(on_halving=_tell_halving)
         return
     state = _State()
     ended = threading.Event()
     thread = threading.Thread(target=_draw, args=(backend, n_cases, state, ended), daemon=True)
     thread.start()
     try:
-        yield Watch(on_case=state.begin_case, on_plan=lambda chunk: state.begin_round(chunk, backend.n_tokens_run))
+        yield Watch(
+            on_case=state.begin_case,
+            on_plan=lambda chunk: state.begin_round(chunk, backend.n_tokens_run),
+            on_halving=_tell_halving,
+        )
     finally:
         ended.set()
         thread.join()
+
+
+def _tell_halving(case_id: str, n_halvings: int) -> None:
+    times = f" {n_halvings} times" if n_halvings > 1 else ""
+    sys.stderr.write(
+        f"case '{case_id}': memory ran out{times}; went on in smaller parts, which may differ in the last digits. "
+        "Give less with --memory to avoid it\n"
+    )
 
 
 class _State:

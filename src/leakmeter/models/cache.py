@@ -21,16 +21,37 @@ if TYPE_CHECKING:
 Notify = Callable[[str], None]
 
 CACHE_VARIABLE: Final = "LEAKMETER_CACHE"
+SCORES_VARIABLE: Final = "LEAKMETER_SCORES"
+CONFIG_VARIABLE: Final = "LEAKMETER_CONFIG"
 RECORD_NAME: Final = "leakmeter.json"
 """The record a converted folder carries; it is written last, so its presence means the folder is finished."""
 
 
 def cache_dir() -> Path:
-    """Directory of everything leakmeter keeps; the environment variable LEAKMETER_CACHE moves it."""
+    """Directory of all that can be fetched or computed again; the environment variable LEAKMETER_CACHE moves it."""
     import platformdirs
 
     given = os.environ.get(CACHE_VARIABLE)
     return Path(given).expanduser().absolute() if given else platformdirs.user_cache_path("leakmeter")
+
+
+def scores_dir() -> Path | None:
+    """Directory of the score cache; LEAKMETER_SCORES moves it, or turns it off by the word 'off': then None."""
+    given = os.environ.get(SCORES_VARIABLE)
+    if given == "off":
+        return None
+    return Path(given).expanduser().absolute() if given else cache_dir() / "scores"
+
+
+def config_dir() -> Path:
+    """Directory of the score cache's secret, which LEAKMETER_CONFIG moves.
+
+    It is not in the cache, also where that was moved: whoever gets hold of a copy of the cache should not get both.
+    """
+    import platformdirs
+
+    given = os.environ.get(CONFIG_VARIABLE)
+    return Path(given).expanduser().absolute() if given else platformdirs.user_config_path("leakmeter")
 
 
 def models_dir() -> Path:

@@ -26,50 +26,52 @@ class ResolvedModel:
     is_hub: bool
     """Whether the weights come from the hub."""
     weights_sha256: str | None
-    """See `weights_hash`; None only while the weights are not on this machine."""
+    """See `weights_hash`; None while the weights are not on this machine, or where none was asked for."""
 
 
-def resolve(name: str, *, notify: Notify, download: bool = True) -> ResolvedModel:
+def resolve(name: str, *, notify: Notify, download: bool = True, hash_weights: bool = True) -> ResolvedModel:
     """Finds a model by the name a user gave, fetching and converting it first if need be and allowed.
 
     `notify` is told in one line about each thing that takes time; once everything is cached it is not called and no
     network is touched. With `download=False` nothing is fetched or converted, and what would need it is a ModelError,
-    except for a hub model, which is returned without a hash.
+    except for a hub model, which is returned without a hash. With `hash_weights=False` no model is: a file that was
+    never hashed before has to be read whole for it.
     """
     if name.startswith(hub.PREFIX):
-        return _from_hub(name, notify=notify, download=download)
+        return _from_hub(name, notify=notify, download=download, hashed=hash_weights)
     if name in KNOWN_MODELS:
         model = KNOWN_MODELS[name]
         known = pull_model(model, notify=notify) if download else cached_model(model)
         if known is None:
             raise ModelError(f"'{name}' is not in the cache; fetch it with `leakmeter models pull {name}`")
-        return _local(name, known)
+        return _local(name, known, hashed=hash_weights)
     path = Path(name).expanduser()
     if path.suffix.lower() == ".gguf" and path.is_file():
         converted = convert_file(path.absolute(), notify=notify) if download else cached_file(path.absolute())
         if converted is None:
             raise ModelError(f"'{name}' is not converted yet; run `leakmeter models pull {name}`")
-        return _local(name, converted)
+        return _local(name, converted, hashed=hash_weights)
     if path.is_dir():
         with disk_errors(path, "check that path"):
             check_model_folder(path, name)
-        return _local(name, path.absolute())
+        return _local(name, path.absolute(), hashed=hash_weights)
     raise _not_found(name, path)
 
 
-def _from_hub(name: str, *, notify: Notify, download: bool) -> ResolvedModel:
+def _from_hub(name: str, *, notify: Notify, download: bool, hashed: bool) -> ResolvedModel:
     repository, revision = hub.split_hub_name(name)
     found = hub.cached_snapshot(repository, revision)
     if found is None and not download:
         return ResolvedModel(name=name, path=repository, is_hub=True, weights_sha256=None)
     if found is None:
         found = hub.fetch_snapshot(repository, revision, notify=notify)
-    return _local(name, found, is_hub=True)
+    return _local(name, found, is_hub=True, hashed=hashed)
 
 
-def _local(name: str, folder: Path, is_hub: bool = False) -> ResolvedModel:
+def _local(name: str, folder: Path, *, hashed: bool, is_hub: bool = False) -> ResolvedModel:
     with disk_errors(folder, "check that path"):
-        return ResolvedModel(name=name, path=str(folder), is_hub=is_hub, weights_sha256=weights_hash(folder))
+        sha256 = weights_hash(folder) if hashed else None
+        return ResolvedModel(name=name, path=str(folder), is_hub=is_hub, weights_sha256=sha256)
 
 
 def _not_found(name: str, path: Path) -> ModelError | UnknownNameError:

@@ -15,6 +15,7 @@ from leakmeter.errors import UsageError
 from leakmeter.measures.base import Measure
 from leakmeter.prompts.build import Prepared, PromptSettings, prepare
 from leakmeter.store.rundir import RunDirectory
+from leakmeter.studies.prediction import predictor_of
 from leakmeter.types.case import Case
 from leakmeter.types.chunk import Chunk
 from leakmeter.types.reading import TOKEN_ID, Reading
@@ -30,6 +31,8 @@ class Watch:
     """A case begins: its number from 0 and its id."""
     on_plan: Callable[[Chunk], None] = lambda chunk: None
     """A round was planned."""
+    on_halving: Callable[[str, int], None] = lambda case_id, n_halvings: None
+    """Memory ran out while a case was measured, so many times; the work went on in smaller parts."""
 
 
 def prepare_case(case: Case, backend: Backend, settings: PromptSettings, measure: Measure) -> Prepared:
@@ -64,6 +67,7 @@ def spec_of(
             "weights_sha256": backend.weights_sha256,
             "dtype": backend.dtype,
             "device": device,
+            "memory_bytes": getattr(backend, "memory_bytes", None),
         },
         cases=tuple(asdict(case) for case in cases),
         version=metadata.version("leakmeter"),
@@ -86,12 +90,15 @@ def measure_cases(
     watch: Watch,
 ) -> Iterator[tuple[dict[str, Any], list[Reading]]]:
     """Each case's texts and readings, in order: read where a part is finished, measured and written where not."""
+    predictor = predictor_of(backend)
     for number, one in enumerate(prepared):
         if directory is not None and directory.has_part(number):
             (texts,), readings = directory.read_part(number)
             yield texts, readings
             continue
         watch.on_case(number, one.item.id)
+        predicted = predictor.told(predictor.predict(measure, one))
+        n_halvings = backend.n_halvings
         started = time.perf_counter()
         (readings,), cost = drive(backend, [measure.trial(one.item)], on_plan=watch.on_plan)
         texts = texts_of(one, settings, readings, backend)
@@ -100,7 +107,11 @@ def measure_cases(
             "tree_tokens": cost.n_tokens_run,
             "naive_tokens": cost.n_full_pass_tokens,
             "seconds": round(time.perf_counter() - started, 3),
+            "predicted": predicted,
+            "halvings": backend.n_halvings - n_halvings,
         }
+        if backend.n_halvings > n_halvings:
+            watch.on_halving(one.item.id, backend.n_halvings - n_halvings)
         if directory is not None:
             directory.write_part(number, [texts], readings)
         yield texts, readings

@@ -61,3 +61,13 @@ class Chunk:
             for request in self.requests
             for prompt in request.prompts
         )
+
+    @property
+    def n_token_pass_tokens(self) -> int:
+        """Tokens that one full pass for each prompt and wanted row would run."""
+        return sum(
+            len(prompt.ids) + row
+            for request in self.requests
+            for row in request.want.rows(len(request.response))
+            for prompt in request.prompts
+        )

@@ -1,10 +1,22 @@
 """Causal language models of the transformers library, on CPU or CUDA.
 
-load       names and directories to a model in memory
-backend    runs of a chunk to rows, rows to scores
-states     key/value states: kept, sliced, padded into batches
-head       hidden states to logits, on wanted rows alone
-tokenizer  text to ids with offsets
+load        names and directories to a model in memory
+outline     a model without its weights: tokenizer, window, size
+backend     a chunk to scores: order, states that last, what to do when memory runs out
+schedule    which runs go through the model when, and which together
+states      key/value states: forked, laid side by side, extended in place
+kept        states of the round before
+forward     one pass over segments, and what a model allows
+attention   our own attention function, for CPUs
+masks       which keys a query sees
+head        hidden states to logits
+reduce      logits to scores, a slice at a time
+reuse       features kept from run to run
+memory      how much is taken by default
+speed       how fast the machine is, for predictions
+tokenizer   text to ids with offsets
+processors  context influence decoding inside `model.generate`
+generate_settings  what else `generate` would do to the logits
 """
 
 from leakmeter.backends.hf.backend import HfBackend

@@ -14,7 +14,7 @@ from leakmeter.backends.hf.kept import Kept
 from leakmeter.backends.hf.memory import default_memory, is_out_of_memory
 from leakmeter.backends.hf.reduce import answers
 from leakmeter.backends.hf.reuse import Reuse
-from leakmeter.backends.hf.schedule import Done, Limits, batches, together, windows
+from leakmeter.backends.hf.schedule import Done, batches, limits_for, together, windows
 from leakmeter.backends.hf.states import Segment, Start, State
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import CapabilityError, ScoreError
@@ -59,13 +59,7 @@ class HfBackend:
         self.dtype = str(model.dtype).removeprefix("torch.")
         self.window: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self.memory_bytes = memory_bytes or default_memory(model.device)
-        on_cpu = model.device.type == "cpu"
-        self.limits = Limits(
-            tokens_per_pass=tokens_per_batch or (512 if on_cpu else 16_384),
-            state_bytes=self.memory_bytes // 2,
-            # Rows are widened to float64 where they are summed.
-            logits_per_slice=max(1, min(2**24 if on_cpu else 2**28, self.memory_bytes // 32)),
-        )
+        self.limits = limits_for(model.device.type, self.memory_bytes, tokens_per_batch)
         self.reuse = reuse
         self.n_tokens_run = 0
         self.n_halvings = 0

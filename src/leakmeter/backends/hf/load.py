@@ -6,17 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from leakmeter.backends.hf.backend import HfBackend
-from leakmeter.errors import ModelError, UsageError
-
-_DTYPES = ("float32", "bfloat16", "float16")
+from leakmeter.backends.hf.outline import placement
+from leakmeter.errors import ModelError
 
 
 def load_directory(
-    path: Path, *, name: str, dtype: str | None, device: str | None, weights_sha256: str | None
+    path: Path,
+    *,
+    name: str,
+    dtype: str | None,
+    device: str | None,
+    weights_sha256: str | None,
+    memory_bytes: int | None = None,
 ) -> HfBackend:
     """Load a model from a directory of safetensors, without network, pickles or code of the model's own.
 
@@ -26,17 +32,9 @@ def load_directory(
         dtype: precision; float32 on a CPU by default, bfloat16 on CUDA.
         device: 'cpu', 'cuda', 'cuda:1' …; CUDA when it is there by default.
         weights_sha256: hash of the weights, if known.
+        memory_bytes: to be held beside the model; by the device, if None.
     """
-    if dtype is not None and dtype not in _DTYPES:
-        raise UsageError(f"dtype is '{dtype}'; it has to be one of {', '.join(_DTYPES)}")
-    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    if where.split(":")[0] not in ("cpu", "cuda", "mps"):
-        raise UsageError(f"device is '{where}'; it has to be cpu, cuda, cuda:N or mps")
-    if where.startswith("cuda") and not torch.cuda.is_available():
-        raise ModelError(
-            f"device '{where}' asked for, but torch {torch.__version__} sees no CUDA device; try --device cpu"
-        )
-    precision = dtype or ("float32" if where == "cpu" else "bfloat16")
+    where, precision = placement(dtype, device)
     showed_bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
@@ -48,7 +46,7 @@ def load_directory(
             trust_remote_code=False,
         )
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ModelError(f"'{name}' could not be loaded as a causal language model: {reason}") from error
     finally:
@@ -59,12 +57,14 @@ def load_directory(
     except (RuntimeError, NotImplementedError, AssertionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ModelError(f"device '{where}' cannot be used: {reason}; try --device cpu") from error
-    return HfBackend(model, tokenizer, name=name, weights_sha256=weights_sha256)
+    return HfBackend(model, tokenizer, name=name, weights_sha256=weights_sha256, memory_bytes=memory_bytes)
 
 
-def from_objects(model: Any, tokenizer: Any, *, name: str | None = None) -> HfBackend:
+def from_objects(
+    model: Any, tokenizer: Any, *, name: str | None = None, memory_bytes: int | None = None
+) -> HfBackend:
     """A back end over a model and tokenizer that the caller has loaded and keeps."""
     if tokenizer is None:
         raise ModelError("a loaded model needs its tokenizer: give model=(model, tokenizer)")
     known = getattr(model.config, "_name_or_path", "") or type(model).__name__
-    return HfBackend(model, tokenizer, name=name or known)
+    return HfBackend(model, tokenizer, name=name or known, memory_bytes=memory_bytes)

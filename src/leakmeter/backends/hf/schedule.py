@@ -35,6 +35,17 @@ class Limits:
         )
 
 
+def limits_for(device_kind: str, memory_bytes: int, tokens_per_pass: int | None = None) -> Limits:
+    """What is held at once on a kind of device ('cpu', 'cuda') within so much memory beside the model."""
+    on_cpu = device_kind == "cpu"
+    return Limits(
+        tokens_per_pass=tokens_per_pass or (512 if on_cpu else 16_384),
+        state_bytes=memory_bytes // 2,
+        # Rows are widened to float64 where they are summed.
+        logits_per_slice=max(1, min(2**24 if on_cpu else 2**28, memory_bytes // 32)),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """Runs of one generation whose states fit in memory together; their descendants come next."""
@@ -118,7 +129,7 @@ def batches(
             lasts[i] == lasts[(batch or [i])[0]]
             and rows * longest <= limits.tokens_per_pass
             and rows * longest <= _PADDING * (n_new + tails[i])
-            and rows * longest_start <= start_padding * (n_before + starts[i].n_tokens)
+            and (longest_start == 0 or rows * longest_start <= start_padding * (n_before + starts[i].n_tokens))
             and rows * (longest_start + longest) * bytes_per_token <= limits.state_bytes // 2
         )
         if batch and not fits:

@@ -1,0 +1,113 @@
+"""Scenarios on text, for peers that take text: what the model is fed is compared id by id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import abstracts, peers, published
+from benchmarks.base import Peer, Scenario, scored
+from leakmeter.backends.hf import HfBackend
+from leakmeter.engine.plan import plan
+from leakmeter.kernels.wants import Target
+from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.types.request import Request
+
+_N_MASKS = 64
+
+
+def sentences(backend: HfBackend, data: Path | None) -> Scenario:
+    """An abstract's sentences kept or dropped by 64 random masks; the answer's log-probability under each.
+
+    Masks, prompt and chat template are those of ContextCite. Ours is timed from text to log-probabilities, as it is.
+    """
+    abstract = abstracts.read(data)
+    # Its mask number s: every source is kept with probability ½, by numpy's old generator with seed s.
+    masks = np.stack([np.random.RandomState(s).random_sample(len(abstract.sentences)) >= 0.5 for s in range(_N_MASKS)])
+
+    def text(mask: np.ndarray) -> str:
+        context = " ".join(s for s, kept in zip(abstract.sentences, mask, strict=True) if kept)
+        message = {"role": "user", "content": f"Context: {context}\n\nQuery: {abstract.question}"}
+        return backend.tokenizer.render_chat([message], answer=True)
+
+    def request() -> Request:
+        prompts = tuple(_prompt(backend.tokenizer.encode_frame(text(mask), first=True)) for mask in masks)
+        return Request(prompts, response, Target())
+
+    whole = text(np.ones(len(abstract.sentences), dtype=bool))
+    n_whole = len(backend.tokenizer.encode_frame(whole, first=True))
+    response = backend.tokenizer.encode_frame(whole + abstract.answer, first=True)[n_whole:]
+    prompts = request().prompts
+    n_tokens = sum(len(prompt.ids) + len(response) for prompt in prompts)
+
+    def summed(ours: np.ndarray) -> np.ndarray:
+        total: np.ndarray = ours.sum(axis=1)
+        return total
+
+    def context_cite(batch_size: int) -> Callable[[np.ndarray], Peer]:
+        def make(_: np.ndarray) -> Peer:
+            run = published.context_cite(
+                backend,
+                abstract.sentences,
+                abstract.question,
+                abstract.answer,
+                masks,
+                [prompt.ids.tolist() for prompt in prompts],
+                response,
+                batch_size=batch_size,
+            )
+            return Peer(run, of=summed, n_tokens=n_tokens)
+
+        return make
+
+    def full(_: np.ndarray) -> Peer:
+        return Peer(lambda: peers.full_pass(backend.model, prompts, [response] * len(prompts)), n_tokens=n_tokens)
+
+    others = {"context-cite": context_cite(1), "context-cite-batch-8": context_cite(8), "full-pass": full}
+    return Scenario(lambda: scored(backend, [request()]), others, plan([request()]), abstract.source)
+
+
+def occlusion(backend: HfBackend, _: Path | None) -> Scenario:
+    """Every token before a response token made the unknown one: what inseq's occlusion does, token by token."""
+    prompt_text = "The nurses slept for twenty minutes at three in the morning, and the pharmacists then counted"
+    response_text = " fewer errors in the doses."
+    prompt = backend.tokenizer.encode_frame(prompt_text, first=True)
+    whole = backend.tokenizer.encode_frame(prompt_text + response_text, first=True)
+    response = whole[len(prompt) :]
+    n, n_response = len(prompt), len(response)
+    unknown = published.unknown_id(backend)
+
+    hidden = [_prompt((*prompt[:i], unknown, *prompt[i + 1 :])) for i in range(n)]
+    requests = [Request((_prompt(prompt), *hidden), response, Target())]
+    # A response token is hidden from those after it.
+    requests += [
+        Request((_prompt((*prompt, *response[:i], unknown)),), response[i + 1 :], Target())
+        for i in range(n_response - 1)
+    ]
+
+    def ours() -> np.ndarray:
+        first, *later = [scores.values for scores in backend.score(plan(requests))]
+        out = np.zeros((len(whole), n_response))
+        out[:n] = first[1:]
+        for i, values in enumerate(later):
+            out[n + i, i + 1 :] = values[0]
+        earlier = np.arange(len(whole))[:, None] < n + np.arange(n_response)
+        return np.where(earlier, np.abs(first[0] - out), 0.0)
+
+    n_tokens = sum((n + t) * (n + t + 1) for t in range(n_response))
+    return Scenario(
+        ours,
+        {
+            "inseq": lambda _: Peer(
+                published.inseq_occlusion(backend, prompt_text, response_text, whole), n_tokens=n_tokens
+            )
+        },
+        plan(requests),
+        "a sentence of our own",
+    )
+
+
+def _prompt(ids: tuple[int, ...]) -> Prompt:
+    return Prompt((Piece("all", "context", tuple(ids)),))

@@ -1,0 +1,110 @@
+"""A model without its weights: tokenizer, window and size, from the files beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from leakmeter.backends.hf.masks import windows_by_kind
+from leakmeter.backends.hf.memory import default_memory
+from leakmeter.backends.hf.schedule import Limits, limits_for
+from leakmeter.backends.hf.tokenizer import HfTokenizer
+from leakmeter.errors import ModelError, UsageError
+from leakmeter.types.size import ModelSize
+
+_DTYPES = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """All of a model that a prediction needs."""
+
+    tokenizer: HfTokenizer
+    window: int | None
+    size: ModelSize
+    forks: bool
+    """Whether nothing in the configuration says that states cannot be forked; only trying can tell that they can."""
+    device: torch.device
+    dtype: torch.dtype
+
+
+def outline_directory(
+    path: Path, *, name: str, dtype: str | None, device: str | None, memory_bytes: int | None = None
+) -> Outline:
+    """Read configuration and tokenizer of a model's directory; weights are neither read nor made.
+
+    Args:
+        path: the directory.
+        name: what the user calls the model.
+        dtype: precision it would be loaded in; float32 on a CPU by default, bfloat16 on CUDA.
+        device: where it would be put; CUDA when it is there by default.
+        memory_bytes: to be held beside the model; by the device, if None.
+    """
+    where, precision = placement(dtype, device)
+    try:
+        config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+        # On the meta device a weight has a shape and no numbers.
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, precision))
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"'{name}' could not be read as a causal language model: {reason}") from error
+    target = torch.device(where)
+    return Outline(
+        tokenizer=HfTokenizer(tokenizer, model),
+        window=getattr(config.get_text_config(), "max_position_embeddings", None),
+        size=size_of(model, limits_for(target.type, memory_bytes or default_memory(target))),
+        forks=windows_by_kind(model) is not None and hasattr(config.get_text_config(), "num_attention_heads"),
+        device=target,
+        dtype=getattr(torch, precision),
+    )
+
+
+def placement(dtype: str | None, device: str | None) -> tuple[str, str]:
+    """Device and precision that a model is loaded with, given or by default.
+
+    Raises:
+        UsageError: no such precision or device.
+        ModelError: the device is not there.
+    """
+    if dtype is not None and dtype not in _DTYPES:
+        raise UsageError(f"dtype is '{dtype}'; it has to be one of {', '.join(_DTYPES)}")
+    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if where.split(":")[0] not in ("cpu", "cuda", "mps"):
+        raise UsageError(f"device is '{where}'; it has to be cpu, cuda, cuda:N or mps")
+    if where.startswith("cuda") and not torch.cuda.is_available():
+        raise ModelError(
+            f"device '{where}' asked for, but torch {torch.__version__} sees no CUDA device; try --device cpu"
+        )
+    return where, dtype or ("float32" if where == "cpu" else "bfloat16")
+
+
+def size_of(model: Any, limits: Limits) -> ModelSize:
+    """Count a model's weights, which may be on the meta device."""
+    config = model.config.get_text_config()
+    embedding = model.get_input_embeddings().weight
+    output = model.get_output_embeddings()
+    head = embedding if output is None else output.weight
+    n_parameters = sum(parameter.numel() for parameter in model.parameters())
+    n_outside = embedding.numel() + (0 if head is embedding else head.numel())
+    n_heads = getattr(config, "num_attention_heads", 0)
+    head_size = getattr(config, "head_dim", None) or (config.hidden_size // n_heads if n_heads else 0)
+    n_state_heads = getattr(config, "num_key_value_heads", None) or n_heads
+    return ModelSize(
+        n_parameters=n_parameters,
+        n_layer_parameters=n_parameters - n_outside,
+        n_head_parameters=head.numel(),
+        n_vocab=config.vocab_size,
+        n_layers=config.num_hidden_layers,
+        query_width=n_heads * head_size,
+        state_width=2 * n_state_heads * head_size,
+        bytes_per_number=model.dtype.itemsize,
+        n_pass_tokens=limits.tokens_per_pass,
+        n_slice_logits=limits.logits_per_slice,
+        most_state_bytes=limits.state_bytes,
+    )

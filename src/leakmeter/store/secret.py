@@ -1,0 +1,51 @@
+"""A random secret of the user's, made on first use."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock
+
+N_BYTES: Final = 32
+
+
+def read_secret(path: Path) -> bytes:
+    """The 32 bytes in a file of mode 0600; drawn and written first where there are none.
+
+    The directory is made with mode 0700 if need be. A file of another length is replaced.
+
+    Raises:
+        OSError: the file can neither be read nor written.
+    """
+    with suppress(FileNotFoundError):
+        secret = _read(path)
+        if len(secret) == N_BYTES:
+            return secret
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Two processes that start together have to end up with the same one.
+    with FileLock(path.with_name(f".{path.name}.lock"), mode=0o600):
+        with suppress(FileNotFoundError):
+            secret = _read(path)
+            if len(secret) == N_BYTES:
+                return secret
+        secret = os.urandom(N_BYTES)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(secret)
+            os.replace(name, path)
+        except OSError:
+            os.unlink(name)
+            raise
+        return secret
+
+
+def _read(path: Path) -> bytes:
+    with suppress(PermissionError):
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+    return path.read_bytes()

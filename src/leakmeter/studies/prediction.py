@@ -1,0 +1,152 @@
+"""Predict what cases will take in tokens, memory and time, before they are measured and without the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leakmeter.backends.base import Backend
+from leakmeter.engine import cost
+from leakmeter.engine.planning import PlanningBackend, Prediction, planning_backend, predict
+from leakmeter.errors import ModelError
+from leakmeter.measures.base import Measure
+from leakmeter.prompts.build import Prepared
+from leakmeter.types.size import Speed
+
+_MOST_SECONDS = 0.25  # for measuring how fast the machine is
+_SHARE_OF_RUN = 0.01
+
+
+@dataclass(slots=True)
+class Predictor:
+    """Predicts cases for one model on one device; measures the device's speed when it is first needed."""
+
+    backend: PlanningBackend
+    device: str
+    measure_speed: Callable[[float], Speed] | None
+    """The device's speed, measured in so many seconds; None where operations have no meaning."""
+    _speed: Speed | None = None
+
+    def predict(self, measure: Measure, one: Prepared) -> Prediction:
+        """Counts of what a case will take; nothing of it is computed."""
+        return predict(self.backend, measure.trial(one.item))
+
+    def seconds(self, prediction: Prediction) -> float | None:
+        """Predicted time of a case; None where operations have no meaning."""
+        size = self.backend.size
+        if size is None or self.measure_speed is None:
+            return None
+        if self._speed is None:
+            # A first look tells how long a better one may take.
+            self._speed = self.measure_speed(0.0)
+            allowed = _SHARE_OF_RUN * cost.seconds(size, self._speed, prediction.work)
+            self._speed = self.measure_speed(min(allowed, _MOST_SECONDS))
+        return cost.seconds(size, self._speed, prediction.work)
+
+    def told(self, prediction: Prediction) -> dict[str, Any]:
+        """The prediction as a case's cost keeps it."""
+        seconds = self.seconds(prediction)
+        return {
+            "tree_tokens": prediction.n_tokens_run,
+            "seconds": None if seconds is None else round(seconds, 3),
+        }
+
+
+def predicted_cases(predictor: Predictor, measure: Measure, prepared: Sequence[Prepared]) -> dict[str, Any]:
+    """What cases will take, one by one and together, as `--dry-run --json` prints it."""
+    predictions = [predictor.predict(measure, one) for one in prepared]
+    cases = [
+        {
+            "id": one.item.id,
+            "requests": prediction.n_prompts,
+            "tree_tokens": prediction.n_tokens_run,
+            "full_pass_tokens": prediction.n_full_pass_tokens,
+            "full_pass_per_token_tokens": prediction.n_token_pass_tokens,
+            "seconds": predictor.seconds(prediction),
+            "at_most": prediction.is_upper_bound,
+        }
+        for one, prediction in zip(prepared, predictions, strict=True)
+    ]
+    counts = ("requests", "tree_tokens", "full_pass_tokens", "full_pass_per_token_tokens")
+    size = predictor.backend.size
+    return {
+        "model": predictor.backend.name,
+        "dtype": predictor.backend.dtype,
+        "device": predictor.device,
+        **{name: sum(case[name] for case in cases) for name in counts},
+        "seconds": None if predictor.measure_speed is None else sum(case["seconds"] for case in cases),
+        "memory_bytes": None
+        if size is None
+        else {
+            "weights": cost.weight_bytes(size),
+            "states": max(cost.state_bytes(size, prediction.work) for prediction in predictions),
+            "logits": max(cost.logit_bytes(size, prediction.work) for prediction in predictions),
+        },
+        "at_most": any(case["at_most"] for case in cases),
+        "cases": cases,
+    }
+
+
+def predictor_of(backend: Backend) -> Predictor:
+    """A predictor for a back end that is in memory."""
+    model = getattr(backend, "model", None)
+    limits = getattr(backend, "limits", None)
+    if model is None or limits is None:
+        return Predictor(planning_backend(backend, None), "cpu", None)
+    from leakmeter.backends.hf.outline import size_of
+    from leakmeter.backends.hf.speed import speed_of
+
+    return Predictor(
+        planning_backend(backend, size_of(model, limits)),
+        str(model.device),
+        lambda seconds: speed_of(model.device, model.dtype, seconds=seconds),
+    )
+
+
+def predictor_for(
+    model: str, *, dtype: str | None = None, device: str | None = None, memory: str | None = None
+) -> Predictor:
+    """A predictor for a model by its name; of the model's files, the weights are not read.
+
+    Args:
+        model: a known name, 'hf:ORG/NAME', a directory or a .gguf file; it has to be on this machine already.
+        dtype: precision of the weights.
+        device: where they would be put.
+        memory: to be held beside the weights.
+
+    Raises:
+        ModelError: the model is not on this machine.
+    """
+    from leakmeter.models import resolve
+
+    found = resolve(model, notify=_unheard, download=False, hash_weights=False)
+    if found.is_hub and not Path(found.path).is_dir():
+        raise ModelError(f"'{model}' is not on this machine; fetch it with `leakmeter models pull {model}`")
+    from leakmeter.backends.hf.memory import parse_memory
+    from leakmeter.backends.hf.outline import outline_directory
+    from leakmeter.backends.hf.speed import speed_of
+
+    outline = outline_directory(
+        Path(found.path),
+        name=found.name,
+        dtype=dtype,
+        device=device,
+        memory_bytes=parse_memory(memory) if memory else None,
+    )
+    backend = PlanningBackend(
+        name=found.name,
+        tokenizer=outline.tokenizer,
+        dtype=str(outline.dtype).removeprefix("torch."),
+        window=outline.window,
+        sharing="prefixes" if outline.forks else "sequences",
+        size=outline.size,
+    )
+    return Predictor(
+        backend, str(outline.device), lambda seconds: speed_of(outline.device, outline.dtype, seconds=seconds)
+    )
+
+
+def _unheard(line: str) -> None:
+    """Nothing takes time where nothing is fetched or converted."""

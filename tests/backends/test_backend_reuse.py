@@ -1,0 +1,437 @@
+"""Chunks found instead of run: the same numbers, bit for bit, whatever the cache holds."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_models import fresh_model, random_prompt, tiny_model, tiny_tokenizer
+from torch import Tensor
+
+from leakmeter.backends.hf.backend import HfBackend
+from leakmeter.backends.hf.reuse import Reuse, chunk_key, leaves_states, reuse_for, to_array, to_tensor
+from leakmeter.engine.drive import drive
+from leakmeter.engine.plan import plan
+from leakmeter.kernels.wants import Draw, MixedTarget, Rows, Target
+from leakmeter.measures.influence import Influence
+from leakmeter.types.chunk import Chunk, Run
+from leakmeter.types.item import Item, Span
+from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.types.request import Request, Scores, Want
+
+CPU = torch.device("cpu")
+
+
+class Memory:
+    """A cache that forgets when told to."""
+
+    def __init__(self) -> None:
+        self.held: dict[bytes, np.ndarray] = {}
+        self.n_put = 0
+
+    def get(self, key: bytes) -> np.ndarray | None:
+        found = self.held.get(key)
+        if found is not None:
+            found.flags.writeable = False
+        return found
+
+    def put(self, key: bytes, array: np.ndarray) -> None:
+        self.n_put += 1
+        self.held[key] = array.copy()
+
+
+class Historical:
+    """Stands in for a model with states: what it gives depends on every chunk since its states were last dropped."""
+
+    def __init__(self) -> None:
+        self.states = b""
+        self.n_run = 0
+        self.reuse: Reuse | None = None
+
+    def score(self, chunk: Chunk) -> bytes:
+        if chunk.round == 0:
+            self.forget()
+        found = self.run(chunk) if self.reuse is None else self.reuse.through(chunk, self.run, self.forget)
+        return found.numpy().tobytes()
+
+    def run(self, chunk: Chunk) -> Tensor:
+        self.n_run += 1
+        digest = hashlib.sha256(self.states + chunk_key(b"", chunk)).digest()
+        self.states = digest if leaves_states(chunk) else b""
+        return torch.frombuffer(bytearray(digest * chunk.n_slots), dtype=torch.uint8).reshape(chunk.n_slots, -1)
+
+    def forget(self) -> None:
+        self.states = b""
+
+
+def a_prompt(*ids: int) -> Prompt:
+    return Prompt((Piece("text", "context", ids),))
+
+
+def a_chunk(token: int, want: Want, round: int = 0) -> Chunk:
+    return plan([Request((a_prompt(1, 2, token),), (5,), want)], round)
+
+
+def reuse(cache: Memory, identity: dict[str, object] | None = None, limits: Callable[[], Any] = dict) -> Reuse:
+    return Reuse(cache, identity or {}, limits, CPU)
+
+
+DRAW, TARGET = Draw(0.5), Target()
+
+# Trials: rounds of (token, whether states are left for the next round); in between, keys that the cache forgets.
+TRIALS = st.lists(
+    st.tuples(
+        st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=5),
+        st.lists(st.integers(0, 50), max_size=3),
+    ),
+    max_size=8,
+)
+
+
+@given(trials=TRIALS)
+def test_nothing_depends_on_what_the_cache_holds(trials: list[tuple[list[tuple[int, bool]], list[int]]]) -> None:
+    plain, reusing, cache = Historical(), Historical(), Memory()
+    reusing.reuse = reuse(cache)
+    for rounds, forgotten in trials:
+        for number, (token, continues) in enumerate(rounds):
+            chunk = a_chunk(token, DRAW if continues else TARGET, number)
+            assert reusing.score(chunk) == plain.score(chunk)
+        for index in forgotten:
+            if cache.held:
+                del cache.held[list(cache.held)[index % len(cache.held)]]
+    assert reusing.n_run <= plain.n_run
+    n_run = reusing.n_run
+    if trials and not any(forgotten for _, forgotten in trials):
+        for rounds, _ in trials:
+            for number, (token, continues) in enumerate(rounds):
+                reusing.score(a_chunk(token, DRAW if continues else TARGET, number))
+        assert reusing.n_run == n_run
+
+
+def test_rounds_that_were_found_are_run_before_one_that_was_not() -> None:
+    cache = Memory()
+    chunks = [a_chunk(token, DRAW, token) for token in range(4)]
+    first = reuse(cache)
+    for chunk in chunks[:3]:
+        assert first.features(chunk) is None
+        assert first.take_skipped() == []
+        first.keep(chunk, torch.zeros(chunk.n_slots, 2))
+    again = reuse(cache)
+    for chunk in chunks[:3]:
+        assert again.features(chunk) is not None
+    assert again.features(chunks[3]) is None
+    skipped = again.take_skipped()
+    assert [one is other for one, other in zip(skipped, chunks[:3], strict=True)] == [True] * 3
+    assert again.take_skipped() == []
+
+
+@pytest.mark.parametrize("end", [a_chunk(9, TARGET, 2), a_chunk(0, DRAW, 0)], ids=["no states left", "new trials"])
+def test_a_chain_that_ended_is_not_run_again(end: Chunk) -> None:
+    cache = Memory()
+    rounds = [a_chunk(token, DRAW, token) for token in range(2)]
+    for _ in range(2):
+        found = reuse(cache)
+        for chunk in (*rounds, end):
+            if found.features(chunk) is None:
+                found.take_skipped()
+                found.keep(chunk, torch.zeros(chunk.n_slots, 2))
+    assert len(cache.held) == (3 if end.round else 2)
+    assert found.features(a_chunk(7, DRAW, end.round + 1)) is None
+    assert found.take_skipped() == ([] if end.round else [end])
+
+
+def test_the_same_chunk_after_another_history_is_another_chunk() -> None:
+    cache = Memory()
+    last = a_chunk(9, TARGET, 1)
+    for token in (0, 1):
+        one = reuse(cache)
+        for chunk in (a_chunk(token, DRAW), last):
+            assert one.features(chunk) is None
+            one.take_skipped()
+            one.keep(chunk, torch.full((chunk.n_slots, 2), float(token)))
+    found = reuse(cache)
+    found.features(a_chunk(0, DRAW))
+    again = found.features(last)
+    assert again is not None
+    assert float(again[0, 0]) == 0.0
+
+
+def test_what_was_cut_otherwise_on_the_way_is_not_kept() -> None:
+    cache, limits = Memory(), {"tokens": 8}
+    one = reuse(cache, limits=lambda: limits)
+    drawn, target = a_chunk(0, DRAW), a_chunk(1, TARGET, 2)
+    assert one.features(drawn) is None
+    limits = {"tokens": 4}  # memory ran out
+    one.keep(drawn, torch.zeros(drawn.n_slots, 2))
+    # The next round starts from states of that one, which no key describes.
+    following = a_chunk(2, DRAW, 1)
+    assert one.features(following) is None
+    one.keep(following, torch.zeros(following.n_slots, 2))
+    assert one.features(target) is None
+    one.keep(target, torch.zeros(target.n_slots, 2))
+    assert cache.n_put == 0
+    # A chunk that leaves no states ends that.
+    assert one.features(replace(target, round=3)) is None
+    one.keep(replace(target, round=3), torch.zeros(target.n_slots, 2))
+    assert one.features(replace(drawn)) is None
+    assert cache.n_put == 0
+
+
+def test_a_model_that_has_changed_is_neither_looked_up_nor_kept() -> None:
+    cache = Memory()
+    one = reuse(cache, limits=lambda: None)
+    for _ in range(2):
+        chunk = a_chunk(0, TARGET)
+        assert one.features(chunk) is None
+        one.keep(chunk, torch.zeros(chunk.n_slots, 2))
+    assert cache.n_put == 0
+
+
+def test_what_is_no_number_is_not_kept() -> None:
+    cache, chunk = Memory(), a_chunk(0, TARGET)
+    one = reuse(cache)
+    assert one.features(chunk) is None
+    one.keep(chunk, torch.full((chunk.n_slots, 2), float("nan")))
+    assert cache.n_put == 0
+
+
+@pytest.mark.parametrize("array", [np.zeros((9, 2)), np.zeros(1), np.zeros((1, 2, 2))])
+def test_an_entry_of_another_shape_is_a_miss(array: np.ndarray) -> None:
+    cache, chunk = Memory(), a_chunk(0, TARGET)
+    cache.held[chunk_key(b"[{}, {}]", chunk)] = array
+    assert reuse(cache).features(chunk) is None
+    cache.held[chunk_key(b"[{}, {}]", chunk)] = np.zeros((1, 2))
+    assert reuse(cache).features(chunk) is not None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("inference", [False, True])
+def test_features_come_back_as_they_were(dtype: torch.dtype, inference: bool) -> None:
+    with torch.inference_mode(inference):
+        features = torch.randn(6, 5).to(dtype)[::2]
+    back = to_tensor(to_array(features))
+    assert back.dtype == dtype
+    assert torch.equal(back, features)
+    back[0] = 0  # its own memory
+
+
+INTS = st.lists(st.integers(0, 2**31), min_size=2, max_size=6, unique=True)
+
+
+@st.composite
+def chunks(draw: st.DrawFn) -> Chunk:
+    runs = []
+    for index in range(draw(st.integers(1, 3))):
+        ids = np.array(draw(INTS), dtype=np.int64)
+        rows = np.array(sorted(draw(st.sets(st.integers(0, len(ids) - 1), min_size=1))), dtype=np.int64)
+        runs.append(
+            Run(
+                ids,
+                np.arange(len(ids)) + draw(st.integers(0, 3)),
+                draw(st.integers(-1, index - 1)),
+                draw(st.integers(0, len(ids) - 1)),
+                rows,
+                rows + 10 * index,
+            )
+        )
+    want = draw(st.sampled_from([TARGET, DRAW]))
+    slots = np.array([[runs[0].row_slots[0]]])
+    request = Request((a_prompt(1),), (2,), want)
+    return Chunk((request,), tuple(runs), (slots,), draw(st.integers(1, 50)), draw(st.integers(0, 3)))
+
+
+def changes(chunk: Chunk, which: int) -> Iterator[Chunk]:
+    """The chunk with one thing changed, for every thing there is."""
+    at = which % len(chunk.runs)
+    run = chunk.runs[at]
+
+    def with_run(**changed: Any) -> Chunk:
+        return replace(chunk, runs=(*chunk.runs[:at], replace(run, **changed), *chunk.runs[at + 1 :]))
+
+    for name in ("ids", "positions", "row_tokens", "row_slots"):
+        array = getattr(run, name)
+        other = array.copy()
+        other[which % len(array)] += 1
+        yield with_run(**{name: other})
+        yield with_run(**{name: array[:-1]})
+        yield with_run(**{name: np.append(array, 0)})
+    # The last token of one array is not the first of the next.
+    yield with_run(ids=np.append(run.ids, run.positions[0]), positions=run.positions[1:])
+    yield with_run(parent=run.parent + 1)
+    yield with_run(fork=run.fork + 1)
+    yield replace(chunk, n_slots=chunk.n_slots + 1)
+    yield replace(chunk, runs=(*chunk.runs, run))
+    (request,) = chunk.requests
+    yield replace(chunk, requests=(replace(request, want=TARGET if leaves_states(chunk) else DRAW),))
+
+
+@settings(max_examples=60)
+@given(chunk=chunks(), which=st.integers(0, 100))
+def test_the_key_holds_every_token_place_and_row(chunk: Chunk, which: int) -> None:
+    key = chunk_key(b"model", chunk)
+    others = [chunk_key(b"model", other) for other in changes(chunk, which)]
+    others += [chunk_key(b"other", chunk), chunk_key(b"model", chunk, b"before"), chunk_key(b"modelbefore", chunk)]
+    assert len({key, *others}) == 1 + len(others)
+    assert len(key) == 32
+    # Another integer type, the round, and what is done with the rows are no matter.
+    narrow = [replace(run, ids=run.ids.astype(np.uint32)) for run in chunk.runs]
+    assert chunk_key(b"model", replace(chunk, runs=tuple(narrow))) == key
+    assert chunk_key(b"model", replace(chunk, round=chunk.round + 1)) == key
+
+
+@pytest.mark.parametrize("want", [Target(2.0), MixedTarget(1.0), MixedTarget(0.3, 0.7)])
+def test_wants_over_the_same_rows_share_a_key(want: Want) -> None:
+    prompts = (a_prompt(1, 2), a_prompt(1, 2, 3))
+    one, other = (plan([Request(prompts, (4, 5), w)]) for w in (Target(), want))
+    assert chunk_key(b"", one) == chunk_key(b"", other)
+    assert chunk_key(b"", one) != chunk_key(b"", plan([Request(prompts, (4, 5), Rows())]))
+
+
+def backend(cache: Memory | None, kind: str = "llama", model_id: str | None = "tiny", **options: Any) -> HfBackend:
+    made = HfBackend(tiny_model(kind), tiny_tokenizer(), name="tiny", **options)
+    if cache is not None:
+        made.reuse = reuse_for(made, cache, model_id)
+    return made
+
+
+def same(left: list[Scores], right: list[Scores]) -> bool:
+    return [scores.values.tobytes() for scores in left] == [scores.values.tobytes() for scores in right]
+
+
+REQUESTS = [
+    Request((random_prompt(np.random.default_rng(seed), 90, [4, 3]), a_prompt(5, 6, 7)), (8, 9, 10), Target())
+    for seed in range(3)
+]
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma3", "mamba"])
+def test_a_second_run_makes_no_passes(kind: str) -> None:
+    cache = Memory()
+    expected = backend(None, kind).score(plan(REQUESTS))
+    first, second = backend(cache, kind), backend(cache, kind)
+    assert same(first.score(plan(REQUESTS)), expected)
+    assert same(second.score(plan(REQUESTS)), expected)
+    assert (first.n_tokens_run > 0, second.n_tokens_run) == (True, 0)
+    hotter = [replace(request, want=MixedTarget(1.5, 0.8)) for request in REQUESTS]
+    assert same(second.score(plan(hotter)), backend(None, kind).score(plan(hotter)))
+    assert second.n_tokens_run == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"model_id": "another"},
+        {"weights_sha256": "00"},
+        {"kind": "gpt2"},
+        {"share_prefixes": False},
+        {"tokens_per_batch": 7},
+        {"memory_bytes": 2**20},
+    ],
+    ids=str,
+)
+def test_another_model_or_other_batches_find_nothing(options: dict[str, Any]) -> None:
+    cache = Memory()
+    backend(cache).score(plan(REQUESTS))
+    other = backend(cache, **options)
+    other.score(plan(REQUESTS))
+    assert other.n_tokens_run > 0
+    assert len(cache.held) == 2
+
+
+def test_another_precision_finds_nothing() -> None:
+    cache = Memory()
+    backend(cache).score(plan(REQUESTS))
+    halved = HfBackend(fresh_model("llama", dtype=torch.bfloat16), tiny_tokenizer(), name="tiny")
+    halved.reuse = reuse_for(halved, cache, "tiny")
+    expected = halved.score(plan(REQUESTS))
+    n_run = halved.n_tokens_run
+    assert n_run > 0
+    assert same(halved.score(plan(REQUESTS)), expected)
+    assert halved.n_tokens_run == n_run
+
+
+@pytest.mark.parametrize("kind", ["llama", "mistral"])
+@pytest.mark.parametrize("forgets", [(), (0,), (3,), (-1,), (0, 2, 4), (-2, -1)])
+def test_drawing_goes_on_where_the_cache_ends(kind: str, forgets: tuple[int, ...]) -> None:
+    cache = Memory()
+    rng = np.random.default_rng(3)
+    prompt = random_prompt(rng, 90, [5, 4, 6])
+    spans = tuple(Span(name, "unit", ((0, 1),), (name,), None, 1) for name in prompt.names())
+    cuts = {span.name: prompt.without(span.name) for span in spans}
+    alone = {span.name: prompt.only(span.name) for span in spans}
+    item = Item("case", prompt, spans, cuts, alone, prompt.blank(), (), None)
+    measure = Influence(samples=3, max_new_tokens=6)
+
+    def measured(one: HfBackend) -> list[bytes]:
+        (readings,), _ = drive(one, [measure.trial(item)])
+        return [reading.values.tobytes() for reading in readings]
+
+    expected = measured(backend(None, kind))
+    assert measured(backend(cache, kind)) == expected
+    n_kept = len(cache.held)
+    assert n_kept > 6
+    keys = list(cache.held)
+    for index in forgets:
+        del cache.held[keys[index]]
+    again = backend(cache, kind)
+    assert measured(again) == expected
+    assert (again.n_tokens_run == 0) == (not forgets)
+    assert sorted(cache.held) == sorted(keys)
+
+
+def test_training_ends_reuse() -> None:
+    cache = Memory()
+    model = fresh_model("llama")
+    made = HfBackend(model, tiny_tokenizer(), name="tiny")
+    made.reuse = reuse_for(made, cache, "tiny")
+    made.score(plan(REQUESTS))
+    with torch.no_grad():
+        next(model.parameters()).mul_(1.5)
+    expected = HfBackend(model, tiny_tokenizer(), name="tiny").score(plan(REQUESTS))
+    assert same(made.score(plan(REQUESTS)), expected)
+    assert cache.n_put == 1
+
+
+def test_running_out_of_memory_keeps_nothing_that_was_cut_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Memory()
+    made = backend(cache)
+    passed, failures = made.forward.passed, [True]
+
+    def failing(*arguments: Any) -> Tensor:
+        if failures and len(arguments[1]) > 1:
+            failures.pop()
+            raise MemoryError
+        return passed(*arguments)
+
+    monkeypatch.setattr(made.forward, "passed", failing)
+    alike = plan([Request((a_prompt(1, 2, first, 6, 7),), (8, 9, 10), Target()) for first in range(10, 15)])
+    made.score(alike)
+    assert made.n_halvings == 1
+    assert cache.n_put == 0
+    made.score(alike)  # now cut to half the limits from its start
+    assert cache.n_put == 1
+    whole = backend(cache)
+    whole.score(alike)
+    assert whole.n_tokens_run > 0
+    assert cache.n_put == 2
+
+
+def test_a_back_end_is_freed_as_soon_as_nobody_holds_it() -> None:
+    made = backend(Memory())
+    made.score(plan(REQUESTS))
+    gone = weakref.ref(made)
+    gc.disable()
+    try:
+        del made
+        assert gone() is None
+    finally:
+        gc.enable()

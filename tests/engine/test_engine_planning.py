@@ -1,0 +1,208 @@
+"""What is predicted before a run is what the run takes: on the toy model, and on small models of real architectures."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakmeter import plugins
+from leakmeter.backends.hf import HfBackend
+from leakmeter.backends.hf.outline import size_of
+from leakmeter.backends.hf.schedule import limits_for
+from leakmeter.backends.toy import Toy
+from leakmeter.engine import cost
+from leakmeter.engine.cost import Work
+from leakmeter.engine.drive import Cost, drive
+from leakmeter.engine.plan import plan
+from leakmeter.engine.planning import PlanningBackend, Prediction, planning_backend, predict
+from leakmeter.kernels.wants import Draw, MixedTarget, Target
+from leakmeter.measures.influence import Influence
+from leakmeter.prompts.build import PromptSettings, prepare
+from leakmeter.types.case import Case, Document
+from leakmeter.types.item import Item
+from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.types.request import Request
+from leakmeter.types.size import ModelSize, Speed
+
+# By path: the folder of the back ends' tests is not on the path of these.
+_spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")
+assert _spec is not None
+assert _spec.loader is not None
+tiny = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(tiny)
+
+TEXT = "the patient writes to the clinic. the clinic writes back. the patient writes on the same day."
+MEASURES = [Influence(), Influence(cid_lambda=1.5)]
+IDS = ["ordinary", "mixed"]
+
+
+def tiny_backend(kind: str = "llama", **settings: Any) -> HfBackend:
+    return HfBackend(tiny.tiny_model(kind), tiny.tiny_tokenizer(), name="tiny", **settings)
+
+
+def item_of(backend: Any, response: str | None, *, stops: bool = True, unit: str = "sentence") -> Item:
+    case = Case("one", (Document("note", TEXT),), "who writes?", response)
+    settings = PromptSettings(unit=unit, template="plain")
+    item = prepare(case, backend.tokenizer, settings, window=None, n_reserved=8).item
+    return item if stops else replace(item, stop_ids=frozenset())
+
+
+def both(backend: Any, measure: Influence, item: Item) -> tuple[Prediction, Cost]:
+    prediction = predict(planning_backend(backend, None), measure.trial(item))
+    _, taken = drive(backend, [measure.trial(item)])
+    return prediction, taken
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=IDS)
+@pytest.mark.parametrize("unit", ["sentence", "word", "ngram:3:1", "whole"])
+def test_given_responses_take_what_was_predicted(unit: str, measure: Influence) -> None:
+    for backend in (Toy(), tiny_backend(), tiny_backend(share_prefixes=False), tiny_backend("gpt_neo")):
+        predicted, taken = both(backend, measure, item_of(backend, "the clinic", unit=unit))
+        assert predicted.n_tokens_run == taken.n_tokens_run > 0
+        assert predicted.n_prompts == taken.n_prompts
+        assert predicted.n_full_pass_tokens == taken.n_full_pass_tokens
+        assert predicted.n_full_pass_tokens < predicted.n_token_pass_tokens
+        assert not predicted.is_upper_bound
+
+
+@pytest.mark.parametrize("weight", [1.0, 1.5])
+@pytest.mark.parametrize("kind", ["llama", "gemma3", "mistral"])
+def test_a_drawn_response_that_never_stops_takes_what_was_predicted(kind: str, weight: float) -> None:
+    backend = tiny_backend(kind)
+    measure = Influence(cid_lambda=weight, max_new_tokens=9)
+    predicted, taken = both(backend, measure, item_of(backend, None, stops=False))
+    assert predicted.is_upper_bound
+    assert predicted.n_tokens_run == taken.n_tokens_run
+    assert predicted.n_full_pass_tokens == taken.n_full_pass_tokens
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_drawn_responses_take_no_more_than_was_predicted(seed: int) -> None:
+    backend = tiny_backend()
+    measure = Influence(samples=5, max_new_tokens=8, seed=seed)
+    predicted, taken = both(backend, measure, item_of(backend, None))
+    assert 0 < taken.n_tokens_run <= predicted.n_tokens_run
+    assert taken.n_prompts <= predicted.n_prompts
+
+
+def test_one_case_leaves_nothing_for_the_next() -> None:
+    backend = planning_backend(tiny_backend(), None)
+    trials = [Influence(max_new_tokens=5).trial(item_of(backend, None)) for _ in range(2)]
+    first, second = (predict(backend, trial) for trial in trials)
+    assert first == second
+
+
+def test_no_stop_token_is_drawn_and_responses_part_at_once() -> None:
+    tokenizer = replace(Toy().tokenizer, stop_ids=frozenset({0, 2, 70_000}))
+    backend = PlanningBackend(name="x", tokenizer=tokenizer, dtype="float32", window=None, sharing="prefixes")
+    prompt = Prompt((Piece("a", "context", (1, 2, 3)),))
+    bare = Prompt((Piece("q", "query", (3,)),))
+    requests = [Request((bare, prompt), (), Draw(0.5, weight)) for weight in (1.0, 1.0, 1.5)]
+    answers = [scores.values for scores in backend.score(plan(requests))]
+    assert all(values.shape == (2, 1, 2) for values in answers)
+    drawn = [int(values[-1, 0, 0]) for values in answers]
+    assert len(set(drawn)) == 3
+    assert tokenizer.stop_ids.isdisjoint(drawn)
+
+
+def test_answers_have_the_shape_that_the_want_gives() -> None:
+    backend = planning_backend(Toy(), None)
+    prompts = tuple(Prompt((Piece("a", "context", (1, 2, 3 + i)),)) for i in range(3))
+    for want in (Target(), MixedTarget(1.5), Target(0.5)):
+        (scores,) = backend.score(plan([Request(prompts, (9, 70_000), want)]))
+        np.testing.assert_array_equal(scores.values, np.zeros((3, 2)))
+
+
+@dataclass(frozen=True)
+class Vote:
+    """One token of all prompts together, and three numbers of it."""
+
+    rows_together: bool = True
+    continues: bool = False
+
+    def rows(self, n_response: int) -> range:
+        return range(n_response, n_response + 1)
+
+    def reduce(self, rows: Any, targets: Any) -> Any:
+        return rows.mean(axis=0, keepdims=True)[..., :3]
+
+
+def test_a_want_that_joins_its_prompts_is_answered_once() -> None:
+    prompts = tuple(Prompt((Piece("a", "context", (1, 2, 3 + i)),)) for i in range(5))
+    (scores,) = planning_backend(Toy(), None).score(plan([Request(prompts, (9,), Vote())]))
+    assert scores.values.shape == (1, 1, 3)
+
+
+@pytest.mark.parametrize("name", plugins.names("measures"))
+def test_every_measure_can_be_predicted(name: str) -> None:
+    backend = tiny_backend()
+    measure = plugins.find("measures", name)(max_new_tokens=4, samples=2)
+    for response in (None, "the clinic"):
+        predicted, taken = both(backend, measure, item_of(backend, response, stops=False))
+        assert taken.n_tokens_run <= predicted.n_tokens_run
+        assert predicted.is_upper_bound is (response is None)
+
+
+SIZE = ModelSize(
+    n_parameters=1000,
+    n_layer_parameters=600,
+    n_head_parameters=400,
+    n_vocab=40,
+    n_layers=2,
+    query_width=8,
+    state_width=8,
+    bytes_per_number=4,
+    n_pass_tokens=16,
+    n_slice_logits=100,
+    most_state_bytes=10**9,
+)
+
+
+def test_operations_are_those_of_the_tree_written_out() -> None:
+    first, second = (Prompt((Piece("a", "context", ids),)) for ids in ((1, 2, 3), (1, 9)))
+    chunk = plan([Request((first, second), (5, 6), Target())])
+    # Runs: 1 2 3 5 and, forked after the first token, 9 5; two rows each.
+    attended = (1 + 2 + 3 + 4) + (2 + 3)
+    expected = 2 * 600 * 6 + 2 * 400 * 4 + 4 * 2 * 8 * attended
+    assert cost.least_operations(SIZE, chunk) == expected
+
+
+def test_seconds_grow_with_tokens_and_passes_and_shrink_with_speed() -> None:
+    slow, fast = Speed(1e6, 1e6, 1e-3), Speed(2e6, 2e6, 5e-4)
+    work = Work(n_tokens=100, n_seen=1000, n_rows=10, n_passes=3, n_slices=1)
+    seconds = cost.seconds(SIZE, slow, work)
+    assert cost.seconds(SIZE, fast, work) == pytest.approx(seconds / 2)
+    assert cost.seconds(SIZE, slow, replace(work, n_passes=50)) > seconds
+    assert cost.seconds(SIZE, slow, replace(work, n_tokens=500)) > seconds
+
+
+def test_memory_is_weights_states_and_a_slice_of_logits() -> None:
+    work = Work(n_live_tokens=30, n_live_logits=100)
+    assert cost.weight_bytes(SIZE) == 4000
+    assert cost.state_bytes(SIZE, work) == 2 * 8 * 4 * 30
+    assert cost.state_bytes(replace(SIZE, most_state_bytes=7), work) == 7
+    assert cost.logit_bytes(SIZE, work) >= 400
+
+
+@pytest.mark.parametrize("kind", tiny.ATTENTION + tiny.RECURRENT)
+def test_weights_are_counted_without_numbers(kind: str) -> None:
+    import torch
+    import transformers
+
+    model = tiny.tiny_model(kind)
+    with torch.device("meta"):
+        outline = transformers.AutoModelForCausalLM.from_config(model.config)
+    limits = limits_for("cpu", 2**30)
+    size = size_of(model, limits)
+    assert size_of(outline, limits) == size
+    assert size.n_parameters == sum(p.numel() for p in model.parameters())
+    assert size.n_layer_parameters < size.n_parameters
+    assert size.n_head_parameters % tiny.N_VOCAB == 0
+    if kind == "llama":
+        # Queries: 4 heads of 8; keys and values: 2 heads of 8 each.
+        assert (size.n_layers, size.query_width, size.state_width) == (3, 32, 32)
