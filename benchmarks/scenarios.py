@@ -45,7 +45,14 @@ def _ngram(n_context: int, n: int, n_query: int, n_response: int, *, short: bool
         n_tokens = sum(len(p.ids) + n_response for p in prompts)
 
         def full(_: np.ndarray) -> Peer:
-            return Peer(lambda: peers.full_pass(backend.model, prompts, [response] * len(prompts)), n_tokens=n_tokens)
+            part = prompts if short else prompts[::3]
+            share = sum(len(p.ids) + n_response for p in part) / n_tokens
+            return Peer(
+                lambda: peers.full_pass(backend.model, part, [response] * len(part)),
+                share,
+                of=lambda ours: ours if short else ours[::3],
+                n_tokens=n_tokens,
+            )
 
         def naive(_: np.ndarray) -> Peer:
             part = prompts[:2]
@@ -82,7 +89,10 @@ def _susceptibility(backend: HfBackend) -> Scenario:
         lambda: scored(backend, requests),
         {
             "padded-batches": lambda _: Peer(
-                lambda: peers.padded_batches(backend.model, prompts, token), n_tokens=36 * len(prompts)
+                lambda: peers.padded_batches(backend.model, prompts[:512], token),
+                512 / len(prompts),
+                of=lambda ours: ours[:512],
+                n_tokens=36 * len(prompts),
             )
         },
         plan(requests),
@@ -99,13 +109,13 @@ def _icl(redrawn: bool) -> Callable[..., Scenario]:
             whole = Prompt((*exemplars, Piece("q", "query", _ids(rng, 60))))
             requests.append(Request((whole, *(whole.without(e.name) for e in exemplars)), (1000,), Target()))
         prompts = [prompt for request in requests for prompt in request.prompts]
-        part = prompts[: len(prompts) // 4]
+        part = prompts[: len(prompts) // 16]
         return Scenario(
             lambda: scored(backend, requests),
             {
                 "full-pass": lambda _: Peer(
                     lambda: peers.full_pass(backend.model, part, [(1000,)] * len(part)),
-                    0.25,
+                    len(part) / len(prompts),
                     of=lambda ours: ours[: len(part)],
                     n_tokens=sum(len(p.ids) + 1 for p in prompts),
                 )

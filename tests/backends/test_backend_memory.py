@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tiny_models import N_VOCAB, fresh_model, random_prompt, tiny_model, tiny_tokenizer
 
 from leakmeter.backends.hf import HfBackend
-from leakmeter.backends.hf.schedule import Done, Limits, Window, batches, together, windows
+from leakmeter.backends.hf.schedule import Done, Limits, Padding, Window, batches, together, windows
 from leakmeter.backends.hf.states import Segment, Start
 from leakmeter.engine.drive import drive
 from leakmeter.engine.plan import plan
@@ -71,12 +71,12 @@ def test_windows_run_every_run_once_after_its_parent_within_the_limit(tails: lis
     st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40), st.booleans()), min_size=1, max_size=30),
     st.integers(1, 200),
     st.integers(1, 4000),
-    st.sampled_from([1.5, float("inf")]),
+    st.sampled_from([Padding(1.0, 1.5), Padding(1.15, float("inf"))]),
 )
 @settings(max_examples=200, deadline=None)
 @seed(2)
 def test_batches_hold_every_run_once_and_waste_little(
-    shapes: list[tuple[int, int, bool]], tokens: int, state_bytes: int, start_padding: float
+    shapes: list[tuple[int, int, bool]], tokens: int, state_bytes: int, padding: Padding
 ) -> None:
     prompts = [
         Prompt((Piece("c", "context", (number, *(1 for _ in range(start + tail - 1)))),))
@@ -88,22 +88,19 @@ def test_batches_hold_every_run_once_and_waste_little(
     tails = {order[n]: tail for n, (_, tail, _) in enumerate(shapes)}
     lasts = {order[n]: lasting for n, (_, _, lasting) in enumerate(shapes)}
     limits = Limits(tokens, state_bytes, 1)
-    cut = list(batches(chunk, sorted(starts), starts, lasts, limits, 1, start_padding=start_padding))
+    cut = list(batches(chunk, sorted(starts), starts, lasts, limits, 1, padding=padding))
     assert sorted(i for batch in cut for i in batch) == sorted(starts)
     for batch in cut:
         assert len({lasts[i] for i in batch}) == 1
         padded = len(batch) * max(tails[i] for i in batch)
         began = [starts[i].n_tokens for i in batch]
-        assert padded <= 1.15 * sum(tails[i] for i in batch)
+        assert padded <= padding.new * sum(tails[i] for i in batch)
         assert len(batch) == 1 or padded <= tokens
-        assert len(batch) == 1 or len(batch) * max(began) <= start_padding * sum(began)
+        assert len(batch) == 1 or not max(began) or len(batch) * max(began) <= padding.starts * sum(began)
     joined = list(together(cut, chunk, starts, tokens))
     assert [batch for group in joined for batch in group] == cut
     for group in joined:
-        rows = [i for batch in group for i in batch]
-        padded = len(rows) * max(tails[i] for i in rows)
-        assert padded <= 1.15 * sum(tails[i] for i in rows)
-        assert len(group) == 1 or padded <= tokens
+        assert len(group) == 1 or sum(len(batch) * max(tails[i] for i in batch) for batch in group) <= tokens
 
 
 class Short:

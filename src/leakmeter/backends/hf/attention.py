@@ -2,7 +2,10 @@
 
 The library's own path repeats keys and values for every group of query heads and multiplies all queries with all
 keys before it masks. Here queries go in blocks, each against the keys it can see, and every segment of a pass has
-its own keys: rows that begin at very different lengths share the passes through the linear layers and nothing else.
+its own keys. All new tokens of a pass stand in one row, which is cut into segments here alone: sequences of any length
+and any start share the passes through the linear layers, without padding.
+
+    tokens of the pass   a a a a a | b b b | b b b | c     segment a: one row; b: two rows alike; c: one row
 """
 
 from __future__ import annotations
@@ -24,11 +27,10 @@ _QUERIES_AT_ONCE = 128
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Keys and values of some rows of a pass, and which of them each query sees."""
+    """Keys and values of some tokens of a pass, (row, head, key, size), and which of them each query sees."""
 
-    rows: slice
-    n_new: int
-    """Queries that are theirs; the pass may be longer."""
+    tokens: slice
+    n_rows: int
     keys: Tensor
     values: Tensor
     mask: Tensor | None
@@ -39,8 +41,9 @@ class SegmentCache(DynamicCache):  # type: ignore[misc]
     """What a model takes for its cache: each update extends the segments by their rows of the new states.
 
     Args:
-        segments: of the pass, in the order of its rows.
-        masks: for each layer, a mask for each segment; None to hand plain tensors back, which takes one segment.
+        segments: of the pass, in the order of its tokens.
+        masks: for each layer, a mask for each segment; None to hand plain tensors back, which takes one segment, whose
+            rows are those of the batch.
         n_layers: layers of the model.
     """
 
@@ -62,11 +65,11 @@ class _Layer(DynamicLayer):  # type: ignore[misc]
         stretches = []
         first = 0
         for segment, mask in zip(self._segments, self._masks, strict=True):
-            rows = slice(first, first + len(segment.starts))
-            new_keys = key_states[rows, :, : segment.n_new]
-            new_values = value_states[rows, :, : segment.n_new]
-            stretches.append(Stretch(rows, segment.n_new, *segment.extend(self._index, new_keys, new_values), mask))
-            first = rows.stop
+            n_rows = len(segment.starts)
+            tokens = slice(first, first + n_rows * segment.n_new)
+            new = (_rows(states, tokens, n_rows) for states in (key_states, value_states))
+            stretches.append(Stretch(tokens, n_rows, *segment.extend(self._index, *new), mask))
+            first = tokens.stop
         return stretches, value_states
 
     def get_seq_length(self) -> int:
@@ -94,8 +97,8 @@ def attend(
         return result
     if any(kwargs.get(name) is not None for name in ("softcap", "position_bias", "s_aux")):
         raise NotImplementedError("attention with caps, sinks or biases")
-    n_rows, n_heads, n_queries, _ = query.shape
-    out = query.new_empty((n_rows, n_queries, n_heads, value.shape[-1]))
+    _, n_heads, n_queries, _ = query.shape
+    out = query.new_empty((1, n_queries, n_heads, value.shape[-1]))
     for stretch in key:
         _attend_stretch(query, stretch, scaling, out)
     return out, None
@@ -103,9 +106,10 @@ def attend(
 
 def _attend_stretch(query: Tensor, stretch: Stretch, scaling: float | None, out: Tensor) -> None:
     n_keys, n_heads = stretch.keys.shape[2], stretch.keys.shape[1]
-    n_new = stretch.n_new
+    queries = _rows(query, stretch.tokens, stretch.n_rows)
+    n_new = queries.shape[2]
+    answers = out[0, stretch.tokens].view(stretch.n_rows, n_new, *out.shape[2:])
     n_start = n_keys - n_new
-    grouped = n_heads != query.shape[1]
     for first in range(0, n_new, _QUERIES_AT_ONCE):
         last = min(first + _QUERIES_AT_ONCE, n_new)
         end = n_start + last
@@ -114,16 +118,20 @@ def _attend_stretch(query: Tensor, stretch: Stretch, scaling: float | None, out:
             mask = stretch.mask[:, :, first:last, :end]
         elif last - first > 1:
             mask = _staircase(last - first, end, query)
-        out[stretch.rows, first:last] = torch.nn.functional.scaled_dot_product_attention(
-            query[stretch.rows, :, first:last],
+        answers[:, first:last] = torch.nn.functional.scaled_dot_product_attention(
+            queries[:, :, first:last],
             stretch.keys[:, :, :end],
             stretch.values[:, :, :end],
             attn_mask=mask,
             scale=scaling,
-            enable_gqa=grouped,
+            enable_gqa=n_heads != queries.shape[1],
         ).transpose(1, 2)
-    # Padding queries of rows that are shorter than the pass: finite, and read by nobody.
-    out[stretch.rows, n_new:] = 0
+
+
+def _rows(states: Tensor, tokens: slice, n_rows: int) -> Tensor:
+    """Some tokens of a pass, (1, head, token, size), as the rows they are: (row, head, new token, size)."""
+    mine = states[0, :, tokens]
+    return mine.reshape(mine.shape[0], n_rows, -1, mine.shape[-1]).transpose(0, 1)
 
 
 def _staircase(n_queries: int, n_keys: int, like: Tensor) -> Tensor:

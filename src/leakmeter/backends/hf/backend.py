@@ -14,14 +14,15 @@ from leakmeter.backends.hf.kept import Kept
 from leakmeter.backends.hf.memory import default_memory, is_out_of_memory
 from leakmeter.backends.hf.reduce import answers
 from leakmeter.backends.hf.reuse import Reuse
-from leakmeter.backends.hf.schedule import Done, batches, limits_for, together, windows
+from leakmeter.backends.hf.schedule import Done, Padding, batches, limits_for, together, windows
 from leakmeter.backends.hf.states import Segment, Start, State
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import CapabilityError, ScoreError
 from leakmeter.types.chunk import Chunk, Run
 from leakmeter.types.request import Scores
 
-_START_PADDING = 1.5  # where rows of different starts can share a pass without it
+_ALIKE = Padding(new=1.0, starts=1.5)
+_PADDED = Padding(new=1.15, starts=math.inf)
 
 
 class HfBackend:
@@ -115,14 +116,13 @@ class HfBackend:
                     members = [i for batch in group for i in batch]
                     self._halve(error, len(members) > 1 or len(self._kept) > 0)
                     self._kept.clear()
-                    half = (len(members) + 1) // 2
-                    todo[:0] = [[part] for part in (members[:half], members[half:]) if part]
+                    todo[:0] = _halves(group)
                     continue
                 for row, (index, state) in enumerate(taken):
                     run = chunk.runs[index]
                     self.n_tokens_run += len(run.ids) - starts[index].n_tokens
                     if features is None:
-                        features = out.new_empty((chunk.n_slots, out.shape[-1]))
+                        features = out[0].new_empty((chunk.n_slots, out[0].shape[-1]))
                     put(features, run, out[row], starts[index].n_tokens)
                     if state is not None and index in parents:
                         states[index] = state
@@ -143,7 +143,8 @@ class HfBackend:
             lasting,
             self.limits,
             self.forward.bytes_per_token,
-            start_padding=_START_PADDING if joins else math.inf,
+            # Where tokens of all lengths share a pass without padding, a batch is of rows that are alike.
+            padding=_ALIKE if joins else _PADDED,
         )
         return list(together(cut, chunk, starts, self.limits.tokens_per_pass)) if joins else [[batch] for batch in cut]
 
@@ -162,8 +163,8 @@ class HfBackend:
         starts: dict[int, Start],
         lasting: dict[int, bool],
         continues: Sequence[bool],
-    ) -> tuple[Tensor, list[tuple[int, State | None]]]:
-        """One forward pass over batches: features (row, new token, size), and each row's run and lasting state."""
+    ) -> tuple[list[Tensor], list[tuple[int, State | None]]]:
+        """One forward pass over batches: each row's features (new token, size), its run and its lasting state."""
         segments = [
             Segment(
                 [starts[i] for i in batch],
@@ -187,13 +188,14 @@ class HfBackend:
             self.n_tokens_run += len(run.ids)
             if features is None:
                 features = out.new_empty((chunk.n_slots, out.shape[-1]))
-            put(features, run, out[0], 0)
+            put(features, run, out, 0)
         assert features is not None
         return features
 
     def _alone(self, run: Run) -> Tensor:
         """Features of one whole sequence, gaps in its positions kept."""
-        return self.forward.passed([Segment([Start(None, 0)], [run.positions], len(run.ids), lasts=False)], [run.ids])
+        segment = Segment([Start(None, 0)], [run.positions], len(run.ids), lasts=False)
+        return self.forward.passed([segment], [run.ids])[0]
 
     def _halve(self, error: BaseException, is_possible: bool) -> None:
         """Go on with half of every limit where memory ran out; any other error goes on its way."""
@@ -217,6 +219,15 @@ class HfBackend:
                 f"'{self.name}' has no explicit positions, or states that cannot be forked: nothing can be masked in "
                 "place; give --removal drop"
             )
+
+
+def _halves(group: Sequence[Sequence[int]]) -> list[list[list[int]]]:
+    """A pass over several batches as two over half of them; over one, as two over half of its rows."""
+    if len(group) > 1:
+        half = len(group) // 2
+        return [[list(batch) for batch in part] for part in (group[:half], group[half:])]
+    half = len(group[0]) // 2
+    return [[list(part)] for part in (group[0][:half], group[0][half:]) if part]
 
 
 def put(features: Tensor, run: Run, out: Tensor, n_start: int) -> None:

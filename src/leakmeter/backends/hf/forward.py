@@ -69,34 +69,32 @@ class Forward:
         return self._head(features) if self.has_head else features
 
     def plain(self, ids: IntArray) -> Tensor:
-        """Features of a whole sequence, without a cache: (1, token, size)."""
-        return self._features(input_ids=torch.from_numpy(ids)[None].to(self.model.device), use_cache=False)
+        """Features of a whole sequence, without a cache: (token, size)."""
+        return self._features(input_ids=torch.from_numpy(ids)[None].to(self.model.device), use_cache=False)[0]
 
-    def passed(self, segments: Sequence[Segment], ids: Sequence[IntArray]) -> Tensor:
-        """Features of the new tokens, (row, new token, size), rows in the order of the segments.
+    def passed(self, segments: Sequence[Segment], ids: Sequence[IntArray]) -> list[Tensor]:
+        """Features of each row's new tokens, (new token, size), rows in the order of the segments.
 
         Args:
             segments: the rows; more than one only where `joins_segments`.
             ids: of each row's whole sequence.
         """
-        rows = [(s, i) for s in segments for i in range(len(s.starts))]
-        n_new = max(segment.n_new for segment in segments)
-        new_ids = torch.zeros((len(rows), n_new), dtype=torch.int64)
-        new_positions = torch.zeros_like(new_ids)
-        for row, ((segment, i), whole) in enumerate(zip(rows, ids, strict=True)):
-            n_start = segment.starts[i].n_tokens
-            new_ids[row, : len(whole) - n_start] = torch.from_numpy(whole[n_start:])
-            new_positions[row, : len(whole) - n_start] = torch.from_numpy(segment.positions[i][n_start:])
+        new_ids, new_positions = _new_tokens(segments, ids)
         device = self.model.device
-        extra: dict[str, Any] = {"position_ids": new_positions.to(device)} if self.takes_positions else {}
         masks = [self._masks(segment) for segment in segments]
         if self.joins_segments:
             by_layer = [[mask[kind] for mask in masks] for kind in self._kinds]
             cache = attention.SegmentCache(list(segments), by_layer, self.n_layers)
+            new_ids, new_positions = [torch.cat(new_ids)[None]], [torch.cat(new_positions)[None]]
         else:
             cache = attention.SegmentCache(list(segments), None, self.n_layers)
+            new_ids, new_positions = [torch.stack(new_ids)], [torch.stack(new_positions)]
+        extra: dict[str, Any] = {"position_ids": new_positions[0].to(device)} if self.takes_positions else {}
+        if not self.joins_segments:
             extra["attention_mask"] = masks[0] if len(masks[0]) > 1 else next(iter(masks[0].values()))
-        return self._features(input_ids=new_ids.to(device), past_key_values=cache, use_cache=True, **extra)
+        out = self._features(input_ids=new_ids[0].to(device), past_key_values=cache, use_cache=True, **extra)
+        sizes = [segment.n_new for segment in segments for _ in segment.starts]
+        return list(torch.split(out[0], sizes)) if self.joins_segments else list(out)
 
     def _features(self, **inputs: Any) -> Tensor:
         features: Tensor = (
@@ -130,7 +128,7 @@ class Forward:
         n = min(n, limit)
         ids = np.arange(3, 3 + n, dtype=np.int64) * 7919 % self.n_vocab
         positions = np.arange(n)
-        plain = self.plain(ids)[0]
+        plain = self.plain(ids)
         self.joins_segments = joined
         try:
             with self.borrowed():
@@ -157,8 +155,30 @@ class Forward:
         ends = [n - 1, n - 6]
         segment = Segment(starts, [positions[:end] for end in ends], 6, lasts=True, grows=True)
         out = self.passed([segment], [ids[:end] for end in ends])
-        parts = [(out[0, :6], n - 7), (out[1, :5], n - 11)]
+        parts = [(out[0], n - 7), (out[1][:5], n - 11)]
         later = [Start(one, len(one.columns)) for one in segment.states()]
         more = Segment(later, [positions[: end + 1] for end in ends], 1, lasts=True)
         out = self.passed([more], [ids[: end + 1] for end in ends])
-        return [*parts, (out[0], n - 1), (out[1], n - 6)]
+        parts += [(out[0], n - 1), (out[1], n - 6)]
+        if self.joins_segments:
+            both = [
+                Segment([Start(state, n - 7)], [positions[: n - 1]], 6, lasts=False),
+                Segment([Start(None, 0)], [positions[:5]], 5, lasts=False),
+            ]
+            out = self.passed(both, [ids[: n - 1], ids[:5]])
+            parts += [(out[0], n - 7), (out[1], 0)]
+        return parts
+
+
+def _new_tokens(segments: Sequence[Segment], ids: Sequence[IntArray]) -> tuple[list[Tensor], list[Tensor]]:
+    """Ids and positions of each row's new tokens, padded to the length of its segment."""
+    new_ids: list[Tensor] = []
+    new_positions: list[Tensor] = []
+    rows = [(segment, i) for segment in segments for i in range(len(segment.starts))]
+    for (segment, i), whole in zip(rows, ids, strict=True):
+        n_start = segment.starts[i].n_tokens
+        for new, of in ((new_ids, whole), (new_positions, segment.positions[i])):
+            padded = torch.zeros(segment.n_new, dtype=torch.int64)
+            padded[: len(of) - n_start] = torch.from_numpy(of[n_start:])
+            new.append(padded)
+    return new_ids, new_positions

@@ -60,9 +60,7 @@ def load_directory(
     return HfBackend(model, tokenizer, name=name, weights_sha256=weights_sha256, memory_bytes=memory_bytes)
 
 
-def from_objects(
-    model: Any, tokenizer: Any, *, name: str | None = None, memory_bytes: int | None = None
-) -> HfBackend:
+def from_objects(model: Any, tokenizer: Any, *, name: str | None = None, memory_bytes: int | None = None) -> HfBackend:
     """A back end over a model and tokenizer that the caller has loaded and keeps."""
     if tokenizer is None:
         raise ModelError("a loaded model needs its tokenizer: give model=(model, tokenizer)")

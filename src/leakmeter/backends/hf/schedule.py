@@ -11,7 +11,15 @@ from dataclasses import dataclass, replace
 from leakmeter.backends.hf.states import Start, continued_block
 from leakmeter.types.chunk import Chunk
 
-_PADDING = 1.15  # tokens run, padding included, to tokens wanted
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """Most that padding may add to a batch, as a factor."""
+
+    new: float
+    """To new tokens."""
+    starts: float
+    """To the columns of the states that the rows begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +108,9 @@ def batches(
     limits: Limits,
     bytes_per_token: int,
     *,
-    start_padding: float,
+    padding: Padding,
 ) -> Iterator[list[int]]:
-    """Cut a window into batches: alike in new tokens, at most 15 % of them padding, and alike in their starts.
+    """Cut a window into batches of runs that are alike in new tokens and in starts.
 
     A batch of the round before that is extended as a whole stays as it was, so that its states can grow in place.
 
@@ -113,7 +121,7 @@ def batches(
         lasts: whether its states are wanted afterwards.
         limits: upper bounds.
         bytes_per_token: keys and values of one token.
-        start_padding: most columns of a batch's starts, padding included, to tokens that stand in them.
+        padding: most of it.
     """
     tails = {i: len(chunk.runs[i].ids) - starts[i].n_tokens for i in runs}
     rest = set(runs)
@@ -128,8 +136,8 @@ def batches(
         fits = (
             lasts[i] == lasts[(batch or [i])[0]]
             and rows * longest <= limits.tokens_per_pass
-            and rows * longest <= _PADDING * (n_new + tails[i])
-            and (longest_start == 0 or rows * longest_start <= start_padding * (n_before + starts[i].n_tokens))
+            and rows * longest <= padding.new * (n_new + tails[i])
+            and (longest_start == 0 or rows * longest_start <= padding.starts * (n_before + starts[i].n_tokens))
             and rows * (longest_start + longest) * bytes_per_token <= limits.state_bytes // 2
         )
         if batch and not fits:
@@ -145,18 +153,16 @@ def batches(
 def together(
     batches: Iterable[list[int]], chunk: Chunk, starts: dict[int, Start], tokens_per_pass: int
 ) -> Iterator[list[list[int]]]:
-    """Join neighbouring batches into passes of as many new tokens as one batch may have, at most 15 % padding."""
+    """Join neighbouring batches into passes of as many new tokens as one batch may have."""
     group: list[list[int]] = []
-    rows = longest = n_new = 0
+    used = 0
     for batch in batches:
-        tails = [len(chunk.runs[i].ids) - starts[i].n_tokens for i in batch]
-        most = max(longest, *tails)
-        n_padded = (rows + len(batch)) * most
-        if group and (n_padded > tokens_per_pass or n_padded > _PADDING * (n_new + sum(tails))):
+        takes = len(batch) * max(len(chunk.runs[i].ids) - starts[i].n_tokens for i in batch)
+        if group and used + takes > tokens_per_pass:
             yield group
-            group, rows, n_new, most = [], 0, 0, max(tails)
+            group, used = [], 0
         group.append(batch)
-        rows, longest, n_new = rows + len(batch), most, n_new + sum(tails)
+        used += takes
     if group:
         yield group
 
