@@ -196,6 +196,8 @@ def test_ragged_prompts_that_end_at_different_rounds_draw_what_each_draws_alone(
         (alone,), _ = drive(backend_of(share_prefixes=False), [decode(prompt, i, n)])
         assert together_[i][:n] == alone[:n]
         np.testing.assert_allclose(together_[i][n:], alone[n:], rtol=0, atol=3e-5)
+    if memory_bytes is not None:
+        return  # states that do not fit are run again
     # After the first round, each live trial costs one token a round.
     live = [sum(n > step for n in steps) for step in range(1, max(steps))]
     assert np.diff([*marks, backend.n_tokens_run]).tolist()[1:] == live

@@ -151,7 +151,8 @@ class PlanningBackend:
     def _shape(self, request: Request) -> tuple[int, tuple[int, ...]]:
         """How many of two prompts the want's answer tells apart, and the shape of what it keeps of a row."""
         # One row of two prompts, over a vocabulary in which a want may rule out all stop tokens.
-        n_vocab = max(self.tokenizer.stop_ids, default=0) + 2
+        known = 0 if self.size is None else self.size.n_vocab
+        n_vocab = max(known, max(self.tokenizer.stop_ids, default=0) + 2)
         with np.errstate(all="ignore"):
             kept = request.want.reduce(np.zeros((2, 1, n_vocab), dtype=np.float32), np.asarray([n_vocab - 1]))
         n_prompts, _, *n_entries = kept.shape

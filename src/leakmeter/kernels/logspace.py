@@ -32,6 +32,23 @@ def target_log_probs(logits: Any, targets: Any, temperature: float = 1.0) -> Any
     return ((chosen - top) - log_total)[..., 0]
 
 
+def label_log_probs(logits: Any, token_ids: tuple[int, ...], temperature: float = 1.0) -> Any:
+    """log softmax(z / T) of some tokens at every row, float64, nats.
+
+    Args:
+        logits: (prompt, row, vocab).
+        token_ids: the labels.
+        temperature: T > 0.
+
+    Returns:
+        (prompt, row, label).
+    """
+    xp = array_namespace(logits)
+    scaled, top, log_total = _normaliser(logits, temperature)
+    chosen = xp.take(scaled, xp.asarray(token_ids, device=device(logits)), axis=-1)
+    return (xp.astype(chosen, xp.float64) - top) - log_total
+
+
 def _normaliser(logits: Any, temperature: float) -> tuple[Any, Any, Any]:
     """z / T, its row's maximum, and log Σ_v exp(z_v / T − maximum), the latter two float64 with a last axis of 1.
 

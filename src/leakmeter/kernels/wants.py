@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from leakmeter.kernels import logspace, rules
+from leakmeter.kernels import divergence, logspace, rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,43 @@ class Draw:
         """(prompt, 1, vocab) to (prompt, 1, 2)."""
         mixed = rules.mix_with_first(rows, self.context_weight) if self.rows_together else rows
         return rules.draw(mixed, self.uniform, self.temperature)
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """log softmax(z / T) of a few tokens after the response, nats: (prompt, 1, label)."""
+
+    token_ids: tuple[int, ...]
+    temperature: float = 1.0
+
+    rows_together: ClassVar[bool] = False
+    continues: ClassVar[bool] = False
+
+    def rows(self, n_response: int) -> range:
+        """The row after the last response token."""
+        return range(n_response, n_response + 1)
+
+    def reduce(self, rows: Any, targets: Any) -> Any:
+        """(prompt, 1, vocab) to (prompt, 1, label)."""
+        return logspace.label_log_probs(rows, self.token_ids, self.temperature)
+
+
+@dataclass(frozen=True, slots=True)
+class DivergenceFromFirst:
+    """KL(p₀ ‖ p) and KL(p ‖ p₀) at each response token, nats: (prompt, response, 2); p₀ is the first prompt's row."""
+
+    temperature: float = 1.0
+
+    rows_together: ClassVar[bool] = True
+    continues: ClassVar[bool] = False
+
+    def rows(self, n_response: int) -> range:
+        """One row per response token."""
+        return range(n_response)
+
+    def reduce(self, rows: Any, targets: Any) -> Any:
+        """(prompt, row, vocab) to (prompt, row, 2)."""
+        return divergence.from_first(logspace.log_softmax(rows, self.temperature))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Attention over segments on a CPU: no key or value is repeated for grouped queries, no later key is looked at.
+"""Attention over segments: no key or value is repeated for grouped queries, no later key is looked at.
 
 The library's own path repeats keys and values for every group of query heads and multiplies all queries with all
 keys before it masks. Here queries go in blocks, each against the keys it can see, and every segment of a pass has
@@ -22,7 +22,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from leakmeter.backends.hf.states import Segment
 
 NAME: Final = "leakmeter_segments"
-_QUERIES_AT_ONCE = 128
+# A block of queries looks at no key after its last: small blocks save arithmetic, large ones calls.
+_QUERIES_AT_ONCE = {"cpu": 128, "cuda": 2048}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,27 +106,34 @@ def attend(
 
 
 def _attend_stretch(query: Tensor, stretch: Stretch, scaling: float | None, out: Tensor) -> None:
-    n_keys, n_heads = stretch.keys.shape[2], stretch.keys.shape[1]
+    n_keys = stretch.keys.shape[2]
     queries = _rows(query, stretch.tokens, stretch.n_rows)
     n_new = queries.shape[2]
     answers = out[0, stretch.tokens].view(stretch.n_rows, n_new, *out.shape[2:])
     n_start = n_keys - n_new
-    for first in range(0, n_new, _QUERIES_AT_ONCE):
-        last = min(first + _QUERIES_AT_ONCE, n_new)
+    at_once = _QUERIES_AT_ONCE.get(query.device.type, n_new)
+    for first in range(0, n_new, at_once):
+        last = min(first + at_once, n_new)
         end = n_start + last
         mask: Tensor | None = None
         if stretch.mask is not None:
             mask = stretch.mask[:, :, first:last, :end]
         elif last - first > 1:
             mask = _staircase(last - first, end, query)
-        answers[:, first:last] = torch.nn.functional.scaled_dot_product_attention(
-            queries[:, :, first:last],
-            stretch.keys[:, :, :end],
-            stretch.values[:, :, :end],
-            attn_mask=mask,
-            scale=scaling,
-            enable_gqa=n_heads != queries.shape[1],
+        answers[:, first:last] = _attention(
+            queries[:, :, first:last], stretch.keys[:, :, :end], stretch.values[:, :, :end], mask, scaling
         ).transpose(1, 2)
+
+
+def _attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scaling: float | None) -> Tensor:
+    n_groups = queries.shape[1] // keys.shape[1]
+    if n_groups > 1 and mask is not None and queries.device.type != "cpu":
+        # A GPU's fast kernels take grouped heads or a mask, not both.
+        keys, values = (states.repeat_interleave(n_groups, dim=1) for states in (keys, values))
+        n_groups = 1
+    return torch.nn.functional.scaled_dot_product_attention(
+        queries, keys, values, attn_mask=mask, scale=scaling, enable_gqa=n_groups > 1
+    )
 
 
 def _rows(states: Tensor, tokens: slice, n_rows: int) -> Tensor:

@@ -34,8 +34,8 @@ class HfBackend:
         name: what results call it.
         weights_sha256: hash of its weights, if known.
         share_prefixes: fork key/value states where prompts part. Without, every sequence gets a full pass.
-        tokens_per_batch: most new tokens of one pass over several runs, padding included; the default is small on a
-            CPU, where long passes gain nothing from company, and large on a GPU.
+        tokens_per_batch: most new tokens of one pass over several runs, padding included; 2,048 on a
+            CPU and 16,384 on a GPU by default.
         reuse: features of chunks that were run before; None to run every chunk.
         memory_bytes: to be held beside the model, about; key/value states and rows of logits are cut to it. The
             default depends on the kind of device, not on what is free: the cut moves the last digits.
@@ -66,7 +66,7 @@ class HfBackend:
         self.n_halvings = 0
         self.forward = Forward(model)
         self.shares_prefixes = share_prefixes and self.forward.forks
-        self._kept = Kept()
+        self._kept = Kept(self.limits.state_bytes)
         self._kept_for = 0
 
     def score(self, chunk: Chunk) -> list[Scores]:
@@ -98,7 +98,7 @@ class HfBackend:
         states: dict[int, State] = {}
         continued = {int(s) for r, slots in chunk.answers() if r.want.continues for s in slots[:, -1]}
         continues = [not continued.isdisjoint(run.row_slots.tolist()) for run in chunk.runs]
-        kept = Kept()
+        kept = Kept(self.limits.state_bytes)
         for step in windows(chunk, self.forward.bytes_per_token, self.limits.state_bytes):
             if isinstance(step, Done):
                 for index in step.parents:

@@ -43,8 +43,8 @@ class Forward:
         with self.borrowed():
             self._head = heads.head_of(model)
             self.has_head = heads.follows_the_rule(model, self._head)
-            # Grouped queries, blocks of queries and ragged rows pay on a CPU; a GPU has kernels of its own.
-            ways = [True, False] if model.device.type == "cpu" and config._attn_implementation == "sdpa" else [False]
+            # Other implementations do what scaled_dot_product_attention cannot: caps, sinks, kernels of their own.
+            ways = [True, False] if config._attn_implementation == "sdpa" else [False]
             # A model whose states cannot be forked (recurrent layers, say) gets plain full passes.
             self.forks = self._windows is not None and any(self._agrees(joined) for joined in ways)
 

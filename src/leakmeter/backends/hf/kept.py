@@ -12,17 +12,26 @@ from leakmeter.types.prompt import IntArray
 
 @dataclass(slots=True)
 class Kept:
-    """Sequences whose states are at hand."""
+    """Sequences whose states are at hand, as many as fit.
 
+    Those of one round are all used equally late, so what comes first stays; what does not fit is run again.
+    """
+
+    most_bytes: int
     _sequences: list[tuple[IntArray, IntArray, State]] = field(default_factory=list)
     _whole: dict[bytes, int] = field(default_factory=dict)
     _lengths: set[int] = field(default_factory=set)
+    _block_bytes: dict[int, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._sequences)
 
     def add(self, ids: IntArray, positions: IntArray, state: State) -> None:
-        """Keep the states of a sequence."""
+        """Keep the states of a sequence, if the block they stand in is kept already or fits."""
+        if id(state.block) not in self._block_bytes:
+            if sum(self._block_bytes.values()) + state.block.n_bytes > self.most_bytes:
+                return
+            self._block_bytes[id(state.block)] = state.block.n_bytes
         self._whole[_key(ids, positions)] = len(self._sequences)
         self._lengths.add(len(ids))
         self._sequences.append((ids, positions, state))
@@ -32,6 +41,7 @@ class Kept:
         self._sequences.clear()
         self._whole.clear()
         self._lengths.clear()
+        self._block_bytes.clear()
 
     def start(self, ids: IntArray, positions: IntArray, most: int) -> Start:
         """The longest start of a sequence, `most` tokens at most, whose states are at hand."""

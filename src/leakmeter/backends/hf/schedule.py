@@ -47,7 +47,7 @@ def limits_for(device_kind: str, memory_bytes: int, tokens_per_pass: int | None 
     """What is held at once on a kind of device ('cpu', 'cuda') within so much memory beside the model."""
     on_cpu = device_kind == "cpu"
     return Limits(
-        tokens_per_pass=tokens_per_pass or (512 if on_cpu else 16_384),
+        tokens_per_pass=tokens_per_pass or (2048 if on_cpu else 16_384),
         state_bytes=memory_bytes // 2,
         # Rows are widened to float64 where they are summed.
         logits_per_slice=max(1, min(2**24 if on_cpu else 2**28, memory_bytes // 32)),

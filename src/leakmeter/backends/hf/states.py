@@ -31,6 +31,11 @@ class Block:
     layers: list[tuple[Tensor, Tensor]] = field(default_factory=list)
 
     @property
+    def n_bytes(self) -> int:
+        """Memory of the buffers."""
+        return sum(t.numel() * t.element_size() for pair in self.layers for t in pair)
+
+    @property
     def n_spare(self) -> int:
         """Columns that can be filled without copying."""
         return self.layers[0][0].shape[2] - self.n_columns if self.layers else 0
