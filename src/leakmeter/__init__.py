@@ -9,15 +9,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from leakmeter.api import influence, load_backend, load_run
+    from leakmeter.api import decode, influence, load_backend, load_run
     from leakmeter.errors import LeakmeterError
+    from leakmeter.results.decode import DecodeResult
     from leakmeter.results.influence import InfluenceResult
 
-__all__ = ["InfluenceResult", "LeakmeterError", "influence", "load_backend", "load_run"]
+__all__ = ["DecodeResult", "InfluenceResult", "LeakmeterError", "decode", "influence", "load_backend", "load_run"]
 
 _HOME = {
+    "DecodeResult": "leakmeter.results.decode",
     "InfluenceResult": "leakmeter.results.influence",
     "LeakmeterError": "leakmeter.errors",
+    "decode": "leakmeter.api",
     "influence": "leakmeter.api",
     "load_backend": "leakmeter.api",
     "load_run": "leakmeter.api",

@@ -12,9 +12,13 @@ from leakmeter.errors import UsageError
 if TYPE_CHECKING:
     from leakmeter.backends.base import Backend
     from leakmeter.backends.hf.backend import HfBackend
-    from leakmeter.prompts.build import Removal
+    from leakmeter.measures.base import Measure
+    from leakmeter.prompts.build import PromptSettings, Removal
+    from leakmeter.results.base import Part
+    from leakmeter.results.decode import DecodeResult
     from leakmeter.results.influence import InfluenceResult
     from leakmeter.store.scores import ScoreCache
+    from leakmeter.types.case import Case
 
 DEFAULT_MODEL = "smollm2-135m"
 
@@ -29,6 +33,11 @@ def influence(
     unit: str | None = None,
     removal: Removal = "drop",
     group: bool = False,
+    region: str = "US",
+    entity_patterns: str | None = None,
+    ner: str | None = None,
+    swap: bool = False,
+    swap_seed: int = 0,
     template: str | None = None,
     truncate: bool = False,
     temperature: float = 1.0,
@@ -54,9 +63,10 @@ def influence(
         response: what it answered; None to have answers sampled.
         messages: a chat instead of context and query: {'role', 'content', 'name'} each.
         unit: what is removed at a time: 'sentence' (the default), 'ngram:N', 'ngram:N:STRIDE', 'word', 'line',
-            'paragraph', 'document', 'whole', or for chats 'message' (their default).
+            'paragraph', 'entity' (personal data), 'document', 'whole', or for chats 'message' (their default).
         removal: 'drop' cuts tokens out, 'mask' leaves their positions empty, 'retokenize' edits the text.
         group: also measure each value said more than once with all its mentions removed.
+        region, entity_patterns, ner, swap, swap_seed: for unit 'entity', see `prompts.build.PromptSettings`.
         template: 'chat', 'plain', 'document', 'article', or a text with {context} and {query}.
         truncate: cut a context that does not fit the model's window, rather than refuse it.
         temperature: T above 0.
@@ -74,15 +84,11 @@ def influence(
     """
     from dataclasses import asdict
 
-    from leakmeter.data.chat import messages_of
+    from leakmeter.data.given import case_of
     from leakmeter.measures.influence import Influence
     from leakmeter.prompts.build import PromptSettings
-    from leakmeter.results.influence import InfluenceResult, case_object
-    from leakmeter.studies.run import Watch, measure_cases, prepare_case
-    from leakmeter.types.case import Case
+    from leakmeter.results.influence import InfluenceResult
 
-    if messages and (context or query):
-        raise UsageError("give either messages, or context and query")
     measure = Influence(
         temperature=temperature, cid_lambda=cid_lambda, samples=samples, max_new_tokens=max_new_tokens, seed=seed
     )
@@ -92,18 +98,79 @@ def influence(
         template=template,
         group=group,
         truncate=truncate,
+        region=region,
+        entity_patterns=entity_patterns,
+        ner=ner,
+        swap=swap,
+        swap_seed=swap_seed,
     )
-    case = Case(
-        id="case",
-        documents=_documents(context),
-        query=query,
-        response=response,
-        messages=messages_of([dict(m) for m in messages], "messages") if messages else (),
-    )
+    case = case_of(context, query, response, messages)
     backend = load_backend(model, dtype=dtype, device=device, model_id=model_id, cache=cache)
-    prepared = prepare_case(case, backend, settings, measure)
-    ((texts, readings),) = measure_cases(backend, measure, settings, [prepared], None, Watch())
-    return InfluenceResult(case_object(texts, readings, asdict(measure)))
+    (result,) = InfluenceResult.of_run(_parts(backend, measure, settings, case), asdict(measure))
+    return result
+
+
+def decode(
+    model: Any = DEFAULT_MODEL,
+    *,
+    context: str | Sequence[str] | Mapping[str, str] = (),
+    query: str = "",
+    messages: Sequence[Mapping[str, Any]] = (),
+    epsilon: float | None = None,
+    lambda_max: float = 1.0,
+    cid_lambda: float = 1.0,
+    temperature: float = 1.0,
+    min_new_tokens: int = 0,
+    max_new_tokens: int = 50,
+    samples: int = 1,
+    seed: int | None = None,
+    delta: float = 1e-5,
+    template: str | None = None,
+    truncate: bool = False,
+    dtype: str | None = None,
+    device: str | None = None,
+    model_id: str | None = None,
+    cache: bool = True,
+) -> DecodeResult:
+    """Draw a response by context influence decoding, and write down in nats what each token tells of the context.
+
+    With `epsilon` each token is ε-DP for the context (Flemings et al., Algorithm 1 and Theorem B.1) as long as the seed
+    and all of the result but its `public` receipt stay secret; see `measures.decode.Decode`. Arguments that are not
+    told here are those of `influence`.
+
+    Args:
+        epsilon: bound for each token between any two contexts, nats, above 0; None for a given λ and no promise.
+        lambda_max: largest λ of a token with epsilon.
+        cid_lambda: λ without epsilon.
+        min_new_tokens: fewest tokens of a response before one that stops it.
+        max_new_tokens: most tokens of a response.
+        samples: responses to draw; their receipts add up.
+        seed: of the draws; by default 0, and with epsilon a secret one, drawn at random.
+        delta: δ of the compositions that have one.
+        dtype: as of `influence`; with epsilon 'float32' by default, and half precision is refused.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+    """
+    from dataclasses import asdict
+
+    from leakmeter.data.given import case_of
+    from leakmeter.measures.decode import Decode
+    from leakmeter.prompts.build import PromptSettings
+    from leakmeter.results.decode import DecodeResult
+    from leakmeter.studies.promise import SEED_WARNING, check_precision, check_promise, precision_for
+
+    given = Decode(temperature, cid_lambda, epsilon, lambda_max, min_new_tokens, max_new_tokens, samples, seed)
+    measure, case = given.seeded(), case_of(context, query, None, messages)
+    check_promise(measure, [case], delta)
+    if epsilon is not None and seed is not None:
+        _tell(SEED_WARNING)
+    precision = precision_for(measure, model, dtype)
+    backend = load_backend(model, dtype=precision, device=device, model_id=model_id, cache=cache)
+    check_precision(measure, backend.dtype)
+    settings = PromptSettings(unit="whole", template=template, truncate=truncate)
+    (result,) = DecodeResult.of_run(_parts(backend, measure, settings, case), asdict(measure), delta=delta)
+    return result
 
 
 def load_backend(
@@ -142,7 +209,6 @@ def load_backend(
         if not (isinstance(model, tuple) and len(model) == 2):
             raise UsageError(f"model is a {type(model).__name__}; give a name, a path, or the pair (model, tokenizer)")
         from leakmeter.backends.hf.load import from_objects
-
         from leakmeter.backends.hf.memory import parse_memory
 
         given = from_objects(*model, memory_bytes=parse_memory(memory) if memory else None)
@@ -171,30 +237,27 @@ def load_backend(
     return _reusing(backend, model_id, cache, notify or _tell)
 
 
-def load_run(path: str | Path) -> Iterator[InfluenceResult]:
-    """The results of a complete run directory, one case after another.
+def load_run(path: str | Path) -> Iterator[Any]:
+    """The results of a complete run directory, one case after another: `InfluenceResult`s, `DecodeResult`s …
 
     Raises:
         StoreError: no complete run is there, or a part is damaged.
     """
-    from leakmeter.results.influence import InfluenceResult, case_object
+    from leakmeter import plugins
     from leakmeter.store.rundir import RunDirectory
 
     directory = RunDirectory(Path(path))
     spec = directory.read_spec()
-    for number in range(spec["n_parts"]):
-        (texts,), readings = directory.read_part(number)
-        yield InfluenceResult(case_object(texts, readings, spec["params"]))
+    parts = (directory.read_part(number) for number in range(spec["n_parts"]))
+    yield from plugins.find("results", spec["measure"]).of_run(
+        ((texts, readings) for (texts,), readings in parts), spec["params"]
+    )
 
 
-def _documents(context: str | Sequence[str] | Mapping[str, str]) -> tuple[Any, ...]:
-    from leakmeter.types.case import Document
+def _parts(backend: Backend, measure: Measure, settings: PromptSettings, case: Case) -> Iterator[Part]:
+    from leakmeter.studies.run import Watch, measure_cases, prepare_case
 
-    if isinstance(context, str):
-        return (Document("context", context),)
-    if isinstance(context, Mapping):
-        return tuple(Document(name, text) for name, text in context.items())
-    return tuple(Document(f"d{number}", text) for number, text in enumerate(context, 1))
+    return measure_cases(backend, measure, settings, [prepare_case(case, backend, settings, measure)], None, Watch())
 
 
 def _reusing(backend: HfBackend, model_id: str | None, cache: bool, notify: Callable[[str], None]) -> HfBackend:

@@ -1,7 +1,8 @@
-"""Plug-ins by file name: a new measure or back end is one new file, and nothing is registered.
+"""Plug-ins by file name: a new measure, its result or a back end is one new file, and nothing is registered.
 
 Every module of a room that does not begin with an underscore, and is not `base`, is a plug-in under its own name.
-Other packages add theirs through the entry-point groups `leakmeter.measures` and `leakmeter.backends`.
+A measure's result has the measure's name. Other packages add theirs through the entry-point groups
+`leakmeter.measures`, `leakmeter.results` and `leakmeter.backends`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Any
 
 from leakmeter.errors import UnknownNameError
 
-_METHOD = {"measures": "trial", "backends": "score"}
+_METHOD = {"measures": "trial", "backends": "score", "results": "of_run"}
 
 
 def names(room: str) -> list[str]:
-    """Names of the plug-ins of a room ('measures' or 'backends'), without importing any."""
+    """Names of the plug-ins of a room ('measures', 'results' or 'backends'), without importing any."""
     package = importlib.import_module(f"leakmeter.{room}")
     own = {m.name for m in pkgutil.iter_modules(package.__path__) if m.name != "base" and not m.name.startswith("_")}
     return sorted(own | {point.name for point in _others(room)})

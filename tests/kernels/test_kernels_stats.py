@@ -7,7 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from leakmeter.kernels.stats import bootstrap_interval_of_mean, posterior_from_even_odds
+from leakmeter.kernels.stats import (
+    bootstrap_interval_of_mean,
+    bootstrap_interval_of_mean_difference,
+    interval_of_share,
+    mean,
+    posterior_from_even_odds,
+    quantiles,
+)
 
 
 def test_posterior_from_even_odds() -> None:
@@ -55,3 +62,36 @@ def test_bootstrap_of_many_normal_values_is_near_the_normal_interval() -> None:
     # 2,000 resamples put the 2.5 % quantile to about 6 % of the half width. Measured: 2.7 %.
     assert low == pytest.approx(values.mean() - half, abs=0.06 * half)
     assert high == pytest.approx(values.mean() + half, abs=0.06 * half)
+
+
+def test_no_data_is_nan_and_never_nought() -> None:
+    assert math.isnan(mean([]))
+    assert all(math.isnan(value) for value in quantiles([], [0.1, 0.5]))
+    assert all(math.isnan(edge) for edge in interval_of_share(0, 0))
+    assert all(math.isnan(edge) for edge in bootstrap_interval_of_mean_difference([], [], seed=0))
+
+
+def test_mean_and_quantiles_by_hand() -> None:
+    assert mean([1.0, 2.0, 6.0]) == 3.0
+    # Between order statistics 1, 2, 6 at 0, ½, 1.
+    assert quantiles([6.0, 1.0, 2.0], [0.0, 0.25, 0.5, 0.75, 1.0]) == [1.0, 1.5, 2.0, 4.0, 6.0]
+
+
+def test_a_paired_interval_is_that_of_the_differences() -> None:
+    rng = np.random.default_rng(2)
+    items = rng.normal(0, 100, size=50)
+    ones, twos = items + 1.0 + rng.normal(0, 0.1, size=50), items
+    low, high = bootstrap_interval_of_mean_difference(ones, twos, seed=5)
+    assert (low, high) == bootstrap_interval_of_mean(ones - twos, seed=5)
+    # What the items have in common has gone.
+    assert 0.9 < low < 1.0 < high < 1.1
+    with pytest.raises(ValueError, match="3 values and 2 others"):
+        bootstrap_interval_of_mean_difference([1.0, 2.0, 3.0], [1.0, 2.0], seed=0)
+
+
+def test_interval_of_a_share_against_published_values() -> None:
+    # Newcombe 1998, Statistics in Medicine 17, Table I, method 3 (Wilson's score without continuity correction).
+    for hits, n, low, high in ((81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611)):
+        assert interval_of_share(hits, n) == pytest.approx((low, high), abs=5e-5)
+    assert interval_of_share(1, 29) == pytest.approx((0.0061, 0.1718), abs=5e-5)
+    assert interval_of_share(20, 20) == pytest.approx((1 - 0.1611, 1.0), abs=5e-5)

@@ -122,7 +122,7 @@ def test_two_contexts_are_never_further_apart_than_epsilon(epsilon: float, tempe
 
 
 def test_a_large_epsilon_is_plain_decoding_with_the_largest_weight() -> None:
-    bounded = decoded(Decode(epsilon=200.0, lambda_max=1.3, samples=2, max_new_tokens=6))
+    bounded = decoded(Decode(epsilon=200.0, lambda_max=1.3, samples=2, max_new_tokens=6, seed=0))
     plain = decoded(Decode(cid_lambda=1.3, samples=2, max_new_tokens=6))
     for one, other in zip(bounded, plain, strict=True):
         assert one["weight"].tolist() == other["weight"].tolist() == [1.3] * len(one["weight"])
@@ -131,7 +131,7 @@ def test_a_large_epsilon_is_plain_decoding_with_the_largest_weight() -> None:
 
 
 def test_a_tiny_epsilon_is_the_prior() -> None:
-    (receipt,) = decoded(Decode(epsilon=1e-12, max_new_tokens=6))
+    (receipt,) = decoded(Decode(epsilon=1e-12, max_new_tokens=6, seed=0))
     np.testing.assert_allclose(receipt["log_prob"], receipt["bare_log_prob"], rtol=0, atol=1e-12)
 
 
@@ -148,11 +148,27 @@ def test_the_same_seed_gives_the_same_text_and_another_another(epsilon: float | 
     ]
 
 
+def test_a_bounded_decoding_without_a_seed_gets_a_secret_one() -> None:
+    with pytest.raises(UsageError, match=r"a bounded response needs a secret seed; take `seeded\(\)`"):
+        decoded(Decode(epsilon=0.6))
+    one, two = (Decode(epsilon=0.6).seeded().seed for _ in range(2))
+    assert one is not None
+    assert two is not None
+    assert one != two
+    assert max(one, two) >= 2**96
+    assert len(decoded(Decode(epsilon=0.6, max_new_tokens=2, seed=one))) == 1
+    assert Decode(epsilon=0.6, seed=5).seeded() == Decode(epsilon=0.6, seed=5)
+    assert Decode().seeded() == Decode(seed=0)
+
+
 @pytest.mark.parametrize("epsilon", [None, 0.6])
 def test_lengths_and_stop_tokens(epsilon: float | None) -> None:
     item = make_item(PROMPT, None, stop_ids=(3, 4, 5, 6))
     free, longer = (
-        [response_of(r) for r in decoded(Decode(epsilon=epsilon, samples=30, min_new_tokens=n, max_new_tokens=7), item)]
+        [
+            response_of(r)
+            for r in decoded(Decode(epsilon=epsilon, samples=30, min_new_tokens=n, max_new_tokens=7, seed=0), item)
+        ]
         for n in (0, 4)
     )
     assert {len(y) for y in free} >= {2, 3, 4}
@@ -160,7 +176,7 @@ def test_lengths_and_stop_tokens(epsilon: float | None) -> None:
     for y in (*free, *longer):
         assert not item.stop_ids.intersection(y[:-1])
         assert y[-1] in item.stop_ids or len(y) == 7
-    never = decoded(Decode(epsilon=epsilon, min_new_tokens=7, max_new_tokens=7, samples=5), item)
+    never = decoded(Decode(epsilon=epsilon, min_new_tokens=7, max_new_tokens=7, samples=5, seed=0), item)
     assert {len(r["token"]) for r in never} == {7}
     # Ruled out in both branches: what is left is renormalised in both.
     for receipt in never:
@@ -180,7 +196,7 @@ def test_a_response_that_could_not_have_been_drawn_is_refused() -> None:
 
 def test_a_step_runs_both_branches_once_and_nothing_afterwards() -> None:
     rounds: list[int] = []
-    trial = Decode(epsilon=0.5, samples=2, max_new_tokens=5).trial(OPEN)
+    trial = Decode(epsilon=0.5, samples=2, max_new_tokens=5, seed=0).trial(OPEN)
     drive(TOY, [trial], on_plan=lambda chunk: rounds.append(sum(len(r.prompts) for r in chunk.requests)))
     assert rounds == [4] * 5
 

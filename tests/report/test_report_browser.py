@@ -57,3 +57,35 @@ def test_many_cases_come_a_screenful_at_a_time(tmp_path: Path) -> None:
         browser.run("document.querySelector('.pager button').click()")
         assert browser.run(shown)[::19] == ["c21", "c40"]
         assert browser.complaints == []
+
+
+def test_a_table_with_inventions_shows_one_token_in_the_right_columns(tmp_path: Path) -> None:
+    case = small(1)
+    for piece in case["pieces"]:
+        piece |= {
+            "swapped_nats": 1.25,
+            "invented": "<b>Ida</b>",
+            "entity_type": "person",
+            "repeated": "no",
+            "n_mentions": 2,
+        }
+    file = tmp_path / "page.html"
+    file.write_text(render_page([case]), encoding="utf-8")
+    cells = "[...document.querySelector('.pieces tbody tr').cells].map(c => c.textContent)"
+    heads = "[...document.querySelectorAll('.pieces thead tr > *')].map(c => c.textContent)"
+    with Browser() as browser:
+        browser.open(file.as_uri())
+        assert browser.run(heads)[2:] == ["Without this", "", "With an invented one", "Signed", "Only this", "Belief"]
+        before = browser.run(cells)
+        assert before[4] == "1.25"
+        assert "invented: <b>Ida</b>" in before[1]
+        browser.run("document.querySelectorAll('.tokens b')[0].click()")
+        name, _, nats, _, invented, signed, only, belief = browser.run(cells)
+        piece = next(one for one in case["pieces"] if one["name"] == name)
+        assert float(nats) == float(f"{piece['per_token'][0]:.2f}")
+        assert (invented, only) == ("–", "–")
+        assert signed[0] in "+−0"
+        assert belief.endswith("%")
+        browser.press("Escape")
+        assert browser.run(cells) == before
+        assert browser.complaints == []

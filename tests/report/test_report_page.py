@@ -129,3 +129,11 @@ def test_settings_are_told_once_and_always() -> None:
 def test_nothing_to_show_is_an_error() -> None:
     with pytest.raises(UsageError, match="at least one"):
         render_page([])
+
+
+def test_the_prediction_stands_beside_what_it_took() -> None:
+    case = clinic()
+    assert "Predicted" not in render_page([case])  # as in runs made before there were predictions
+    case["cost"]["predicted"] = {"tree_tokens": 1290, "seconds": 2.7}
+    text = " ".join(Page(render_page([case])).text)
+    assert "1,290 tokens in about 3 s; it took 1,310 in 3.2 s" in text

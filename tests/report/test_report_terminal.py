@@ -4,8 +4,9 @@ import pytest
 from report_cases import Case, clinic, every_case, hostile, overlapping, sampled
 from rich.console import Console
 
-from leakmeter.report import scale
-from leakmeter.report.terminal import BLOCKS, SHOWN_CHARACTERS, heatmap
+from leakmeter.report import scale, words
+from leakmeter.report.paint import BLOCKS
+from leakmeter.report.terminal import SHOWN_CHARACTERS, heatmap
 
 
 def printed(case: Case, *, colour: bool, width: int = 120) -> str:
@@ -70,3 +71,38 @@ def test_a_long_context_keeps_its_strong_pieces() -> None:
     assert out.count("lorem") * len("lorem ipsum ") < SHOWN_CHARACTERS
     assert "…" in out
     assert "Ms Odile" in out
+
+
+def test_the_prediction_stands_beside_what_it_took() -> None:
+    case = clinic()
+    assert "predicted" not in printed(case, colour=False)  # as in runs made before there were predictions
+    case["cost"]["predicted"] = {"tree_tokens": 1290, "seconds": 2.7}
+    case["response"]["sampled"] = False
+    assert "predicted 1,290 tokens in about 3 s; it took 1,310 in 3.2 s" in printed(case, colour=False)
+    case["cost"]["predicted"]["seconds"] = None
+    case["response"]["sampled"] = True
+    assert "predicted at most 1,290 tokens; it took 1,310 in 3.2 s" in printed(case, colour=False)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.04, "under 1 s"),
+        (1.2, "about 1 s"),
+        (11.7, "about 12 s"),
+        (99.4, "about 99 s"),
+        (150, "about 2.5 min"),
+        (1500, "about 25 min"),
+        (9000, "about 2.5 h"),
+        (90_000, "about 25 h"),
+    ],
+)
+def test_a_predicted_time_has_two_digits_at_most(seconds: float, said: str) -> None:
+    assert words.about_seconds(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "said"), [(4.2e6, "4.2 MB"), (71e6, "71 MB"), (0.538e9, "0.54 GB"), (2.48e9, "2.5 GB"), (16e9, "16 GB")]
+)
+def test_predicted_memory_has_two_digits(n_bytes: float, said: str) -> None:
+    assert words.about_bytes(n_bytes) == said

@@ -218,6 +218,7 @@ def test_to_frame(case: dict[str, Any]) -> None:
         "only_this_nats",
         "posterior",
         "below_noise_floor",
+        *("rank", "n_mentions", "entity_type", "repeated", "invented", "swapped_nats"),
     ]
     assert frame["nats"].tolist() == [2.0, 0.03125]
     assert frame["below_noise_floor"].tolist() == [False, True]

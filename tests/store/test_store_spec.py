@@ -58,15 +58,24 @@ OTHER = {
     "template": "{context}",
     "group": True,
     "truncate": True,
+    "max_context_tokens": 7,
+    "region": "GB",
+    "entity_patterns": "mrn = x",
+    "ner": "en_core_web_sm",
+    "swap": True,
+    "swap_seed": 1,
 }
+# What only means something beside another setting.
+BESIDE = {name: {"unit": "entity"} for name in ("entity_patterns", "ner", "swap")}
 
 
 @pytest.mark.parametrize("kind", [Influence, PromptSettings])
 def test_every_parameter_changes_the_id(kind: Callable[..., Any]) -> None:
     for field in fields(kind):  # type: ignore[arg-type]
-        made = kind(**{field.name: OTHER[field.name]})
-        other = spec(measure=made) if kind is Influence else spec(settings=made)
-        assert other.id != spec().id, field.name
+        beside = BESIDE.get(field.name, {})
+        same, made = kind(**beside), kind(**beside, **{field.name: OTHER[field.name]})
+        ids = {spec(measure=one).id if kind is Influence else spec(settings=one).id for one in (same, made)}
+        assert len(ids) == 2, field.name
 
 
 @pytest.mark.parametrize(

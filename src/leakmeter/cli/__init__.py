@@ -10,7 +10,7 @@ from importlib import metadata
 
 from cyclopts import App, CycloptsError
 
-from leakmeter.cli import cache, demo, influence, models, process, report
+from leakmeter.cli import cache, decode, demo, influence, models, process, regurgitation, report, study
 from leakmeter.errors import LeakmeterError
 
 app = App(
@@ -20,6 +20,9 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 app.command(influence.influence)
+app.command(decode.decode)
+app.command(study.study)
+app.command(regurgitation.regurgitation)
 app.command(report.report)
 app.command(demo.demo)
 app.command(models.app)

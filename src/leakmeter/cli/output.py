@@ -6,9 +6,12 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leakmeter.errors import StoreError
+
+if TYPE_CHECKING:
+    from leakmeter.results.base import Result
 
 _HEATMAPS_AT_MOST = 3
 
@@ -39,49 +42,30 @@ def print_json(case: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def write_page(path: Path, cases: Sequence[Mapping[str, Any]], command: str | None, run: Path | None) -> None:
-    """The HTML report of the cases."""
-    from leakmeter.report.page import render_page
+def left_out(problems: Sequence[str]) -> str:
+    """How many bad cases were left out, and the first of them."""
+    return f"left out {len(problems)} bad case{'s' if len(problems) > 1 else ''}; the first: {problems[0]}"
+
+
+def write_page(path: Path, results: Sequence[Result], command: str | None, run: Path | None) -> None:
+    """The HTML report of results of one kind."""
     from leakmeter.store.rundir import write_whole
 
     try:
-        page = render_page(cases, command=command, run={"directory": str(run)} if run else None)
+        page = type(results[0]).render_page([result.case for result in results], command=command, run=run)
         # A path need not be Unicode; a page is.
         write_whole(path, page.encode(errors="replace"))
     except OSError as error:
         raise StoreError(f"report '{path}' cannot be written: {error.strerror or error}") from None
 
 
-def print_cases(cases: Sequence[Mapping[str, Any]]) -> None:
-    """Heat maps of a few cases, a table of many."""
+def print_results(results: Sequence[Result]) -> None:
+    """A few results one by one, many as a table; all of one kind."""
     from rich.console import Console
 
     console = Console(markup=False, highlight=False)
-    if len(cases) <= _HEATMAPS_AT_MOST:
-        from leakmeter.report.terminal import heatmap
-
-        for case in cases:
-            console.print(heatmap(case))
+    if len(results) <= _HEATMAPS_AT_MOST:
+        for result in results:
+            console.print(result.heatmap())
         return
-    console.print(_table(cases))
-
-
-def _table(cases: Sequence[Mapping[str, Any]]) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    from leakmeter.report.scale import nats_text
-    from leakmeter.report.shade import excerpt, visible
-
-    table = Table(box=None, pad_edge=False)
-    for heading, align in (("case", "left"), ("whole, nats", "right"), ("strongest piece", "left"), ("nats", "right")):
-        table.add_column(heading, justify="right" if align == "right" else "left")
-    for case in cases:
-        top = max(case["pieces"], key=lambda piece: piece["nats"])
-        table.add_row(
-            Text(visible(case["id"])),
-            nats_text(case["whole_nats"]),
-            Text(f"{visible(top['name'])}: {excerpt(top['text'], 60)}"),
-            nats_text(top["nats"]),
-        )
-    return table
+    console.print(type(results[0]).overview([result.case for result in results]))

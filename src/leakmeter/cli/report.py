@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from leakmeter.cli import output
+from leakmeter.errors import UsageError
 
 
-def report(run: Path, /, *, html: Path = Path("report.html")) -> None:
+def report(
+    run: Path, /, *, html: Path = Path("report.html"), public: Annotated[bool, Parameter(negative="")] = False
+) -> None:
     """Write the HTML report of a finished run.
 
     Parameters
@@ -17,11 +23,27 @@ def report(run: Path, /, *, html: Path = Path("report.html")) -> None:
         The run's directory.
     html
         The file to write.
+    public
+        Of a bounded decoding, write only what may be published.
     """
     from leakmeter.api import load_run
     from leakmeter.store.rundir import RunDirectory
 
-    cases = [result.case for result in load_run(run)]
+    results = list(load_run(run))
+    if public:
+        results = [published(result) for result in results]
     output.check_writable(html, "report")
-    output.write_page(html, cases, RunDirectory(run).read_spec().get("command"), run)
+    output.write_page(html, results, RunDirectory(run).read_spec().get("command"), run)
     sys.stderr.write(f"report: {html}\n")
+
+
+def published(result: Any) -> Any:
+    """The part of a result that may be published.
+
+    Raises:
+        UsageError: there is none.
+    """
+    receipt = getattr(result, "public", None)
+    if receipt is None:
+        raise UsageError("--public is for responses of `leakmeter decode --epsilon`; nothing else promises anything")
+    return receipt

@@ -7,7 +7,7 @@ Viswanath 2015). The library composes it in two ways; there is no accounting of 
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -34,6 +34,11 @@ class Composition:
     """(ε, δ) from Rényi divergences, the best over the library's orders; above the basic one where that is small."""
 
 
+def is_available() -> bool:
+    """Whether dp-accounting is installed, which the two compositions with a δ need."""
+    return importlib.util.find_spec("dp_accounting") is not None
+
+
 def basic(tokens: Iterable[tuple[float, int]]) -> float:
     """Σ n ε, nats: what the tokens cost together with δ = 0.
 
@@ -58,7 +63,7 @@ def pld(tokens: Iterable[tuple[float, int]], delta: float) -> float:
     """
     distributions = _library("dp_accounting.pld.privacy_loss_distribution")
     common = _library("dp_accounting.pld.common")
-    _check_delta(delta)
+    check_delta(delta)
     parts = [
         # Not PLDAccountant.compose with a RandomizedResponseDpEvent: release 0.6.0 forgets its count.
         distributions.from_privacy_parameters(common.DifferentialPrivacyParameters(epsilon, 0.0)).self_compose(n)
@@ -76,7 +81,7 @@ def rdp(tokens: Iterable[tuple[float, int]], delta: float) -> float:
     """ε at δ by adding up Rényi divergences (dp-accounting's RDP), nats; arguments and errors as for `pld`."""
     library = _library("dp_accounting")
     accountants = _library("dp_accounting.rdp.rdp_privacy_accountant")
-    _check_delta(delta)
+    check_delta(delta)
     accountant = accountants.RdpAccountant(neighboring_relation=library.NeighboringRelation.REPLACE_ONE)
     for epsilon, n in _counted(tokens).items():
         # Of two answers the true one is given with probability 1 − p / 2: e^ε times as often as the other.
@@ -113,7 +118,8 @@ def _counted(tokens: Iterable[tuple[float, int]]) -> dict[float, int]:
     return dict(sorted(counts.items()))
 
 
-def _check_delta(delta: float) -> None:
+def check_delta(delta: float) -> None:
+    """Refuse a δ that is none: `UsageError`."""
     if not 0.0 < delta < 1.0:
         raise UsageError(f"delta is {delta}; it has to be above 0 and below 1")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from statistics import NormalDist
+
 import numpy as np
 import numpy.typing as npt
 
@@ -25,3 +28,51 @@ def bootstrap_interval_of_mean(
     tail = (1.0 - confidence) / 2.0
     low, high = np.quantile(means, [tail, 1.0 - tail])
     return (float(low), float(high))
+
+
+def bootstrap_interval_of_mean_difference(
+    values: npt.ArrayLike, others: npt.ArrayLike, *, seed: int, confidence: float = 0.95, n_resamples: int = 2000
+) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean of `values` − `others`, which belong together pair by pair.
+
+    Args:
+        values: one number an item, (item,).
+        others: of the same items in the same order, (item,).
+        seed: of the resamples.
+        confidence: in (0, 1).
+        n_resamples: number of resamples of the items.
+
+    Raises:
+        ValueError: not as many of one as of the other.
+    """
+    ones, twos = np.asarray(values, dtype=np.float64), np.asarray(others, dtype=np.float64)
+    if ones.shape != twos.shape:
+        raise ValueError(f"{ones.size} values and {twos.size} others are no pairs")
+    return bootstrap_interval_of_mean(ones - twos, seed=seed, confidence=confidence, n_resamples=n_resamples)
+
+
+def mean(values: npt.ArrayLike) -> float:
+    """Mean, in the values' unit; NaN for no values."""
+    sample = np.asarray(values, dtype=np.float64)
+    return float(sample.mean()) if sample.size else float("nan")
+
+
+def quantiles(values: npt.ArrayLike, levels: Sequence[float]) -> list[float]:
+    """Quantiles, linear between order statistics, in the values' unit; NaN for no values."""
+    sample = np.asarray(values, dtype=np.float64)
+    if not sample.size:
+        return [float("nan")] * len(levels)
+    return [float(value) for value in np.quantile(sample, levels)]
+
+
+def interval_of_share(n_hits: int, n: int, *, confidence: float = 0.95) -> tuple[float, float]:
+    """Interval, in [0, 1], of the probability behind `n_hits` of `n` (Wilson 1927); (nan, nan) for none at all.
+
+    Unlike the bootstrap's it has a width where no item or every item is a hit.
+    """
+    if n == 0:
+        return (float("nan"), float("nan"))
+    z2 = NormalDist().inv_cdf(0.5 + confidence / 2.0) ** 2
+    centre = (n_hits + z2 / 2.0) / (n + z2)
+    half = float(np.sqrt(z2 * (n_hits * (n - n_hits) / n + z2 / 4.0)) / (n + z2))
+    return (max(centre - half, 0.0) if n_hits else 0.0, min(centre + half, 1.0) if n_hits < n else 1.0)

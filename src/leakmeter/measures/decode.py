@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from leakmeter.types.request import FloatArray, Request, Scores, Trial
 
 PUBLIC_STATISTICS: Final = ("token", "bare_log_prob", "promised_epsilon")
 """What a receipt may show beside a bounded response; every other statistic, and the seed, is a function of D."""
+_SEED_BITS: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,8 @@ class Decode:
     """Most tokens of a drawn response."""
     samples: int = 1
     """Responses drawn for a case without one."""
-    seed: int = 0
-    """Of the draws; with epsilon to be kept secret."""
+    seed: int | None = None
+    """Of the draws: 0 by default; with epsilon a secret one, drawn at random (see `seeded`)."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -76,7 +78,7 @@ class Decode:
                 f"{max(1, self.min_new_tokens)} or more",
             ),
             (self.samples >= 1, "samples", self.samples, "1 or more"),
-            (self.seed >= 0, "seed", self.seed, "0 or more"),
+            (self.seed is None or self.seed >= 0, "seed", self.seed, "0 or more"),
         )
         for good, name, given, expected in checks:
             if not good:
@@ -85,6 +87,12 @@ class Decode:
             raise UsageError("lambda-max is for a bound; give epsilon too, or cid-lambda instead")
         if self.epsilon is not None and self.cid_lambda != 1.0:
             raise UsageError("with epsilon each token's λ is chosen; give lambda-max instead of cid-lambda")
+
+    def seeded(self) -> Decode:
+        """The same with a seed: the one given, or 0; with epsilon and none given, 128 bits nobody can guess."""
+        if self.seed is not None:
+            return self
+        return replace(self, seed=0 if self.epsilon is None else secrets.randbits(_SEED_BITS))
 
     @property
     def decoding(self) -> Decoding:
@@ -97,8 +105,11 @@ class Decode:
         """Decode one case, or score its response.
 
         Raises:
-            UsageError: its response stops before `min_new_tokens`, which decoding would have ruled out.
+            UsageError: its response stops before `min_new_tokens`, which decoding would have ruled out; or it is to be
+                drawn under a bound and there is no seed, which a trial, being a function, cannot make up.
         """
+        if self.epsilon is not None and self.seed is None and item.response is None:
+            raise UsageError("a bounded response needs a secret seed; take `seeded()` of the measure, which draws one")
         if item.response is not None:
             receipts = [(yield from self._score(item, item.response))]
         else:
@@ -111,7 +122,7 @@ class Decode:
                 ),
                 n=self.samples,
                 max_new_tokens=self.max_new_tokens,
-                seed=self.seed,
+                seed=self.seed or 0,
             )
         return [reading for i, receipt in enumerate(receipts) for reading in self._readings(item.id, i, receipt)]
 

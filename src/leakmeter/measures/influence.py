@@ -22,7 +22,8 @@ class Influence:
 
     Flemings et al., Definitions 3.1 and 3.2, under p̄_{λ,T} of Eq. 6. The signed difference is what is kept, as
     statistic `without_this`; beside it `only_this`, log p̄(y_t | D_i) − log p̄(y_t | ∅), which sees a value that is
-    said elsewhere too; `whole`, for all of D; `placebo`, for an irrelevant piece added; `noise`, the difference that
+    said elsewhere too; `swapped`, log p̄(y_t | D) − log p̄(y_t | D with an invented value for D_i), for personal data
+    that is swapped too; `whole`, for all of D; `placebo`, for an irrelevant piece added; `noise`, the difference that
     other neighbours in the computation make.
     """
 
@@ -73,7 +74,7 @@ class Influence:
             )
         names = [span.name for span in item.spans]
         cuts = [item.cuts[name] for name in names]
-        extras = [*(item.alone[name] for name in names), *item.placebos]
+        extras = [*(item.alone[name] for name in names), *item.swaps.values(), *item.placebos]
         # The bare prompt stands first: it is what every other mixes with.
         prompts = [(item.blank, item.prompt, *cuts, *(extras if i == 0 else ())) for i in range(len(responses))]
         answers = yield [Request(p, y, self.want) for p, y in zip(prompts, responses, strict=True)]
@@ -100,5 +101,9 @@ class Influence:
             yield reading("without_this", whole - cut, name)
         for name, alone in zip(names, extras[:n], strict=False):
             yield reading("only_this", alone - bare, name)
-        for number, placebo in enumerate(extras[n:]):
+        # Extras are scored for the first response alone.
+        swapped, placebos = extras[n : n + len(item.swaps)], extras[n + len(item.swaps) :]
+        for name, swap in zip(item.swaps, swapped, strict=False):
+            yield reading("swapped", whole - swap, name)
+        for number, placebo in enumerate(placebos):
             yield reading("placebo", placebo - whole, str(number))

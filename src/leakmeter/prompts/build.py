@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import statistics
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.prompts import spans, templates, units
+from leakmeter.prompts import personal, spans, templates, units
+from leakmeter.prompts.entities.mention import Recogniser
 from leakmeter.prompts.layout import Layout
 from leakmeter.prompts.spans import Cover
 from leakmeter.types.case import Case
@@ -29,8 +30,8 @@ class PromptSettings:
     """How prompts are made and cut."""
 
     unit: str | None = None
-    """What is taken away at a time: ngram:N, ngram:N:STRIDE, word, sentence, line, paragraph, document, message or
-    whole; sentence by default, and message for chats."""
+    """What is taken away at a time: ngram:N, ngram:N:STRIDE, word, sentence, line, paragraph, entity, document, message
+    or whole; sentence by default, and message for chats."""
     removal: Removal = "drop"
     """drop cuts tokens out, mask leaves their positions empty, retokenize edits the text."""
     template: str | None = None
@@ -39,11 +40,34 @@ class PromptSettings:
     """Also measure each value said more than once, with all its mentions taken away."""
     truncate: bool = False
     """Cut the end off a context that does not fit the model's window, and say so."""
+    max_context_tokens: int | None = None
+    """Cut the end off a context of more tokens than this, whatever the window, and say so."""
+
+    region: str = "US"
+    """For unit entity: ISO code of the country whose telephone numbers, addresses and dates are expected."""
+    entity_patterns: str | None = None
+    """For unit entity: a file of lines TYPE = REGEX, which are looked for too."""
+    ner: str | None = None
+    """For unit entity: a recogniser of names and dates on this machine, a directory with a token-classification model
+    of transformers or a spaCy pipeline."""
+    swap: bool = False
+    """For unit entity: also put an invented value of the same type in the place of each."""
+    swap_seed: int = 0
+    """Of the invented values."""
 
     def __post_init__(self) -> None:
-        """Refuse a removal that there is not."""
+        """Refuse a removal that there is not, and what does not go together."""
         if self.removal not in get_args(Removal):
             raise UnknownNameError("removal", str(self.removal), get_args(Removal))
+        if self.max_context_tokens is not None and self.max_context_tokens < 1:
+            raise UsageError(f"max-context-tokens is {self.max_context_tokens}; it has to be 1 or more")
+
+        if self.unit != "entity":
+            for name in ("entity_patterns", "ner", "swap"):
+                if getattr(self, name):
+                    raise UsageError(f"{name.replace('_', '-')} is for personal data; give unit 'entity' with it")
+        if self.swap_seed < 0:
+            raise UsageError(f"swap-seed is {self.swap_seed}; it has to be 0 or more")
 
     def unit_of(self, case: Case) -> str:
         """The unit for a case: as given, or the default for its kind."""
@@ -66,7 +90,13 @@ class Prepared:
 
 
 def prepare(
-    case: Case, tokenizer: Tokenizer, settings: PromptSettings, *, window: int | None, n_reserved: int
+    case: Case,
+    tokenizer: Tokenizer,
+    settings: PromptSettings,
+    *,
+    window: int | None,
+    n_reserved: int,
+    recognise: Recogniser | None = None,
 ) -> Prepared:
     """Tokenise a case and cut it.
 
@@ -76,6 +106,7 @@ def prepare(
         settings: unit, removal, template.
         window: most tokens a sequence may have.
         n_reserved: tokens kept free for a response that is still to be sampled.
+        recognise: what `settings.ner` names, loaded.
 
     Raises:
         UsageError: an empty context, query or response, or a template that does not fit the case.
@@ -89,6 +120,11 @@ def prepare(
     n_before = len(layout.tokens)
     if not n_before:
         raise UsageError(f"case '{case.id}': the model's tokenizer knows none of the context's characters")
+    # A shortened text is tokenised anew, and may come out longer than what was cut.
+    while settings.max_context_tokens is not None and (over := len(layout.tokens) - settings.max_context_tokens) > 0:
+        layout = layout.shortened(over)
+    if not layout.tokens:
+        raise UsageError(f"case '{case.id}': no text is left of a context cut to {settings.max_context_tokens} tokens")
     if window is not None and layout.n_tokens + n_after > window:
         layout = _fitted(case.id, layout, n_after, window, settings.truncate)
     spare = None if window is None else window - layout.n_tokens - n_after
@@ -96,7 +132,13 @@ def prepare(
         (document.name, start, start + len(document.text))
         for document, start in zip(layout.documents, layout.document_starts, strict=True)
     )
-    item = _item(case.id, layout, unit, settings, response, spare, tokenizer)
+    if unit.kind == "entity":
+        covers = personal.of_entities(
+            layout, region=settings.region, patterns=settings.entity_patterns, recognise=recognise
+        )
+    else:
+        covers = spans.of_units(layout, unit)
+    item = _item(case.id, layout, covers, settings, response, spare, tokenizer)
     return Prepared(
         item, layout.context, bounds, query, template, settings.unit_of(case), n_before - len(layout.tokens)
     )
@@ -172,16 +214,22 @@ def _fitted(case_id: str, layout: Layout, n_after: int, window: int, truncate: b
 def _item(
     case_id: str,
     layout: Layout,
-    unit: units.Unit,
+    covers: list[Cover],
     settings: PromptSettings,
     response: tuple[int, ...] | None,
     spare: int | None,
     tokenizer: Tokenizer,
 ) -> Item:
-    covers = spans.of_units(layout, unit)
+    swaps: Mapping[str, Prompt] = {}
+    if settings.swap:
+        made = personal.swapped(
+            layout, covers, region=settings.region, seed=settings.swap_seed, case_id=case_id, spare=spare
+        )
+        covers, swaps = list(made.covers), made.prompts
     values = spans.of_values(layout)
     repeated = spans.repeated_in(layout, covers, values)
     if settings.group:
+        values = personal.not_entities(values, [cover for cover in covers if cover.entity is not None])
         taken = {cover.name for cover in covers}
         covers = covers + [
             replace(value, name=f"{value.name} (value)") if value.name in taken else value for value in values
@@ -212,6 +260,7 @@ def _item(
         placebos=_placebos(prompt, named, spare, tokenizer),
         response=response,
         stop_ids=tokenizer.stop_ids,
+        swaps=swaps,
     )
 
 
@@ -226,13 +275,15 @@ def _span(layout: Layout, numbers: Sequence[int], cover: Cover, repeated: tuple[
         document=cover.document,
         n_tokens=cover.n_tokens,
         repeats=repeated,
+        entity=cover.entity,
     )
 
 
 def _placebos(prompt: Prompt, named: list[Span], spare: int | None, tokenizer: Tokenizer) -> tuple[Prompt, ...]:
     """The prompt with an irrelevant piece of a unit's median length at the start, middle and end of the context."""
-    n = max(1, round(statistics.median(span.n_tokens for span in named if span.kind == "unit")))
-    if spare is not None and n > spare:
+    sizes = [span.n_tokens for span in named if span.kind == "unit"]
+    n = max(1, round(statistics.median(sizes))) if sizes else 0
+    if not n or (spare is not None and n > spare):
         return ()
     text = tokenizer.encode_data(_PLACEBO, first=False).ids
     ids = (text * (n // len(text) + 1))[:n]

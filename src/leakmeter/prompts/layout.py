@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -74,6 +75,18 @@ class Layout:
         inside = [i for i, token in enumerate(self.tokens) if chars[0] <= token.anchor < chars[1]]
         return (inside[0], inside[-1] + 1) if inside else None
 
+    def tokens_touching(self, chars: CharRange) -> TokenRange | None:
+        """The context tokens that hold any of a range of characters, or None; spaces before it go with it.
+
+        Tokens at its ends may hold characters of its neighbours too: what is taken away must be gone.
+        """
+        start, end = chars
+        first = bisect_left(self.tokens, start, key=lambda token: token.anchor)
+        while first and self.tokens[first - 1].end > start:
+            first -= 1
+        last = bisect_left(self.tokens, end, key=lambda token: token.anchor)
+        return (first, last) if first < last else None
+
     def char_range(self, tokens: TokenRange) -> CharRange:
         """The characters of a range of context tokens, without the space around them."""
         first, last = self.tokens[tokens[0]], self.tokens[tokens[1] - 1]
@@ -109,9 +122,8 @@ class Layout:
 
     def rewritten(self, ranges: Iterable[CharRange], owners: Collection[str] = ()) -> Prompt:
         """The prompt of the text with some characters and messages taken out, tokenised anew."""
-        segments: list[Segment] = []
-        documents = list(self.documents)
-        for number, (document, start) in enumerate(zip(self.documents, self.document_starts, strict=True)):
+        texts: list[str] = []
+        for document, start in zip(self.documents, self.document_starts, strict=True):
             text = document.text
             for a, b in sorted(ranges, reverse=True):
                 low, high = max(a - start, 0), min(b - start, len(document.text))
@@ -122,7 +134,28 @@ class Layout:
                     while low == 0 and high < len(text) and text[high] == " ":
                         high += 1
                     text = text[:low] + text[high:]
-            documents[number] = replace(document, text=text)
+            texts.append(text)
+        return self._with_texts(texts, owners)
+
+    def replaced(self, new: Mapping[CharRange, str]) -> Prompt:
+        """The prompt of the text with other characters in the place of some ranges, tokenised anew.
+
+        Args:
+            new: the text for each range of characters; no range lies in two documents, none overlap.
+        """
+        texts: list[str] = []
+        for document, start in zip(self.documents, self.document_starts, strict=True):
+            text = document.text
+            for (a, b), other in sorted(new.items(), reverse=True):
+                if start <= a and b <= start + len(document.text):
+                    text = text[: a - start] + other + text[b - start :]
+            texts.append(text)
+        return self._with_texts(texts, ())
+
+    def _with_texts(self, texts: Sequence[str], owners: Collection[str]) -> Prompt:
+        """The prompt with other texts of the documents and without some messages, tokenised anew."""
+        documents = [replace(document, text=text) for document, text in zip(self.documents, texts, strict=True)]
+        segments: list[Segment] = []
         for segment in self.segments:
             if segment.owner is not None and segment.owner in owners:
                 continue

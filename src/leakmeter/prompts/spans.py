@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from leakmeter.prompts import repeats, units
 from leakmeter.prompts.layout import CharRange, Layout, TokenRange
+from leakmeter.types.item import EntityTexts
 
 _LETTER = {"ngram": "g", "word": "w", "sentence": "s", "line": "l", "paragraph": "p"}
 
@@ -22,6 +23,8 @@ class Cover:
     document: str | None
     owners: frozenset[str] = frozenset()
     """Messages that go as a whole, turn markers included."""
+    entity: EntityTexts | None = None
+    """For personal data: what it is."""
 
     @property
     def n_tokens(self) -> int:
@@ -30,7 +33,10 @@ class Cover:
 
 
 def of_units(layout: Layout, unit: units.Unit) -> list[Cover]:
-    """The units of a context, in order; blocks and text units tile it, sliding n-grams overlap."""
+    """The units of a context, in order; blocks and text units tile it, sliding n-grams overlap.
+
+    Entities are found by `personal.of_entities`.
+    """
     by_document = _tokens_by_document(layout)
     everyone = frozenset(s.owner for s in layout.segments if s.owner is not None)
     if unit.kind == "whole":

@@ -15,7 +15,9 @@ _BY_CHARACTER = {
     "line": re.compile(r"[^\n]*\n\s*|[^\n]+"),
     "paragraph": re.compile(r"(?:[^\n]|\n(?!\s*\n))+(?:\n\s*|$)"),
 }
-NAMES = ("ngram:N", "ngram:N:STRIDE", "word", "sentence", "line", "paragraph", "document", "message", "whole")
+NAMES = (
+    *("ngram:N", "ngram:N:STRIDE", "word", "sentence", "line", "paragraph", "entity", "document", "message", "whole"),
+)
 
 
 @dataclass(frozen=True, slots=True)

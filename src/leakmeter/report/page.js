@@ -83,10 +83,12 @@
       const bar = row.cells[3].firstElementChild;
       const kept = state.kept.get(row);
       const now = token === null ? nats(i) : size(data.t[i][token]);
-      row.cells[2].textContent = token === null ? kept[2] : cell(now);
-      row.cells[4].textContent = token === null ? kept[4] : signed(data.t[i][token]);
-      row.cells[5].textContent = token === null ? kept[5] : "–";
-      row.cells[6].textContent = token === null ? kept[6] : percent(now);
+      // A table with swaps has one column more, which is about the whole response.
+      const at = row.closest("table").classList.contains("swaps") ? 5 : 4;
+      const told = token === null ? {} : {
+        2: cell(now), 4: "–", [at]: signed(data.t[i][token]), [at + 1]: "–", [at + 2]: percent(now),
+      };
+      for (const n of [2, 4, at, at + 1, at + 2]) row.cells[n].textContent = told[n] ?? kept[n];
       row.classList.toggle("q", !(now > floor));
       row.classList.toggle("pin", i === piece);
       paint(bar, heat(now, floor));

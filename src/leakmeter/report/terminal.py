@@ -6,85 +6,31 @@ gets to interpret any of it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from leakmeter.report import scale, words
+from leakmeter.report.paint import Composed, Paint, block, heading, legend, shaded
 from leakmeter.report.shade import Case, by_nats, excerpt, piece_heat, stretches, strongest, visible
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType
-    from rich.style import Style
+    from rich.console import RenderableType
     from rich.table import Table
     from rich.text import Text
 
 SHOWN_CHARACTERS = 6000
 LISTED_PIECES = 12
-BLOCKS = "▁▂▃▄▅▆▇█"
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _WIDE_COLUMNS = 76
 
 
 def heatmap(case: Case, *, width: int | None = None) -> RenderableType:
     """The case in the order one reads it: verdict, shaded context and response, the strongest pieces, how measured."""
-    return _HeatMap(case, width)
+    return Composed(lambda paint, columns: _parts(case, paint, columns), width)
 
 
-@dataclass(frozen=True, slots=True)
-class _HeatMap:
-    """Composes itself when printed, since only the console knows whether it has colours."""
-
-    case: Case
-    width: int | None
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        """Yield the parts from top to bottom."""
-        from rich.padding import Padding
-
-        paint = _Paint(coloured=console.color_system is not None and not console.no_color, dark=_dark_terminal())
-        columns = min(self.width or options.max_width, options.max_width)
-        for part in _parts(self.case, paint, columns):
-            yield Padding(part, (0, options.max_width - columns, 0, 0))
-
-
-@dataclass(frozen=True, slots=True)
-class _Paint:
-    """How to show a colour of the scale on this console."""
-
-    coloured: bool
-    dark: bool
-
-    def style(self, heat: int) -> Style | str:
-        """Background and readable ink of a heat; nothing for heat 0 or without colour."""
-        from rich.style import Style
-
-        if not heat or not self.coloured:
-            return ""
-        swatch = scale.ramp(dark=self.dark)[heat - 1]
-        return Style(color=swatch.ink, bgcolor=swatch.paper)
-
-    def bar(self, nats: float, heat: int, columns: int) -> Text:
-        """A bar on the common scale, to an eighth of a column."""
-        from rich.style import Style
-        from rich.text import Text
-
-        eighths = round(scale.position(nats) * columns * 8)
-        text = "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
-        if not self.coloured:
-            return Text(text)
-        # The palest tints vanish on the terminal's own background; a bar needs the stronger half of the ramp.
-        return Text(text, style=Style(color=scale.ramp(dark=self.dark)[max(heat, 9) - 1].paper))
-
-
-def _dark_terminal() -> bool:
-    """Whether the background is dark: terminals that say so do it in COLORFGBG ("15;0"); most are."""
-    return os.environ.get("COLORFGBG", "").rpartition(";")[2] not in {"7", "15"}
-
-
-def _parts(case: Case, paint: _Paint, columns: int) -> Iterator[RenderableType]:
+def _parts(case: Case, paint: Paint, columns: int) -> Iterator[RenderableType]:
     from rich.text import Text
 
     ranked = by_nats(case, "unit")
@@ -94,36 +40,32 @@ def _parts(case: Case, paint: _Paint, columns: int) -> Iterator[RenderableType]:
     for warning in words.warnings(case):
         yield Text(f"! {visible(warning)}", style="bold")
     yield Text()
-    yield _heading("Context")
+    yield heading("Context")
     yield _context(case, paint, ranks)
     yield Text()
-    yield _legend(case, paint)
+    yield legend(
+        paint, f" below noise {scale.nats_text(case['noise_floor_nats'])} ", after="   ¹ ² ³ rank in the table"
+    )
     if case["query"]:
         yield Text()
-        yield _heading("Query")
+        yield heading("Query")
         yield Text(visible(case["query"]))
     yield Text()
-    yield _heading("Response, each token by what the whole context did to it")
-    yield _response(case, paint)
+    yield heading("Response, each token by what the whole context did to it")
+    yield shaded(case["response"]["tokens"], case["whole_per_token"], case["noise_floor_per_token_nats"], paint)
     yield Text()
-    yield _heading("Pieces")
+    yield heading("Pieces")
     yield _table(case, ranked, paint, columns)
     values = by_nats(case, "value")
     if values:
         yield Text()
-        yield _heading("Values said several times, all mentions removed together")
+        yield heading("Values said several times, all mentions removed together")
         yield _table(case, values, paint, columns)
     yield Text()
     yield from _footer(case)
 
 
-def _heading(words_: str) -> Text:
-    from rich.text import Text
-
-    return Text(words_, style="bold underline")
-
-
-def _context(case: Case, paint: _Paint, ranks: dict[int, int]) -> Text:
+def _context(case: Case, paint: Paint, ranks: dict[int, int]) -> Text:
     """The context, each character shaded by the strongest unit covering it; weak parts of a long one left out."""
     from rich.text import Text
 
@@ -149,7 +91,7 @@ def _context(case: Case, paint: _Paint, ranks: dict[int, int]) -> Text:
         if piece is not None:
             named.add(piece)
         if heat and not paint.coloured and piece in ranks:
-            text.append(f"⟦{_block(heat)}{rank}{run}⟧")
+            text.append(f"⟦{block(heat)}{rank}{run}⟧")
         else:
             text.append(rank, "bold")
             text.append(run, paint.style(heat))
@@ -169,50 +111,24 @@ def _affordable(case: Case, runs: list[tuple[int | None, int]]) -> set[int]:
     return kept
 
 
-def _response(case: Case, paint: _Paint) -> Text:
-    from rich.text import Text
-
-    text = Text()
-    for token, nats in zip(case["response"]["tokens"], case["whole_per_token"], strict=True):
-        heat = scale.heat(nats, case["noise_floor_per_token_nats"])
-        text.append(visible(token), paint.style(heat))
-        if heat and not paint.coloured:
-            text.append(_block(heat))
-    return text
-
-
-def _block(heat: int) -> str:
-    return BLOCKS[(heat - 1) * len(BLOCKS) // scale.BINS]
-
-
-def _legend(case: Case, paint: _Paint) -> Text:
-    from rich.text import Text
-
-    text = Text("nats  ", style="dim")
-    text.append(f" below noise {scale.nats_text(case['noise_floor_nats'])} ", "dim")
-    for tick in scale.TICKS_NATS:
-        heat = scale.heat(tick, 0.0)
-        mark = "" if paint.coloured else _block(heat)
-        text.append(f" {mark}{tick:g}{'+' if tick == scale.TOP_NATS else ''} ", paint.style(heat))
-    text.append("   ¹ ² ³ rank in the table", "dim")
-    return text
-
-
-def _table(case: Case, ranked: list[int], paint: _Paint, columns: int) -> Table:
+def _table(case: Case, ranked: list[int], paint: Paint, columns: int) -> Table:
     """The strongest pieces: without it, only it, which way, and the belief that buys."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     wide = columns >= _WIDE_COLUMNS
-    bar_columns = max(8, min(24, columns - 76))
+    swaps = any(piece.get("swapped_nats") is not None for piece in case["pieces"])
+    bar_columns = max(8, min(24, columns - (86 if swaps else 76)))
     table = Table(
         box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="dim", expand=True
     )
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("piece", overflow="fold", max_width=14)
     table.add_column("text", overflow="fold", ratio=1)
-    table.add_column("nats", justify="right", no_wrap=True)
+    table.add_column("without it" if swaps else "nats", justify="right", no_wrap=True)
+    if swaps:
+        table.add_column("invented", justify="right", no_wrap=True)
     if wide:
         table.add_column(_ruler(bar_columns), no_wrap=True, width=bar_columns)
         table.add_column("signed", justify="right", no_wrap=True)
@@ -225,6 +141,9 @@ def _table(case: Case, ranked: list[int], paint: _Paint, columns: int) -> Table:
             said.append(f"\n{visible(remark)}", "italic")
         nats = Text(scale.nats_cell(piece["nats"]), style="bold")
         cells = [Text(str(rank)), Text(excerpt(piece["name"], 24)), said, nats]
+        if swaps:
+            swapped = piece.get("swapped_nats")
+            cells += [Text(scale.NOT_MEASURED if swapped is None else scale.nats_cell(swapped), style="bold")]
         if wide:
             cells += [paint.bar(piece["nats"], piece_heat(piece), bar_columns)]
             cells += [Text(scale.signed_cell(piece["signed_nats"]))]
@@ -279,4 +198,10 @@ def _footer(case: Case) -> Iterator[Text]:
         f"response {words.provenance(case)}",
     ]
     yield Text(visible(" · ".join(facts)), style="dim")
+    predicted = words.prediction(case)
+    if predicted is not None:
+        yield Text(f"predicted {predicted}", style="dim")
+    halvings = words.halvings(case)
+    if halvings is not None:
+        yield Text(f"memory {halvings}", style="dim")
     yield Text(words.CAVEAT, style="dim")

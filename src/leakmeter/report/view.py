@@ -41,7 +41,7 @@ def case_view(case: Case, number: int, shared: Mapping[str, str]) -> View:
         "query": visible(case["query"]),
         "blocks": _blocks(case),
         "tokens": [
-            _token(token, nats, case["noise_floor_per_token_nats"])
+            token_view(token, nats, case["noise_floor_per_token_nats"])
             for token, nats in zip(case["response"]["tokens"], case["whole_per_token"], strict=True)
         ],
         "units": [_row(case, i) for i in units],
@@ -51,6 +51,7 @@ def case_view(case: Case, number: int, shared: Mapping[str, str]) -> View:
         "placebo": None if placebo is None else scale.nats_text(placebo),
         "placebo_width": 0 if placebo is None else scale.percent_of_axis(placebo),
         "over_samples": over_samples(case, "whole_"),
+        "swaps": any(p.get("swapped_nats") is not None for p in pieces),
         "per_piece_samples": any(p.get("mean_nats") is not None for p in pieces),
         "samples": [_sample(case, sample) for sample in case.get("samples") or []],
         "whole_samples": _strip(case),
@@ -81,6 +82,12 @@ def settings(case: Case) -> dict[str, str]:
         told["Cost"] = f"{cost['requests']} requests, {cost['tree_tokens']} tokens run" + (
             f", {saved} saved against {cost['naive_tokens']} one by one" if saved else ""
         )
+    predicted = words.prediction(case)
+    if predicted is not None:
+        told["Predicted"] = predicted
+    halvings = words.halvings(case)
+    if halvings is not None:
+        told["Memory"] = halvings
     return {name: visible(text) for name, text in told.items()}
 
 
@@ -129,7 +136,8 @@ def _blocks(case: Case) -> list[View]:
     return blocks
 
 
-def _token(token: str, nats: float, floor_nats: float) -> View:
+def token_view(token: str, nats: float, floor_nats: float) -> View:
+    """A response token by its nats; a space before a word apart from it."""
     text = visible(token)
     # A space before a word stays outside the shading: at a line's end it would hang there as a sliver of colour.
     word = text.lstrip(" ")
@@ -151,6 +159,7 @@ def _row(case: Case, index: int) -> View:
         "text": excerpt(piece["text"], 120),
         "mentions": len(piece.get("spans") or [0]),
         "nats": scale.nats_cell(piece["nats"]),
+        "swapped": scale.NOT_MEASURED if piece.get("swapped_nats") is None else scale.nats_cell(piece["swapped_nats"]),
         "heat": piece_heat(piece),
         "width": scale.percent_of_axis(piece["nats"]),
         "signed": scale.signed_cell(piece["signed_nats"]),

@@ -49,7 +49,11 @@ def lead(case: Case) -> str | None:
     if top is None:
         return None
     piece = case["pieces"][top]
-    taken = "taking all its mentions away" if piece["kind"] == "value" else "taking it away"
+    taken = (
+        "taking all its mentions away"
+        if piece["kind"] == "value" or (piece.get("n_mentions") or 1) > 1
+        else "taking it away"
+    )
     return f"{taken} moves the response by {nats_text(piece['nats'])}\u00a0nats."
 
 
@@ -58,6 +62,12 @@ def flags(piece: Case) -> list[str]:
     remarks = []
     if piece["below_noise_floor"]:
         remarks.append("below noise")
+    if piece.get("entity_type"):
+        n = piece.get("n_mentions") or 1
+        said = {"no": "not repeated"}.get(piece["repeated"], f"repeated {piece['repeated']}")
+        remarks.append(f"{n} mention{'s' if n > 1 else ''}, {said}")
+    if piece.get("invented"):
+        remarks.append(f"invented: {excerpt(piece['invented'], 60)}")
     repeats = list(piece.get("repeats") or [])
     if repeats:
         shown = ", ".join(excerpt(name, 24) for name in repeats[:4]) + (
@@ -92,4 +102,49 @@ def saving(case: Case) -> str | None:
     """The share of tokens that sharing prefixes saved against scoring each request alone."""
     cost = case.get("cost") or {}
     naive = cost.get("naive_tokens") or 0
-    return f"{100 * (1 - cost['tree_tokens'] / naive):.0f}\u00a0%" if naive else None
+    return saved(cost["tree_tokens"], naive) if naive else None
+
+
+def saved(n_tokens: int, n_naive_tokens: int) -> str:
+    """The share of tokens that another way would run and ours does not."""
+    return f"{100 * (1 - n_tokens / n_naive_tokens):.0f}\u00a0%"
+
+
+def prediction(case: Case) -> str | None:
+    """What was predicted before the case was run, and what it took; None where nothing was predicted."""
+    cost = case.get("cost") or {}
+    predicted = cost.get("predicted")
+    if not predicted:
+        return None
+    most = "at most " if case["response"]["sampled"] else ""
+    said = f"{most}{predicted['tree_tokens']:,} tokens"
+    if predicted["seconds"] is not None:
+        said += f" in {about_seconds(predicted['seconds'])}"
+    return f"{said}; it took {cost['tree_tokens']:,} in {cost['seconds']:.1f} s"
+
+
+def halvings(case: Case) -> str | None:
+    """What running out of memory did to a case; None where it did not happen."""
+    n = (case.get("cost") or {}).get("halvings") or 0
+    if not n:
+        return None
+    times = "once" if n == 1 else f"{n} times"
+    return f"ran out {times}; cut smaller, last digits may differ from a run with more"
+
+
+def about_seconds(seconds: float) -> str:
+    """A predicted time, with the digits that a prediction has: "about 12 s", "about 4 min", "about 2.5 h"."""
+    if seconds < 1:
+        return "under 1 s"
+    if seconds < 100:
+        return f"about {seconds:.0f} s"
+    if seconds < 100 * 60:
+        return f"about {seconds / 60:.{1 if seconds < 600 else 0}f} min"
+    return f"about {seconds / 3600:.{1 if seconds < 36_000 else 0}f} h"
+
+
+def about_bytes(n_bytes: float) -> str:
+    """Memory to two digits: "0.54 GB", "71 MB"."""
+    if n_bytes < 1e8:
+        return f"{n_bytes / 1e6:.{1 if n_bytes < 1e7 else 0}f} MB"
+    return f"{n_bytes / 1e9:.{2 if n_bytes < 1e9 else 1 if n_bytes < 1e10 else 0}f} GB"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.kernels.stats import bootstrap_interval_of_mean, posterior_from_even_odds
+from leakmeter.results._entities import entity_fields, entity_warnings, ranks
+from leakmeter.results.base import Part
 from leakmeter.types.reading import Reading
 from leakmeter.types.request import FloatArray
 
@@ -37,6 +39,7 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
     placebos = [float(np.abs(r.values).sum()) for r in readings if r.statistic == "placebo" and r.sample == 0]
     whole_by_sample = [_sum(series[i, "whole", ""]) for i in range(n_samples)]
     first = texts["responses"][0]
+    ranked = ranks(texts["spans"], [_sum(series[0, "without_this", span["name"]]) for span in texts["spans"]])
     return {
         **{
             name: texts[name]
@@ -47,7 +50,14 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
         "documents": texts["documents"],
         "truncated_tokens": texts["truncated_tokens"],
         "response": {**first, "sampled": texts["sampled"], "seed": params["seed"] if texts["sampled"] else None},
-        "pieces": [_piece(span, texts, series, n_samples, float(noise.sum()), params) for span in texts["spans"]],
+        "pieces": [
+            {
+                **_piece(span, texts, series, n_samples, float(noise.sum()), params),
+                "rank": rank,
+                **entity_fields(span, series, texts["context"], first["text"]),
+            }
+            for span, rank in zip(texts["spans"], ranked, strict=True)
+        ],
         "whole_nats": _sum(whole),
         "whole_signed_nats": float(whole.sum()),
         "whole_per_token": np.abs(whole).tolist(),
@@ -67,7 +77,7 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
         if n_samples > 1
         else [],
         "cost": texts["cost"],
-        "warnings": _warnings(texts),
+        "warnings": [*_warnings(texts), *entity_warnings(texts, series)],
     }
 
 
@@ -92,6 +102,7 @@ def _piece(
         "spans": ranges,
         "document": span["document"],
         "n_tokens": span["n_tokens"],
+        "n_mentions": len(ranges),
         "nats": nats,
         "per_token": np.abs(signed).tolist(),
         "signed_nats": float(signed.sum()),
@@ -149,6 +160,18 @@ class Piece:
     """Belief, from even odds, of an attacker who sees the response: 1 / (1 + e^−nats)."""
     below_noise_floor: bool
     """Whether neighbours in the computation move the sum as much."""
+    rank: int
+    """Among the pieces of its kind, from 1, most nats first."""
+    n_mentions: int
+    """Places that say it; they are taken away together."""
+    entity_type: str | None
+    """For personal data: 'phone', 'email', 'address', 'date', 'person', or a type of the user's."""
+    repeated: str | None
+    """For personal data: whether the response says it, 'verbatim', 'in part' or 'no'."""
+    invented: str | None
+    """For personal data that was swapped too: what was put in its place."""
+    swapped_nats: float | None
+    """Σ_t |log p̄(y_t | D) − log p̄(y_t | D with the invented value)|."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +181,12 @@ class InfluenceResult:
     case: dict[str, Any]
     """Everything, as `leakmeter influence --json` prints it."""
 
+    @classmethod
+    def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[InfluenceResult]:
+        """The results of a run's cases, each as soon as its part is there."""
+        for texts, readings in parts:
+            yield cls(case_object(texts, readings, params))
+
     @property
     def pieces(self) -> tuple[Piece, ...]:
         """The pieces, in the order of the context; values said several times come last."""
@@ -166,12 +195,16 @@ class InfluenceResult:
     @property
     def matrix(self) -> npt.NDArray[np.float64]:
         """τ_i(t), nats: (piece, response token)."""
-        return np.asarray([p["per_token"] for p in self.case["pieces"]], dtype=np.float64)
+        return self._by_token("per_token")
 
     @property
     def signed_matrix(self) -> npt.NDArray[np.float64]:
         """log p̄(y_t | D) − log p̄(y_t | D∖D_i), nats: (piece, response token)."""
-        return np.asarray([p["signed_per_token"] for p in self.case["pieces"]], dtype=np.float64)
+        return self._by_token("signed_per_token")
+
+    def _by_token(self, field: str) -> npt.NDArray[np.float64]:
+        rows = [piece[field] for piece in self.case["pieces"]]
+        return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(self.case["whole_per_token"]))
 
     @property
     def whole(self) -> float:
@@ -194,10 +227,11 @@ class InfluenceResult:
         return tuple(self.case["response"]["tokens"])
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a piece: name, text, start, end, nats, signed_nats, only_this_nats, posterior, below_noise_floor."""
+        """One row a piece, with the fields of `Piece` as columns."""
         import pandas as pd
 
-        return pd.DataFrame([{field: p[field] for field in Piece.__slots__} for p in self.case["pieces"]])
+        rows = [{field: p[field] for field in Piece.__slots__} for p in self.case["pieces"]]
+        return pd.DataFrame(rows, columns=list(Piece.__slots__))
 
     def heatmap(self) -> RenderableType:
         """The context shaded by influence, for `rich.print` or the last line of a notebook cell."""
@@ -205,13 +239,26 @@ class InfluenceResult:
 
         return heatmap(self.case)
 
+    @classmethod
+    def overview(cls, cases: Sequence[Mapping[str, Any]]) -> RenderableType:
+        """A table of many cases: the whole context's nats and the strongest piece of each."""
+        from leakmeter.report.overview import influence_overview
+
+        return influence_overview(cases)
+
+    @classmethod
+    def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:
+        """The HTML report of cases."""
+        from leakmeter.report.page import render_page
+
+        return render_page(cases, command=command, run={"directory": str(run)} if run else None)
+
     def save_html(self, path: str | Path) -> Path:
         """Write the report: one file, no network. Returns its path."""
-        from leakmeter.report.page import render_page
         from leakmeter.store.rundir import write_whole
 
         where = Path(path)
-        write_whole(where, render_page([self.case]).encode())
+        write_whole(where, self.render_page([self.case], command=None, run=None).encode())
         return where
 
     def to_json(self) -> str:

@@ -116,7 +116,7 @@ class RunDirectory:
             ) from None
         except (OSError, ValueError) as error:
             raise StoreError(f"the spec of run '{self.path}' cannot be read: {error}") from None
-        if not isinstance(spec, dict) or not {"id", "params", "n_parts", "files_sha256"} <= spec.keys():
+        if not isinstance(spec, dict) or not {"id", "measure", "params", "n_parts", "files_sha256"} <= spec.keys():
             raise StoreError(f"the spec of run '{self.path}' is not one that leakmeter wrote")
         return spec
 

@@ -22,6 +22,9 @@ from leakmeter.types.reading import TOKEN_ID, Reading
 from leakmeter.types.run import RunSpec
 from leakmeter.types.tokenizer import Tokenizer
 
+_FINDERS = ("phonenumbers", "pyap2", "faker")
+"""Libraries that say what personal data is, and invent other."""
+
 
 @dataclass(frozen=True, slots=True)
 class Watch:
@@ -43,7 +46,19 @@ def prepare_case(case: Case, backend: Backend, settings: PromptSettings, measure
     """
     if case.response is not None and measure.samples > 1:
         raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or leave samples at 1")
-    return prepare(case, backend.tokenizer, settings, window=backend.window, n_reserved=measure.max_new_tokens)
+    recognise = None
+    if settings.ner is not None:
+        from leakmeter.models.recogniser import load_recogniser
+
+        recognise = load_recogniser(settings.ner)
+    return prepare(
+        case,
+        backend.tokenizer,
+        settings,
+        window=backend.window,
+        n_reserved=measure.max_new_tokens,
+        recognise=recognise,
+    )
 
 
 def spec_of(
@@ -75,6 +90,7 @@ def spec_of(
             "python": platform.python_version(),
             "machine": platform.machine(),
             **{name: metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
+            **{name: metadata.version(name) for name in _FINDERS if settings.unit == "entity"},
         },
         command=command,
         problems=tuple(problems),

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from leakmeter.types.prompt import Prompt
 
 
 @dataclass(frozen=True, slots=True)
+class EntityTexts:
+    """What an entity is, in words: a value or a person that a context says in one or more places."""
+
+    type: str
+    """'phone', 'email', 'address', 'date', 'person', or a type of the user's."""
+    value: str
+    """Normal form, such as E.164 of a telephone number."""
+    text: str
+    """Its fullest mention, as the context has it."""
+    invented: str | None = None
+    """What is put in the place of the fullest mention, where the entity is swapped too."""
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
-    """What is removed together: a unit of the context, or a value wherever the context says it."""
+    """What is removed together: a unit of the context, or a value or person wherever the context says it."""
 
     name: str
     kind: str
@@ -24,6 +38,8 @@ class Span:
     n_tokens: int
     repeats: tuple[str, ...] = ()
     """Names of other units that say a value which this one says."""
+    entity: EntityTexts | None = None
+    """For a unit of personal data: what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +60,5 @@ class Item:
     response: tuple[int, ...] | None
     """Token ids; None where the response is to be sampled."""
     stop_ids: frozenset[int] = frozenset()
+    swaps: Mapping[str, Prompt] = field(default_factory=dict)
+    """The prompt with an invented value in the place of a span, for spans that are swapped too."""

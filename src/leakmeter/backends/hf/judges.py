@@ -1,0 +1,89 @@
+"""Models that judge texts rather than write them: an encoder, and a classifier of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from leakmeter.errors import ModelError
+
+_BATCH = 16
+_WINDOW_AT_MOST = 512
+
+
+def load_encoder(model: str) -> tuple[Any, Any, int]:
+    """An encoder, its tokenizer, and the most tokens a text may have.
+
+    Args:
+        model: a directory, or a name of the hub.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
+    with _without_bars():
+        encoder = AutoModel.from_pretrained(model, trust_remote_code=False).to(_device()).eval()
+    return encoder, tokenizer, _window(encoder)
+
+
+def class_probabilities(model: str, firsts: Sequence[str], seconds: Sequence[str], *, label: int) -> list[float]:
+    """Probability of a class for each pair of texts.
+
+    Args:
+        model: a directory, or a name of the hub.
+        firsts: first text of each pair, which is kept whole.
+        seconds: second text of each, cut to what the model's window leaves.
+        label: number of the class.
+
+    Returns:
+        As many probabilities, in [0, 1].
+
+    Raises:
+        ModelError: the model has no such class.
+        OSError: it cannot be read.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
+    with _without_bars():
+        classifier = AutoModelForSequenceClassification.from_pretrained(model, trust_remote_code=False)
+    classifier = classifier.to(_device()).eval()
+    if not 0 <= label < classifier.config.num_labels:
+        raise ModelError(f"'{model}' has {classifier.config.num_labels} classes; expected one numbered {label}")
+    out: list[float] = []
+    for start in range(0, len(firsts), _BATCH):
+        batch = tokenizer(
+            list(firsts[start : start + _BATCH]),
+            list(seconds[start : start + _BATCH]),
+            truncation="only_second",
+            max_length=_window(classifier),
+            padding=True,
+            return_tensors="pt",
+        ).to(classifier.device)
+        with torch.inference_mode():
+            logits = classifier(**batch).logits  # (pair, class)
+        out += torch.softmax(logits.double(), dim=-1)[:, label].tolist()
+    return out
+
+
+def _device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _window(model: Any) -> int:
+    # RoBERTa counts positions from 2, so that two of them are never used.
+    return min(int(model.config.max_position_embeddings) - 2, _WINDOW_AT_MOST)
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()

@@ -1,0 +1,127 @@
+"""`--dry-run`: what a command would take, predicted without the model's weights."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from leakmeter.cli import output
+from leakmeter.errors import LeakmeterError, UsageError
+from leakmeter.measures.base import Measure
+from leakmeter.prompts.build import PromptSettings
+from leakmeter.types.case import Case
+
+_CASES_AT_MOST = 20
+
+
+def predict_cases(
+    cases: Sequence[Case],
+    problems: list[str],
+    settings: PromptSettings,
+    measure: Measure,
+    *,
+    model: str,
+    dtype: str | None,
+    device: str | None,
+    memory: str | None,
+    json: bool,
+    skip_bad: bool,
+) -> None:
+    """Print what measuring these cases would take; nothing is measured and nothing is written."""
+    from leakmeter.api import load_backend
+    from leakmeter.studies.prediction import predicted_cases, predictor_for, predictor_of
+    from leakmeter.studies.run import prepare_case
+
+    predictor = (
+        predictor_of(load_backend(model, dtype=dtype, device=device, memory=memory))
+        if model == "toy"
+        else predictor_for(model, dtype=dtype, device=device, memory=memory)
+    )
+    prepared = []
+    for case in cases:
+        try:
+            prepared.append(prepare_case(case, predictor.backend, settings, measure))
+        except LeakmeterError as error:
+            if not skip_bad:
+                raise
+            problems.append(str(error))
+    if not prepared:
+        raise UsageError(f"none of {len(cases)} cases can be used; the first: {problems[0]}")
+    told = predicted_cases(predictor, measure, prepared)
+    if json:
+        output.print_json(told)
+    else:
+        _print(told)
+    if problems:
+        sys.stderr.write(f"{output.left_out(problems)}\n")
+
+
+def _print(told: Mapping[str, Any]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(markup=False, highlight=False)
+    console.print(Text(f"{told['model']} ({told['dtype']}, {told['device']}); nothing was run", style="bold"))
+    console.print(_totals(told))
+    if 1 < len(told["cases"]) <= _CASES_AT_MOST:
+        console.print()
+        console.print(_by_case(told["cases"]))
+    if told["at_most"]:
+        console.print("At most: responses are still to be drawn, and counted with the most tokens they may have.")
+
+
+def _totals(told: Mapping[str, Any]) -> Any:
+    from rich.table import Table
+
+    from leakmeter.report.words import about_bytes, about_seconds, saved
+
+    run = told["tree_tokens"]
+    most = "at most " if told["at_most"] else ""
+    rows = [
+        ("cases", f"{len(told['cases']):,}", ""),
+        ("prompts scored", f"{most}{told['requests']:,}", ""),
+        ("tokens to run", f"{most}{run:,}", ""),
+        *(
+            (f"a pass for each {words}", f"{told[name]:,}", f"{saved(run, told[name])} saved")
+            for words, name in (
+                ("prompt", "full_pass_tokens"),
+                ("prompt and token", "full_pass_per_token_tokens"),
+            )
+        ),
+    ]
+    memory = told["memory_bytes"]
+    if memory is not None:
+        parts = ", ".join(f"{name} {about_bytes(memory[name])}" for name in ("weights", "states", "logits"))
+        rows.append(("memory, libraries apart", f"about {about_bytes(sum(memory.values()))}", parts))
+    time = "not predicted" if told["seconds"] is None else f"{most}{about_seconds(told['seconds'])}"
+    rows.append(("time, once loaded", time, ""))
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column()
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _by_case(cases: Sequence[Mapping[str, Any]]) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    from leakmeter.report.shade import excerpt
+    from leakmeter.report.words import about_seconds
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("case")
+    for heading in ("prompts", "tokens", "time"):
+        table.add_column(heading, justify="right")
+    for case in cases:
+        most = "≤ " if case["at_most"] else ""
+        table.add_row(
+            Text(excerpt(case["id"], 40)),
+            f"{most}{case['requests']:,}",
+            f"{most}{case['tree_tokens']:,}",
+            "" if case["seconds"] is None else about_seconds(case["seconds"]),
+        )
+    return table

@@ -1,0 +1,236 @@
+"""`leakmeter study`: a factor study, from its cells to table and figure."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from leakmeter.errors import LeakmeterError, UsageError
+
+if TYPE_CHECKING:
+    from leakmeter.data.named.base import Record
+    from leakmeter.studies.cells import FinishedCell
+    from leakmeter.studies.grid import Study
+
+_NO_NEGATIVE = Parameter(negative="")
+_PREDICTED_RECORDS = 5
+
+
+def study(
+    study: str,
+    /,
+    *,
+    size: str = "laptop",
+    data: Annotated[list[str] | None, _NO_NEGATIVE] = None,
+    set: Annotated[list[str] | None, _NO_NEGATIVE] = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    out: Path = Path("runs"),
+    no_cache: Annotated[bool, _NO_NEGATIVE] = False,
+    dry_run: Annotated[bool, _NO_NEGATIVE] = False,
+) -> None:
+    """Run a factor study: every cell a run that can be continued, then a table and a figure with intervals.
+
+    The same command goes on after an interruption, and costs nothing once all is measured.
+
+    Parameters
+    ----------
+    study
+        tables_2_3, figure_2a, figure_2b, figure_2c, figure_3, figure_4, figure_7, figure_8, or a file NAME.toml.
+    size
+        laptop or paper.
+    data
+        NAME=FILE for each data set (pubmedqa, cnn_dm), or FILE where the study has one; without it, from the hub.
+    set
+        NAME=VALUE instead of the study's own; again for further values, which make a factor.
+    dtype
+        See `leakmeter influence`.
+    device
+        See `leakmeter influence`.
+    out
+        Directory of runs; the study gets a directory of its own beside them.
+    no_cache
+        Neither use nor keep scores in the score cache (see `leakmeter cache`).
+    dry_run
+        Predict tokens and time instead, from each cell's first records; nothing is run or written.
+    """
+    from leakmeter.studies.cells import load_records
+    from leakmeter.studies.grid import load_study
+
+    chosen = load_study(study, size, _changes(set or []))
+    paths = _paths(data or [], chosen)
+    records = load_records(chosen, paths)
+    _tell_of_few(chosen, records)
+    if dry_run:
+        _predict(chosen, records, dtype, device)
+        return
+    # What is put into a table: all that determines its numbers, and nothing else.
+    words = ["leakmeter", "study", study, "--size", size]
+    words += [part for given in data or [] for part in ("--data", given)]
+    words += [part for given in set or [] for part in ("--set", given)]
+    words += [part for name, given in (("dtype", dtype), ("device", device)) if given for part in (f"--{name}", given)]
+    directory = _run(chosen, records, shlex.join(words), out, dtype, device, cache=not no_cache)
+    sys.stderr.write(f"study: {directory}\n")
+
+
+def _run(
+    study: Study,
+    records: Sequence[Sequence[Record]],
+    command: str,
+    out: Path,
+    dtype: str | None,
+    device: str | None,
+    *,
+    cache: bool,
+) -> Path:
+    from leakmeter.api import load_backend
+    from leakmeter.cli.progress import progress
+    from leakmeter.studies.cells import finished_cell, measure_cell, study_directory
+
+    directory = study_directory(study, records, out, dtype, device)
+    done: dict[int, FinishedCell] = {}
+    backend: Any = None
+    loaded: str | None = None
+    # Cells of a model follow each other, so that each is loaded once, and never two at a time.
+    for cell in sorted(study.cells, key=lambda cell: [one.model for one in study.cells].index(cell.model)):
+        started = time.perf_counter()
+        finished = finished_cell(cell, records[cell.number], directory)
+        if finished is None:
+            if loaded != cell.model:
+                backend = None
+                backend, loaded = load_backend(cell.model, dtype=dtype, device=device, cache=cache), cell.model
+            finished = measure_cell(study, cell, records[cell.number], directory, backend, progress, command=command)
+        done[cell.number] = finished
+        _tell(f"cell {len(done)} of {len(study.cells)}: {cell.label}: {time.perf_counter() - started:.0f} s")
+    _write(study, [done[number] for number in range(len(study.cells))], directory, command)
+    return directory
+
+
+def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> None:
+    from leakmeter.report import figures
+    from leakmeter.report import tables as rendered
+    from leakmeter.studies.cells import items_csv, write
+    from leakmeter.studies.expected import whole_by_token
+    from leakmeter.studies.table import provenance, tables
+
+    for finished in cells:
+        text = items_csv(finished, lambda readings: [float(values.sum()) for values in whole_by_token(readings)])
+        write(directory / f"cell-{finished.cell.number:02}.csv", text)
+    made = tables(study, cells, directory, _tell)
+    about = [study.reproduces, *provenance(study, cells, command)]
+    markdown = rendered.to_markdown(study.title, about, made.summary)
+    write(directory / "table.csv", rendered.to_csv(made.rows))
+    write(directory / "table.md", markdown)
+    x = study.x if study.show == "factor" else study.show
+    if study.show == "piece" and all("first_token" in row for row in made.rows):
+        x = "first_token"
+    ys = ("nats", "rouge_l_f1", "bertscore_f1", "factkb") if study.show == "factor" else ("nats",)
+    factors = [name for name in study.cells[0].factors if name != x]
+    try:
+        figures.draw(
+            made.rows,
+            x=str(x),
+            lines=factors,
+            ys=ys,
+            title=study.title,
+            footer="; ".join(provenance(study, cells, command)),
+            stem=directory / "figure",
+        )
+    except UsageError as error:
+        _tell(str(error))
+    sys.stdout.write(markdown)
+
+
+def _predict(study: Study, records: Sequence[Sequence[Record]], dtype: str | None, device: str | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from leakmeter.api import load_backend
+    from leakmeter.report.words import about_seconds
+    from leakmeter.studies.prediction import predictor_for, predictor_of
+    from leakmeter.studies.run import prepare_case
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("cell")
+    for heading in ("records", "tokens to run", "time"):
+        table.add_column(heading, justify="right")
+    predictors: dict[str, Any] = {}
+    total: float | None = 0.0
+    for cell in study.cells:
+        of_cell = records[cell.number]
+        try:
+            if cell.model not in predictors:
+                predictors[cell.model] = (
+                    predictor_of(load_backend("toy"))
+                    if cell.model == "toy"
+                    else predictor_for(cell.model, dtype=dtype, device=device)
+                )
+            predictor = predictors[cell.model]
+            cases = [record.case for record in of_cell[:_PREDICTED_RECORDS]]
+            prepared = [prepare_case(case, predictor.backend, cell.settings, cell.measure) for case in cases]
+            found = [predictor.predict(cell.measure, one) for one in prepared]
+        except LeakmeterError as error:
+            _tell(str(error))
+            total = None
+            table.add_row(Text(cell.label), f"{len(of_cell):,}", "not predicted", "not predicted")
+            continue
+        share = len(of_cell) / len(found)
+        seconds = [predictor.seconds(one) for one in found]
+        time_of_cell = None if None in seconds else share * sum(seconds)
+        total = None if total is None or time_of_cell is None else total + time_of_cell
+        tokens = f"{share * sum(one.n_tokens_run for one in found):,.0f}"
+        shown = "not predicted" if time_of_cell is None else about_seconds(time_of_cell)
+        table.add_row(Text(cell.label), f"{len(of_cell):,}", tokens, shown)
+    console = Console(markup=False, highlight=False)
+    console.print(Text(f"{study.title}; {study.size} size; nothing was run", style="bold"))
+    console.print(table)
+    told = "not predicted" if total is None else f"at most {about_seconds(total)} once models are loaded"
+    console.print(Text(f"all cells: {told}; from the first {_PREDICTED_RECORDS} records of each"))
+
+
+def _changes(given: Sequence[str]) -> dict[str, list[str]]:
+    changes: dict[str, list[str]] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name or not value:
+            raise UsageError(f"--set {one} is not NAME=VALUE, such as --set records=10")
+        changes.setdefault(name.replace("-", "_"), []).append(value)
+    return changes
+
+
+def _paths(given: Sequence[str], study: Study) -> dict[str, str]:
+    from leakmeter.data import named
+
+    used = list(dict.fromkeys(cell.dataset for cell in study.cells))
+    paths: dict[str, str] = {}
+    for one in given:
+        name, equals, path = one.partition("=")
+        if equals and name in named.names():
+            paths[name] = path
+        elif len(used) == 1 and len(given) == 1:
+            paths[used[0]] = one
+        else:
+            raise UsageError(
+                f"--data {one} does not say of which data set it is; write NAME=FILE, NAME one of "
+                f"{', '.join(named.names())}"
+            )
+    return paths
+
+
+def _tell_of_few(study: Study, records: Sequence[Sequence[Record]]) -> None:
+    told = {(cell.dataset, len(records[cell.number]), cell.n_records) for cell in study.cells}
+    for dataset, n, wanted in sorted(told):
+        if n < wanted:
+            _tell(f"{dataset}: {n:,} records are there where the study asks for {wanted:,}; all are taken")
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

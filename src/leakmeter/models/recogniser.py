@@ -1,0 +1,132 @@
+"""A named-entity recogniser from this machine: a token-classification model of transformers, or a spaCy pipeline.
+
+Nothing is fetched: a recogniser is a directory, or the name of a spaCy pipeline that is installed as a package.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from leakmeter.errors import ModelError
+
+Recognise = Callable[[str], Iterable[tuple[int, int, str]]]
+"""A text to characters [start, end) and labels."""
+
+_WINDOW_TOKENS = 510  # what most encoders were trained on, less two special tokens
+_WINDOW_CHARACTERS = 2000
+
+
+@functools.cache
+def load_recogniser(name: str) -> Recognise:
+    """A recogniser by its directory or package name; loaded once.
+
+    Raises:
+        ModelError: there is none of that name, or it cannot be used.
+    """
+    folder = Path(name).expanduser()
+    if (folder / "config.json").is_file():
+        return _transformers(folder)
+    try:
+        import spacy
+    except ImportError:
+        raise ModelError(
+            f"recogniser '{name}' is no directory with a token-classification model of transformers, and for a spaCy "
+            "pipeline spaCy has to be installed: pip install 'leakmeter[ner]', then python -m spacy download "
+            "en_core_web_sm"
+        ) from None
+    try:
+        pipeline = spacy.load(folder if folder.is_dir() else name)
+    except (OSError, ValueError, ImportError) as error:
+        raise ModelError(f"recogniser '{name}' cannot be loaded: {str(error).split(chr(10))[0]}") from None
+
+    def recognise(text: str) -> Iterator[tuple[int, int, str]]:
+        for start, end in _stretches(text, pipeline.max_length):
+            for found in pipeline(text[start:end]).ents:
+                yield start + found.start_char, start + found.end_char, found.label_
+
+    return recognise
+
+
+def _transformers(folder: Path) -> Recognise:
+    import torch
+    from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        model = AutoModelForTokenClassification.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
+        ).eval()
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise ModelError(f"recogniser '{folder}' cannot be loaded: {str(error).split(chr(10))[0]}") from None
+    if not tokenizer.is_fast:
+        raise ModelError(f"recogniser '{folder}' has no tokenizer.json, which tells where in the text a token stands")
+    labels = {int(number): str(label) for number, label in model.config.id2label.items()}
+    if all(re.fullmatch(r"LABEL_\d+", label) for label in labels.values()):
+        raise ModelError(f"recogniser '{folder}' does not name its labels, so it was not trained to recognise anything")
+    window = min(_WINDOW_TOKENS, getattr(model.config, "max_position_embeddings", _WINDOW_TOKENS) - 2)
+
+    def classify(text: str) -> Iterator[tuple[int, int, str]]:
+        coded = tokenizer(text, return_offsets_mapping=True, return_tensors="pt", truncation=False)
+        offsets = coded.pop("offset_mapping")[0].tolist()
+        if len(offsets) > window + 2 and len(text) > 1:
+            middle = _cut(text, 0, len(text) // 2)
+            yield from classify(text[:middle])
+            yield from ((middle + start, middle + end, label) for start, end, label in classify(text[middle:]))
+            return
+        with torch.inference_mode():
+            best = model(**coded).logits[0].argmax(dim=-1).tolist()
+        yield from _runs(text, offsets, [labels[number] for number in best])
+
+    def recognise(text: str) -> Iterator[tuple[int, int, str]]:
+        for start, end in _stretches(text, _WINDOW_CHARACTERS):
+            yield from ((start + a, start + b, label) for a, b, label in classify(text[start:end]))
+
+    return recognise
+
+
+def _runs(text: str, offsets: list[list[int]], labels: list[str]) -> Iterator[tuple[int, int, str]]:
+    """Tokens of one kind in a row, out to the ends of their words."""
+    run: tuple[int, int, str] | None = None
+    for (start, end), label in zip(offsets, labels, strict=True):
+        if start == end:
+            continue
+        place, _, kind = label.rpartition("-") if label[:2] in ("B-", "I-", "E-", "S-", "L-", "U-") else ("", "", label)
+        # 'B' begins another entity, unless it stands within a word.
+        begins = place in ("B", "S", "U") and not (run and start == run[1] and text[start].isalnum())
+        if run and (kind != run[2] or begins or text[run[1] : start].strip()):
+            yield _whole_words(text, run)
+            run = None
+        if kind not in ("O", ""):
+            run = (run[0] if run else start, end, kind)
+    if run:
+        yield _whole_words(text, run)
+
+
+def _whole_words(text: str, run: tuple[int, int, str]) -> tuple[int, int, str]:
+    start, end, kind = run
+    while start and text[start].isalnum() and text[start - 1].isalnum():
+        start -= 1
+    while end < len(text) and text[end].isalnum() and text[end - 1].isalnum():
+        end += 1
+    return start, end, kind
+
+
+def _stretches(text: str, n_characters: int) -> Iterator[tuple[int, int]]:
+    """Parts of a text of at most so many characters, cut at a line's end or between words where there is one."""
+    ends = [0]
+    while len(text) - ends[-1] > n_characters:
+        ends.append(_cut(text, ends[-1], ends[-1] + n_characters))
+    return itertools.pairwise([*ends, len(text)])
+
+
+def _cut(text: str, start: int, at: int) -> int:
+    """The last line's end, or else space, before a place; the place itself where there is none."""
+    for mark in ("\n", " "):
+        found = text.rfind(mark, start + 1, at)
+        if found > start:
+            return found + 1
+    return at

@@ -1,0 +1,68 @@
+"""What detectors find, and what becomes of it: mentions, and entities that are said in one or more of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+PHONE, EMAIL, ADDRESS, DATE, PERSON = "phone", "email", "address", "date", "person"
+TYPES = (PHONE, EMAIL, ADDRESS, DATE, PERSON)
+"""Types that are always looked for; the user's patterns add others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """One place that says a value."""
+
+    type: str
+    start: int
+    """First character in the text."""
+    end: int
+    """Character behind the last."""
+    value: str
+    """Normal form: two mentions of one value have the same."""
+    gender: str = ""
+    """Of a person, where the title says it: 'm' or 'f'. It only keeps two people of one surname apart."""
+
+    def shifted(self, n_characters: int) -> Mention:
+        """The mention, as many characters further on."""
+        return replace(self, start=self.start + n_characters, end=self.end + n_characters)
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A value or a person, wherever the text says it."""
+
+    type: str
+    value: str
+    """Normal form of its fullest mention."""
+    text: str
+    """Its fullest mention as the text has it."""
+    mentions: tuple[tuple[int, int], ...]
+    """Characters [start, end), in order, none overlapping."""
+
+
+Detector = Callable[[str], Iterable[Mention]]
+Recogniser = Callable[[str], Iterable[tuple[int, int, str]]]
+"""A named-entity recogniser: a text to characters [start, end) and labels, such as PER, PERSON or DATE."""
+
+
+def without_overlaps(ranked: Iterable[Sequence[Mention]]) -> Iterator[Mention]:
+    """Mentions of which no two overlap: what is ranked first wins, and within a rank what is longer.
+
+    Args:
+        ranked: the mentions of each rank, the most trusted first.
+    """
+    taken: list[tuple[int, int]] = []
+    for mentions in ranked:
+        for mention in sorted(mentions, key=lambda m: (m.start - m.end, m.start, m.type, m.value)):
+            if mention.start < mention.end and is_free(taken, mention.start, mention.end):
+                insort(taken, (mention.start, mention.end))
+                yield mention
+
+
+def is_free(taken: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+    """Whether none of the ranges, which are sorted and do not overlap, has a character of [start, end)."""
+    at = bisect_left(taken, (start, end))
+    return (at == 0 or taken[at - 1][1] <= start) and (at == len(taken) or end <= taken[at][0])

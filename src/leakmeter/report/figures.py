@@ -1,0 +1,85 @@
+"""Rows of numbers to a figure: means with their intervals, a line for each choice of the other factors."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leakmeter.errors import UsageError
+from leakmeter.report.tables import HEADINGS
+
+Row = Mapping[str, Any]
+_PANEL_INCHES = (4.6, 3.6)
+_FOOTER_LETTERS = 95  # that fit the width of a panel
+_LINES_WITH_BARS = 12  # from so many points on, a band shows the interval better than bars
+
+
+def draw(
+    rows: Sequence[Row], *, x: str, lines: Sequence[str], ys: Sequence[str], title: str, footer: str, stem: Path
+) -> list[Path]:
+    """Draw a panel for each of `ys` over `x`; the same rows give the same bytes with the same matplotlib.
+
+    Args:
+        rows: with `x`, `lines`, and each of `ys` with its '_low' and '_high'.
+        x: column of the horizontal axis; text makes it a list of names.
+        lines: columns whose values tell one line from another.
+        ys: columns of the vertical axes; one that no row has is left out.
+        title: over the figure.
+        footer: small, under it.
+        stem: path without a suffix; '.png' and '.svg' are written.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UsageError("the figure needs matplotlib: pip install 'leakmeter[plots]'") from None
+    shown = [y for y in ys if any(row.get(y) is not None for row in rows)]
+    # Without these, ids and a date in the SVG differ from one time to the next.
+    with mpl.rc_context({"svg.hashsalt": "leakmeter", "svg.fonttype": "path", "font.size": 9}):
+        figure = Figure(figsize=(_PANEL_INCHES[0] * len(shown), _PANEL_INCHES[1] + 0.8), layout="constrained")
+        panels = figure.subplots(1, len(shown), squeeze=False)[0]
+        for panel, y in zip(panels, shown, strict=True):
+            _panel(panel, rows, x, lines, y)
+        figure.suptitle(title)
+        figure.supxlabel(textwrap.fill(footer, _FOOTER_LETTERS * len(shown)), fontsize=6, color="0.35")
+        paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
+        figure.savefig(paths[0], dpi=160, metadata={"Software": None})
+        figure.savefig(paths[1], metadata={"Date": None})
+    return paths
+
+
+def _panel(panel: Any, rows: Sequence[Row], x: str, lines: Sequence[str], y: str) -> None:
+    names = list(dict.fromkeys(str(row[x]) for row in rows))
+    is_text = any(isinstance(row[x], str) for row in rows)
+    groups = dict.fromkeys(tuple(row[name] for name in lines) for row in rows)
+    for group in groups:
+        of_line = [row for row in rows if tuple(row[name] for name in lines) == group and row.get(y) is not None]
+        places = [names.index(row[x]) if is_text else row[x] for row in of_line]
+        means = [row[y] for row in of_line]
+        # An item alone has no interval; matplotlib draws none for NaN.
+        low, high = ([row[f"{y}_{end}"] for row in of_line] for end in ("low", "high"))
+        label = ", ".join(f"{_heading(name)} {value}" for name, value in zip(lines, group, strict=True))
+        if len(of_line) > _LINES_WITH_BARS:
+            (drawn,) = panel.plot(places, means, label=label)
+            panel.fill_between(places, low, high, alpha=0.2, color=drawn.get_color(), linewidth=0)
+        else:
+            # Rounding can put the interval of equal values beside their mean.
+            below = [max(mean - edge, 0.0) for mean, edge in zip(means, low, strict=True)]
+            above = [max(edge - mean, 0.0) for mean, edge in zip(means, high, strict=True)]
+            panel.errorbar(places, means, yerr=[below, above], marker="o", capsize=3, label=label)
+    if is_text:
+        panel.set_xticks(range(len(names)), names, rotation=20, ha="right")
+    panel.set_xlabel(_heading(x))
+    panel.set_ylabel(_heading(y))
+    panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]))
+    if lines:
+        panel.legend(frameon=False)
+
+
+def _heading(name: str) -> str:
+    return HEADINGS.get(name, name.replace("_", " "))

@@ -1,0 +1,97 @@
+"""Rows of numbers to a Markdown table for people and a CSV for programs; the same rows give the same bytes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, Any]
+
+HEADINGS = {
+    "cid_lambda": "λ",
+    "dataset": "data set",
+    "max_context_tokens": "context tokens, at most",
+    "unit": "piece",
+    "position": "position t",
+    "piece": "piece i",
+    "first_token": "first token of the piece",
+    "nats": "τ̂, nats",
+    "nats_per_token": "nats a token",
+    "nats_q05": "5 %",
+    "nats_q50": "median",
+    "nats_q95": "95 %",
+    "difference_nats": "less the first x, paired, nats",
+    "repeat_published": "Repeat prompts, as published",
+    "repeat_stated": "Repeat prompts, as stated",
+    "rouge_published": "ROUGE prompts, as published",
+    "rouge_stated": "ROUGE prompts, as stated",
+    "n_responses": "responses",
+    "rouge_l_f1": "ROUGE-L F1",
+    "bertscore_f1": "BERTScore F1",
+    "factkb": "FactKB",
+    "pieces_median": "pieces, median",
+    "peak_piece": "peak at i",
+    "peak_nats": "peak τ̂_i, nats",
+    "early_nats": "first half, nats",
+    "late_nats": "second half, nats",
+    "early_less_late_nats": "first less second, paired, nats",
+}
+"""What columns are called in Markdown; others keep their names."""
+_PERCENT = ("rouge_l_f1", "bertscore_f1", "factkb")  # tables of the field show these times 100
+_CSV_ONLY = ("_low", "_high", "_q25", "_q75")
+
+
+def columns_of(rows: Sequence[Row]) -> list[str]:
+    """Names of all columns, in the order in which rows bring them up."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """Every column and every digit; what a row does not have, or NaN, is an empty cell."""
+    names = columns_of(rows)
+    sink = io.StringIO(newline="")
+    writer = csv.writer(sink, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow(["" if _is_missing(row.get(name)) else row[name] for name in names])
+    return sink.getvalue()
+
+
+def to_markdown(title: str, about: Sequence[str], rows: Sequence[Row]) -> str:
+    """A table with its title and what is to be known of it; a mean with 'X_low' and 'X_high' shows its interval."""
+    names = [name for name in columns_of(rows) if not name.endswith(_CSV_ONLY)]
+    lines = [f"# {title}", "", *(f"- {_escaped(line)}" for line in about), ""]
+    lines.append("| " + " | ".join(_escaped(HEADINGS.get(name, name.replace("_", " "))) for name in names) + " |")
+    lines.append("|" + " --- |" * len(names))
+    lines += ["| " + " | ".join(_cell(row, name) for name in names) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(row: Row, name: str) -> str:
+    value = row.get(name)
+    if _is_missing(value):
+        return "–"
+    scale = 100.0 if name in _PERCENT else 1.0
+    if f"{name}_share_low" in row:
+        low, high = (100.0 * row[f"{name}_share_{end}"] for end in ("low", "high"))
+        return f"{value} ({low:.1f} to {high:.1f} %)"
+    shown = f"{scale * value:.2f}" if isinstance(value, float) and _is_measured(row, name) else _escaped(str(value))
+    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    if low is None or high is None or math.isnan(low):
+        return shown
+    return f"{shown} [{scale * low:.2f}, {scale * high:.2f}]"
+
+
+def _is_measured(row: Row, name: str) -> bool:
+    return f"{name}_low" in row or "_q" in name or name.endswith("_median")
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _escaped(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())

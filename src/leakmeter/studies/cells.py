@@ -1,0 +1,193 @@
+"""A study's cells to finished runs: each cell an ordinary run directory, so that a study goes on where it was stopped.
+
+runs/
+  decode-1f2e…/               the run of a cell; cells of several studies that are alike share it
+  study-figure_8-laptop-9a…/  mode 0700: generations and contexts are in it
+    cell-00.json              which run belongs to cell 0, and under which weights it was made
+    cell-00.csv               its items: id, sample, influence, generations, contexts, references
+    bertscore-00.json         quality that took a model of its own
+    table.md, table.csv, figure.png, figure.svg
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from leakmeter.backends.base import Backend
+from leakmeter.data import named
+from leakmeter.data.named.base import Record
+from leakmeter.errors import LeakmeterError, StoreError, UsageError
+from leakmeter.models import resolve
+from leakmeter.store.rundir import RunDirectory, write_whole
+from leakmeter.studies.grid import Cell, Study
+from leakmeter.studies.run import Watch, measure_cases, prepare_case, spec_of
+from leakmeter.types.reading import Reading
+
+Measured = list[tuple[dict[str, Any], list[Reading]]]
+"""Texts and readings of each record, in order."""
+Progress = Callable[[Backend, int], AbstractContextManager[Watch]]
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedCell:
+    """A cell, what it was measured on, and what came of it."""
+
+    cell: Cell
+    model: Mapping[str, Any]
+    """Name, weights_sha256, dtype and device."""
+    run: str
+    """Id of its run directory."""
+    records: Sequence[Record]
+    measured: Measured
+
+
+def load_records(study: Study, paths: Mapping[str, str]) -> list[list[Record]]:
+    """The records of each cell; files are read once.
+
+    Raises:
+        DataError: see `data.named.base.Dataset.load`.
+        UsageError: a path for a data set that the study does not use.
+    """
+    used = {cell.dataset for cell in study.cells}
+    if unused := sorted(paths.keys() - used):
+        raise UsageError(
+            f"--data names '{unused[0]}', which this study does not use; it uses {', '.join(sorted(used))}"
+        )
+    known: dict[tuple[str, int, int | None], list[Record]] = {}
+    for cell in study.cells:
+        key = (cell.dataset, cell.n_records, cell.choice_seed)
+        if key not in known:
+            known[key] = named.find(cell.dataset).load(paths.get(cell.dataset), n=cell.n_records, seed=cell.choice_seed)
+    return [known[cell.dataset, cell.n_records, cell.choice_seed] for cell in study.cells]
+
+
+def study_directory(
+    study: Study, records: Sequence[Sequence[Record]], out: Path, dtype: str | None, device: str | None
+) -> Path:
+    """The study's directory under `out`, made if need be; its name tells all that was asked for."""
+    told = {
+        "cells": [_told(cell) for cell in study.cells],
+        "records": [_hash([asdict(record) for record in of_cell]) for of_cell in records],
+        "quality": asdict(study.quality),
+        "size": study.size,
+        "dtype": dtype,
+        "device": device,
+        "version": metadata.version("leakmeter"),
+    }
+    path = out / f"study-{study.name}-{study.size}-{_hash(told)[:16]}"
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"study directory '{path}' cannot be made: {error.strerror or error}") from None
+    return path
+
+
+def finished_cell(cell: Cell, records: Sequence[Record], directory: Path) -> FinishedCell | None:
+    """A cell that was measured before, read without its model; None where there is none, or of other weights."""
+    try:
+        told = json.loads(_cell_file(cell, directory).read_bytes())
+        model, run, weights_sha256 = told["model"], str(told["run"]), told["model"]["weights_sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    where = RunDirectory(directory.parent / run)
+    if not where.is_complete or _other_weights(cell.model, weights_sha256):
+        return None
+    try:
+        measured = [where.read_part(number) for number in range(where.read_spec()["n_parts"])]
+    except StoreError:
+        return None
+    return FinishedCell(cell, model, run, records, [(texts, readings) for (texts,), readings in measured])
+
+
+def measure_cell(
+    study: Study,
+    cell: Cell,
+    records: Sequence[Record],
+    directory: Path,
+    backend: Backend,
+    progress: Progress,
+    command: str | None,
+) -> FinishedCell:
+    """Measure a cell, going on with what an interrupted run has finished, and remember its run.
+
+    Raises:
+        LeakmeterError: a record cannot be measured so, or the run cannot be written.
+    """
+    cases = [record.case for record in records]
+    prepared = [prepare_case(case, backend, cell.settings, cell.measure) for case in cases]
+    where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
+    spec = spec_of(cell.measure, study.measure, cell.settings, backend, where, cases, command=command)
+    with RunDirectory.open(directory.parent, spec) as run, progress(backend, len(prepared)) as watch:
+        measured = list(measure_cases(backend, cell.measure, cell.settings, prepared, run, watch))
+        if not run.is_complete:
+            run.finish(spec, len(prepared))
+    finished = FinishedCell(cell, spec.model, spec.id, records, measured)
+    told = {"run": spec.id, "model": dict(spec.model), "cell": _told(cell)}
+    write(_cell_file(cell, directory), json.dumps(told, ensure_ascii=False, indent=1))
+    return finished
+
+
+def items_csv(finished: FinishedCell, readings_of: Callable[[Sequence[Reading]], Sequence[float]]) -> str:
+    """The items of a cell: one row a response, as `leakmeter regurgitation --csv` reads it.
+
+    Args:
+        finished: the cell.
+        readings_of: a case's readings to one number a response, nats.
+    """
+    sink = io.StringIO(newline="")
+    writer = csv.writer(sink, lineterminator="\n")
+    writer.writerow(["id", "sample", "whole_nats", "n_tokens", "generations", "contexts", "references"])
+    for record, (texts, readings) in zip(finished.records, finished.measured, strict=True):
+        pairs = zip(texts["responses"], readings_of(readings), strict=True)
+        for sample, (response, nats) in enumerate(pairs):
+            n_tokens = len(response["tokens"])
+            row = [record.case.id, sample, repr(float(nats)), n_tokens, response["text"], texts["context"]]
+            writer.writerow([*row, record.reference])
+    return sink.getvalue()
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file of the study: all of it or none.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    try:
+        write_whole(path, text.encode(errors="replace"))
+    except OSError as error:
+        raise StoreError(f"'{path}' cannot be written: {error.strerror or error}") from None
+
+
+def _cell_file(cell: Cell, directory: Path) -> Path:
+    return directory / f"cell-{cell.number:02}.json"
+
+
+def _told(cell: Cell) -> dict[str, Any]:
+    told = asdict(cell)
+    del told["number"], told["factors"]
+    return told
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _other_weights(model: str, weights_sha256: str | None) -> bool:
+    """Whether the name now stands for other weights than those that were measured."""
+    if model == "toy":
+        return False
+    try:
+        now = resolve(model, notify=lambda line: None, download=False).weights_sha256
+    except LeakmeterError:
+        # Gone from this machine, its readings stay what they are.
+        return False
+    return now is not None and now != weights_sha256

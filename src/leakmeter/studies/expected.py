@@ -1,0 +1,110 @@
+"""Expected influence: what readings of many cases say together, with intervals over the cases, in nats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leakmeter.errors import UsageError
+from leakmeter.kernels import stats
+from leakmeter.types.reading import Reading
+from leakmeter.types.request import FloatArray
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Of the quantiles that are reported."""
+_WHOLE = ("loss", "whole")  # what `decode` and `influence` call the contrast with no context at all
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over items, with its interval and how the items lie."""
+
+    mean: float
+    interval: tuple[float, float]
+    """95 % percentile bootstrap over items; (nan, nan) for one item."""
+    quantiles: tuple[float, ...]
+    """At `LEVELS`."""
+    n: int
+    """Number of items."""
+
+
+def estimate(values: Sequence[float], *, seed: int) -> Estimate:
+    """One number an item to their mean; the seed is the bootstrap's.
+
+    Raises:
+        UsageError: no items.
+    """
+    if not len(values):
+        raise UsageError("no readings, so that there is no mean of them; give at least one record")
+    return Estimate(
+        mean=stats.mean(values),
+        interval=stats.bootstrap_interval_of_mean(values, seed=seed),
+        quantiles=tuple(stats.quantiles(values, LEVELS)),
+        n=len(values),
+    )
+
+
+def whole_context_nats(readings: Sequence[Reading]) -> float:
+    """τ_|D| of one case: Σ_t |log p̄(y_t | D) − log p̄(y_t | ∅)|, mean over its responses, nats.
+
+    Its mean over a data set is τ̂_|D| (Flemings et al., Eq. 5). It takes readings of `decode`, where the contrast comes
+    with the drawing of each token, or of `influence`.
+    """
+    return stats.mean([float(values.sum()) for values in whole_by_token(readings)])
+
+
+def whole_by_token(readings: Sequence[Reading]) -> list[FloatArray]:
+    """|log p̄(y_t | D) − log p̄(y_t | ∅)| of each response of a case, nats: one array (token,) a response."""
+    found = [np.abs(reading.values) for reading in readings if reading.statistic in _WHOLE]
+    if not found:
+        raise UsageError("these readings hold no contrast with the blank prompt; measure 'decode' or 'influence'")
+    return found
+
+
+def nats_by_piece(readings: Sequence[Reading]) -> list[float]:
+    """τ_i of one case's pieces in their order: Σ_t |log p̄(y_t | D) − log p̄(y_t | D∖D_i)|, mean over responses, nats.
+
+    Definition 3.2 for every n-gram; readings of `influence`.
+    """
+    by_piece: dict[str, list[float]] = {}
+    for reading in readings:
+        if reading.statistic == "without_this":
+            by_piece.setdefault(reading.piece, []).append(float(np.abs(reading.values).sum()))
+    if not by_piece:
+        raise UsageError("these readings hold no pieces; measure 'influence'")
+    return [stats.mean(values) for values in by_piece.values()]
+
+
+def by_position(series: Sequence[Sequence[float] | FloatArray], *, seed: int) -> list[Estimate]:
+    """Series of different lengths to an estimate at each position, over those that reach it.
+
+    Used over responses (position t: Figure 2c) and over contexts (n-gram i: Figures 3 and 4). Late positions rest on
+    few and on the longest, which `n` shows.
+    """
+    longest = max((len(one) for one in series), default=0)
+    if not longest:
+        raise UsageError("no readings, so that there is no mean of them; give at least one record")
+    return [estimate([float(one[i]) for one in series if len(one) > i], seed=seed) for i in range(longest)]
+
+
+def early_and_late(pieces: Sequence[Sequence[float]], *, seed: int) -> Mapping[str, Estimate]:
+    """Mean τ_i over the first and over the second half of each context's n-grams, and the first less the second.
+
+    The difference is taken within each context, so that its interval is that of a paired bootstrap. Contexts of a
+    single n-gram have no halves and are left out; the middle one of an odd number belongs to neither.
+
+    Returns:
+        'early', 'late' and 'early_less_late', nats; nothing where no context has halves.
+    """
+    halved = [one for one in pieces if len(one) >= 2]
+    if not halved:
+        return {}
+    early = [stats.mean(one[: len(one) // 2]) for one in halved]
+    late = [stats.mean(one[-(len(one) // 2) :]) for one in halved]
+    return {
+        "early": estimate(early, seed=seed),
+        "late": estimate(late, seed=seed),
+        "early_less_late": estimate((np.asarray(early) - np.asarray(late)).tolist(), seed=seed),
+    }

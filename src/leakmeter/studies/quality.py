@@ -1,0 +1,138 @@
+"""Quality of responses: ROUGE-L and BERTScore against what people wrote, FactKB against the context.
+
+Flemings et al., Section 4.1: F1 of ROUGE-L (Lin 2004) and of BERTScore (Zhang et al. 2020) for similarity to the
+reference, FactKB (Feng et al. 2023) for faithfulness to the context. All in [0, 1]; tables show them times 100.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from leakmeter.errors import ModelError, UsageError
+from leakmeter.kernels.overlap import rouge_l
+
+BERTSCORE_MODEL = "roberta-large-mnli"
+"""What the published code scores with; the paper names none."""
+BERTSCORE_LAYERS = {BERTSCORE_MODEL: 19, "roberta-large": 17}
+"""Layer whose embeddings are compared, as the BERTScore authors chose it; for other models the last."""
+FACTKB_MODEL = "bunsenfeng/FactKB"
+_HUB_SECONDS = 3.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """Which quality measures that need a model are wanted."""
+
+    bertscore: str | None = None
+    """Encoder for BERTScore: a directory, or a name of the hub such as roberta-large-mnli; not measured by default."""
+    bertscore_layer: int | None = None
+    """Layer of the encoder; 19 for roberta-large-mnli, 17 for roberta-large, the last for others."""
+    factkb: str | None = None
+    """Classifier for FactKB: a directory, or a name of the hub such as bunsenfeng/FactKB; not measured by default."""
+
+    @property
+    def layer(self) -> int | None:
+        """Layer of the encoder."""
+        return self.bertscore_layer or BERTSCORE_LAYERS.get(self.bertscore or "")
+
+
+def rouge_l_f1(responses: Sequence[str], references: Sequence[str]) -> list[float]:
+    """F1 of ROUGE-L of each response against its reference, in [0, 1]."""
+    return [rouge_l(response, reference).f1 for response, reference in zip(responses, references, strict=True)]
+
+
+def bertscore_f1(
+    responses: Sequence[str], references: Sequence[str], model: str, *, layer: int | None = None
+) -> list[float]:
+    """F1 of BERTScore of each response against its reference, without idf weights or rescaling, through torchmetrics.
+
+    Args:
+        responses: texts.
+        references: as many.
+        model: a directory, or a name of the hub.
+        layer: whose embeddings are compared; the last by default.
+
+    Raises:
+        UsageError: torchmetrics is not installed.
+        ModelError: the model is not at hand.
+    """
+    try:
+        from torchmetrics.functional.text.bert import bert_score
+    except ImportError:
+        raise UsageError("BERTScore needs torchmetrics: pip install 'leakmeter[quality]'") from None
+    where = model_at_hand(model, "BERTScore", "--bertscore")
+
+    def score() -> list[float]:
+        from leakmeter.backends.hf.judges import load_encoder
+
+        encoder, tokenizer, window = load_encoder(where)
+        # One pair at a time: torchmetrics (1.9) sorts responses and references by length, each by their own, and does
+        # not put them back in order, so that pairs of a list are compared with each other's references.
+        return [
+            float(
+                bert_score(
+                    [response],
+                    [reference],
+                    model=encoder,
+                    user_tokenizer=tokenizer,
+                    num_layers=layer,
+                    max_length=window,
+                    truncation=True,
+                    device=encoder.device,
+                )["f1"]
+            )
+            for response, reference in zip(responses, references, strict=True)
+        ]
+
+    return _loaded(score, model, "BERTScore")
+
+
+def factkb(responses: Sequence[str], contexts: Sequence[str], model: str) -> list[float]:
+    """Probability, in [0, 1], that FactKB gives to each response's being true to its context.
+
+    Response and context are a pair of texts, the context cut to fit the classifier's window: as FactKB's authors show
+    it. The code of Flemings et al. joins the two into one text.
+
+    Raises:
+        ModelError: the model is not at hand.
+    """
+    from leakmeter.backends.hf.judges import class_probabilities
+
+    where = model_at_hand(model, "FactKB", "--factkb")
+    return _loaded(lambda: class_probabilities(where, responses, contexts, label=1), model, "FactKB")
+
+
+def model_at_hand(model: str, what: str, option: str) -> str:
+    """The model, if it is a directory, in the hub's cache, or the hub answers.
+
+    Raises:
+        ModelError: none of these.
+    """
+    if Path(model).is_dir():
+        return model
+    from huggingface_hub import HfApi, errors, try_to_load_from_cache
+
+    failures: tuple[type[Exception], ...] = (OSError, ValueError, getattr(errors, "HTTPError", OSError))
+    try:
+        if isinstance(try_to_load_from_cache(model, "config.json"), str):
+            return model
+        HfApi().model_info(model, timeout=_HUB_SECONDS)
+    except failures:
+        raise ModelError(
+            f"{what} needs the model '{model}', which is not on this machine, and the hub has it not or cannot be "
+            f"reached; give its directory with {option} DIR"
+        ) from None
+    return model
+
+
+def _loaded(score: Callable[[], T], model: str, what: str) -> T:
+    try:
+        return score()
+    except (OSError, KeyError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ModelError(f"{what} could not be measured with '{model}': {reason}") from error

@@ -1,0 +1,203 @@
+"""Finished cells to rows: the tables of a study, and the series of its figure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leakmeter.errors import LeakmeterError
+from leakmeter.kernels import stats
+from leakmeter.prompts.units import parse
+from leakmeter.studies import quality
+from leakmeter.studies.cells import FinishedCell, write
+from leakmeter.studies.expected import (
+    LEVELS,
+    Estimate,
+    by_position,
+    early_and_late,
+    estimate,
+    nats_by_piece,
+    whole_by_token,
+    whole_context_nats,
+)
+from leakmeter.studies.grid import Study
+from leakmeter.studies.regurgitation import Regurgitation, counts
+
+_DIFFERENCE = ("difference_nats", "difference_nats_low", "difference_nats_high")
+
+Row = dict[str, Any]
+"""Columns to values: factors first; numbers as they are, unrounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What a study gives: a row for each point of the figure, and where these are many, fewer rows for people."""
+
+    rows: list[Row]
+    """Every number, for `table.csv` and the figure."""
+    summary: list[Row]
+    """What `table.md` shows."""
+
+
+def tables(study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]) -> Tables:
+    """The tables of a study.
+
+    Args:
+        study: says what is shown.
+        cells: all of them, in order.
+        directory: of the study, where quality that took a model of its own is kept.
+        notify: told in one line of a quality measure that is left out, and why.
+    """
+    if study.show == "factor":
+        return _by_factor(study, cells, directory, notify)
+    rows: list[Row] = []
+    summary: list[Row] = []
+    for finished in cells:
+        if study.show == "position":
+            series: list[Any] = [values for _, readings in finished.measured for values in whole_by_token(readings)]
+        else:
+            series = [nats_by_piece(readings) for _, readings in finished.measured]
+        found = by_position(series, seed=study.seed)
+        of_cell = [
+            {**finished.cell.factors, study.show: i, **_place(finished, i), **_columns("nats", at, quantiles=False)}
+            for i, at in enumerate(found)
+        ]
+        rows += of_cell
+        summary += of_cell if study.show == "position" else [_peak(study, finished, series, found)]
+    return Tables(rows, summary)
+
+
+def _place(finished: FinishedCell, i: int) -> Row:
+    """Where the i-th n-gram begins, in tokens: what n-grams of different n and stride can be set side by side by."""
+    unit = parse(str(finished.cell.settings.unit))
+    return {"first_token": i * unit.stride} if unit.kind == "ngram" else {}
+
+
+def _peak(study: Study, finished: FinishedCell, series: list[Any], found: list[Estimate]) -> Row:
+    # A piece that few contexts reach has a mean of few: a peak is looked for where half of them do.
+    enough = [i for i, at in enumerate(found) if 2 * at.n >= found[0].n]
+    peak = max(enough, key=lambda i: found[i].mean)
+    row: Row = {**finished.cell.factors, "n": found[0].n, "pieces_median": float(np.median([len(s) for s in series]))}
+    row |= {"peak_piece": peak, **_columns("peak_nats", found[peak], quantiles=False)}
+    for name, one in early_and_late(series, seed=study.seed).items():
+        row |= _columns(f"{name}_nats", one, quantiles=False)
+    return row
+
+
+def _by_factor(study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]) -> Tables:
+    rows: list[Row] = []
+    per_record: list[list[float]] = []
+    without: set[str] = set()
+    for finished in cells:
+        nats = [whole_context_nats(readings) for _, readings in finished.measured]
+        per_record.append(nats)
+        row: Row = {**finished.cell.factors, **_columns("nats", estimate(nats, seed=study.seed), quantiles=True)}
+        tokens = [float(v.mean()) for _, readings in finished.measured for v in whole_by_token(readings)]
+        row |= _columns("nats_per_token", estimate(tokens, seed=study.seed), quantiles=False)
+        first = _first_of_line(study, cells, finished)
+        before = per_record[first.cell.number]
+        low, high = stats.bootstrap_interval_of_mean_difference(nats, before, seed=study.seed)
+        by = stats.mean(np.subtract(nats, before))
+        # A cell less itself is no finding.
+        row |= dict.fromkeys(_DIFFERENCE) if first is finished else dict(zip(_DIFFERENCE, (by, low, high), strict=True))
+        responses, contexts, references = _texts(finished)
+        for name, count in counts(responses, contexts, Regurgitation()).items():
+            low, high = count.interval
+            row |= {name: count.hits, f"{name}_share_low": low, f"{name}_share_high": high}
+        row["n_responses"] = len(responses)
+        row |= _columns(
+            "rouge_l_f1", estimate(quality.rouge_l_f1(responses, references), seed=study.seed), quantiles=False
+        )
+        for name, score in _scorers(study, responses, contexts, references).items():
+            if name in without:
+                continue
+            try:
+                values = _kept(directory / f"{name}-{finished.cell.number:02}.json", study, finished.run, score)
+            except LeakmeterError as error:
+                # The readings are worth having without it.
+                without.add(name)
+                notify(f"{name} is left out: {error}")
+            else:
+                row |= _columns(name, estimate(values, seed=study.seed), quantiles=False)
+        rows.append(row)
+    return Tables(rows, rows)
+
+
+def _first_of_line(study: Study, cells: Sequence[FinishedCell], finished: FinishedCell) -> FinishedCell:
+    """The cell that differs in x alone and comes first: what differences are taken from, record by record."""
+
+    def line(of: FinishedCell) -> tuple[Any, ...]:
+        others = {name: value for name, value in of.cell.factors.items() if name != study.x}
+        return (others, [record.case.id for record in of.records])
+
+    return next(one for one in cells if line(one) == line(finished))
+
+
+def _texts(finished: FinishedCell) -> tuple[list[str], list[str], list[str]]:
+    triples = [
+        (response["text"], texts["context"], record.reference)
+        for record, (texts, _) in zip(finished.records, finished.measured, strict=True)
+        for response in texts["responses"]
+    ]
+    responses, contexts, references = (list(column) for column in zip(*triples, strict=True))
+    return responses, contexts, references
+
+
+def _scorers(
+    study: Study, responses: list[str], contexts: list[str], references: list[str]
+) -> Mapping[str, Callable[[], list[float]]]:
+    wanted: dict[str, Callable[[], list[float]]] = {}
+    bertscore, factkb, layer = study.quality.bertscore, study.quality.factkb, study.quality.layer
+    if bertscore is not None:
+        wanted["bertscore_f1"] = lambda: quality.bertscore_f1(responses, references, bertscore, layer=layer)
+    if factkb is not None:
+        wanted["factkb"] = lambda: quality.factkb(responses, contexts, factkb)
+    return wanted
+
+
+def _kept(path: Path, study: Study, run: str, score: Callable[[], list[float]]) -> list[float]:
+    """Values computed before, or computed now and kept; the directory's name tells the models."""
+    try:
+        told = json.loads(path.read_bytes())
+        if told["run"] == run:
+            return [float(value) for value in told["values"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    values = score()
+    write(path, json.dumps({"run": run, "values": values}))
+    return values
+
+
+def _columns(name: str, of: Estimate, *, quantiles: bool) -> Row:
+    low, high = of.interval
+    row: Row = {"n": of.n} if name == "nats" else {}
+    row |= {name: of.mean, f"{name}_low": low, f"{name}_high": high}
+    if quantiles:
+        row |= {f"{name}_q{round(level * 100):02}": value for level, value in zip(LEVELS, of.quantiles, strict=True)}
+    return row
+
+
+def provenance(study: Study, cells: Sequence[FinishedCell], command: str) -> list[str]:
+    """What a table says of where its numbers come from: command, seed, weights, n; no times, which differ."""
+    models = dict.fromkeys(
+        f"{one.model['name']} (weights {_short(one.model['weights_sha256'])}, {one.model['dtype']}, "
+        f"{one.model['device']})"
+        for one in cells
+    )
+    sizes = sorted({(one.cell.dataset, len(one.records)) for one in cells})
+    return [
+        f"command: {command}",
+        f"seed: {study.seed}",
+        f"models: {'; '.join(models)}",
+        f"records: {', '.join(f'{n:,} of {dataset}' for dataset, n in sizes)}",
+        "intervals: 95 %, bootstrap over records (counts: Wilson)",
+    ]
+
+
+def _short(sha256: str | None) -> str:
+    return "not hashed" if sha256 is None else f"{sha256[:12]}…"

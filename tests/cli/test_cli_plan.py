@@ -1,0 +1,179 @@
+"""`--dry-run`: what a command would take, told without the weights and without leaving anything behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from leakmeter.api import load_run
+
+
+@pytest.fixture(scope="module")
+def model_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of one layer with a tokenizer of single bytes; its file of weights holds none."""
+    path = tmp_path_factory.mktemp("model")
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    vocab = {token: i for i, token in enumerate(["</s>", *sorted(alphabet)])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>").save_pretrained(path)
+    config = transformers.LlamaConfig(
+        vocab_size=len(vocab),
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=300,
+    )
+    torch.manual_seed(0)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(path)
+    return path
+
+
+@pytest.fixture
+def weightless(model_directory: Path, tmp_path: Path) -> Path:
+    """The same directory with weights that no program can read."""
+    path = tmp_path / "weightless"
+    path.mkdir()
+    for file in model_directory.iterdir():
+        content = b"no weights" if file.suffix == ".safetensors" else file.read_bytes()
+        (path / file.name).write_bytes(content)
+    return path
+
+
+def cases_file(folder: Path, *lines: dict[str, Any]) -> Path:
+    path = folder / "cases.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
+    return path
+
+
+def test_a_dry_run_foretells_the_run(
+    measure: Callable[..., Any], model_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEAKMETER_SCORES", "off")  # a score that was kept takes no tokens
+    options = {"model": model_directory, "device": "cpu", "unit": "sentence", "template": "plain"}
+    dry = measure("--json", "--dry-run", **options)
+    assert (dry.code, dry.err) == (0, "")
+    told = json.loads(dry.out)
+    ended = measure("--json", **options)
+    assert ended.code == 0, ended.err
+    cost = json.loads(ended.out)["cost"]
+    assert told["tree_tokens"] == cost["tree_tokens"] == cost["predicted"]["tree_tokens"]
+    assert told["requests"] == cost["requests"]
+    assert told["full_pass_tokens"] == cost["naive_tokens"]
+    assert told["full_pass_per_token_tokens"] > told["full_pass_tokens"] > told["tree_tokens"]
+    assert told["seconds"] > 0
+    assert cost["predicted"]["seconds"] > 0
+    assert told["at_most"] is False
+    config = json.loads((model_directory / "config.json").read_text(encoding="utf-8"))
+    embeddings = 2 * config["vocab_size"] * 16
+    layer = 2 * 16 * 16 + 2 * 16 * 8 + 3 * 16 * 24 + 3 * 16
+    assert told["memory_bytes"]["weights"] == 4 * (embeddings + layer)
+    assert [case["id"] for case in told["cases"]] == ["note"]
+
+
+def test_weights_are_not_read_and_nothing_is_written(
+    measure: Callable[..., Any], weightless: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEAKMETER_CACHE", str(tmp_path / "cache"))
+    options = {"model": weightless, "device": "cpu", "template": "plain", "html": "report.html"}
+    ended = measure("--dry-run", **options)
+    assert (ended.code, ended.err) == (0, "")
+    assert "tokens to run" in ended.out
+    assert "at most" not in ended.out.lower()
+    assert not list(Path.cwd().iterdir())
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_drawn_response_is_foretold_from_above(measure: Callable[..., Any], weightless: Path) -> None:
+    options = {"model": weightless, "device": "cpu", "template": "plain", "response": None, "max-new-tokens": 5}
+    ended = measure("--dry-run", **options)
+    assert ended.code == 0, ended.err
+    assert "at most" in ended.out
+    assert "At most: responses are still to be drawn" in ended.out
+    few = json.loads(measure("--dry-run", "--json", **options).out)
+    many = json.loads(measure("--dry-run", "--json", **{**options, "max-new-tokens": 9}).out)
+    assert few["at_most"]
+    assert few["tree_tokens"] < many["tree_tokens"]
+
+
+def test_many_cases_are_told_one_by_one_and_together(cli: Callable[..., Any], weightless: Path, tmp_path: Path) -> None:
+    data = cases_file(
+        tmp_path,
+        {"id": "short", "context": "Anna sang.", "query": "Who?", "response": "Anna"},
+        {"id": "long", "context": "Anna sang. Bo ate. Cid left.", "query": "Who?", "response": "Anna"},
+        {"id": "empty", "context": "", "query": "Who?", "response": "Anna"},
+    )
+    options = ("--data", data, "--model", weightless, "--device", "cpu", "--template", "plain", "--dry-run")
+    refused = cli("influence", *options)
+    assert refused.code == 2
+    assert refused.err.startswith("leakmeter: ")
+    assert refused.err.count("\n") == 1
+    ended = cli("influence", *options, "--skip-bad")
+    assert ended.code == 0, ended.err
+    assert "short" in ended.out
+    assert "long" in ended.out
+    assert ended.err.startswith("left out 1 bad case; the first: ")
+    told = json.loads(cli("influence", *options, "--skip-bad", "--json").out)
+    assert [case["id"] for case in told["cases"]] == ["short", "long"]
+    for name in ("requests", "tree_tokens", "full_pass_tokens", "full_pass_per_token_tokens", "seconds"):
+        assert told[name] == pytest.approx(sum(case[name] for case in told["cases"]))
+
+
+def test_the_toy_model_has_tokens_but_no_seconds(measure: Callable[..., Any]) -> None:
+    told = json.loads(measure("--dry-run", "--json").out)
+    assert told["seconds"] is None
+    assert told["memory_bytes"] is None
+    assert "not predicted" in measure("--dry-run").out
+    cost = json.loads(measure("--json").out)["cost"]
+    assert cost["predicted"] == {"tree_tokens": cost["tree_tokens"], "seconds": None}
+    assert told["tree_tokens"] == cost["tree_tokens"]
+    (run,) = Path("runs").iterdir()
+    assert next(iter(load_run(run))).case["cost"] == cost
+
+
+def test_the_demo_is_foretold(cli: Callable[..., Any]) -> None:
+    ended = cli("demo", "--model", "toy", "--dry-run")
+    assert ended.code == 0, ended.err
+    assert "prompts scored" in ended.out
+    assert not list(Path.cwd().iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"model": "smollm2-136m"}, "did you mean 'smollm2-135m'"),
+        ({"model": "hf:nobody/nothing"}, "is not on this machine; fetch it with `leakmeter models pull"),
+        ({"model": "MODEL", "dtype": "int8"}, "dtype is 'int8'"),
+        ({"model": "MODEL", "context-file": "LONG"}, "fit the model's window"),
+    ],
+)
+def test_what_cannot_run_cannot_be_foretold(
+    options: dict[str, str], said: str, measure: Callable[..., Any], weightless: Path, tmp_path: Path
+) -> None:
+    long = tmp_path / "long.txt"
+    long.write_text("Anna sang. " * 40, encoding="utf-8")
+    places = {"MODEL": weightless, "LONG": long}
+    ended = measure("--dry-run", template="plain", device="cpu", **{k: places.get(v, v) for k, v in options.items()})
+    assert ended.code == 2
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+    assert not ended.out
+    assert not list(Path.cwd().iterdir())
+
+
+def test_a_damaged_configuration_is_one_line(measure: Callable[..., Any], weightless: Path) -> None:
+    (weightless / "config.json").write_text("{", encoding="utf-8")
+    ended = measure("--dry-run", model=weightless, device="cpu")
+    assert ended.code == 2
+    assert "could not be read as a causal language model" in ended.err
+    assert ended.err.count("\n") == 1

@@ -1,0 +1,133 @@
+"""`leakmeter regurgitation`: existing generations from a CSV file, without a model."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+WORDS = [f"w{i}" for i in range(40)]
+ROWS = [
+    (" ".join(WORDS[:30]), " ".join(WORDS), "w1 w2"),
+    ("nothing of it", " ".join(WORDS), "nothing"),
+    ('quotes "here"\nand lines', "quotes and\nlines", 'say "x"'),
+    ("", "something", "some"),
+]
+
+
+@pytest.fixture
+def generations(tmp_path: Path) -> Callable[..., Path]:
+    """A CSV file of rows under a heading."""
+
+    def write(
+        rows: Sequence[Sequence[str]] = ROWS, heading: Sequence[str] = ("generations", "contexts", "references")
+    ) -> Path:
+        path = tmp_path / "generations.csv"
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(heading)
+            writer.writerows(rows)
+        return path
+
+    return write
+
+
+def test_published_outputs_are_counted(cli: Call, generations: Callable[..., Path]) -> None:
+    ended = cli("regurgitation", "--csv", generations(), "--json")
+    assert (ended.code, ended.err) == (0, "")
+    told = json.loads(ended.out)
+    assert told["n"] == 4
+    assert {name: told[name]["prompts"] for name in told if "prompts" in (told[name] if name != "n" else {})} == {
+        "repeat_published": 1,
+        "repeat_stated": 2,
+        "rouge_published": 2,
+        "rouge_stated": 2,
+    }
+    assert told["repeat_published"]["share"] == 0.25
+    # ROUGE-L F1: 2·2/32, 2/4, 0 and 0 for no words.
+    assert told["rouge_l_f1"]["mean"] == pytest.approx((4 / 32 + 0.5) / 4)
+    table = cli("regurgitation", "--csv", generations()).out
+    assert "Repeat prompts, as published" in table
+    assert "4 responses" in table
+
+
+def test_thresholds_are_options(cli: Call, generations: Callable[..., Path]) -> None:
+    for option, value, name, hits in (
+        ("--repeat-words", 30, "repeat_published", 0),
+        ("--repeat-share", 1.0, "repeat_stated", 1),
+        ("--rouge", 0.99, "rouge_published", 2),
+    ):
+        told = json.loads(cli("regurgitation", "--csv", generations(), option, value, "--json").out)
+        assert told[name]["prompts"] == hits, option
+    ended = cli("regurgitation", "--csv", generations(), "--rouge", 2)
+    assert ended.code == 2
+    assert "rouge is 2.0; it has to be from 0 to 1" in ended.err
+
+
+@pytest.mark.parametrize("missing", ["generations", "contexts"])
+def test_a_missing_column_is_one_line_that_names_it(cli: Call, generations: Callable[..., Path], missing: str) -> None:
+    heading = [name if name != missing else "other" for name in ("generations", "contexts", "references")]
+    ended = cli("regurgitation", "--csv", generations(heading=heading))
+    assert ended.code == 2
+    assert f"has no column '{missing}'; it has " in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_without_references_quality_is_left_out_and_said(cli: Call, generations: Callable[..., Path]) -> None:
+    path = generations([row[:2] for row in ROWS], ("generations", "contexts"))
+    ended = cli("regurgitation", "--csv", path, "--json")
+    assert ended.code == 0
+    assert "has no column 'references'" in ended.err
+    assert ended.err.count("\n") == 1
+    assert "rouge_l_f1" not in json.loads(ended.out)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "is empty; expected a heading and rows"),
+        (b"\xef\xbb\xbf", "is empty"),
+        (b"generations,contexts\n", "has a heading and no rows"),
+        (b"generations,contexts\na\n", "line 2: a row of 1 cells under a heading of 2"),
+        (b'generations,contexts\n"a,b\n', "line 2"),
+        (b"generations,contexts\n\xff,b\n", "is not UTF-8: byte 0xff at offset 21"),
+    ],
+)
+def test_a_bad_file_is_one_line(cli: Call, tmp_path: Path, content: bytes, told: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_bytes(content)
+    ended = cli("regurgitation", "--csv", path)
+    assert ended.code == 2
+    assert told in ended.err
+    assert ended.err.count("\n") == 1
+    assert cli("regurgitation", "--csv", tmp_path / "none.csv").code == 2
+
+
+def test_a_long_context_is_no_matter(cli: Call, generations: Callable[..., Path]) -> None:
+    path = generations([("a b", "a " * 200_000, "a")])
+    assert json.loads(cli("regurgitation", "--csv", path, "--json").out)["n"] == 1
+
+
+def test_neither_torch_nor_pandas_is_loaded(generations: Callable[..., Path]) -> None:
+    words = ["regurgitation", "--csv", str(generations()), "--json"]
+    code = (
+        "import sys\nfrom leakmeter.cli import main\n"
+        f"try: main({words!r})\nexcept SystemExit: pass\n"
+        "print([name for name in ('torch', 'transformers', 'pandas', 'pyarrow') if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1] == "[]"
+
+
+def test_quality_models_that_are_not_at_hand_are_left_out(cli: Call, generations: Callable[..., Path]) -> None:
+    ended = cli("regurgitation", "--csv", generations(), "--factkb", "nobody/none", "--json")
+    assert ended.code == 0
+    assert ended.err.startswith("left out: FactKB needs the model 'nobody/none'")
+    assert "factkb" not in json.loads(ended.out)

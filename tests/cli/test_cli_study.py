@@ -1,0 +1,226 @@
+"""`leakmeter study` with the toy model: tables, the same bytes again, and nothing lost or done twice after a kill."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakmeter.kernels.stats import bootstrap_interval_of_mean, mean
+from leakmeter.store.rundir import RunDirectory
+
+Call = Callable[..., Any]
+N_RECORDS = 6
+LAMBDAS = ("0.5", "1.0", "2.0")
+
+
+@pytest.fixture
+def abstracts(tmp_path: Path) -> Path:
+    """Invented abstracts as PubMedQA has them."""
+    rng = random.Random(0)
+    words = "the ferry cat sat on mat Anna Ek called and rain fell in Graz".split()  # noqa: SIM905
+    records = {
+        str(100 + i): {
+            "QUESTION": "Who called?",
+            "CONTEXTS": [" ".join(rng.choices(words, k=40)) + ".", "Bo ate."],
+            "LONG_ANSWER": "Anna called.",
+        }
+        for i in range(N_RECORDS)
+    }
+    path = tmp_path / "abstracts.json"
+    path.write_text(json.dumps(records), encoding="utf-8")
+    return path
+
+
+def words_of(name: str, data: Path, *more: str) -> list[str]:
+    settings = ("model=toy", "max_new_tokens=12", *(f"cid_lambda={value}" for value in LAMBDAS))
+    changes = [part for one in settings for part in ("--set", one) if name == "figure_8" or "lambda" not in one]
+    return ["study", name, "--data", str(data), *changes, *more]
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def study_of(out: Path) -> Path:
+    (path,) = out.glob("study-*")
+    return path
+
+
+def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> None:
+    ended = cli(*words_of("figure_8", abstracts))
+    assert ended.code == 0, ended.err
+    path = study_of(Path("runs"))
+    assert path.stat().st_mode & 0o777 == 0o700
+    table = (path / "table.md").read_text(encoding="utf-8")
+    assert ended.out == table
+    for said in ("command: leakmeter study figure_8", "seed: 0", "models: toy (weights not hashed", "6 of pubmedqa"):
+        assert said in table
+    rows = rows_of(path / "table.csv")
+    assert [row["cid_lambda"] for row in rows] == list(LAMBDAS)
+    for number, row in enumerate(rows):
+        items = rows_of(path / f"cell-{number:02}.csv")
+        assert [item["id"] for item in items] == [str(100 + i) for i in range(N_RECORDS)]
+        nats = [float(item["whole_nats"]) for item in items]
+        # The table is the statistics of the items, which are the losses that came with the drawing.
+        assert float(row["nats"]) == mean(nats)
+        interval = bootstrap_interval_of_mean(nats, seed=0)
+        assert (float(row["nats_low"]), float(row["nats_high"])) == interval
+        run = RunDirectory(Path("runs") / json.loads((path / f"cell-{number:02}.json").read_bytes())["run"])
+        for part, value in enumerate(nats):
+            (loss,) = [r.values for r in run.read_part(part)[1] if r.statistic == "loss"]
+            assert float(loss.sum()) == value
+        assert {item["references"] for item in items} == {"Anna called."}
+    assert rows[0]["difference_nats"] == ""
+    assert float(rows[2]["difference_nats"]) == pytest.approx(float(rows[2]["nats"]) - float(rows[0]["nats"]))
+    again = cli("regurgitation", "--csv", path / "cell-00.csv", "--json")
+    assert json.loads(again.out)["repeat_published"]["prompts"] == int(rows[0]["repeat_published"])
+
+
+def test_the_same_seed_gives_the_same_bytes(cli: Call, abstracts: Path) -> None:
+    for out in ("one", "two"):
+        assert cli(*words_of("figure_8", abstracts, "--out", out)).code == 0
+    one, two = ({path.name: path.read_bytes() for path in study_of(Path(out)).iterdir()} for out in ("one", "two"))
+    assert one == two
+    assert cli(*words_of("figure_8", abstracts, "--out", "three", "--set", "seed=1")).code == 0
+    other = {path.name: path.read_bytes() for path in study_of(Path("three")).iterdir()}
+    assert other["table.csv"] != one["table.csv"]
+
+
+def test_a_finished_study_costs_nothing(cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cli(*words_of("figure_8", abstracts)).code == 0
+    table = (study_of(Path("runs")) / "table.md").read_bytes()
+    import leakmeter.api
+
+    monkeypatch.setattr(leakmeter.api, "load_backend", None)
+    assert cli(*words_of("figure_8", abstracts)).code == 0
+    assert (study_of(Path("runs")) / "table.md").read_bytes() == table
+
+
+def test_a_damaged_note_of_a_cell_costs_reading_its_run_again(cli: Call, abstracts: Path) -> None:
+    assert cli(*words_of("figure_8", abstracts)).code == 0
+    path = study_of(Path("runs"))
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    for number, content in enumerate((b"", b'{"model": "toy", "run": 1}', b"[]")):
+        (path / f"cell-{number:02}.json").write_bytes(content)
+    assert cli(*words_of("figure_8", abstracts)).code == 0
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+    assert len(list(Path("runs").glob("decode-*"))) == len(LAMBDAS)
+
+
+def test_the_figure_is_drawn_or_asked_for(cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "matplotlib", None)
+        ended = cli(*words_of("figure_8", abstracts))
+        assert ended.code == 0
+        assert "the figure needs matplotlib: pip install 'leakmeter[plots]'\n" in ended.err
+        assert not (study_of(Path("runs")) / "figure.png").exists()
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    assert cli(*words_of("figure_8", abstracts)).code == 0
+    assert (study_of(Path("runs")) / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in (study_of(Path("runs")) / "figure.svg").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["figure_2c", "figure_3"])
+def test_positions_and_pieces(cli: Call, abstracts: Path, name: str) -> None:
+    ended = cli(*words_of(name, abstracts))
+    assert ended.code == 0, ended.err
+    rows = rows_of(study_of(Path("runs")) / "table.csv")
+    if name == "figure_2c":
+        assert [int(row["position"]) for row in rows] == list(range(12))
+        assert {int(row["n"]) for row in rows} == {N_RECORDS}
+    else:
+        blocks = [row for row in rows if row["unit"] == "ngram:32"]
+        assert [int(row["first_token"]) for row in blocks] == [32 * i for i in range(len(blocks))]
+        assert "peak" in ended.out
+
+
+def test_a_study_killed_again_and_again_ends_like_one_left_alone(abstracts: Path, tmp_path: Path) -> None:
+    words = words_of("figure_8", abstracts)
+
+    def command(out: Path) -> list[str]:
+        return [sys.executable, "-c", "from leakmeter.cli import main; main()", *words, "--out", str(out)]
+
+    subprocess.run(command(tmp_path / "calm"), check=True, capture_output=True)
+    out = tmp_path / "killed"
+    rng = random.Random(3)
+    seen: dict[Path, tuple[int, int]] = {}
+    n_kills = 0
+    while True:
+        process = subprocess.Popen(command(out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        target = len(seen) + rng.randint(1, 5)
+        deadline = time.monotonic() + 300
+        while process.poll() is None and time.monotonic() < deadline:
+            if len(list(out.glob("*/readings-*.parquet"))) >= target:
+                time.sleep(rng.uniform(0, 0.03))
+                break
+            time.sleep(0.002)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        _, err = process.communicate()
+        now = {p: (p.stat().st_mtime_ns, p.stat().st_ino) for p in out.glob("*/readings-*.parquet")}
+        # No finished part is measured again.
+        assert {p: now[p] for p in seen} == seen
+        seen = now
+        if process.returncode == 0:
+            break
+        assert process.returncode == -signal.SIGKILL, err
+        n_kills += 1
+        assert n_kills < 40
+    assert n_kills >= 2
+    assert len(seen) == N_RECORDS * len(LAMBDAS)
+    assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in (tmp_path / "calm").iterdir())
+    calm, killed = ({p.name: p.read_bytes() for p in study_of(folder).iterdir()} for folder in (tmp_path / "calm", out))
+    assert calm == killed
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--set", "records"], "--set records is not NAME=VALUE"),
+        (["--set", "colour=red"], "no setting of a study named 'colour'"),
+        (["--data", "cnn_dm=x.json"], "is the path of no data set|does not say of which data set|does not use"),
+        (["--size", "huge"], "no size named 'huge'"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(cli: Call, abstracts: Path, more: list[str], told: str) -> None:
+    ended = cli(*words_of("figure_8", abstracts, *more))
+    assert ended.code == 2
+    assert any(part in ended.err for part in told.split("|"))
+    assert ended.err.count("\n") == 1
+    assert not Path("runs").exists()
+
+
+def test_a_data_set_that_is_nowhere_is_one_line(cli: Call) -> None:
+    ended = cli("study", "figure_8", "--data", "nowhere.json", "--set", "model=toy")
+    assert ended.code == 2
+    assert ended.err == "leakmeter: data file 'nowhere.json' cannot be read: No such file or directory\n"
+
+
+def test_fewer_records_than_asked_for_are_said(cli: Call, abstracts: Path) -> None:
+    assert "pubmedqa: 6 records are there where the study asks for 40" in cli(*words_of("figure_8", abstracts)).err
+
+
+def test_a_dry_run_writes_nothing(cli: Call, abstracts: Path) -> None:
+    ended = cli(*words_of("figure_8", abstracts, "--dry-run"))
+    assert ended.code == 0
+    assert "nothing was run" in ended.out
+    assert not Path("runs").exists()
+
+
+def test_quality_without_its_model_is_left_out_in_one_line(cli: Call, abstracts: Path) -> None:
+    ended = cli(*words_of("figure_8", abstracts, "--set", "factkb=nobody/none"))
+    assert ended.code == 0
+    (line,) = [line for line in ended.err.splitlines() if "FactKB" in line]
+    assert line.startswith("factkb is left out: FactKB needs the model 'nobody/none', which is not on this machine")
+    assert "FactKB" not in ended.out

@@ -1,0 +1,143 @@
+"""Entities as pieces of a prompt: which tokens go, what stays, and what the swapped prompt says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from leakmeter.errors import UsageError
+from leakmeter.prompts.build import Prepared, PromptSettings
+from leakmeter.types.prompt import CONTEXT
+
+Prepare = Callable[..., Prepared]
+NOTE = "Dr. Ellen Brandt (ellen@x.example) was seen on 3 May 1984.\nCall 555-010-7788. Brandt left: 555-010-7788."
+WORDS = (
+    *(
+        "Dr. Ellen Brandt",
+        "Brandt",
+        "(ellen@x.example)",
+        "555-010-7788,",
+        "3 May 1984",
+        "12 Main St, Springfield, IL 62704",
+    ),
+    *("and", "naïve", "🙂", "“", "\n", "שלום", "Mrs", "e\u0301", "to:", "Name:"),
+)
+SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+
+
+@pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
+def test_all_mentions_go_together_and_the_rest_stays(tokenizer: Any, prepared: Prepare, removal: str) -> None:
+    one = prepared(NOTE, tokenizer=tokenizer, template="plain", unit="entity", removal=removal)
+    spans = {span.name: span for span in one.item.spans}
+    assert list(spans) == ["person1", "email1", "date1", "phone1"]
+    assert [[NOTE[a:b] for a, b in span.ranges] for span in spans.values()] == [
+        ["Ellen Brandt", "Brandt"],
+        ["ellen@x.example"],
+        ["3 May 1984"],
+        ["555-010-7788", "555-010-7788"],
+    ]
+    assert [span.entity.type for span in spans.values() if span.entity] == ["person", "email", "date", "phone"]
+    for span in spans.values():
+        left = tokenizer.decode(one.item.cuts[span.name].ids.tolist())
+        for said in {NOTE[a:b] for a, b in span.ranges}:
+            assert said not in left
+        assert "was seen on" in left
+        only = tokenizer.decode(one.item.alone[span.name].ids.tolist())
+        assert all(NOTE[a:b] in only for a, b in span.ranges)
+        assert "seen" not in only
+    assert "seen" not in tokenizer.decode(one.item.blank.ids.tolist())
+
+
+@SHARED
+@given(context=st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join).filter(str.strip))
+def test_pieces_still_tile_the_context(tokenizer: Any, prepared: Prepare, context: str) -> None:
+    one = prepared(context, tokenizer=tokenizer, template="plain", unit="entity").item
+    whole = prepared(context, tokenizer=tokenizer, template="plain", unit="whole").item
+    assert one.prompt.ids.tolist() == whole.prompt.ids.tolist()
+    assert one.blank.ids.tolist() == whole.blank.ids.tolist()
+    pieces = {piece.name: piece.ids for piece in one.prompt.pieces if piece.role == CONTEXT}
+    for span in one.spans:
+        assert set(span.pieces) <= set(pieces)
+        assert span.n_tokens == sum(len(pieces[name]) for name in span.pieces)
+
+
+def test_a_token_that_holds_some_of_a_value_goes_with_it(prepared: Prepare) -> None:
+    # Two bytes a character: each is a token of its own, and all of them go.
+    one = prepared("氏名：山田太郎。", unit="entity", template="plain")
+    (span,) = one.item.spans
+    assert span.n_tokens == len("山田太郎".encode())
+
+
+def test_a_context_that_is_one_entity_leaves_the_blank_frame(tokenizer: Any, prepared: Prepare) -> None:
+    one = prepared("ellen@x.example", tokenizer=tokenizer, template="plain", unit="entity", removal="mask").item
+    assert one.cuts["email1"].ids.tolist() == one.blank.ids.tolist()
+    assert one.cuts["email1"].next_position == len(one.blank.ids)
+
+
+def test_a_context_without_personal_data_has_no_pieces(prepared: Prepare) -> None:
+    item = prepared("Nobody is named here.", unit="entity", swap=True).item
+    assert (item.spans, item.placebos, dict(item.swaps)) == ((), (), {})
+
+
+def test_groups_add_only_what_no_entity_holds(prepared: Prepare) -> None:
+    one = prepared(NOTE + " Code AB-1234, AB-1234.", unit="entity", group=True)
+    assert [one.context[a:b] for s in one.item.spans if s.kind == "value" for a, b in s.ranges] == ["AB-1234"] * 2
+
+
+def test_a_swapped_prompt_is_the_prompt_of_the_edited_text(tokenizer: Any, prepared: Prepare) -> None:
+    one = prepared([NOTE, "Brandt again."], tokenizer=tokenizer, template="plain", unit="entity", swap=True)
+    assert set(one.item.swaps) == {span.name for span in one.item.spans}
+    for span in one.item.spans:
+        assert span.entity is not None
+        assert span.entity.invented is not None
+        said = tokenizer.decode(one.item.swaps[span.name].ids.tolist())
+        assert span.entity.invented in said
+        for a, b in span.ranges:
+            assert one.context[a:b] not in said
+        assert "was seen on" in said
+        if span.name == "phone1":
+            edited = [NOTE.replace("555-010-7788", span.entity.invented), "Brandt again."]
+            again = prepared(edited, tokenizer=tokenizer, template="plain", unit="whole").item
+            assert one.item.swaps[span.name].ids.tolist() == again.prompt.ids.tolist()
+
+
+def test_the_swap_seed_decides(prepared: Prepare) -> None:
+    def made(**how: Any) -> list[Any]:
+        spans = prepared(NOTE, unit="entity", swap=True, **how).item.spans
+        return [span.entity.invented for span in spans if span.entity]
+
+    assert made() == made()
+    assert made() != made(swap_seed=1)
+
+
+def test_an_invention_that_does_not_fit_the_window_is_left_out(prepared: Prepare) -> None:
+    context = "Mail e@x.co now."
+    n = len(prepared(context, unit="entity", template="plain").item.prompt.ids)
+    one = prepared(context, unit="entity", template="plain", swap=True, window=n + len("Anna") + 1)
+    (span,) = one.item.spans
+    assert span.entity is not None
+    assert span.entity.invented is not None
+    assert dict(one.item.swaps) == {}
+
+
+def test_patterns_and_a_recogniser_are_used(prepared: Prepare) -> None:
+    spans = prepared("File MRN-004711 of Nobody.", unit="entity", entity_patterns="mrn = MRN-\\d+").item.spans
+    assert [span.name for span in spans] == ["mrn1"]
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"swap": True}, "swap is for personal data; give unit 'entity'"),
+        ({"unit": "word", "ner": "x"}, "ner is for personal data"),
+        ({"unit": "sentence", "entity_patterns": "x"}, "entity-patterns is for personal data"),
+        ({"unit": "entity", "swap_seed": -1}, "swap-seed is -1; it has to be 0 or more"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(how: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        PromptSettings(**how)

@@ -1,0 +1,49 @@
+"""A context of at most so many tokens, whatever the window."""
+
+from __future__ import annotations
+
+import pytest
+
+from leakmeter.backends.toy import Toy
+from leakmeter.errors import UsageError
+from leakmeter.prompts.build import Prepared, PromptSettings, prepare
+from leakmeter.types.case import Case, Document
+
+TEXT = "Anna Ek sang in Graz. Bo ate 🙂 soup. " * 5
+
+
+def prepared(limit: int | None, *texts: str) -> Prepared:
+    documents = tuple(Document(f"d{i}", text) for i, text in enumerate(texts or (TEXT,)))
+    settings = PromptSettings(template="document", max_context_tokens=limit)
+    return prepare(Case("one", documents, "Who?", "Anna"), Toy().tokenizer, settings, window=None, n_reserved=8)
+
+
+@pytest.mark.parametrize("limit", [7, 33, 34, 35, 36, 100])
+def test_no_more_tokens_than_asked_for_and_the_text_says_which(limit: int) -> None:
+    one = prepared(limit)
+    n = one.item.prompt.n_tokens("context")
+    # Cut where a token begins, and without the space that is left at the end.
+    assert limit - 4 <= n <= limit
+    # The template's space before the context goes with it.
+    assert TEXT.startswith(one.context)
+    assert n == len((" " + one.context).encode())
+    assert one.n_truncated_tokens == prepared(None).item.prompt.n_tokens("context") - n
+    assert one.item.blank == prepared(None).item.blank
+
+
+def test_a_limit_that_is_not_reached_changes_nothing() -> None:
+    assert prepared(10_000) == prepared(None)
+    assert prepared(10_000).n_truncated_tokens == 0
+
+
+def test_documents_are_cut_from_the_end() -> None:
+    one = prepared(10, "Anna sang.", "Bo ate.")
+    assert "Bo" not in one.context
+    assert [name for name, _, _ in one.documents] == ["d0"]
+
+
+def test_a_limit_without_room_is_refused() -> None:
+    with pytest.raises(UsageError, match="no text is left of a context cut to 1 tokens"):
+        prepared(1)  # the toy's first token is the template's space
+    with pytest.raises(UsageError, match="max-context-tokens is 0; it has to be 1 or more"):
+        PromptSettings(max_context_tokens=0)

@@ -1,0 +1,163 @@
+"""From receipts to the object that `leakmeter decode --json` prints, by hand-written numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakmeter.errors import UsageError
+from leakmeter.kernels import accounting
+from leakmeter.results.decode import DecodeResult, decode_object
+from leakmeter.types.reading import NATS, TOKEN_ID, Reading
+
+PARAMS: dict[str, Any] = {
+    "temperature": 0.8,
+    "cid_lambda": 1.0,
+    "epsilon": 0.5,
+    "lambda_max": 1.5,
+    "min_new_tokens": 1,
+    "max_new_tokens": 4,
+    "samples": 1,
+    "seed": 2**127,
+}
+LOG_PROB = [-1.0, -0.25, -3.0]
+BARE = [-1.1234567, -0.125, -2.9]
+MAX_LOSS = [0.25, 0.2, 0.125]
+
+
+def texts(n: int = 1, **more: Any) -> dict[str, Any]:
+    return {
+        "id": "ana",
+        "model": "toy",
+        "weights_sha256": None,
+        "dtype": "float64",
+        "template": "plain",
+        "query": "How old?",
+        "context": "Ana is 41.",
+        "documents": [{"name": "note", "start": 0, "end": 10}],
+        "truncated_tokens": 0,
+        "sampled": True,
+        "responses": [{"text": "She is", "tokens": ["She", " is", ""]}] * n,
+        "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 0.1},
+    } | more
+
+
+def readings(n: int = 1, *, bounded: bool = True, **more: list[float]) -> list[Reading]:
+    columns: dict[str, list[float]] = {
+        "token": [7, 8, 9],
+        "weight": [0.5, 1.0, 1.5],
+        "log_prob": LOG_PROB,
+        "bare_log_prob": BARE,
+        "max_loss": MAX_LOSS,
+        "loss": [abs(a - b) for a, b in zip(LOG_PROB, BARE, strict=True)],
+    }
+    if bounded:
+        columns |= {"spent_epsilon": [2 * x for x in MAX_LOSS], "promised_epsilon": [0.5] * 3}
+    return [
+        Reading("ana", i, "", name, TOKEN_ID if name == "token" else NATS, np.asarray(values, dtype=np.float64))
+        for i in range(n)
+        for name, values in (columns | more).items()
+    ]
+
+
+@pytest.fixture
+def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounting, "is_available", lambda: False)
+    from leakmeter.results import decode
+
+    decode._with_delta.cache_clear()
+
+
+@pytest.mark.usefixtures("without_library")
+def test_sums_and_the_split_into_private_and_public() -> None:
+    case = decode_object(texts(), readings(), PARAMS)
+    assert case["private"]["whole_nats"] == pytest.approx(0.1234567 + 0.125 + 0.1)
+    assert case["private"]["spent_nats"] == pytest.approx(1.15)
+    assert case["private"]["seed"] == 2**127
+    assert case["private"]["per_token"]["weight"] == [0.5, 1.0, 1.5]
+    assert case["public"] == {
+        "model": "toy",
+        "weights_sha256": None,
+        "dtype": "float64",
+        "temperature": 0.8,
+        "min_new_tokens": 1,
+        "max_new_tokens": 4,
+        "text": "She is",
+        "tokens": ["She", " is", ""],
+        "token_ids": [7, 8, 9],
+        "promised_epsilon": [0.5] * 3,
+        # To three decimals: further ones may depend on what was computed beside.
+        "bare_log_prob_nats": [-1.123, -0.125, -2.9],
+        "epsilon": case["epsilon"],
+        "samples": [],
+    }
+    assert case["epsilon"] == {
+        "per_token": 0.5,
+        "lambda_max": 1.5,
+        "response": {
+            "n_tokens": 3, "n_tokens_max": 4, "basic_nats": 1.5, "pld_nats": None, "rdp_nats": None, "delta": 1e-5,
+        },
+        "session": {
+            "n_responses": 1, "n_tokens": 3, "n_tokens_max": 4, "basic_nats": 1.5, "pld_nats": None, "rdp_nats": None,
+            "delta": 1e-5,
+        },
+        "note": "compositions with a delta need the dp-accounting library: pip install 'leakmeter[accounting]'",
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("without_library")
+def test_a_run_is_one_session() -> None:
+    results = list(DecodeResult.of_run([(texts(2), readings(2)), (texts(), readings())], PARAMS))
+    for result, n in zip(results, (2, 1), strict=True):
+        session = result.case["epsilon"]["session"]
+        assert (session["n_responses"], session["n_tokens"], session["n_tokens_max"]) == (3, 9, 12)
+        assert session["basic_nats"] == 4.5
+        assert len(result.case["samples"]) == (n if n > 1 else 0)
+        assert len(result.public.case["samples"]) == (n if n > 1 else 0)
+        assert result.to_json() == json.dumps(result.case, ensure_ascii=False)
+
+
+def test_without_a_bound_nothing_is_promised() -> None:
+    params = PARAMS | {"epsilon": None, "lambda_max": 1.0, "cid_lambda": 1.5, "seed": 0}
+    case = decode_object(texts(), readings(bounded=False, max_loss=[1.0, math.inf, 2.0]), params)
+    assert case["epsilon"] is None
+    assert case["public"] is None
+    assert case["cid_lambda"] == 1.5
+    assert case["private"]["spent_nats"] is None
+    assert "spent_epsilon" not in case["private"]["per_token"]
+    # JSON has no word for infinity.
+    assert case["private"]["per_token"]["max_loss_nats"] == [1.0, None, 2.0]
+    json.dumps(case, allow_nan=False)
+    with pytest.raises(UsageError, match="has no public receipt; decode with epsilon"):
+        _ = DecodeResult(case).public
+
+
+def test_what_was_given_was_not_drawn_under_the_promise() -> None:
+    assert decode_object(texts(sampled=False), readings(), PARAMS)["public"] is None
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])
+def test_a_delta_is_a_chance(delta: float) -> None:
+    with pytest.raises(UsageError, match="delta is"):
+        decode_object(texts(), readings(), PARAMS, delta=delta)
+
+
+def test_compositions_with_the_library() -> None:
+    pytest.importorskip("dp_accounting", reason="dp-accounting is not installed (pip install 'leakmeter[accounting]')")
+    params = PARAMS | {"max_new_tokens": 50}
+    case = decode_object(texts(), readings(), params, lengths=[3, 3])
+    response, session = case["epsilon"]["response"], case["epsilon"]["session"]
+    # The library's numbers for randomised response, also in docs/decoding.md.
+    assert response["pld_nats"] == pytest.approx(18.93, abs=0.01)
+    assert response["rdp_nats"] == pytest.approx(19.87, abs=0.01)
+    assert session["pld_nats"] == accounting.pld([(0.5, 100)], 1e-5)
+    assert case["epsilon"]["note"] is None
+    # 25,000 nats: composing distributions would take minutes and promise nothing.
+    wide = decode_object(texts(), readings(), params, lengths=[3] * 1000)
+    assert wide["epsilon"]["session"]["pld_nats"] is None
+    assert wide["epsilon"]["session"]["rdp_nats"] > 1000
+    assert "up to 1000 nats" in wide["epsilon"]["note"]

@@ -1,0 +1,135 @@
+"""A study file to the cells of its grid."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from leakmeter.errors import DataError, LeakmeterError, UnknownNameError, UsageError
+from leakmeter.measures.decode import Decode
+from leakmeter.measures.influence import Influence
+from leakmeter.studies.grid import SIZES, Study, load_study, shipped
+
+STUDY = """
+title = "A study"
+reproduces = "nothing"
+measure = "decode"
+show = "factor"
+x = "cid_lambda"
+[both]
+dataset = ["pubmedqa", "cnn_dm"]
+cid_lambda = [0.5, 1, 2.5]
+temperature = 0.8
+[laptop]
+model = "toy"
+records = 4
+[paper]
+model = ["toy", "hf:someone/model"]
+records = 1000
+cid_lambda = 1.0
+factkb = "bunsenfeng/FactKB"
+"""
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(STUDY, encoding="utf-8")
+    return path
+
+
+def test_cells_are_the_product_of_the_factors(made: Path) -> None:
+    study = load_study(str(made))
+    found = [(cell.dataset, cell.measure.cid_lambda) for cell in study.cells]  # type: ignore[attr-defined]
+    assert found == list(itertools.product(["pubmedqa", "cnn_dm"], [0.5, 1.0, 2.5]))
+    assert [cell.number for cell in study.cells] == list(range(6))
+    assert study.cells[1].factors == {"dataset": "pubmedqa", "cid_lambda": 1.0}
+    assert study.cells[0].measure == Decode(cid_lambda=0.5, temperature=0.8, seed=0)
+    assert {cell.n_records for cell in study.cells} == {4}
+    # Each data set has its own template and limit.
+    assert {(c.dataset, c.settings.template, c.settings.max_context_tokens) for c in study.cells} == {
+        *(("pubmedqa", "document", 2048), ("cnn_dm", "article", 1024))
+    }
+    assert (study.name, study.seed, study.quality.factkb) == ("mine", 0, None)
+
+
+def test_sizes_and_changes_win_in_that_order(made: Path) -> None:
+    study = load_study(str(made), "paper", {"records": ["7"], "cid_lambda": ["2", "3"], "seed": ["5"]})
+    assert len(study.cells) == 2 * 2 * 2
+    assert {cell.n_records for cell in study.cells} == {7}
+    assert {cell.model for cell in study.cells} == {"toy", "hf:someone/model"}
+    assert {cell.factors["cid_lambda"] for cell in study.cells} == {2.0, 3.0}
+    assert study.seed == 5
+    assert study.quality.factkb == "bunsenfeng/FactKB"
+
+
+def test_the_axis_is_a_factor_even_with_one_value(made: Path) -> None:
+    assert load_study(str(made), changes={"cid_lambda": ["1"]}).cells[0].factors["cid_lambda"] == 1.0
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", shipped())
+def test_the_papers_studies_are_whole(name: str, size: str) -> None:
+    study = load_study(name, size)
+    assert study.cells
+    assert "Flemings" in study.reproduces
+    for cell in study.cells:
+        assert cell.measure.max_new_tokens == 50
+        assert cell.measure.temperature in (0.2, 0.4, 0.6, 0.8, 1.0)  # type: ignore[attr-defined]
+        assert cell.settings.truncate
+
+
+def n_values(study: Study, name: str) -> list[object]:
+    return list(dict.fromkeys(cell.factors[name] for cell in study.cells))
+
+
+def test_the_papers_sizes_are_the_papers() -> None:
+    tables = load_study("tables_2_3", "paper")
+    assert n_values(tables, "cid_lambda") == [0.5, 1.0, 1.5]
+    assert len(n_values(tables, "model")) == 5
+    assert {cell.n_records for cell in tables.cells} == {1000}
+    ngrams = load_study("figure_3", "paper")
+    assert n_values(ngrams, "unit") == [f"ngram:{n}:1" for n in (128, 32, 8, 4)]
+    assert {cell.n_records for cell in ngrams.cells} == {100}
+    assert all(isinstance(cell.measure, Influence) for cell in ngrams.cells)
+    assert n_values(load_study("figure_3"), "unit") == [f"ngram:{n}" for n in (128, 32, 8, 4)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "told"),
+    [
+        ("title", "titel", DataError, "has no text 'title'"),
+        ('show = "factor"', 'show = "bars"', UnknownNameError, "no show named 'bars'"),
+        ('x = "cid_lambda"', 'x = "seed"', UsageError, "the study's x is 'seed'"),
+        ('measure = "decode"', 'measure = "decoed"', UnknownNameError, "did you mean 'decode'"),
+        ("temperature", "temprature", UnknownNameError, "no setting of a study named 'temprature'; did you mean"),
+        ("temperature = 0.8", 'temperature = "hot"', UsageError, "'temperature' is 'hot'; it has to be a number"),
+        ("temperature = 0.8", "temperature = 0", UsageError, "temperature is 0.0; it has to be above 0"),
+        ("temperature = 0.8", "temperature = []", UsageError, "'temperature' has no value"),
+        ("records = 4", "records = 0", UsageError, "records is 0; it has to be 1 or more"),
+        ("records = 4", "records = 1.5", UsageError, "'records' is 1.5; it has to be a whole number"),
+        ("records = 4", "", UsageError, "does not say 'records'"),
+        ('"cnn_dm"', '"cnn"', UnknownNameError, "no data set named 'cnn'"),
+        ("[laptop]", "[laptop", DataError, "is not TOML"),
+        ("[laptop]", "[desktop]", UnknownNameError, "named 'desktop'"),
+        ("records = 4", 'records = 4\nfactkb = ["a", "b"]', UsageError, "'factkb' cannot be a factor"),
+    ],
+)
+def test_a_bad_study_is_one_line(tmp_path: Path, old: str, new: str, kind: type[LeakmeterError], told: str) -> None:
+    path = tmp_path / "bad.toml"
+    assert old in STUDY
+    path.write_text(STUDY.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(kind) as ended:
+        load_study(str(path))
+    assert told in str(ended.value)
+
+
+def test_a_study_or_size_that_there_is_not_is_guessed() -> None:
+    with pytest.raises(UnknownNameError, match="no study named 'figure_9'; did you mean 'figure_8'"):
+        load_study("figure_9")
+    with pytest.raises(UnknownNameError, match="no size named 'large'"):
+        load_study("figure_8", "large")
+    with pytest.raises(DataError, match=r"study file 'nowhere\.toml' cannot be read"):
+        load_study("nowhere.toml")

@@ -1,0 +1,124 @@
+"""Quality measures that need a model, with tiny ones of random weights; a clear line without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakmeter.errors import ModelError, UsageError
+from leakmeter.studies import quality
+from leakmeter.studies.quality import Quality
+
+RESPONSES = ["anna sang in the hall", "bo", "a cat sat on the mat and slept for hours", "zz zz"]
+REFERENCES = ["anna sings", "bo ate soup in the rain today", "a dog", "q w e r t y"]
+
+
+@pytest.fixture(scope="module")
+def judges(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Directories of a tiny encoder and of a tiny classifier."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizerFast
+
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
+    tokenizer = BertTokenizerFast(vocab={word: i for i, word in enumerate(words)})
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+    )
+    out = []
+    for kind in (BertModel, BertForSequenceClassification):
+        folder = tmp_path_factory.mktemp(kind.__name__)
+        kind(config).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        out.append(str(folder))
+    return out[0], out[1]
+
+
+def test_rouge_l_needs_no_model() -> None:
+    assert quality.rouge_l_f1(["a b", "c"], ["a b", "d"]) == [1.0, 0.0]
+
+
+def test_each_response_is_compared_with_its_own_reference(judges: tuple[str, str]) -> None:
+    """Lengths in different orders, which a sort of each side by itself would pair wrongly."""
+    pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
+    together = quality.bertscore_f1(RESPONSES, REFERENCES, judges[0])
+    apart = [quality.bertscore_f1([a], [b], judges[0])[0] for a, b in zip(RESPONSES, REFERENCES, strict=True)]
+    assert together == apart
+    assert len(set(together)) == len(together)
+    assert quality.bertscore_f1(RESPONSES, RESPONSES, judges[0]) == pytest.approx([1.0] * 4, abs=1e-5)
+    assert quality.bertscore_f1(RESPONSES, REFERENCES, judges[0], layer=1) != together
+    with pytest.raises(ModelError, match=r"BERTScore could not be measured with .* num_layers=7 is forbidden"):
+        quality.bertscore_f1(RESPONSES, REFERENCES, judges[0], layer=7)
+
+
+def test_bertscore_by_hand(judges: tuple[str, str]) -> None:
+    """Greedy matching of the encoder's last hidden states, special tokens left out."""
+    pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(judges[0]), AutoModel.from_pretrained(judges[0]).eval()
+
+    def unit(text: str) -> Any:
+        with torch.inference_mode():
+            states = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states[-1][0]
+        return torch.nn.functional.normalize(states[1:-1], dim=-1)
+
+    for response, reference, value in zip(
+        RESPONSES, REFERENCES, quality.bertscore_f1(RESPONSES, REFERENCES, judges[0]), strict=True
+    ):
+        similar = unit(response) @ unit(reference).T
+        precision, recall = similar.amax(1).mean(), similar.amax(0).mean()
+        assert value == pytest.approx(float(2 * precision * recall / (precision + recall)), abs=1e-5)
+
+
+def test_factkb_is_a_probability_of_each_pair(judges: tuple[str, str]) -> None:
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    found = quality.factkb(RESPONSES, REFERENCES, judges[1])
+    tokenizer = AutoTokenizer.from_pretrained(judges[1])
+    model = AutoModelForSequenceClassification.from_pretrained(judges[1]).eval()
+    for response, context, value in zip(RESPONSES, REFERENCES, found, strict=True):
+        with torch.inference_mode():
+            logits = model(**tokenizer(response, context, return_tensors="pt")).logits
+        assert value == pytest.approx(float(logits.softmax(-1)[0, 1]), abs=1e-5)
+    # A long context is cut, a response is not.
+    assert len(quality.factkb(RESPONSES, ["anna " * 500] * 4, judges[1])) == 4
+
+
+@pytest.mark.parametrize(("what", "option"), [("BERTScore", "--bertscore"), ("FactKB", "--factkb")])
+def test_a_model_that_is_not_at_hand_is_one_line(what: str, option: str) -> None:
+    with pytest.raises(ModelError) as ended:
+        quality.model_at_hand("nobody/no-such-model", what, option)
+    said = str(ended.value)
+    assert said.startswith(f"{what} needs the model 'nobody/no-such-model', which is not on this machine")
+    assert said.endswith(f"give its directory with {option} DIR")
+
+
+def test_a_directory_that_holds_no_model_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="FactKB could not be measured with") as ended:
+        quality.factkb(["a"], ["b"], str(tmp_path))
+    assert "\n" not in str(ended.value)
+
+
+def test_torchmetrics_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "torchmetrics.functional.text.bert", None)
+    with pytest.raises(UsageError, match=r"BERTScore needs torchmetrics: pip install 'leakmeter\[quality\]'"):
+        quality.bertscore_f1(["a"], ["a"], "anything")
+
+
+def test_layers_are_those_of_the_bertscore_authors() -> None:
+    assert Quality(bertscore="roberta-large-mnli").layer == 19
+    assert Quality(bertscore="roberta-large-mnli", bertscore_layer=3).layer == 3
+    assert Quality(bertscore="some/other").layer is None
