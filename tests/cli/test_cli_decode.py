@@ -98,7 +98,10 @@ def test_a_public_receipt_holds_nothing_private(decode: Call, tmp_path: Path) ->
     ended = decode("--json", "--public", "--html", page, epsilon=0.5, samples=2)
     receipt = object_of(ended)
     assert not SECRETS & set(keys(receipt))
-    assert [len(one["token_ids"]) for one in receipt["samples"]] == [6, 6]
+    # The seed is secret, so a response may draw a stop token at any step.
+    assert len(receipt["samples"]) == 2
+    for one in receipt["samples"]:
+        assert len(one["token_ids"]) == 6 or one["token_ids"][-1] in Toy().tokenizer.stop_ids
     for text in (ended.out, page.read_text(encoding="utf-8")):
         assert "Anna" not in text
         assert "555-010" not in text
