@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from tiny_models import SHARED, naive_logits
 
 from leakmeter.engine.drive import drive
+from leakmeter.measures.decode import Decode
 from leakmeter.measures.influence import Influence
 from leakmeter.prompts.build import PromptSettings, prepare
 from leakmeter.types.case import Case, Document
@@ -131,6 +133,24 @@ def check(
 def test_the_matrix_equals_the_naive_calculation(real_backend: Any, naive: Naive, case: str) -> None:
     # Worst measured: 5.4e-5.
     check(real_backend, naive, case, FEW, ("drop", "mask"), WEIGHTS, 1e-4)
+
+
+@pytest.mark.parametrize("weight", [1.0, 1.5])
+@pytest.mark.parametrize("case", CASES)
+def test_what_decoding_told_is_what_scoring_measures_within_the_noise_floor(
+    real_backend: Any, case: str, weight: float
+) -> None:
+    item = replace(item_of(real_backend, case, "sentence", "drop"), response=None)
+    (receipts,), _ = drive(real_backend, [Decode(cid_lambda=weight, max_new_tokens=24, seed=3).trial(item)])
+    drawn = {r.statistic: r.values for r in receipts}
+    response = tuple(drawn["token"].astype(int).tolist())
+    (readings,), _ = drive(real_backend, [Influence(cid_lambda=weight).trial(replace(item, response=response))])
+    scored = {(r.statistic, r.piece): r.values for r in readings}
+    floor = scored["noise", ""].sum()
+    # Short contexts, whose every other pass gives a row the same digits.
+    assert 1e-6 < floor < 1e-3
+    assert abs(drawn["loss"].sum() - np.abs(scored["whole", ""]).sum()) <= floor
+    assert abs(drawn["log_prob"].sum() - scored["log_prob", ""].sum()) <= floor
 
 
 def test_retokenised_cuts_equal_the_naive_calculation_on_the_new_ids(real_backend: Any, naive: Naive) -> None:

@@ -140,13 +140,14 @@ class PlanningBackend:
     def _answer(self, request: Request, token: int) -> Scores:
         """Zeros, which are log-probabilities; for a want that draws, the token drawn, whatever the entry means."""
         # Draws of one kind differ in their randomness alone; of other wants there are few.
-        kind = repr(type(request.want) if request.want.continues else request.want)
+        draws = _draws(request)
+        kind = repr(type(request.want) if draws else request.want)
         if kind not in self._shapes:
             self._shapes[kind] = self._shape(request)
         n_prompts, n_entries = self._shapes[kind]
         n_rows = len(request.want.rows(len(request.response)))
         shape = (1 if n_prompts == 1 else len(request.prompts), n_rows, *n_entries)
-        return Scores(np.full(shape, float(token) if request.want.continues else 0.0))
+        return Scores(np.full(shape, float(token) if draws else 0.0))
 
     def _shape(self, request: Request) -> tuple[int, tuple[int, ...]]:
         """How many of two prompts the want's answer tells apart, and the shape of what it keeps of a row."""
@@ -170,7 +171,7 @@ def predict(backend: PlanningBackend, trial: Trial[Any]) -> Prediction:
     def look(chunk: Chunk) -> None:
         nonlocal n_token_pass_tokens, is_upper_bound
         n_token_pass_tokens += chunk.n_token_pass_tokens
-        is_upper_bound |= any(request.want.continues for request in chunk.requests)
+        is_upper_bound |= any(_draws(request) for request in chunk.requests)
 
     _, taken = drive(backend, [trial], on_plan=look)
     return Prediction(
@@ -194,6 +195,12 @@ def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBacken
         sharing="nothing" if shares is None else "prefixes" if shares else "sequences",
         size=size,
     )
+
+
+def _draws(request: Request) -> bool:
+    """Whether a token is drawn: a response goes on for which the row behind it is wanted."""
+    n_response = len(request.response)
+    return request.want.continues and request.want.rows(n_response).start == n_response
 
 
 def _generations(chunk: Chunk) -> list[list[Run]]:

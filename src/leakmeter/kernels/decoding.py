@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 from array_api_compat import array_namespace, device
 
 from leakmeter.kernels import bounded, rules
+from leakmeter.kernels.wants import NextToken
 
 RECEIPT: Final = ("token", "weight", "log_prob", "bare_log_prob", "max_loss")
 """Token id; λ_t; and in nats log p̄(y_t | D), log p(y_t | ∅) and max_v |log p̄(v | D) − log p(v | ∅)|."""
@@ -35,7 +36,7 @@ class Decoding:
 
 
 @dataclass(frozen=True, slots=True)
-class DrawWithReceipt:
+class DrawWithReceipt(NextToken):
     """The next token, drawn from the mixture by inverting its distribution at `uniform`: (prompt, 1, receipt).
 
     The first prompt is the bare one. Its own receipt draws from its own distribution, with λ = 0.
@@ -48,10 +49,6 @@ class DrawWithReceipt:
 
     rows_together: ClassVar[bool] = True
     continues: ClassVar[bool] = True  # the next round extends the sequence by the token drawn
-
-    def rows(self, n_response: int) -> range:
-        """The row after the last response token."""
-        return range(n_response, n_response + 1)
 
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, 1, vocab) to (prompt, 1, receipt)."""

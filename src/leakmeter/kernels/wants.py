@@ -8,12 +8,10 @@ from typing import Any, ClassVar
 from leakmeter.kernels import divergence, logspace, rules
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """log softmax(z / T) of each response token, nats: (prompt, response)."""
+class PerToken:
+    """Rows of a want that keeps something of each response token, prompt by prompt."""
 
-    temperature: float = 1.0
-
+    __slots__ = ()
     rows_together: ClassVar[bool] = False
     continues: ClassVar[bool] = False
 
@@ -21,13 +19,30 @@ class Target:
         """One row per response token."""
         return range(n_response)
 
+
+class NextToken:
+    """Rows of a want that keeps something of what would come after the response."""
+
+    __slots__ = ()
+
+    def rows(self, n_response: int) -> range:
+        """The row after the last response token."""
+        return range(n_response, n_response + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Target(PerToken):
+    """log softmax(z / T) of each response token, nats: (prompt, response)."""
+
+    temperature: float = 1.0
+
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, row, vocab) to (prompt, row)."""
         return logspace.target_log_probs(rows, targets, self.temperature)
 
 
 @dataclass(frozen=True, slots=True)
-class MixedTarget:
+class MixedTarget(PerToken):
     """log p̄_{λ,T} of each response token, nats: (prompt, response); the first prompt is the bare one.
 
     Context influence decoding, Eq. 6: p̄ = softmax((λ z + (1 − λ) z_bare) / T). The bare prompt's own entry is
@@ -38,11 +53,6 @@ class MixedTarget:
     temperature: float = 1.0
 
     rows_together: ClassVar[bool] = True
-    continues: ClassVar[bool] = False
-
-    def rows(self, n_response: int) -> range:
-        """One row per response token."""
-        return range(n_response)
 
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, row, vocab) to (prompt, row)."""
@@ -51,7 +61,30 @@ class MixedTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class Stretch:
+    """What another want keeps, of some rows only, from a response that the next round takes further."""
+
+    want: Target | MixedTarget
+    start: int
+    stop: int
+    continues: ClassVar[bool] = True
+
+    @property
+    def rows_together(self) -> bool:
+        """As of the other want."""
+        return self.want.rows_together
+
+    def rows(self, n_response: int) -> range:
+        """One row for each response token from `start` to before `stop`."""
+        return range(self.start, min(self.stop, n_response))
+
+    def reduce(self, rows: Any, targets: Any) -> Any:
+        """As the other want reduces them."""
+        return self.want.reduce(rows, targets)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw(NextToken):
     """The next token, drawn from p̄_{λ,T} by inverting its distribution at `uniform`: (prompt, 1, 2).
 
     The last axis holds the token id and its log-probability in nats. With λ ≠ 1 the first prompt is the bare one.
@@ -67,10 +100,6 @@ class Draw:
         """True when two branches are mixed."""
         return self.context_weight != 1.0
 
-    def rows(self, n_response: int) -> range:
-        """The row after the last response token."""
-        return range(n_response, n_response + 1)
-
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, 1, vocab) to (prompt, 1, 2)."""
         mixed = rules.mix_with_first(rows, self.context_weight) if self.rows_together else rows
@@ -78,7 +107,7 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
+class Labels(NextToken):
     """log softmax(z / T) of a few tokens after the response, nats: (prompt, 1, label)."""
 
     token_ids: tuple[int, ...]
@@ -87,27 +116,18 @@ class Labels:
     rows_together: ClassVar[bool] = False
     continues: ClassVar[bool] = False
 
-    def rows(self, n_response: int) -> range:
-        """The row after the last response token."""
-        return range(n_response, n_response + 1)
-
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, 1, vocab) to (prompt, 1, label)."""
         return logspace.label_log_probs(rows, self.token_ids, self.temperature)
 
 
 @dataclass(frozen=True, slots=True)
-class DivergenceFromFirst:
+class DivergenceFromFirst(PerToken):
     """KL(p₀ ‖ p) and KL(p ‖ p₀) at each response token, nats: (prompt, response, 2); p₀ is the first prompt's row."""
 
     temperature: float = 1.0
 
     rows_together: ClassVar[bool] = True
-    continues: ClassVar[bool] = False
-
-    def rows(self, n_response: int) -> range:
-        """One row per response token."""
-        return range(n_response)
 
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, row, vocab) to (prompt, row, 2)."""

@@ -13,7 +13,7 @@ from leakmeter.measures._noise import neighbourhood_noise
 from leakmeter.measures._sample import sample
 from leakmeter.types.item import Item
 from leakmeter.types.reading import NATS, TOKEN_ID, Reading
-from leakmeter.types.request import FloatArray, Request, Trial, Want
+from leakmeter.types.request import FloatArray, Request, Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Influence:
                 raise UsageError(f"{name} is {given}; it has to be {expected}")
 
     @property
-    def want(self) -> Want:
+    def want(self) -> Target | MixedTarget:
         """What is kept of the logits."""
         if self.cid_lambda == 1.0:
             return Target(self.temperature)
@@ -81,8 +81,7 @@ class Influence:
         for i, (response, scores) in enumerate(zip(responses, answers, strict=True)):
             values = scores.values
             readings += self._readings(item, i, response, names, values)
-        first = answers[0].values
-        noise = yield from neighbourhood_noise(item, responses[0], self.want, (item.blank, item.prompt), first[1])
+        noise = yield from neighbourhood_noise(item, responses[0], self.want, answers[0].values[:2])
         readings.append(Reading(item.id, 0, "", "noise", NATS, noise))
         return readings
 
