@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_models import N_VOCAB, naive_logits, random_prompt, tiny_model, tiny_tokenizer
+from tiny_models import N_VOCAB, item_of, naive_logits, random_prompt, tiny_backend, tiny_model
 
 from leakmeter.backends.hf import HfBackend
 from leakmeter.engine.drive import drive
@@ -16,31 +16,12 @@ from leakmeter.kernels.wants import Draw
 from leakmeter.measures._sample import sample
 from leakmeter.measures.influence import Influence
 from leakmeter.types.chunk import Chunk
-from leakmeter.types.item import Item, Span
-from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.types.item import Item
+from leakmeter.types.prompt import Prompt
 from leakmeter.types.request import Request, Scores, Trial
 
 PROMPT: Prompt = random_prompt(np.random.default_rng(3), N_VOCAB, (6, 5, 9), frame=4, query=5)
 KINDS = ("llama", "gpt2", "gemma3", "mistral")
-
-
-def backend_of(kind: str, attention: str = "sdpa", **settings: Any) -> HfBackend:
-    return HfBackend(tiny_model(kind, attention), tiny_tokenizer(), name="tiny", **settings)
-
-
-def item_of(prompt: Prompt, id_: str = "one", stop_ids: frozenset[int] = frozenset()) -> Item:
-    names = prompt.names()
-    return Item(
-        id=id_,
-        prompt=prompt,
-        spans=tuple(Span(name, "unit", ((0, 1),), (name,), None, 1) for name in names),
-        cuts={name: prompt.without(name) for name in names},
-        alone={name: prompt.only(name) for name in names},
-        blank=prompt.blank(),
-        placebos=(prompt.with_inserted(2, Piece("placebo", "context", (3, 4, 5))),),
-        response=None,
-        stop_ids=stop_ids,
-    )
 
 
 def recorded(trial: Trial[Any], seen: list[np.ndarray]) -> Trial[Any]:
@@ -72,8 +53,8 @@ def run(backend: HfBackend, items: list[Item], weight: float, n: int = 3, most: 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kept_states_draw_what_full_passes_draw(kind: str, weight: float, attention: str) -> None:
     items = [item_of(PROMPT), item_of(PROMPT.without("c1"), "two")]
-    kept, kept_seen, kept_tokens = run(backend_of(kind, attention), items, weight)
-    full, full_seen, full_tokens = run(backend_of(kind, "eager", share_prefixes=False), items, weight)
+    kept, kept_seen, kept_tokens = run(tiny_backend(kind, attention), items, weight)
+    full, full_seen, full_tokens = run(tiny_backend(kind, "eager", share_prefixes=False), items, weight)
     assert kept == full
     # Worst measured: 1.2e-5.
     for one, other in zip(kept_seen, full_seen, strict=True):
@@ -89,7 +70,7 @@ def test_kept_states_draw_what_full_passes_draw(kind: str, weight: float, attent
 
 def test_a_long_response_follows_the_naive_distribution_at_every_step() -> None:
     model = tiny_model("mistral")
-    (responses,), seen, tokens = run(backend_of("mistral"), [item_of(PROMPT)], 1.5, n=1, most=24)
+    (responses,), seen, tokens = run(tiny_backend("mistral", "sdpa"), [item_of(PROMPT)], 1.5, n=1, most=24)
     assert tokens[1:] == [2] * 23
     (response,) = responses
     for t in (0, 7, 8, 9, 23):  # around and beyond the sliding window
@@ -100,9 +81,9 @@ def test_a_long_response_follows_the_naive_distribution_at_every_step() -> None:
 
 
 def test_responses_that_end_leave_the_others_as_they_were() -> None:
-    free, _, _ = run(backend_of("llama"), [item_of(PROMPT)], 1.0, n=4, most=8)
+    free, _, _ = run(tiny_backend("llama", "sdpa"), [item_of(PROMPT)], 1.0, n=4, most=8)
     stops = frozenset({free[0][0][1], free[0][2][4]})
-    stopped, _, tokens = run(backend_of("llama"), [item_of(PROMPT, stop_ids=stops)], 1.0, n=4, most=8)
+    stopped, _, tokens = run(tiny_backend("llama", "sdpa"), [item_of(PROMPT, stop_ids=stops)], 1.0, n=4, most=8)
     for whole, cut in zip(free[0], stopped[0], strict=True):
         ends = [t for t, token in enumerate(whole) if token in stops]
         assert cut == (whole[: ends[0] + 1] if ends else whole)
@@ -110,18 +91,18 @@ def test_responses_that_end_leave_the_others_as_they_were() -> None:
 
 
 def test_states_kept_of_one_drive_do_not_answer_for_another_prompt() -> None:
-    backend = backend_of("llama")
+    backend = tiny_backend("llama", "sdpa")
     run(backend, [item_of(PROMPT)], 1.0)
     changed = Prompt(tuple(replace(p, ids=(p.ids[0] ^ 1, *p.ids[1:])) if p.name == "c1" else p for p in PROMPT.pieces))
     after, seen, _ = run(backend, [item_of(changed)], 1.0)
-    fresh, fresh_seen, _ = run(backend_of("llama"), [item_of(changed)], 1.0)
+    fresh, fresh_seen, _ = run(tiny_backend("llama", "sdpa"), [item_of(changed)], 1.0)
     assert after == fresh
     for one, other in zip(seen, fresh_seen, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=5e-6)  # measured: 0
 
 
 def test_a_masked_prompt_does_not_start_from_the_states_of_the_unmasked() -> None:
-    backend = backend_of("llama")
+    backend = tiny_backend("llama", "sdpa")
     masked, dropped = PROMPT.masking("c0"), PROMPT.without("c0")
     values = []
     for prompt in (dropped, masked, dropped):
@@ -144,16 +125,16 @@ def test_noise_bounds_what_the_order_of_spans_and_the_sharing_change(kind: str, 
         (readings,), _ = drive(backend, [measure.trial(item)])
         return {(r.statistic, r.piece): r.values for r in readings}
 
-    one = series(backend_of(kind), item)
+    one = series(tiny_backend(kind, "sdpa"), item)
     noise = one.pop(("noise", ""))
     # Of log-probabilities around −8: a few float32 roundings. Measured: 0 to 9.8e-7.
     assert 0 <= noise.max() <= 1e-5
-    backwards = series(backend_of(kind), replace(item, spans=item.spans[::-1]))
+    backwards = series(tiny_backend(kind, "sdpa"), replace(item, spans=item.spans[::-1]))
     backwards.pop(("noise", ""))
     assert backwards.keys() == one.keys()
     for key, values in one.items():
         np.testing.assert_allclose(backwards[key], values, rtol=0, atol=float(noise.max()))  # measured: 0
-    unshared = series(backend_of(kind, share_prefixes=False), item)
+    unshared = series(tiny_backend(kind, "sdpa", share_prefixes=False), item)
     for key, values in one.items():
         np.testing.assert_allclose(unshared[key], values, rtol=0, atol=2e-5)  # measured: 5.3e-6
 
@@ -164,12 +145,12 @@ def test_measuring_right_after_sampling_starts_behind_no_wanted_row(kind: str, w
     # The last round's states reach beyond the rows that the measurement wants next.
     item = item_of(PROMPT)
     measure = Influence(cid_lambda=weight, samples=3, max_new_tokens=6)
-    (sampled,), _ = drive(backend_of(kind), [measure.trial(item)])
+    (sampled,), _ = drive(tiny_backend(kind, "sdpa"), [measure.trial(item)])
     responses = [tuple(r.values.astype(int).tolist()) for r in sampled if r.statistic == "token"]
     assert len(responses) == 3
     for i, response in enumerate(responses):
         given = replace(item, response=response)
-        (readings,), _ = drive(backend_of(kind, share_prefixes=False), [measure.trial(given)])
+        (readings,), _ = drive(tiny_backend(kind, "sdpa", share_prefixes=False), [measure.trial(given)])
         expected = {(r.statistic, r.piece): r.values for r in readings}
         for r in sampled:
             if r.sample == i and r.statistic != "noise":
@@ -179,7 +160,7 @@ def test_measuring_right_after_sampling_starts_behind_no_wanted_row(kind: str, w
 
 def test_rounds_are_counted_where_states_are_forgotten() -> None:
     chunks: list[Chunk] = []
-    backend = backend_of("llama", share_prefixes=False)
+    backend = tiny_backend("llama", "sdpa", share_prefixes=False)
     trial = sample(item_of(PROMPT), n=1, temperature=1.0, context_weight=1.0, max_new_tokens=3, seed=0)
     _, cost = drive(backend, [trial], on_plan=chunks.append)
     assert cost.n_tokens_run == sum(chunk.n_full_pass_tokens for chunk in chunks) == 3 * len(PROMPT.ids) + 3

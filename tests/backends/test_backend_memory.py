@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
-from tiny_models import N_VOCAB, fresh_model, random_prompt, tiny_model, tiny_tokenizer
+from tiny_models import N_VOCAB, backend_of, fresh_model, random_prompt, tiny_backend
 
 from leakmeter.backends.hf import HfBackend
 from leakmeter.backends.hf.schedule import Done, Limits, Padding, Window, batches, together, windows
@@ -23,10 +23,6 @@ from leakmeter.types.prompt import Piece, Prompt
 from leakmeter.types.request import Request, Trial
 
 RESPONSE = (5, 6, 7)
-
-
-def backend_of(**given: Any) -> HfBackend:
-    return HfBackend(tiny_model("llama", "sdpa"), tiny_tokenizer(), name="tiny", **given)
 
 
 def cuts(n_prompts: int = 4) -> list[Request]:
@@ -137,8 +133,8 @@ class Short:
 )
 def test_out_of_memory_halves_and_goes_on(error: Exception) -> None:
     requests = cuts()
-    expected = backend_of().score(plan(requests))
-    backend = backend_of()
+    expected = tiny_backend("llama", "sdpa").score(plan(requests))
+    backend = tiny_backend("llama", "sdpa")
     before = backend.limits
     short = Short(backend, 1, 7 * N_VOCAB, error)
     got = backend.score(plan(requests))
@@ -156,14 +152,14 @@ def test_out_of_memory_halves_and_goes_on(error: Exception) -> None:
 
 
 def test_what_does_not_fit_alone_is_said_and_loses_nothing() -> None:
-    backend = backend_of()
+    backend = tiny_backend("llama", "sdpa")
     Short(backend, 0, 10**9, torch.OutOfMemoryError("CUDA out of memory"))
     with pytest.raises(ScoreError, match="out of memory on a single sequence"):
         backend.score(plan(cuts(1)))
 
 
 def test_other_errors_of_the_model_are_not_taken_for_memory() -> None:
-    backend = backend_of()
+    backend = tiny_backend("llama", "sdpa")
     Short(backend, 0, 10**9, RuntimeError("shapes differ"))
     with pytest.raises(RuntimeError, match="shapes differ"):
         backend.score(plan(cuts(1)))
@@ -185,7 +181,7 @@ def test_ragged_prompts_that_end_at_different_rounds_draw_what_each_draws_alone(
     rng = np.random.default_rng(6)
     prompts = [random_prompt(rng, N_VOCAB, (n,), frame=2, query=3) for n in (4, 60, 61, 7, 30, 62, 5)]
     steps = [40, 5, 70, 40, 12, 38, 3]  # some outlast the spare columns of their block
-    backend = backend_of(memory_bytes=memory_bytes)
+    backend = tiny_backend("llama", "sdpa", memory_bytes=memory_bytes)
     marks: list[int] = []
     together_, _ = drive(
         backend,
@@ -193,7 +189,7 @@ def test_ragged_prompts_that_end_at_different_rounds_draw_what_each_draws_alone(
         on_plan=lambda chunk: marks.append(backend.n_tokens_run),
     )
     for i, (prompt, n) in enumerate(zip(prompts, steps, strict=True)):
-        (alone,), _ = drive(backend_of(share_prefixes=False), [decode(prompt, i, n)])
+        (alone,), _ = drive(tiny_backend("llama", "sdpa", share_prefixes=False), [decode(prompt, i, n)])
         assert together_[i][:n] == alone[:n]
         np.testing.assert_allclose(together_[i][n:], alone[n:], rtol=0, atol=3e-5)
     if memory_bytes is not None:
@@ -213,7 +209,7 @@ def test_states_grow_in_place_while_a_batch_stays_whole(monkeypatch: pytest.Monk
 
     rng = np.random.default_rng(4)
     prompts = [random_prompt(rng, N_VOCAB, (20,), frame=2, query=3) for _ in range(6)]
-    backend = backend_of()
+    backend = tiny_backend("llama", "sdpa")
     monkeypatch.setattr(Segment, "_gather", counted)
     drive(backend, [decode(p, i, 30) for i, p in enumerate(prompts)])
     # When the prompts were run, keys and values of three layers; then never, for 29 rounds.
@@ -224,7 +220,7 @@ def test_the_model_is_left_as_it_was() -> None:
     model = fresh_model("llama", "sdpa")
     model.train()
     model.lm_head.eval()
-    backend = HfBackend(model, tiny_tokenizer(), name="tiny")
+    backend = backend_of(model)
     assert backend.forward.joins_segments
     backend.score(plan(cuts(1)))
     assert model.config._attn_implementation == "sdpa"

@@ -14,7 +14,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_models import fresh_model, random_prompt, tiny_model, tiny_tokenizer
+from tiny_models import backend_of, fresh_model, item_of, random_prompt, tiny_backend
 from torch import Tensor
 
 from leakmeter.backends.hf.backend import HfBackend
@@ -24,7 +24,6 @@ from leakmeter.engine.plan import plan
 from leakmeter.kernels.wants import Draw, MixedTarget, Rows, Target
 from leakmeter.measures.influence import Influence
 from leakmeter.types.chunk import Chunk, Run
-from leakmeter.types.item import Item, Span
 from leakmeter.types.prompt import Piece, Prompt
 from leakmeter.types.request import Request, Scores, Want
 
@@ -297,7 +296,7 @@ def test_wants_over_the_same_rows_share_a_key(want: Want) -> None:
 
 
 def backend(cache: Memory | None, kind: str = "llama", model_id: str | None = "tiny", **options: Any) -> HfBackend:
-    made = HfBackend(tiny_model(kind), tiny_tokenizer(), name="tiny", **options)
+    made = tiny_backend(kind, **options)
     if cache is not None:
         made.reuse = reuse_for(made, cache, model_id)
     return made
@@ -350,7 +349,7 @@ def test_another_model_or_other_batches_find_nothing(options: dict[str, Any]) ->
 def test_another_precision_finds_nothing() -> None:
     cache = Memory()
     backend(cache).score(plan(REQUESTS))
-    halved = HfBackend(fresh_model("llama", dtype=torch.bfloat16), tiny_tokenizer(), name="tiny")
+    halved = backend_of(fresh_model("llama", dtype=torch.bfloat16))
     halved.reuse = reuse_for(halved, cache, "tiny")
     expected = halved.score(plan(REQUESTS))
     n_run = halved.n_tokens_run
@@ -364,11 +363,7 @@ def test_another_precision_finds_nothing() -> None:
 def test_drawing_goes_on_where_the_cache_ends(kind: str, forgets: tuple[int, ...]) -> None:
     cache = Memory()
     rng = np.random.default_rng(3)
-    prompt = random_prompt(rng, 90, [5, 4, 6])
-    spans = tuple(Span(name, "unit", ((0, 1),), (name,), None, 1) for name in prompt.names())
-    cuts = {span.name: prompt.without(span.name) for span in spans}
-    alone = {span.name: prompt.only(span.name) for span in spans}
-    item = Item("case", prompt, spans, cuts, alone, prompt.blank(), (), None)
+    item = item_of(random_prompt(rng, 90, [5, 4, 6]), "case")
     measure = Influence(samples=3, max_new_tokens=6)
 
     def measured(one: HfBackend) -> list[bytes]:
@@ -391,12 +386,12 @@ def test_drawing_goes_on_where_the_cache_ends(kind: str, forgets: tuple[int, ...
 def test_training_ends_reuse() -> None:
     cache = Memory()
     model = fresh_model("llama")
-    made = HfBackend(model, tiny_tokenizer(), name="tiny")
+    made = backend_of(model)
     made.reuse = reuse_for(made, cache, "tiny")
     made.score(plan(REQUESTS))
     with torch.no_grad():
         next(model.parameters()).mul_(1.5)
-    expected = HfBackend(model, tiny_tokenizer(), name="tiny").score(plan(REQUESTS))
+    expected = backend_of(model).score(plan(REQUESTS))
     assert same(made.score(plan(REQUESTS)), expected)
     assert cache.n_put == 1
 

@@ -13,6 +13,10 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from leakmeter.backends.hf import HfBackend
+from leakmeter.types.item import Item, Span
+from leakmeter.types.prompt import Piece, Prompt
+
 if "PYTEST_XDIST_WORKER" in os.environ:
     # One process a core already; two threads each would wait for one another, and take four times as long.
     torch.set_num_threads(1)
@@ -140,4 +144,30 @@ def tiny_tokenizer() -> Any:
     tokenizer.train_from_iterator([text], trainer)
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    )
+
+
+def backend_of(model: Any, **settings: Any) -> HfBackend:
+    """A back end of a model made here."""
+    return HfBackend(model, tiny_tokenizer(), name="tiny", **settings)
+
+
+def tiny_backend(kind: str = "llama", attention: str = "eager", **settings: Any) -> HfBackend:
+    """A back end of the model of that kind, which all tests share."""
+    return backend_of(tiny_model(kind, attention), **settings)
+
+
+def item_of(prompt: Prompt, id_: str = "one", stop_ids: frozenset[int] = frozenset()) -> Item:
+    """An item without a response whose spans are the prompt's context pieces."""
+    names = prompt.names()
+    return Item(
+        id=id_,
+        prompt=prompt,
+        spans=tuple(Span(name, "unit", ((0, 1),), (name,), None, 1) for name in names),
+        cuts={name: prompt.without(name) for name in names},
+        alone={name: prompt.only(name) for name in names},
+        blank=prompt.blank(),
+        placebos=(prompt.with_inserted(2, Piece("placebo", "context", (3, 4, 5))),),
+        response=None,
+        stop_ids=stop_ids,
     )

@@ -8,8 +8,8 @@ from leakmeter.types.chunk import Chunk
 from leakmeter.types.size import ModelSize, Speed
 
 # Share of the best matrix-product rate that long passes reach: from whole measurements of given responses (cuts by
-# sentence and by n-gram) with the default model, float32, on one CPU core.
-_EFFICIENCY = 0.75
+# sentence and by n-gram) with the default model in float32: 0.66 to 0.68 on two CPU cores, 0.75 on one.
+_EFFICIENCY = 0.68
 # A logit on its way to a log-probability has two float32 temporaries; to make and to sum them, ten numbers are moved.
 _REDUCTION_BYTES = 8
 _REDUCTION_MOVED_BYTES = 40

@@ -19,6 +19,7 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from leakmeter.backends.hf import shared_start
 from leakmeter.backends.hf.states import Segment
 
 NAME: Final = "leakmeter_segments"
@@ -36,6 +37,8 @@ class Stretch:
     values: Tensor
     mask: Tensor | None
     """Additive, (row, 1, query, key); None where each query sees every key up to its own."""
+    n_shared: int = 0
+    """Leading keys and values that are the same in all rows."""
 
 
 class SegmentCache(DynamicCache):  # type: ignore[misc]
@@ -69,7 +72,7 @@ class _Layer(DynamicLayer):  # type: ignore[misc]
             n_rows = len(segment.starts)
             tokens = slice(first, first + n_rows * segment.n_new)
             new = (_rows(states, tokens, n_rows) for states in (key_states, value_states))
-            stretches.append(Stretch(tokens, n_rows, *segment.extend(self._index, *new), mask))
+            stretches.append(Stretch(tokens, n_rows, *segment.extend(self._index, *new), mask, segment.n_shared))
             first = tokens.stop
         return stretches, value_states
 
@@ -111,6 +114,15 @@ def _attend_stretch(query: Tensor, stretch: Stretch, scaling: float | None, out:
     n_new = queries.shape[2]
     answers = out[0, stretch.tokens].view(stretch.n_rows, n_new, *out.shape[2:])
     n_start = n_keys - n_new
+    if stretch.mask is None and shared_start.pays(stretch.n_rows, n_new, stretch.n_shared):
+        partial = shared_start.partial_attention(query.device.type, query.dtype)
+        if partial is not None:
+            answers.copy_(
+                shared_start.attend(
+                    partial, queries, stretch.keys, stretch.values, stretch.n_shared, scaling
+                ).transpose(1, 2)
+            )
+            return
     at_once = _QUERIES_AT_ONCE.get(query.device.type, n_new)
     for first in range(0, n_new, at_once):
         last = min(first + at_once, n_new)

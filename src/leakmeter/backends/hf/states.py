@@ -124,6 +124,13 @@ class Segment:
             for columns, where in zip(self.columns, self.positions, strict=True)
         )
 
+    @property
+    def n_shared(self) -> int:
+        """Leading columns that are the same in all rows: those of one start from which all are forked."""
+        first = self.starts[0]
+        alike = all(start.state is first.state and start.n_tokens == first.n_tokens for start in self.starts)
+        return first.n_tokens if alike else 0
+
     def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Put new keys and values (row, head, n_new, size) behind those of the start; returns all of them."""
         if self._in_place:
@@ -162,10 +169,8 @@ class Segment:
         return first, second
 
     def _gather(self, buffer: Tensor, layer: int, which: int) -> None:
-        first = self.starts[0]
-        alike = all(start.state is first.state and start.n_tokens == first.n_tokens for start in self.starts)
-        if first.state is not None and alike:
-            buffer[:, :, : self.n_start] = _leading(first, layer, which)
+        if self.n_shared:
+            buffer[:, :, : self.n_start] = _leading(self.starts[0], layer, which)
             return
         for row, start in enumerate(self.starts):
             if start.state is not None:
