@@ -55,25 +55,51 @@ def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.fixture
-def measure(cli: Callable[..., Ended], note: Path) -> Callable[..., Ended]:
-    """`leakmeter influence` of the note with the toy model; more options win."""
+def of_note(cli: Callable[..., Ended], note: Path) -> Callable[..., Callable[..., Ended]]:
+    """Makes `leakmeter COMMAND` of the note with the toy model; options of a call win, None drops one."""
 
-    def call(*more: object, **options: object) -> Ended:
-        given: dict[str, object] = {
-            "context-file": note,
-            "query": "Who?",
-            "response": "Anna",
-            "model": "toy",
-            "out": "runs",
-        }
-        given |= {name.replace("_", "-"): value for name, value in options.items()}
-        return cli(
-            "influence",
-            *(part for name, value in given.items() if value is not None for part in (f"--{name}", value)),
-            *more,
-        )
+    def make(command: str, **usual: object) -> Callable[..., Ended]:
+        def call(*more: object, **options: object) -> Ended:
+            given: dict[str, object] = {"context_file": note, "query": "Who?", "model": "toy", **usual, **options}
+            named = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value is not None}
+            return cli(command, *(part for pair in named.items() for part in pair), *more)
 
-    return call
+        return call
+
+    return make
+
+
+@pytest.fixture
+def measure(of_note: Callable[..., Callable[..., Ended]]) -> Callable[..., Ended]:
+    """`leakmeter influence` of the note; more options win."""
+    return of_note("influence", response="Anna", out="runs")
+
+
+@pytest.fixture(scope="session")
+def byte_model() -> tuple[Any, Any]:
+    """A transformers model of one layer and its tokenizer of single bytes, in memory; do not change them."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    vocab = {token: i for i, token in enumerate(["</s>", *sorted(alphabet)])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    config = LlamaConfig(
+        vocab_size=len(vocab),
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=300,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = LlamaForCausalLM(config)
+    return model, PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")
 
 
 @pytest.fixture

@@ -91,35 +91,9 @@ def test_the_toy_model_goes_without(measure: Call, scores: Path) -> None:
     assert not scores.exists()
 
 
-@pytest.fixture(scope="module")
-def tiny() -> tuple[Any, Any]:
-    """A model and a tokenizer in memory."""
-    import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    letters = {letter: i for i, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
-    tokenizer = Tokenizer(models.BPE(vocab=letters, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        model = LlamaForCausalLM(
-            LlamaConfig(
-                vocab_size=len(letters),
-                hidden_size=16,
-                intermediate_size=16,
-                num_hidden_layers=1,
-                num_attention_heads=2,
-                bos_token_id=None,
-                eos_token_id=None,
-            )
-        )
-    return model, PreTrainedTokenizerFast(tokenizer_object=tokenizer)
-
-
-def test_a_model_in_memory_is_reused_under_a_name_of_its_own(tiny: Any, scores: Path) -> None:
+def test_a_model_in_memory_is_reused_under_a_name_of_its_own(byte_model: Any, scores: Path) -> None:
     def measured(**options: Any) -> tuple[int, np.ndarray]:
-        result = leakmeter.influence(tiny, template="plain", **CASE, **options)
+        result = leakmeter.influence(byte_model, template="plain", **CASE, **options)
         return result.case["cost"]["tree_tokens"], result.matrix
 
     n_tokens, expected = measured()
@@ -137,17 +111,17 @@ def test_a_model_in_memory_is_reused_under_a_name_of_its_own(tiny: Any, scores: 
     assert [path.name for path in (scores.parent / "config").iterdir() if path.suffix == ".secret"] == ["scores.secret"]
 
 
-def test_a_name_that_comes_too_late(tiny: Any) -> None:
-    backend = leakmeter.load_backend(tiny)
+def test_a_name_that_comes_too_late(byte_model: Any) -> None:
+    backend = leakmeter.load_backend(byte_model)
     with pytest.raises(UsageError, match="give it to load_backend"):
         leakmeter.influence(backend, template="plain", model_id="a", **CASE)
 
 
 def test_a_directory_is_reused_by_its_weights(
-    tiny: Any, scores: Path, measure: Call, cli: Call, tmp_path: Path
+    byte_model: Any, scores: Path, measure: Call, cli: Call, tmp_path: Path
 ) -> None:
     folder = tmp_path / "model"
-    for part in tiny:
+    for part in byte_model:
         part.save_pretrained(folder)
 
     def n_tokens(*more: object, out: str, **options: object) -> int:
@@ -176,7 +150,7 @@ def test_a_directory_is_reused_by_its_weights(
 
 @pytest.mark.parametrize("variable", ["LEAKMETER_SCORES", "LEAKMETER_CONFIG"])
 def test_a_place_that_cannot_be_written_costs_a_line(
-    tiny: Any,
+    byte_model: Any,
     scores: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -186,7 +160,7 @@ def test_a_place_that_cannot_be_written_costs_a_line(
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
     monkeypatch.setenv(variable, str(tmp_path / "file" / "below"))
     for _ in range(2):
-        result = leakmeter.influence(tiny, template="plain", model_id="a", **CASE)
+        result = leakmeter.influence(byte_model, template="plain", model_id="a", **CASE)
         assert result.case["cost"]["tree_tokens"] > 0
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith("going on without the score cache")

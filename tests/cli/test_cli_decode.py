@@ -24,19 +24,9 @@ SECRETS = {
 
 
 @pytest.fixture
-def decode(cli: Call, note: Path) -> Call:
-    """`leakmeter decode` of the note with the toy model; more options win."""
-
-    def call(*more: object, **options: object) -> Any:
-        given: dict[str, object] = {"context-file": note, "query": "Who?", "model": "toy", "max-new-tokens": 6}
-        given |= {name.replace("_", "-"): value for name, value in options.items()}
-        return cli(
-            "decode",
-            *(part for name, value in given.items() if value is not None for part in (f"--{name}", value)),
-            *more,
-        )
-
-    return call
+def decode(of_note: Call) -> Call:
+    """`leakmeter decode` of the note; more options win."""
+    return of_note("decode", max_new_tokens=6)
 
 
 def object_of(ended: Any) -> dict[str, Any]:

@@ -8,34 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-import transformers
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from leakmeter.api import load_run
 
 
 @pytest.fixture(scope="module")
-def model_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of one layer with a tokenizer of single bytes; its file of weights holds none."""
+def model_directory(byte_model: tuple[Any, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model of one layer with its tokenizer of single bytes, as files."""
     path = tmp_path_factory.mktemp("model")
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    vocab = {token: i for i, token in enumerate(["</s>", *sorted(alphabet)])}
-    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>").save_pretrained(path)
-    config = transformers.LlamaConfig(
-        vocab_size=len(vocab),
-        hidden_size=16,
-        intermediate_size=24,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=300,
-    )
-    torch.manual_seed(0)
-    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(path)
+    for part in byte_model:
+        part.save_pretrained(path)
     return path
 
 

@@ -56,7 +56,10 @@ def test_importing_the_package_imports_nothing_of_it() -> None:
         "print([m for m in sys.modules if m.startswith(('leakmeter.', 'numpy'))], dir(leakmeter))"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    names = ["DecodeResult", "InfluenceResult", "LeakmeterError", "decode", "influence", "load_backend", "load_run"]
+    names = [
+        *("DecodeResult", "InfluenceResult", "LeakmeterError", "RedactPlanResult", "decode", "frontier", "influence"),
+        *("load_backend", "load_run", "redact_plan"),
+    ]
     assert ended.stdout.startswith(f"[] {names}")
 
 

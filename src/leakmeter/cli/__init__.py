@@ -10,7 +10,19 @@ from importlib import metadata
 
 from cyclopts import App, CycloptsError
 
-from leakmeter.cli import cache, decode, demo, influence, models, process, regurgitation, report, study
+from leakmeter.cli import (
+    cache,
+    decode,
+    demo,
+    frontier,
+    influence,
+    models,
+    process,
+    redact_plan,
+    regurgitation,
+    report,
+    study,
+)
 from leakmeter.errors import LeakmeterError
 
 app = App(
@@ -21,6 +33,8 @@ app = App(
 )
 app.command(influence.influence)
 app.command(decode.decode)
+app.command(frontier.frontier)
+app.command(redact_plan.redact_plan)
 app.command(study.study)
 app.command(regurgitation.regurgitation)
 app.command(report.report)

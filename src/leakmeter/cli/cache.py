@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json as json_format
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
+from leakmeter.cli import output
+from leakmeter.cli.options import Flag
 from leakmeter.models import scores_dir
 
 if TYPE_CHECKING:
@@ -23,12 +24,11 @@ app = App(
     it, LEAKMETER_SCORES=off turns it off.""",
 )
 
-_JSON = Annotated[bool, Parameter(negative="")]
-_OFF = "the score cache is turned off by LEAKMETER_SCORES=off; unset that to see, or clear, what was kept before\n"
+_OFF = "the score cache is turned off by LEAKMETER_SCORES=off; unset that to see, or clear, what was kept before"
 
 
 @app.default
-def show(*, json: _JSON = False) -> None:
+def show(*, json: Flag = False) -> None:
     """Show where the score cache is, how much it holds and how much it may hold.
 
     Parameters
@@ -36,21 +36,14 @@ def show(*, json: _JSON = False) -> None:
     json
         Write one JSON object instead; sizes in bytes.
     """
-    folder = scores_dir()
-    if folder is None:
-        _write({"path": None, "entries": 0, "bytes": 0, "max_bytes": 0}, _OFF, json)
-        return
-    cache = _cache(folder)
-    entries, n_bytes = cache.n_entries, cache.n_bytes
-    _write(
-        {"path": str(cache.path), "entries": entries, "bytes": n_bytes, "max_bytes": cache.max_bytes},
-        f"{cache.path}\n{_amount(entries, n_bytes)} of at most {_megabytes(cache.max_bytes)}\n",
-        json,
-    )
+    cache = _cache()
+    held = _held(cache)
+    most = 0 if cache is None else cache.max_bytes
+    _write(held | {"max_bytes": most}, f"{held['path']}\n{_amount(held)} of at most {_megabytes(most)}", json)
 
 
 @app.command
-def clear(*, json: _JSON = False) -> None:
+def clear(*, json: Flag = False) -> None:
     """Empty the score cache: what it held is overwritten and its space given back.
 
     Parameters
@@ -58,38 +51,40 @@ def clear(*, json: _JSON = False) -> None:
     json
         Write one JSON object instead; sizes in bytes.
     """
+    cache = _cache()
+    held = _held(cache)
+    if cache is not None:
+        cache.clear()
+    _write(held, f"cleared {_amount(held)} from {held['path']}", json)
+
+
+def _cache() -> ScoreCache | None:
+    """The user's, or None where it is turned off."""
     folder = scores_dir()
     if folder is None:
-        _write({"path": None, "entries": 0, "bytes": 0}, _OFF, json)
-        return
-    cache = _cache(folder)
-    entries, n_bytes = cache.n_entries, cache.n_bytes
-    cache.clear()
-    _write(
-        {"path": str(cache.path), "entries": entries, "bytes": n_bytes},
-        f"cleared {_amount(entries, n_bytes)} from {cache.path}\n",
-        json,
-    )
-
-
-def _cache(folder: Path) -> ScoreCache:
+        return None
     from leakmeter.store.scores import FILE_NAME, ScoreCache
 
     # Counting and clearing read no entry: they need no secret.
-    return ScoreCache(folder / FILE_NAME, b"", notify=_tell)
+    return ScoreCache(folder / FILE_NAME, b"", notify=output.tell)
 
 
-def _write(document: dict[str, object], text: str, json: bool) -> None:
-    sys.stdout.write(json_format.dumps(document, indent=2) + "\n" if json else text)
+def _held(cache: ScoreCache | None) -> dict[str, Any]:
+    """What a cache holds, as `--json` says it."""
+    if cache is None:
+        return {"path": None, "entries": 0, "bytes": 0}
+    return {"path": str(cache.path), "entries": cache.n_entries, "bytes": cache.n_bytes}
 
 
-def _amount(entries: int, n_bytes: int) -> str:
-    return f"{entries} {'entry' if entries == 1 else 'entries'}, {_megabytes(n_bytes)}"
+def _write(document: dict[str, Any], text: str, json: bool) -> None:
+    said = json_format.dumps(document, indent=2) if json else _OFF if document["path"] is None else text
+    sys.stdout.write(f"{said}\n")
+
+
+def _amount(held: dict[str, Any]) -> str:
+    entries = held["entries"]
+    return f"{entries} {'entry' if entries == 1 else 'entries'}, {_megabytes(held['bytes'])}"
 
 
 def _megabytes(n_bytes: int) -> str:
     return f"{n_bytes / 1e6:.1f} MB"
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")

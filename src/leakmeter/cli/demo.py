@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from importlib import resources
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from leakmeter.cli.cases import run_cases
+from leakmeter.cli.given import Given
+from leakmeter.cli.options import Flag, RunOptions
 from leakmeter.measures.influence import Influence
+from leakmeter.models import DEFAULT_MODEL
 from leakmeter.prompts.build import PromptSettings
 from leakmeter.types.case import Case, Document
 
@@ -18,10 +18,10 @@ from leakmeter.types.case import Case, Document
 def demo(
     *,
     html: Path = Path("report.html"),
-    model: str = "smollm2-135m",
+    model: str = DEFAULT_MODEL,
     out: Path = Path("runs"),
-    no_cache: Annotated[bool, Parameter(negative="")] = False,
-    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    no_cache: Flag = False,
+    dry_run: Flag = False,
 ) -> None:
     """Measure an invented clinic note: which of its sentences does an answer owe to?
 
@@ -43,19 +43,9 @@ def demo(
     asked = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
     case = Case("clinic note", (Document("clinic_note.txt", note),), asked["query"], asked["response"])
     run_cases(
-        [case],
-        [],
+        Given((case,)),
         PromptSettings(unit="sentence", group=True),
         Influence(),
         "influence",
-        model=model,
-        dtype=None,
-        device=None,
-        memory=None,
-        out=out,
-        html=html,
-        json=False,
-        skip_bad=False,
-        cache=not no_cache,
-        dry_run=dry_run,
+        RunOptions(model=model, out=out, html=html, no_cache=no_cache, dry_run=dry_run),
     )

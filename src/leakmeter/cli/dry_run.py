@@ -2,59 +2,41 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leakmeter.cli import output
-from leakmeter.errors import LeakmeterError, UsageError
+from leakmeter.cli.given import Given
+from leakmeter.cli.options import RunOptions
 from leakmeter.measures.base import Measure
 from leakmeter.prompts.build import PromptSettings
-from leakmeter.types.case import Case
 
 _CASES_AT_MOST = 20
 
 
-def predict_cases(
-    cases: Sequence[Case],
-    problems: list[str],
-    settings: PromptSettings,
-    measure: Measure,
-    *,
-    model: str,
-    dtype: str | None,
-    device: str | None,
-    memory: str | None,
-    json: bool,
-    skip_bad: bool,
-) -> None:
-    """Print what measuring these cases would take; nothing is measured and nothing is written."""
-    from leakmeter.api import load_backend
-    from leakmeter.studies.prediction import predicted_cases, predictor_for, predictor_of
-    from leakmeter.studies.run import prepare_case
+def predict_cases(given: Given, settings: PromptSettings, measure: Measure, run: RunOptions) -> None:
+    """Print what measuring these cases would take; nothing is measured and nothing is written.
 
-    predictor = (
-        predictor_of(load_backend(model, dtype=dtype, device=device, memory=memory))
-        if model == "toy"
-        else predictor_for(model, dtype=dtype, device=device, memory=memory)
-    )
-    prepared = []
-    for case in cases:
-        try:
-            prepared.append(prepare_case(case, predictor.backend, settings, measure))
-        except LeakmeterError as error:
-            if not skip_bad:
-                raise
-            problems.append(str(error))
-    if not prepared:
-        raise UsageError(f"none of {len(cases)} cases can be used; the first: {problems[0]}")
+    Args:
+        given: what would be measured.
+        settings: how prompts are made.
+        measure: what would measure.
+        run: with which model, and whether to print JSON.
+
+    Raises:
+        LeakmeterError: something cannot be used as given, or the model is not on this machine.
+    """
+    from leakmeter.studies.prediction import predicted_cases
+
+    predictor = run.load_predictor()
+    prepared, kept = given.prepared(predictor.backend, settings, measure)
     told = predicted_cases(predictor, measure, prepared)
-    if json:
+    if run.json:
         output.print_json(told)
     else:
         _print(told)
-    if problems:
-        sys.stderr.write(f"{output.left_out(problems)}\n")
+    if kept.problems:
+        output.tell(output.left_out(kept.problems))
 
 
 def _print(told: Mapping[str, Any]) -> None:
@@ -68,7 +50,7 @@ def _print(told: Mapping[str, Any]) -> None:
         console.print()
         console.print(_by_case(told["cases"]))
     if told["at_most"]:
-        console.print("At most: responses are still to be drawn, and counted with the most tokens they may have.")
+        console.print("At most: what is still to be drawn or chosen is counted with the most that it may take.")
 
 
 def _totals(told: Mapping[str, Any]) -> Any:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json as json_format
 import sys
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
+from leakmeter.cli import output
+from leakmeter.cli.options import Flag
 from leakmeter.models import DEFAULT_MODEL, KNOWN_MODELS, KnownModel, cached_model, models_dir, pull_model, resolve
 
 app = App(name="models", help="List the models known by name, and fetch them.")
 
 
 @app.default
-def list_models(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
+def list_models(*, json: Flag = False) -> None:
     """List the models known by name: cached or not, sizes, parameters, licence, source.
 
     Parameters
@@ -52,7 +54,7 @@ def list_models(*, json: Annotated[bool, Parameter(negative="")] = False) -> Non
 
 
 @app.command
-def pull(name: str, /, *, accept_licence: Annotated[bool, Parameter(negative="")] = False) -> None:
+def pull(name: str, /, *, accept_licence: Flag = False) -> None:
     """Fetch a model and convert it, once; then it is used without a network.
 
     Parameters
@@ -65,11 +67,11 @@ def pull(name: str, /, *, accept_licence: Annotated[bool, Parameter(negative="")
     if name in KNOWN_MODELS:
         model = KNOWN_MODELS[name]
         had = cached_model(model)
-        folder = pull_model(model, notify=_tell, accept_licence=accept_licence)
-        _tell(f"{name}: {'already' if had else 'ready'} at '{folder}' ({model.licence})")
+        folder = pull_model(model, notify=output.tell, accept_licence=accept_licence)
+        output.tell(f"{name}: {'already' if had else 'ready'} at '{folder}' ({model.licence})")
     else:
-        found = resolve(name, notify=_tell)
-        _tell(f"{name}: ready at '{found.path}'")
+        found = resolve(name, notify=output.tell)
+        output.tell(f"{name}: ready at '{found.path}'")
 
 
 def _row(model: KnownModel) -> dict[str, Any]:
@@ -88,8 +90,3 @@ def _row(model: KnownModel) -> dict[str, Any]:
         "source": model.source,
         "summary": model.summary,
     }
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()

@@ -35,6 +35,12 @@ def check_writable(path: Path, what: str) -> None:
         path.unlink()
 
 
+def tell(line: str) -> None:
+    """A line on standard error, at once: what happens beside what was asked for."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
 def print_json(case: Mapping[str, Any]) -> None:
     """One case as one line of JSON on standard output."""
     is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from leakmeter.backends.base import Backend
+from leakmeter.cli.output import tell
 from leakmeter.studies.run import Watch
 from leakmeter.types.chunk import Chunk
 
@@ -38,9 +39,9 @@ def progress(backend: Backend, n_cases: int) -> Iterator[Watch]:
 
 def _tell_halving(case_id: str, n_halvings: int) -> None:
     times = f" {n_halvings} times" if n_halvings > 1 else ""
-    sys.stderr.write(
+    tell(
         f"case '{case_id}': memory ran out{times}; went on in smaller parts, which may differ in the last digits. "
-        "Give less with --memory to avoid it\n"
+        "Give less with --memory to avoid it"
     )
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from leakmeter.cli import output
+from leakmeter.cli.options import Flag
 from leakmeter.errors import DataError, LeakmeterError
 from leakmeter.studies.quality import Quality
 from leakmeter.studies.regurgitation import Regurgitation
 
-_NO_NEGATIVE = Parameter(negative="")
 _COLUMNS = ("generations", "contexts")
 _REFERENCES = "references"
 
@@ -24,7 +23,7 @@ def regurgitation(
     thresholds: Annotated[Regurgitation | None, Parameter(name="*")] = None,
     quality: Annotated[Quality | None, Parameter(name="*")] = None,
     seed: int = 0,
-    json: Annotated[bool, _NO_NEGATIVE] = False,
+    json: Flag = False,
 ) -> None:
     """Count the responses that repeat their contexts: Repeat prompts and ROUGE prompts, and their quality.
 
@@ -49,7 +48,7 @@ def regurgitation(
     responses, contexts = ([row[column] for row in rows] for column in _COLUMNS)
     references = [row[_REFERENCES] for row in rows] if _REFERENCES in rows[0] else None
     if references is None:
-        _tell(f"CSV file '{csv}' has no column '{_REFERENCES}'; quality against references is left out")
+        output.tell(f"CSV file '{csv}' has no column '{_REFERENCES}'; quality against references is left out")
     told: dict[str, Any] = {"n": len(rows)}
     for name, count in counts(responses, contexts, thresholds).items():
         told[name] = {"prompts": count.hits, "share": count.hits / count.n, "interval": list(count.interval)}
@@ -75,7 +74,7 @@ def _qualities(
         if wanted.factkb is not None:
             scores["factkb"] = quality.factkb(responses, contexts, wanted.factkb)
     except LeakmeterError as error:
-        _tell(f"left out: {error}")
+        output.tell(f"left out: {error}")
     found = {name: estimate(values, seed=seed) for name, values in scores.items()}
     return {name: {"mean": one.mean, "interval": list(one.interval)} for name, one in found.items()}
 
@@ -98,7 +97,3 @@ def _print(told: dict[str, Any]) -> None:
         prompts = f"{one['prompts']:,}" if "prompts" in one else ""
         table.add_row(HEADINGS[name], prompts, f"{100 * share:.2f}", f"{100 * low:.2f} to {100 * high:.2f}")
     Console(markup=False, highlight=False).print(table)
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from leakmeter.cli import output
+from leakmeter.cli.options import Flag
 from leakmeter.errors import UsageError
 
 
-def report(
-    run: Path, /, *, html: Path = Path("report.html"), public: Annotated[bool, Parameter(negative="")] = False
-) -> None:
+def report(run: Path, /, *, html: Path = Path("report.html"), public: Flag = False) -> None:
     """Write the HTML report of a finished run.
 
     Parameters
@@ -34,7 +30,7 @@ def report(
         results = [published(result) for result in results]
     output.check_writable(html, "report")
     output.write_page(html, results, RunDirectory(run).read_spec().get("command"), run)
-    sys.stderr.write(f"report: {html}\n")
+    output.tell(f"report: {html}")
 
 
 def published(result: Any) -> Any:

@@ -6,11 +6,14 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from leakmeter.cli import output
+from leakmeter.cli.options import Flag, RunOptions
 from leakmeter.errors import LeakmeterError, UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.grid import Study
 
-_NO_NEGATIVE = Parameter(negative="")
+_Texts = Annotated[list[str] | None, Parameter(negative="")]
 _PREDICTED_RECORDS = 5
 
 
@@ -27,13 +30,13 @@ def study(
     /,
     *,
     size: str = "laptop",
-    data: Annotated[list[str] | None, _NO_NEGATIVE] = None,
-    set: Annotated[list[str] | None, _NO_NEGATIVE] = None,
+    data: _Texts = None,
+    set: _Texts = None,
     dtype: str | None = None,
     device: str | None = None,
     out: Path = Path("runs"),
-    no_cache: Annotated[bool, _NO_NEGATIVE] = False,
-    dry_run: Annotated[bool, _NO_NEGATIVE] = False,
+    no_cache: Flag = False,
+    dry_run: Flag = False,
 ) -> None:
     """Run a factor study: every cell a run that can be continued, then a table and a figure with intervals.
 
@@ -67,33 +70,24 @@ def study(
     paths = _paths(data or [], chosen)
     records = load_records(chosen, paths)
     _tell_of_few(chosen, records)
+    run = RunOptions(dtype=dtype, device=device, out=out, no_cache=no_cache)
     if dry_run:
-        _predict(chosen, records, dtype, device)
+        _predict(chosen, records, run)
         return
     # What is put into a table: all that determines its numbers, and nothing else.
     words = ["leakmeter", "study", study, "--size", size]
     words += [part for given in data or [] for part in ("--data", given)]
     words += [part for given in set or [] for part in ("--set", given)]
     words += [part for name, given in (("dtype", dtype), ("device", device)) if given for part in (f"--{name}", given)]
-    directory = _run(chosen, records, shlex.join(words), out, dtype, device, cache=not no_cache)
-    sys.stderr.write(f"study: {directory}\n")
+    directory = _run(chosen, records, shlex.join(words), run)
+    output.tell(f"study: {directory}")
 
 
-def _run(
-    study: Study,
-    records: Sequence[Sequence[Record]],
-    command: str,
-    out: Path,
-    dtype: str | None,
-    device: str | None,
-    *,
-    cache: bool,
-) -> Path:
-    from leakmeter.api import load_backend
+def _run(study: Study, records: Sequence[Sequence[Record]], command: str, run: RunOptions) -> Path:
     from leakmeter.cli.progress import progress
     from leakmeter.studies.cells import finished_cell, measure_cell, study_directory
 
-    directory = study_directory(study, records, out, dtype, device)
+    directory = study_directory(study, records, run.out, run.dtype, run.device)
     done: dict[int, FinishedCell] = {}
     backend: Any = None
     loaded: str | None = None
@@ -104,10 +98,10 @@ def _run(
         if finished is None:
             if loaded != cell.model:
                 backend = None
-                backend, loaded = load_backend(cell.model, dtype=dtype, device=device, cache=cache), cell.model
+                backend, loaded = replace(run, model=cell.model).load_backend(), cell.model
             finished = measure_cell(study, cell, records[cell.number], directory, backend, progress, command=command)
         done[cell.number] = finished
-        _tell(f"cell {len(done)} of {len(study.cells)}: {cell.label}: {time.perf_counter() - started:.0f} s")
+        output.tell(f"cell {len(done)} of {len(study.cells)}: {cell.label}: {time.perf_counter() - started:.0f} s")
     _write(study, [done[number] for number in range(len(study.cells))], directory, command)
     return directory
 
@@ -117,16 +111,19 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
     from leakmeter.report import tables as rendered
     from leakmeter.studies.cells import items_csv, write
     from leakmeter.studies.expected import whole_by_token
+    from leakmeter.studies.generations import generations_page
     from leakmeter.studies.table import provenance, tables
 
     for finished in cells:
         text = items_csv(finished, lambda readings: [float(values.sum()) for values in whole_by_token(readings)])
         write(directory / f"cell-{finished.cell.number:02}.csv", text)
-    made = tables(study, cells, directory, _tell)
+    made = tables(study, cells, directory, output.tell)
     about = [study.reproduces, *provenance(study, cells, command)]
     markdown = rendered.to_markdown(study.title, about, made.summary)
     write(directory / "table.csv", rendered.to_csv(made.rows))
     write(directory / "table.md", markdown)
+    if study.measure == "decode":
+        write(directory / "generations.html", generations_page(study, cells, about))
     x = study.x if study.show == "factor" else study.show
     if study.show == "piece" and all("first_token" in row for row in made.rows):
         x = "first_token"
@@ -143,18 +140,16 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
             stem=directory / "figure",
         )
     except UsageError as error:
-        _tell(str(error))
+        output.tell(str(error))
     sys.stdout.write(markdown)
 
 
-def _predict(study: Study, records: Sequence[Sequence[Record]], dtype: str | None, device: str | None) -> None:
+def _predict(study: Study, records: Sequence[Sequence[Record]], run: RunOptions) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from leakmeter.api import load_backend
     from leakmeter.report.words import about_seconds
-    from leakmeter.studies.prediction import predictor_for, predictor_of
     from leakmeter.studies.run import prepare_case
 
     table = Table(box=None, pad_edge=False)
@@ -167,17 +162,13 @@ def _predict(study: Study, records: Sequence[Sequence[Record]], dtype: str | Non
         of_cell = records[cell.number]
         try:
             if cell.model not in predictors:
-                predictors[cell.model] = (
-                    predictor_of(load_backend("toy"))
-                    if cell.model == "toy"
-                    else predictor_for(cell.model, dtype=dtype, device=device)
-                )
+                predictors[cell.model] = replace(run, model=cell.model).load_predictor()
             predictor = predictors[cell.model]
             cases = [record.case for record in of_cell[:_PREDICTED_RECORDS]]
             prepared = [prepare_case(case, predictor.backend, cell.settings, cell.measure) for case in cases]
             found = [predictor.predict(cell.measure, one) for one in prepared]
         except LeakmeterError as error:
-            _tell(str(error))
+            output.tell(str(error))
             total = None
             table.add_row(Text(cell.label), f"{len(of_cell):,}", "not predicted", "not predicted")
             continue
@@ -228,9 +219,4 @@ def _tell_of_few(study: Study, records: Sequence[Sequence[Record]]) -> None:
     told = {(cell.dataset, len(records[cell.number]), cell.n_records) for cell in study.cells}
     for dataset, n, wanted in sorted(told):
         if n < wanted:
-            _tell(f"{dataset}: {n:,} records are there where the study asks for {wanted:,}; all are taken")
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+            output.tell(f"{dataset}: {n:,} records are there where the study asks for {wanted:,}; all are taken")

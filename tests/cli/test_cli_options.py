@@ -1,0 +1,103 @@
+"""The options that commands share, and the cases they name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakmeter.backends.toy import Toy
+from leakmeter.cli.given import Given, read_cases
+from leakmeter.cli.options import RunOptions, Source
+from leakmeter.errors import UsageError
+from leakmeter.measures.influence import Influence
+from leakmeter.prompts.build import PromptSettings
+from leakmeter.types.case import Case, Document
+
+Call = Callable[..., Any]
+GOOD = Case("good", (Document("a", "Anna sang."),), "Who?", "Anna")
+BAD = Case("bad", (Document("a", "Anna sang."),), "Who?", "")
+
+
+def text_of(ended: Any) -> str:
+    """What help says, without the box it stands in."""
+    return " ".join(ended.out.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("name", ["influence", "decode"])
+def test_every_shared_option_is_one_of_the_command(cli: Call, name: str) -> None:
+    told = text_of(cli(name, "--help"))
+    for field in (*fields(Source), *fields(RunOptions)):
+        assert f" --{field.name.replace('_', '-')} " in told
+    assert "--no-" not in told.replace("--no-cache", "")
+    assert "--empty-" not in told
+    assert "[default: smollm2-135m]" in told
+    assert "[default: runs]" in told
+
+
+def test_a_command_says_where_an_option_means_something_else_to_it(cli: Call) -> None:
+    influence, decode = (text_of(cli(name, "--help")) for name in ("influence", "decode"))
+    for words, others in (
+        ("optionally 'response', 'id'.", "A 'response' is not drawn but scored as if it had been"),
+        ("bfloat16 on CUDA by default.", "float32 on a CPU or with epsilon"),
+        ("Directory of runs. [", "Directory of runs; with epsilon private, names included."),
+        ("instead of the heat map.", "instead of the shaded response."),
+    ):
+        assert (words in influence, words in decode) == (True, False)
+        assert (others in influence, others in decode) == (False, True)
+
+
+@pytest.mark.parametrize("option", ["--no-skip-bad", "--no-json", "--no-dry-run", "--empty-context-file"])
+@pytest.mark.parametrize("name", ["influence", "decode"])
+def test_flags_have_no_negatives(cli: Call, name: str, option: str) -> None:
+    ended = cli(name, "--model", "toy", option)
+    assert ended.code == 2
+    assert f"Unknown option: {option}" in ended.err
+
+
+@pytest.mark.parametrize("name", ["influence", "decode"])
+@pytest.mark.parametrize("query", ["- a list", "--json", "-"])
+def test_a_query_may_begin_with_a_hyphen(cli: Call, note: Path, name: str, query: str) -> None:
+    ended = cli(
+        *(name, "--model", "toy", "--context-file", note, "--query", query, "--max-new-tokens", 1, "--json"),
+        *(("--unit", "whole") if name == "influence" else ()),
+    )
+    assert ended.code == 0
+    assert json.loads(ended.out)["query"] == query
+
+
+def test_bad_cases_are_left_out_and_named_or_stop_the_command() -> None:
+    settings, measure = PromptSettings(), Influence()
+    given = Given((BAD, GOOD, BAD), ("line 1: not JSON",), skip_bad=True)
+    prepared, kept = given.prepared(Toy(), settings, measure)
+    assert [one.item.id for one in prepared] == ["good"]
+    assert kept.cases == (GOOD,)
+    assert kept.problems[0] == "line 1: not JSON"
+    assert len(kept.problems) == 3
+    assert given.problems == ("line 1: not JSON",)
+    with pytest.raises(UsageError, match="'bad'"):
+        Given((GOOD, BAD)).prepared(Toy(), settings, measure)
+    with pytest.raises(UsageError, match="none of 1 cases can be used; the first: line 1: not JSON"):
+        Given((BAD,), ("line 1: not JSON",), skip_bad=True).prepared(Toy(), settings, measure)
+
+
+def test_one_source_of_cases(note: Path) -> None:
+    (case,) = read_cases(Source(context_file=[note, note], query="Who?"), "Anna").cases
+    assert (case.id, case.query, case.response) == ("note", "Who?", "Anna")
+    assert [document.name for document in case.documents] == ["note.txt", "note.txt (2)"]
+    with pytest.raises(UsageError, match="give one of --context-file, --data"):
+        read_cases(Source(query="Who?"))
+    with pytest.raises(UsageError, match="--context-file and --data do not go together"):
+        read_cases(Source(context_file=[note], data=note))
+
+
+def test_the_toy_is_predicted_as_it_is_loaded() -> None:
+    assert RunOptions(model="toy").load_backend().name == "toy"
+    assert RunOptions(model="toy").load_predictor().backend.name == "toy"
+    for load in (RunOptions(model="toy", dtype="float32").load_backend, RunOptions("toy", "float32").load_predictor):
+        with pytest.raises(UsageError, match="the toy model computes in float64"):
+            load()
