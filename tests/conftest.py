@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from leakmeter.types.prompt import Piece, Prompt
 
@@ -19,6 +20,9 @@ os.environ["LEAKMETER_SCORES"] = "off"
 if "PYTEST_XDIST_WORKER" in os.environ:
     # One thread a worker: two workers of two threads each take twice as long on two cores.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Properties are tested without a stopwatch: two cores are shared with other tests.
+settings.register_profile("leakmeter", deadline=None)
+settings.load_profile("leakmeter")
 SHARED = Path(__file__).parents[2] / "shared"
 
 

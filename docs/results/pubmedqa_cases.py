@@ -11,7 +11,5 @@ from pathlib import Path
 
 records = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
 for pubmed_id, record in list(records.items())[: int(sys.argv[2])]:
-    sections = [
-        {"name": name, "text": text} for name, text in zip(record["LABELS"], record["CONTEXTS"], strict=True)
-    ]
+    sections = [{"name": name, "text": text} for name, text in zip(record["LABELS"], record["CONTEXTS"], strict=True)]
     sys.stdout.write(json.dumps({"id": pubmed_id, "context": sections, "query": record["QUESTION"]}) + "\n")

@@ -80,7 +80,10 @@ def test_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, sai
         (b'{"id": ' + b"9" * 5000 + b"}", "line 2 is JSON nested too deep, or with a number too long"),
         (["a"], "line 2 is not a JSON object"),
         (None, "line 2 is not a JSON object"),
-        ({**GOOD, "contxt": "a"}, "line 2: unknown field 'contxt'; known: id, context, query, response, messages"),
+        (
+            {**GOOD, "contxt": "a"},
+            "line 2: unknown field 'contxt'; known: id, context, query, response, reference, messages",
+        ),
         ({"query": "Who?"}, "line 2: give either 'context' or 'messages'"),
         ({**GOOD, "messages": [{"role": "user", "content": "x"}]}, "line 2: give either 'context' or 'messages'"),
         ({**GOOD, "context": 5}, "'context' has to be text or a list of documents"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from leakmeter import plugins
-from leakmeter.backends.hf import HfBackend
 from leakmeter.backends.hf.outline import size_of
 from leakmeter.backends.hf.schedule import limits_for
 from leakmeter.backends.toy import Toy
@@ -21,6 +20,7 @@ from leakmeter.engine.drive import Cost, drive
 from leakmeter.engine.plan import plan
 from leakmeter.engine.planning import PlanningBackend, Prediction, planning_backend, predict
 from leakmeter.kernels.wants import Draw, MixedTarget, Target
+from leakmeter.measures.base import ChoosingMeasure, Measure
 from leakmeter.measures.influence import Influence
 from leakmeter.prompts.build import PromptSettings, prepare
 from leakmeter.types.case import Case, Document
@@ -41,10 +41,6 @@ MEASURES = [Influence(), Influence(cid_lambda=1.5)]
 IDS = ["ordinary", "mixed"]
 
 
-def tiny_backend(kind: str = "llama", **settings: Any) -> HfBackend:
-    return HfBackend(tiny.tiny_model(kind), tiny.tiny_tokenizer(), name="tiny", **settings)
-
-
 def item_of(backend: Any, response: str | None, *, stops: bool = True, unit: str = "sentence") -> Item:
     case = Case("one", (Document("note", TEXT),), "who writes?", response)
     settings = PromptSettings(unit=unit, template="plain")
@@ -52,8 +48,9 @@ def item_of(backend: Any, response: str | None, *, stops: bool = True, unit: str
     return item if stops else replace(item, stop_ids=frozenset())
 
 
-def both(backend: Any, measure: Influence, item: Item) -> tuple[Prediction, Cost]:
-    prediction = predict(planning_backend(backend, None), measure.trial(item))
+def both(backend: Any, measure: Measure, item: Item) -> tuple[Prediction, Cost]:
+    longest = measure.longest_trial if isinstance(measure, ChoosingMeasure) else measure.trial
+    prediction = predict(planning_backend(backend, None), longest(item))
     _, taken = drive(backend, [measure.trial(item)])
     return prediction, taken
 
@@ -61,7 +58,7 @@ def both(backend: Any, measure: Influence, item: Item) -> tuple[Prediction, Cost
 @pytest.mark.parametrize("measure", MEASURES, ids=IDS)
 @pytest.mark.parametrize("unit", ["sentence", "word", "ngram:3:1", "whole"])
 def test_given_responses_take_what_was_predicted(unit: str, measure: Influence) -> None:
-    for backend in (Toy(), tiny_backend(), tiny_backend(share_prefixes=False), tiny_backend("gpt_neo")):
+    for backend in (Toy(), tiny.tiny_backend(), tiny.tiny_backend(share_prefixes=False), tiny.tiny_backend("gpt_neo")):
         predicted, taken = both(backend, measure, item_of(backend, "the clinic", unit=unit))
         assert predicted.n_tokens_run == taken.n_tokens_run > 0
         assert predicted.n_prompts == taken.n_prompts
@@ -73,7 +70,7 @@ def test_given_responses_take_what_was_predicted(unit: str, measure: Influence) 
 @pytest.mark.parametrize("weight", [1.0, 1.5])
 @pytest.mark.parametrize("kind", ["llama", "gemma3", "mistral"])
 def test_a_drawn_response_that_never_stops_takes_what_was_predicted(kind: str, weight: float) -> None:
-    backend = tiny_backend(kind)
+    backend = tiny.tiny_backend(kind)
     measure = Influence(cid_lambda=weight, max_new_tokens=9)
     predicted, taken = both(backend, measure, item_of(backend, None, stops=False))
     assert predicted.is_upper_bound
@@ -83,7 +80,7 @@ def test_a_drawn_response_that_never_stops_takes_what_was_predicted(kind: str, w
 
 @pytest.mark.parametrize("seed", range(6))
 def test_drawn_responses_take_no_more_than_was_predicted(seed: int) -> None:
-    backend = tiny_backend()
+    backend = tiny.tiny_backend()
     measure = Influence(samples=5, max_new_tokens=8, seed=seed)
     predicted, taken = both(backend, measure, item_of(backend, None))
     assert 0 < taken.n_tokens_run <= predicted.n_tokens_run
@@ -91,7 +88,7 @@ def test_drawn_responses_take_no_more_than_was_predicted(seed: int) -> None:
 
 
 def test_one_case_leaves_nothing_for_the_next() -> None:
-    backend = planning_backend(tiny_backend(), None)
+    backend = planning_backend(tiny.tiny_backend(), None)
     trials = [Influence(max_new_tokens=5).trial(item_of(backend, None)) for _ in range(2)]
     first, second = (predict(backend, trial) for trial in trials)
     assert first == second
@@ -140,12 +137,15 @@ def test_a_want_that_joins_its_prompts_is_answered_once() -> None:
 
 @pytest.mark.parametrize("name", plugins.names("measures"))
 def test_every_measure_can_be_predicted(name: str) -> None:
-    backend = tiny_backend()
-    measure = plugins.find("measures", name)(max_new_tokens=4, samples=2)
+    backend = tiny.tiny_backend()
+    kind = plugins.find("measures", name)
+    known = {field.name for field in fields(kind)}
+    few = {"max_new_tokens": 4, "samples": 2, "max_loss": 1e-3}
+    measure = kind(**{field: value for field, value in few.items() if field in known})
     for response in (None, "the clinic"):
         predicted, taken = both(backend, measure, item_of(backend, response, stops=False))
         assert taken.n_tokens_run <= predicted.n_tokens_run
-        assert predicted.is_upper_bound is (response is None)
+        assert predicted.is_upper_bound is (response is None or isinstance(measure, ChoosingMeasure))
 
 
 SIZE = ModelSize(

@@ -14,7 +14,9 @@ NAMES = [str(path.relative_to(SOURCE)) for path in MODULES]
 
 # Top to bottom; rooms of one row do not know each other.
 ROWS = (
+    ("__main__",),
     ("cli",),
+    ("sweeps", "redaction"),
     ("api",),
     ("studies", "results"),
     ("report", "measures", "engine"),

@@ -22,6 +22,7 @@ from leakmeter.engine.plan import plan
 from leakmeter.errors import UnknownNameError
 from leakmeter.measures.base import Measure
 from leakmeter.prompts.build import PromptSettings, prepare
+from leakmeter.results.base import Result
 from leakmeter.types import reading as units
 from leakmeter.types.case import Case, Document
 from leakmeter.types.item import Item
@@ -169,13 +170,24 @@ def test_replaying_the_scores_gives_the_same_readings(name: str, response: str |
 def test_a_measure_reaches_the_command_line_by_its_fields(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     from leakmeter.cli import app, main
 
-    if name not in app:
-        pytest.skip(f"there is no command 'leakmeter {name}'")
+    command = name.replace("_", "-")
+    if command not in app:
+        pytest.skip(f"there is no command 'leakmeter {command}'")
     with pytest.raises(SystemExit):
-        main([name, "--help"])
+        main([command, "--help"])
     said = capsys.readouterr().out
     for field in dataclasses.fields(plugins.find("measures", name)):
         assert f"--{field.name.replace('_', '-')}" in said
+
+
+@pytest.mark.parametrize("name", plugins.names("results"))
+def test_a_result_is_the_only_class_of_its_module_that_is_made_of_a_run(name: str) -> None:
+    kind = plugins.find("results", name)
+    assert issubclass(kind, Result)
+    assert not inspect.isabstract(kind)
+    assert [value for value in vars(inspect.getmodule(kind)).values() if hasattr(value, "of_run")] == [kind]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        kind({}).case = {}
 
 
 @backends

@@ -7,15 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings as hypothesis_settings
 
 from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.prompts.build import Prepared, PromptSettings, prepare
 from leakmeter.types.case import Case, Document
 
-# Properties are tested without a stopwatch: two cores are shared with other tests.
-hypothesis_settings.register_profile("leakmeter", deadline=None)
-hypothesis_settings.load_profile("leakmeter")
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories15m"
 
 

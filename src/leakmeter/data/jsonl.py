@@ -1,17 +1,23 @@
-"""Cases from JSON lines: one object a line with `context` or `messages`, `query`, and if need be `response`, `id`."""
+"""Cases from JSON lines: one object a line with `context` or `messages`, `query`, and if need be `response`, `id`.
+
+A `reference`, what a good response says, stands beside the case: no measure reads it, and no number of a run depends on
+it.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from leakmeter.data.chat import messages_of
 from leakmeter.data.text import checked_text, read_text, unused
 from leakmeter.errors import DataError
 from leakmeter.types.case import Case, Document
 
-_FIELDS = ("id", "context", "query", "response", "messages")
+_FIELDS = ("id", "context", "query", "response", "reference", "messages")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +26,8 @@ class Loaded:
 
     cases: tuple[Case, ...]
     problems: tuple[str, ...]
+    references: tuple[str | None, ...] = ()
+    """Of each case; None where its line has none."""
 
 
 def load(path: Path, *, skip_bad: bool = False) -> Loaded:
@@ -33,13 +41,14 @@ def load(path: Path, *, skip_bad: bool = False) -> Loaded:
         DataError: a bad line, naming it; or no case at all.
     """
     cases: list[Case] = []
+    references: list[str | None] = []
     problems: list[str] = []
     seen: dict[str, int] = {}
     for number, line in enumerate(read_text(path, "data file").split("\n"), 1):
         if not line.strip():
             continue
         try:
-            case = _case(line, number, f"{path}, line {number}")
+            case, reference = _case(line, number, f"{path}, line {number}")
             if case.id in seen:
                 raise DataError(f"{path}, line {number}: id '{case.id}' was already used in line {seen[case.id]}")
         except DataError as error:
@@ -49,14 +58,15 @@ def load(path: Path, *, skip_bad: bool = False) -> Loaded:
             continue
         seen[case.id] = number
         cases.append(case)
+        references.append(reference)
     if not cases:
         raise DataError(
             f"data file '{path}' holds no {'good ' if problems else ''}case; expected one JSON object a line"
         )
-    return Loaded(tuple(cases), tuple(problems))
+    return Loaded(tuple(cases), tuple(problems), tuple(references))
 
 
-def _case(line: str, number: int, where: str) -> Case:
+def _case(line: str, number: int, where: str) -> tuple[Case, str | None]:
     try:
         value = json.loads(line)
     except json.JSONDecodeError as error:
@@ -65,6 +75,20 @@ def _case(line: str, number: int, where: str) -> Case:
         raise DataError(f"{where} is JSON nested too deep, or with a number too long, to be read") from None
     if not isinstance(value, dict):
         raise DataError(f"{where} is not a JSON object with 'context' and 'query'")
+    return case_of_fields(value, number, where)
+
+
+def case_of_fields(value: Mapping[str, Any], number: int, where: str) -> tuple[Case, str | None]:
+    """A case and its reference, if it has one, from the fields of a line.
+
+    Args:
+        value: the fields.
+        number: id of a case without one.
+        where: they stand, for errors.
+
+    Raises:
+        DataError: a field that is unknown, missing, or not what it should be.
+    """
     for field in value:
         if field not in _FIELDS:
             raise DataError(f"{where}: unknown field '{field}'; known: {', '.join(_FIELDS)}")
@@ -73,14 +97,15 @@ def _case(line: str, number: int, where: str) -> Case:
     id_ = value.get("id", number)
     if isinstance(id_, bool) or not isinstance(id_, (str, int)):
         raise DataError(f"{where}: 'id' has to be text or a whole number")
-    response = value.get("response")
-    return Case(
+    response, reference = value.get("response"), value.get("reference")
+    case = Case(
         id=checked_text(str(id_), "id", where),
         documents=_documents(value["context"], where) if "context" in value else (),
         query=checked_text(value.get("query", ""), "query", where),
         response=None if response is None else checked_text(response, "response", where),
         messages=messages_of(value["messages"], where) if "messages" in value else (),
     )
+    return case, None if reference is None else checked_text(reference, "reference", where)
 
 
 def _documents(value: object, where: str) -> tuple[Document, ...]:

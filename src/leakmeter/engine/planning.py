@@ -41,7 +41,7 @@ class Prediction:
     n_token_pass_tokens: int
     """Tokens that one full pass for each prompt and response token would run."""
     is_upper_bound: bool
-    """Whether a response is still to be drawn, and counts with the most tokens it may have."""
+    """Whether a response is still to be drawn, or a trial may end early: it counts with the most it may take."""
     work: Work
 
 

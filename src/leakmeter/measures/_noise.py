@@ -41,7 +41,8 @@ def neighbourhood_noise(
     prompts = (item.blank, item.prompt)
     forked = yield from _forked(item, response, want, prompts)
     begun = yield from _token_by_token(response, want, prompts)
-    return np.maximum(*(np.abs(other - scores).sum(axis=0) for other in (forked, begun)))
+    spread: FloatArray = np.max([np.abs(other - scores).sum(axis=0) for other in (forked, begun)], axis=0)
+    return spread
 
 
 def _forked(

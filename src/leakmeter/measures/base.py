@@ -28,3 +28,11 @@ class Measure(Protocol):
 
         A trial is a function of the item, the scores and the measure's own parameters, seed included; nothing else.
         """
+
+
+@runtime_checkable
+class ChoosingMeasure(Measure, Protocol):
+    """A measure that goes on, or not, by the scores it is sent: what it takes is only known from above."""
+
+    def longest_trial(self, item: Item) -> Trial[Any]:
+        """Ask for at least as much as `trial` would of this item, whatever it was sent; its answers mean nothing."""

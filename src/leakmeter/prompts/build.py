@@ -10,16 +10,17 @@ from typing import Literal, get_args
 
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.prompts import personal, spans, templates, units
+from leakmeter.prompts.cuts import Cuts
 from leakmeter.prompts.entities.mention import Recogniser
 from leakmeter.prompts.layout import Layout
 from leakmeter.prompts.spans import Cover
 from leakmeter.types.case import Case
-from leakmeter.types.item import Item, Span
+from leakmeter.types.item import PLACEBO, Item, Span
 from leakmeter.types.prompt import CONTEXT, Piece, Prompt
 from leakmeter.types.tokenizer import Tokenizer
 
 Removal = Literal["drop", "mask", "retokenize"]
-_PLACEBO = (
+_IRRELEVANT = (
     " The library opens at nine on weekdays. A bus stops near the park every half hour. Bread is baked before dawn."
     " The lake is calm in the evening, and boats are tied to the pier. Tickets are sold at the counter on the left."
 )
@@ -138,7 +139,7 @@ def prepare(
         )
     else:
         covers = spans.of_units(layout, unit)
-    item = _item(case.id, layout, covers, settings, response, spare, tokenizer)
+    item = _item(case.id, layout, covers, settings, response, spare, tokenizer, window)
     return Prepared(
         item, layout.context, bounds, query, template, settings.unit_of(case), n_before - len(layout.tokens)
     )
@@ -219,6 +220,7 @@ def _item(
     response: tuple[int, ...] | None,
     spare: int | None,
     tokenizer: Tokenizer,
+    window: int | None,
 ) -> Item:
     swaps: Mapping[str, Prompt] = {}
     if settings.swap:
@@ -237,30 +239,21 @@ def _item(
     prompt = layout.prompt({edge for cover in covers for part in cover.tokens for edge in part})
     numbers = [int(piece.name[1:]) for piece in prompt.pieces if piece.name.startswith("t") and piece.role == CONTEXT]
     named = [_span(layout, numbers, cover, repeated.get(cover.name, ())) for cover in covers]
-    blank = prompt.blank()
-    whole = set(prompt.names(CONTEXT))
-    cuts: dict[str, Prompt] = {}
-    for cover, span in zip(covers, named, strict=True):
-        if whole <= set(span.pieces):
-            # What a stranger could have built: no gap, which would tell the length of the context.
-            cuts[span.name] = blank
-        elif settings.removal == "retokenize":
-            cuts[span.name] = layout.rewritten(cover.chars, cover.owners)
-        elif settings.removal == "mask":
-            cuts[span.name] = prompt.masking(*span.pieces)
-        else:
-            cuts[span.name] = prompt.without(*span.pieces)
+    covered = {span.name: (cover, span) for cover, span in zip(covers, named, strict=True)}
+    cut = Cuts(layout, prompt, settings.removal, covered)
     return Item(
         id=case_id,
         prompt=prompt,
         spans=tuple(named),
-        cuts=cuts,
+        cuts={span.name: cut((span.name,)) for span in named},
         alone={span.name: prompt.only(*span.pieces) for span in named},
-        blank=blank,
+        blank=prompt.blank(),
         placebos=_placebos(prompt, named, spare, tokenizer),
         response=response,
         stop_ids=tokenizer.stop_ids,
         swaps=swaps,
+        cut_together=cut,
+        window=window,
     )
 
 
@@ -285,8 +278,8 @@ def _placebos(prompt: Prompt, named: list[Span], spare: int | None, tokenizer: T
     n = max(1, round(statistics.median(sizes))) if sizes else 0
     if not n or (spare is not None and n > spare):
         return ()
-    text = tokenizer.encode_data(_PLACEBO, first=False).ids
+    text = tokenizer.encode_data(_IRRELEVANT, first=False).ids
     ids = (text * (n // len(text) + 1))[:n]
     context = [i for i, piece in enumerate(prompt.pieces) if piece.role == CONTEXT and not piece.name.startswith("#")]
     places = dict.fromkeys((context[0], context[len(context) // 2], context[-1] + 1))
-    return tuple(prompt.with_inserted(at, Piece("placebo", CONTEXT, ids)) for at in places)
+    return tuple(prompt.with_inserted(at, Piece(PLACEBO, CONTEXT, ids)) for at in places)

@@ -116,25 +116,26 @@ class Layout:
         """Names of the frame pieces that come and go with these messages."""
         return tuple(f"#{i}" for i, s in enumerate(self.segments) if s.document is None and s.owner in owners)
 
+    def document_of(self, ranges: Iterable[TokenRange]) -> str | None:
+        """Name of the document that all of these context tokens stand in; None where they stand in several.
+
+        Args:
+            ranges: one or more, none of them empty, each within one document.
+        """
+        names = {self.documents[self.tokens[first].document].name for first, _ in ranges}
+        return names.pop() if len(names) == 1 else None
+
     def owner_of(self, document: int) -> str | None:
         """The message a document is part of."""
         return next(s.owner for s in self.segments if s.document == document)
 
     def rewritten(self, ranges: Iterable[CharRange], owners: Collection[str] = ()) -> Prompt:
         """The prompt of the text with some characters and messages taken out, tokenised anew."""
-        texts: list[str] = []
-        for document, start in zip(self.documents, self.document_starts, strict=True):
-            text = document.text
-            for a, b in sorted(ranges, reverse=True):
-                low, high = max(a - start, 0), min(b - start, len(document.text))
-                if low < high:
-                    # The space before goes with what is cut, so that none is left doubled or at an end.
-                    while low and text[low - 1] == " " and (high == len(text) or text[high].isspace()):
-                        low -= 1
-                    while low == 0 and high < len(text) and text[high] == " ":
-                        high += 1
-                    text = text[:low] + text[high:]
-            texts.append(text)
+        parts = tuple(ranges)
+        texts = [
+            without_characters(document.text, [(a - start, b - start) for a, b in parts])
+            for document, start in zip(self.documents, self.document_starts, strict=True)
+        ]
         return self._with_texts(texts, owners)
 
     def replaced(self, new: Mapping[CharRange, str]) -> Prompt:
@@ -189,6 +190,26 @@ class Layout:
                 prefix = segment.text[: len(segment.text) - len(old)]
                 segments.append(replace(segment, text=prefix + new.text, document=number[id(new)]))
         return Layout(segments, kept, self._tokenizer)
+
+
+def without_characters(text: str, ranges: Iterable[CharRange]) -> str:
+    """The text without some ranges of characters, which may overlap or reach beyond it, and no doubled spaces there."""
+    apart: list[CharRange] = []
+    for a, b in sorted(ranges):
+        low, high = max(a, 0), min(b, len(text))
+        if apart and low < apart[-1][1]:
+            low, high = apart[-1][0], max(apart.pop()[1], high)
+        if low < high:
+            apart.append((low, high))
+    for i, (low, high) in reversed(list(enumerate(apart))):
+        before = apart[i - 1][1] if i else 0
+        # The space before goes with what is cut, so that none is left doubled or at an end.
+        while low > before and text[low - 1] == " " and (high == len(text) or text[high].isspace()):
+            low -= 1
+        while low == 0 and high < len(text) and text[high] == " ":
+            high += 1
+        text = text[:low] + text[high:]
+    return text
 
 
 def trimmed(text: str, chars: CharRange) -> CharRange:

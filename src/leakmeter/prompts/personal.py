@@ -51,14 +51,13 @@ def of_entities(layout: Layout, *, region: str, patterns: str | None, recognise:
         if not said:
             continue
         numbers[entity.type] = numbers.get(entity.type, 0) + 1
-        documents = {layout.documents[layout.tokens[tokens[0]].document].name for tokens, _ in said}
         out.append(
             Cover(
                 f"{entity.type}{numbers[entity.type]}",
                 "unit",
                 _joined(tokens for tokens, _ in said),
                 tuple(chars for _, chars in said),
-                documents.pop() if len(documents) == 1 else None,
+                layout.document_of(tokens for tokens, _ in said),
                 entity=EntityTexts(entity.type, entity.value, entity.text),
             )
         )

@@ -81,14 +81,13 @@ def of_values(layout: Layout) -> list[Cover]:
         pairs = [(layout.token_range(mention), mention) for mention in value.mentions]
         said = [(tokens, mention) for tokens, mention in pairs if tokens is not None]
         if len(said) > 1:
-            documents = {layout.documents[layout.tokens[tokens[0]].document].name for tokens, _ in said}
             out.append(
                 Cover(
                     f"v{len(out) + 1}",
                     "value",
                     tuple(tokens for tokens, _ in said),
                     tuple(mention for _, mention in said),
-                    documents.pop() if len(documents) == 1 else None,
+                    layout.document_of(tokens for tokens, _ in said),
                 )
             )
     return out

@@ -11,7 +11,7 @@ from typing import Any
 from leakmeter.errors import UsageError
 from leakmeter.report import frame, scale, words
 from leakmeter.report.shade import Case, visible
-from leakmeter.report.view import case_view, shared_settings
+from leakmeter.report.view import case_view, origin_view, shared_settings
 
 CASES_A_SCREEN = 20
 
@@ -34,8 +34,7 @@ def render_page(
         cases=[case_view(case, number, shared) for number, case in enumerate(cases, 1)],
         cases_a_screen=CASES_A_SCREEN,
         shared=shared,
-        command=None if command is None else visible(command),
-        run={visible(str(name)): visible(str(value)) for name, value in (run or {}).items()},
+        **origin_view(command, run),
         knee=scale.KNEE_NATS,
         caveat=words.CAVEAT,
     )

@@ -12,49 +12,58 @@ from typing import Any
 from leakmeter.errors import UsageError
 from leakmeter.report import chart, frame, receipts, scale
 from leakmeter.report.shade import Case, excerpt, visible
-from leakmeter.report.view import View, token_view
-
-_STYLES = ("page.css", "receipts.css")
-_NO_CASE = "no case to show: a page needs at least one, as `leakmeter decode --json` prints them"
+from leakmeter.report.view import View, origin_view, token_view
 
 
 def render_private(cases: Sequence[Case], *, command: str | None = None, run: Mapping[str, Any] | None = None) -> str:
-    """The page of everything: shaded responses, receipts and promises."""
-    if not cases:
-        raise UsageError(_NO_CASE)
-    return frame.render(
-        "receipts.html.j2",
-        styles=_STYLES,
+    """The page of everything: shaded responses, receipts and promises.
+
+    Args:
+        cases: as `leakmeter decode --json` prints them, one or more.
+        command: the command line they came from.
+        run: what is said of the run they lie in, by name.
+
+    Raises:
+        UsageError: there is no case.
+    """
+    views = [_private(case, number) for number, case in enumerate(cases, 1)]
+    return _page(
+        views,
         title="What this response told of its context",
         public=False,
-        cases=[_private(case, number) for number, case in enumerate(cases, 1)],
         private_words=receipts.PRIVATE,
-        conditions=receipts.CONDITIONS,
-        counted=receipts.COUNTED,
         unbounded=receipts.UNBOUNDED,
-        command=None if command is None else visible(command),
-        run={visible(str(name)): visible(str(value)) for name, value in (run or {}).items()},
-        height=chart.HEIGHT,
+        **origin_view(command, run),
     )
 
 
 def render_public(cases: Sequence[Case]) -> str:
-    """The page of public receipts."""
-    if not cases:
-        raise UsageError(_NO_CASE)
+    """The page of public receipts.
+
+    Args:
+        cases: as `leakmeter decode --public --json` prints them, one or more.
+
+    Raises:
+        UsageError: there is no case.
+    """
+    views = [_public(case, number) for number, case in enumerate(cases, 1)]
+    return _page(
+        views, title="A response with a promise", public=True, private_words="", unbounded="", **origin_view(None, None)
+    )
+
+
+def _page(views: Sequence[View], **own: Any) -> str:
+    """What both pages have around their cases; what else either shows is given to it, so that none gets the other's."""
+    if not views:
+        raise UsageError("no case to show: a page needs at least one, as `leakmeter decode --json` prints them")
     return frame.render(
         "receipts.html.j2",
-        styles=_STYLES,
-        title="A response with a promise",
-        public=True,
-        cases=[_public(case, number) for number, case in enumerate(cases, 1)],
-        private_words="",
+        styles=("page.css", "receipts.css"),
+        cases=views,
         conditions=receipts.CONDITIONS,
         counted=receipts.COUNTED,
-        unbounded="",
-        command=None,
-        run={},
         height=chart.HEIGHT,
+        **own,
     )
 
 

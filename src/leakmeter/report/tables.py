@@ -12,6 +12,7 @@ Row = Mapping[str, Any]
 
 HEADINGS = {
     "cid_lambda": "λ",
+    "epsilon": "ε a token",
     "dataset": "data set",
     "max_context_tokens": "context tokens, at most",
     "unit": "piece",
@@ -38,9 +39,19 @@ HEADINGS = {
     "early_nats": "first half, nats",
     "late_nats": "second half, nats",
     "early_less_late_nats": "first less second, paired, nats",
+    "n_tokens": "tokens, mean",
+    "promised_nats_most": "promised n·ε, most",
+    "spent_nats_most": "spent, most",
+    "rouge_l_f1_less_best": "ROUGE-L F1 less the best's, paired",
+    "rouge_l_f1_knee_share": "knee by ROUGE-L",
+    "bertscore_f1_less_best": "BERTScore F1 less the best's, paired",
+    "bertscore_f1_knee_share": "knee by BERTScore",
 }
 """What columns are called in Markdown; others keep their names."""
-_PERCENT = ("rouge_l_f1", "bertscore_f1", "factkb")  # tables of the field show these times 100
+SYMBOLS = {"cid_lambda": "λ", "epsilon": "ε"}
+"""What a column is called where only a letter has room."""
+_QUALITY = ("rouge_l_f1", "bertscore_f1", "factkb")
+_PERCENT = (*_QUALITY, *(f"{name}_less_best" for name in _QUALITY))  # tables of the field show these times 100
 _CSV_ONLY = ("_low", "_high", "_q25", "_q75")
 
 
@@ -70,23 +81,31 @@ def to_markdown(title: str, about: Sequence[str], rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def share_text(share: float) -> str:
+    """A share in per cent; one that is neither nothing nor all is not rounded to either."""
+    shown = min(max(100.0 * share, 1.0 if share > 0.0 else 0.0), 99.0 if share < 1.0 else 100.0)
+    return f"{shown:.0f} %"
+
+
 def _cell(row: Row, name: str) -> str:
     value = row.get(name)
-    if _is_missing(value):
+    if value is None or _is_missing(value):
         return "–"
+    if name.endswith("_share"):
+        return share_text(value)
     scale = 100.0 if name in _PERCENT else 1.0
     if f"{name}_share_low" in row:
         low, high = (100.0 * row[f"{name}_share_{end}"] for end in ("low", "high"))
         return f"{value} ({low:.1f} to {high:.1f} %)"
-    shown = f"{scale * value:.2f}" if isinstance(value, float) and _is_measured(row, name) else _escaped(str(value))
+    shown = f"{scale * value:z.2f}" if isinstance(value, float) and _is_measured(row, name) else _escaped(str(value))
     low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
     if low is None or high is None or math.isnan(low):
         return shown
-    return f"{shown} [{scale * low:.2f}, {scale * high:.2f}]"
+    return f"{shown} [{scale * low:z.2f}, {scale * high:z.2f}]"
 
 
 def _is_measured(row: Row, name: str) -> bool:
-    return f"{name}_low" in row or "_q" in name or name.endswith("_median")
+    return f"{name}_low" in row or "_q" in name or name.endswith(("_median", "_most", "n_tokens"))
 
 
 def _is_missing(value: Any) -> bool:

@@ -61,6 +61,19 @@ def case_view(case: Case, number: int, shared: Mapping[str, str]) -> View:
     }
 
 
+def origin_view(command: str | None, run: Mapping[str, Any] | None) -> View:
+    """Where a page's cases came from, as its template wants it.
+
+    Args:
+        command: the command line; None where it is not told.
+        run: what is said of the run, by name; None where nothing is.
+    """
+    return {
+        "command": None if command is None else visible(command),
+        "run": {visible(str(name)): visible(str(value)) for name, value in (run or {}).items()},
+    }
+
+
 def settings(case: Case) -> dict[str, str]:
     """How the case was measured, by the words shown beside it."""
     cost = case.get("cost") or {}

@@ -1,10 +1,22 @@
-"""What every result is: a case's numbers as one plain object, and its views."""
+"""What every result is: a case's numbers as one plain object, and its views.
+
+The results of the measure NAME are made by the one class of `results/NAME.py` that has
+
+    @classmethod
+    def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Result]
+
+which takes the texts and readings of each case of a run, and the parameters of the measure, and yields the results of
+the cases in their order. It is found by this method (see `plugins`): no other class of the module may have one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from leakmeter.types.reading import Reading
 
@@ -15,21 +27,27 @@ Part = tuple[Mapping[str, Any], Sequence[Reading]]
 """A case's texts (see `studies.run.texts_of`) and its readings."""
 
 
-class Result(Protocol):
-    """A case as it is shown."""
+@dataclass(frozen=True, slots=True)
+class Result(ABC):
+    """A case as it is shown and kept.
 
-    @property
-    def case(self) -> dict[str, Any]:
-        """Everything, as `--json` prints it; units stand in the names."""
+    What shows it is imported where it is called: a program that asks for numbers need not load what draws them.
+    """
 
+    case: dict[str, Any]
+    """Everything, as `--json` prints it; units stand in the names."""
+
+    @abstractmethod
     def heatmap(self) -> RenderableType:
         """The case for a terminal."""
 
     @classmethod
+    @abstractmethod
     def overview(cls, cases: Sequence[Mapping[str, Any]]) -> RenderableType:
         """Many cases for a terminal, one a line."""
 
     @classmethod
+    @abstractmethod
     def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:
         """The HTML report of the cases: one file, no network.
 
@@ -39,15 +57,41 @@ class Result(Protocol):
             run: the directory they lie in.
         """
 
-
-class RunResult(Result, Protocol):
-    """The result of one measure: the one class of `results/NAME.py` that makes results of a run."""
-
-    @classmethod
-    def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Result]:
-        """The results of a run's cases, in order.
+    def save_html(self, path: str | Path) -> Path:
+        """Write the report of this case: one file, no network.
 
         Args:
-            parts: texts and readings of each case.
-            params: of the measure.
+            path: the file; one that is there is replaced.
+
+        Returns:
+            The file's path.
         """
+        from leakmeter.store.rundir import write_whole
+
+        where = Path(path)
+        write_whole(where, self.render_page([self.case], command=None, run=None).encode())
+        return where
+
+    def to_json(self) -> str:
+        """The case as one line of JSON."""
+        return json.dumps(self.case, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseResult(Result):
+    """A case that is about a response: its object has `response.text` and `response.tokens`."""
+
+    @property
+    def response(self) -> str:
+        """The response's text."""
+        return str(self.case["response"]["text"])
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The text that each response token adds."""
+        return tuple(self.case["response"]["tokens"])
+
+
+def run_facts(run: Path | None) -> dict[str, str] | None:
+    """What a page says of the directory its cases lie in; None where they lie in none."""
+    return {"directory": str(run)} if run else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,7 +12,7 @@ import numpy as np
 
 from leakmeter.errors import UsageError
 from leakmeter.kernels import accounting
-from leakmeter.results.base import Part
+from leakmeter.results.base import Part, ResponseResult, Result, run_facts
 from leakmeter.types.reading import Reading
 from leakmeter.types.request import FloatArray
 
@@ -172,11 +171,11 @@ def _plain(values: FloatArray) -> list[float | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class DecodeResult:
-    """A response and what each of its tokens told of the context, in nats."""
+class DecodeResult(ResponseResult):
+    """A response and what each of its tokens told of the context, in nats.
 
-    case: dict[str, Any]
-    """Everything, as `leakmeter decode --json` prints it. Private: much of it is a function of the context."""
+    `case` is as `leakmeter decode --json` prints it, and private: much of it is a function of the context.
+    """
 
     @classmethod
     def of_run(
@@ -187,16 +186,6 @@ class DecodeResult:
         lengths = [len(r.values) for _, readings in kept for r in readings if r.statistic == "token"]
         for texts, readings in kept:
             yield cls(decode_object(texts, readings, params, lengths=lengths, delta=delta))
-
-    @property
-    def response(self) -> str:
-        """The response's text."""
-        return str(self.case["response"]["text"])
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """The text that each response token adds."""
-        return tuple(self.case["response"]["tokens"])
 
     @property
     def whole(self) -> float:
@@ -238,26 +227,16 @@ class DecodeResult:
         """The HTML report of cases, which is private."""
         from leakmeter.report.receipts_page import render_private
 
-        return render_private(cases, command=command, run={"directory": str(run)} if run else None)
-
-    def save_html(self, path: str | Path) -> Path:
-        """Write the private report: one file, no network. Returns its path."""
-        return _save(path, self.render_page([self.case], command=None, run=None))
-
-    def to_json(self) -> str:
-        """The case as one line of JSON."""
-        return json.dumps(self.case, ensure_ascii=False)
+        return render_private(cases, command=command, run=run_facts(run))
 
 
 @dataclass(frozen=True, slots=True)
-class PublicReceipt:
+class PublicReceipt(Result):
     """What may be published beside a bounded response: no number of it depends on the context but through its tokens.
 
-    The tokens are ε-DP for the context as long as the seed and the private receipt stay secret.
+    The tokens are ε-DP for the context as long as the seed and the private receipt stay secret. `case` is as
+    `leakmeter decode --public --json` prints it.
     """
-
-    case: dict[str, Any]
-    """Everything, as `leakmeter decode --public --json` prints it."""
 
     def heatmap(self) -> RenderableType:
         """The receipt for a terminal, unshaded: shades would tell of the context."""
@@ -278,19 +257,3 @@ class PublicReceipt:
         from leakmeter.report.receipts_page import render_public
 
         return render_public(cases)
-
-    def save_html(self, path: str | Path) -> Path:
-        """Write the receipt's page: one file, no network. Returns its path."""
-        return _save(path, self.render_page([self.case], command=None, run=None))
-
-    def to_json(self) -> str:
-        """The receipt as one line of JSON."""
-        return json.dumps(self.case, ensure_ascii=False)
-
-
-def _save(path: str | Path, page: str) -> Path:
-    from leakmeter.store.rundir import write_whole
-
-    where = Path(path)
-    write_whole(where, page.encode())
-    return where

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy.typing as npt
 
 from leakmeter.kernels.stats import bootstrap_interval_of_mean, posterior_from_even_odds
 from leakmeter.results._entities import entity_fields, entity_warnings, ranks
-from leakmeter.results.base import Part
+from leakmeter.results.base import Part, ResponseResult, run_facts
 from leakmeter.types.reading import Reading
 from leakmeter.types.request import FloatArray
 
@@ -175,11 +174,11 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class InfluenceResult:
-    """What one response owes to each piece of its context, in nats."""
+class InfluenceResult(ResponseResult):
+    """What one response owes to each piece of its context, in nats.
 
-    case: dict[str, Any]
-    """Everything, as `leakmeter influence --json` prints it."""
+    `case` is as `leakmeter influence --json` prints it.
+    """
 
     @classmethod
     def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[InfluenceResult]:
@@ -216,16 +215,6 @@ class InfluenceResult:
         """Sum over the response below which a reading is no finding, nats."""
         return float(self.case["noise_floor_nats"])
 
-    @property
-    def response(self) -> str:
-        """The response's text."""
-        return str(self.case["response"]["text"])
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """The text that each response token adds."""
-        return tuple(self.case["response"]["tokens"])
-
     def to_frame(self) -> pd.DataFrame:
         """One row a piece, with the fields of `Piece` as columns."""
         import pandas as pd
@@ -251,16 +240,4 @@ class InfluenceResult:
         """The HTML report of cases."""
         from leakmeter.report.page import render_page
 
-        return render_page(cases, command=command, run={"directory": str(run)} if run else None)
-
-    def save_html(self, path: str | Path) -> Path:
-        """Write the report: one file, no network. Returns its path."""
-        from leakmeter.store.rundir import write_whole
-
-        where = Path(path)
-        write_whole(where, self.render_page([self.case], command=None, run=None).encode())
-        return where
-
-    def to_json(self) -> str:
-        """The case as one line of JSON."""
-        return json.dumps(self.case, ensure_ascii=False)
+        return render_page(cases, command=command, run=run_facts(run))

@@ -96,10 +96,11 @@ def finished_cell(cell: Cell, records: Sequence[Record], directory: Path) -> Fin
     try:
         told = json.loads(_cell_file(cell, directory).read_bytes())
         model, run, weights_sha256 = told["model"], str(told["run"]), told["model"]["weights_sha256"]
+        is_this = told["cell"] == json.loads(json.dumps(_told(cell)))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     where = RunDirectory(directory.parent / run)
-    if not where.is_complete or _other_weights(cell.model, weights_sha256):
+    if not is_this or not where.is_complete or _other_weights(cell.model, weights_sha256):
         return None
     try:
         measured = [where.read_part(number) for number in range(where.read_spec()["n_parts"])]
@@ -144,15 +145,38 @@ def items_csv(finished: FinishedCell, readings_of: Callable[[Sequence[Reading]],
         readings_of: a case's readings to one number a response, nats.
     """
     sink = io.StringIO(newline="")
-    writer = csv.writer(sink, lineterminator="\n")
+    # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
+    writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(["id", "sample", "whole_nats", "n_tokens", "generations", "contexts", "references"])
     for record, (texts, readings) in zip(finished.records, finished.measured, strict=True):
         pairs = zip(texts["responses"], readings_of(readings), strict=True)
         for sample, (response, nats) in enumerate(pairs):
             n_tokens = len(response["tokens"])
-            row = [record.case.id, sample, repr(float(nats)), n_tokens, response["text"], texts["context"]]
+            row = [record.case.id, sample, float(nats), n_tokens, response["text"], texts["context"]]
             writer.writerow([*row, record.reference])
     return sink.getvalue()
+
+
+def kept_scores(path: Path, about: Mapping[str, Any], score: Callable[[], list[float]]) -> list[float]:
+    """Scores computed before, or computed now and kept: quality that takes a model of its own takes time.
+
+    Args:
+        path: where they are kept, as JSON.
+        about: what they are of; scores that were kept of anything else are computed anew.
+        score: computes them.
+
+    Raises:
+        LeakmeterError: they cannot be computed, or not be written.
+    """
+    try:
+        told = json.loads(path.read_bytes())
+        if told["about"] == about:
+            return [float(value) for value in told["values"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    values = score()
+    write(path, json.dumps({"about": about, "values": values}))
+    return values
 
 
 def write(path: Path, text: str) -> None:
@@ -168,12 +192,12 @@ def write(path: Path, text: str) -> None:
 
 
 def _cell_file(cell: Cell, directory: Path) -> Path:
-    return directory / f"cell-{cell.number:02}.json"
+    return directory / f"{cell.stem}.json"
 
 
 def _told(cell: Cell) -> dict[str, Any]:
     told = asdict(cell)
-    del told["number"], told["factors"]
+    del told["number"], told["factors"], told["name"]
     return told
 
 

@@ -55,6 +55,13 @@ class Cell:
     choice_seed: int | None
     settings: PromptSettings
     measure: Measure
+    name: str | None = None
+    """What its files are called; by its number where it has none."""
+
+    @property
+    def stem(self) -> str:
+        """Of its files' names."""
+        return self.name or f"cell-{self.number:02}"
 
     @property
     def label(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from leakmeter.backends.base import Backend
 from leakmeter.engine import cost
 from leakmeter.engine.planning import PlanningBackend, Prediction, planning_backend, predict
 from leakmeter.errors import ModelError
-from leakmeter.measures.base import Measure
+from leakmeter.measures.base import ChoosingMeasure, Measure
 from leakmeter.prompts.build import Prepared
 from leakmeter.types.size import Speed
 
@@ -31,6 +31,8 @@ class Predictor:
 
     def predict(self, measure: Measure, one: Prepared) -> Prediction:
         """Counts of what a case will take; nothing of it is computed."""
+        if isinstance(measure, ChoosingMeasure):
+            return replace(predict(self.backend, measure.longest_trial(one.item)), is_upper_bound=True)
         return predict(self.backend, measure.trial(one.item))
 
     def seconds(self, prediction: Prediction) -> float | None:

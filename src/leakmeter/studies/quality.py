@@ -18,7 +18,6 @@ BERTSCORE_MODEL = "roberta-large-mnli"
 """What the published code scores with; the paper names none."""
 BERTSCORE_LAYERS = {BERTSCORE_MODEL: 19, "roberta-large": 17}
 """Layer whose embeddings are compared, as the BERTScore authors chose it; for other models the last."""
-FACTKB_MODEL = "bunsenfeng/FactKB"
 _HUB_SECONDS = 3.0
 
 T = TypeVar("T")

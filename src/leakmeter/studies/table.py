@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from leakmeter.errors import LeakmeterError
 from leakmeter.kernels import stats
 from leakmeter.prompts.units import parse
 from leakmeter.studies import quality
-from leakmeter.studies.cells import FinishedCell, write
+from leakmeter.studies.cells import FinishedCell, kept_scores
 from leakmeter.studies.expected import (
     LEVELS,
     Estimate,
@@ -64,7 +63,7 @@ def tables(study: Study, cells: Sequence[FinishedCell], directory: Path, notify:
             series = [nats_by_piece(readings) for _, readings in finished.measured]
         found = by_position(series, seed=study.seed)
         of_cell = [
-            {**finished.cell.factors, study.show: i, **_place(finished, i), **_columns("nats", at, quantiles=False)}
+            {**finished.cell.factors, study.show: i, **_place(finished, i), **columns("nats", at)}
             for i, at in enumerate(found)
         ]
         rows += of_cell
@@ -83,9 +82,9 @@ def _peak(study: Study, finished: FinishedCell, series: list[Any], found: list[E
     enough = [i for i, at in enumerate(found) if 2 * at.n >= found[0].n]
     peak = max(enough, key=lambda i: found[i].mean)
     row: Row = {**finished.cell.factors, "n": found[0].n, "pieces_median": float(np.median([len(s) for s in series]))}
-    row |= {"peak_piece": peak, **_columns("peak_nats", found[peak], quantiles=False)}
+    row |= {"peak_piece": peak, **columns("peak_nats", found[peak])}
     for name, one in early_and_late(series, seed=study.seed).items():
-        row |= _columns(f"{name}_nats", one, quantiles=False)
+        row |= columns(f"{name}_nats", one)
     return row
 
 
@@ -96,34 +95,34 @@ def _by_factor(study: Study, cells: Sequence[FinishedCell], directory: Path, not
     for finished in cells:
         nats = [whole_context_nats(readings) for _, readings in finished.measured]
         per_record.append(nats)
-        row: Row = {**finished.cell.factors, **_columns("nats", estimate(nats, seed=study.seed), quantiles=True)}
+        row: Row = {**finished.cell.factors, **columns("nats", estimate(nats, seed=study.seed), quantiles=True)}
         tokens = [float(v.mean()) for _, readings in finished.measured for v in whole_by_token(readings)]
-        row |= _columns("nats_per_token", estimate(tokens, seed=study.seed), quantiles=False)
+        row |= columns("nats_per_token", estimate(tokens, seed=study.seed))
         first = _first_of_line(study, cells, finished)
         before = per_record[first.cell.number]
         low, high = stats.bootstrap_interval_of_mean_difference(nats, before, seed=study.seed)
         by = stats.mean(np.subtract(nats, before))
         # A cell less itself is no finding.
         row |= dict.fromkeys(_DIFFERENCE) if first is finished else dict(zip(_DIFFERENCE, (by, low, high), strict=True))
-        responses, contexts, references = _texts(finished)
+        responses, contexts, references = responses_of(finished)
         for name, count in counts(responses, contexts, Regurgitation()).items():
             low, high = count.interval
             row |= {name: count.hits, f"{name}_share_low": low, f"{name}_share_high": high}
         row["n_responses"] = len(responses)
-        row |= _columns(
-            "rouge_l_f1", estimate(quality.rouge_l_f1(responses, references), seed=study.seed), quantiles=False
-        )
+        row |= columns("rouge_l_f1", estimate(quality.rouge_l_f1(responses, references), seed=study.seed))
         for name, score in _scorers(study, responses, contexts, references).items():
             if name in without:
                 continue
             try:
-                values = _kept(directory / f"{name}-{finished.cell.number:02}.json", study, finished.run, score)
+                # The directory's name tells the models.
+                about = {"run": finished.run}
+                values = kept_scores(directory / f"{name}-{finished.cell.number:02}.json", about, score)
             except LeakmeterError as error:
                 # The readings are worth having without it.
                 without.add(name)
                 notify(f"{name} is left out: {error}")
             else:
-                row |= _columns(name, estimate(values, seed=study.seed), quantiles=False)
+                row |= columns(name, estimate(values, seed=study.seed))
         rows.append(row)
     return Tables(rows, rows)
 
@@ -138,7 +137,8 @@ def _first_of_line(study: Study, cells: Sequence[FinishedCell], finished: Finish
     return next(one for one in cells if line(one) == line(finished))
 
 
-def _texts(finished: FinishedCell) -> tuple[list[str], list[str], list[str]]:
+def responses_of(finished: FinishedCell) -> tuple[list[str], list[str], list[str]]:
+    """Every response of a cell, its context and its reference."""
     triples = [
         (response["text"], texts["context"], record.reference)
         for record, (texts, _) in zip(finished.records, finished.measured, strict=True)
@@ -160,20 +160,8 @@ def _scorers(
     return wanted
 
 
-def _kept(path: Path, study: Study, run: str, score: Callable[[], list[float]]) -> list[float]:
-    """Values computed before, or computed now and kept; the directory's name tells the models."""
-    try:
-        told = json.loads(path.read_bytes())
-        if told["run"] == run:
-            return [float(value) for value in told["values"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    values = score()
-    write(path, json.dumps({"run": run, "values": values}))
-    return values
-
-
-def _columns(name: str, of: Estimate, *, quantiles: bool) -> Row:
+def columns(name: str, of: Estimate, *, quantiles: bool = False) -> Row:
+    """A mean with its interval, and if wanted its quantiles, as columns of a row; 'nats' brings the number of cases."""
     low, high = of.interval
     row: Row = {"n": of.n} if name == "nats" else {}
     row |= {name: of.mean, f"{name}_low": low, f"{name}_high": high}
@@ -184,19 +172,24 @@ def _columns(name: str, of: Estimate, *, quantiles: bool) -> Row:
 
 def provenance(study: Study, cells: Sequence[FinishedCell], command: str) -> list[str]:
     """What a table says of where its numbers come from: command, seed, weights, n; no times, which differ."""
+    sizes = sorted({(one.cell.dataset, len(one.records)) for one in cells})
+    return [
+        f"command: {command}",
+        f"seed: {study.seed}",
+        models_told(cells),
+        f"records: {', '.join(f'{n:,} of {dataset}' for dataset, n in sizes)}",
+        "intervals: 95 %, bootstrap over records (counts: Wilson)",
+    ]
+
+
+def models_told(cells: Sequence[FinishedCell]) -> str:
+    """The models of cells, and under which weights they were measured."""
     models = dict.fromkeys(
         f"{one.model['name']} (weights {_short(one.model['weights_sha256'])}, {one.model['dtype']}, "
         f"{one.model['device']})"
         for one in cells
     )
-    sizes = sorted({(one.cell.dataset, len(one.records)) for one in cells})
-    return [
-        f"command: {command}",
-        f"seed: {study.seed}",
-        f"models: {'; '.join(models)}",
-        f"records: {', '.join(f'{n:,} of {dataset}' for dataset, n in sizes)}",
-        "intervals: 95 %, bootstrap over records (counts: Wilson)",
-    ]
+    return f"models: {'; '.join(models)}"
 
 
 def _short(sha256: str | None) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from leakmeter.types.prompt import Prompt
+
+PLACEBO: Final = "placebo"
+"""Name of the irrelevant piece of the prompts that have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +66,22 @@ class Item:
     stop_ids: frozenset[int] = frozenset()
     swaps: Mapping[str, Prompt] = field(default_factory=dict)
     """The prompt with an invented value in the place of a span, for spans that are swapped too."""
+    cut_together: Callable[[Collection[str]], Prompt] | None = field(default=None, compare=False)
+    """Makes the prompt without several spans, under the removal policy; None where none was made."""
+    window: int | None = None
+    """Most tokens that a prompt and what follows it may have; None for any number."""
+
+    def without(self, names: Collection[str]) -> Prompt:
+        """The prompt without spans, all of them together; the prompt itself without none.
+
+        Args:
+            names: of spans, which may overlap.
+        """
+        if not names:
+            return self.prompt
+        if len(names) == 1:
+            (name,) = names
+            return self.cuts[name]
+        if self.cut_together is None:
+            raise ValueError(f"case '{self.id}' was made without what cuts {len(names)} spans together")
+        return self.cut_together(names)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 PHONE, EMAIL, ADDRESS, DATE, PERSON = "phone", "email", "address", "date", "person"
-TYPES = (PHONE, EMAIL, ADDRESS, DATE, PERSON)
 """Types that are always looked for; the user's patterns add others."""
 
 
@@ -43,7 +42,6 @@ class Entity:
     """Characters [start, end), in order, none overlapping."""
 
 
-Detector = Callable[[str], Iterable[Mention]]
 Recogniser = Callable[[str], Iterable[tuple[int, int, str]]]
 """A named-entity recogniser: a text to characters [start, end) and labels, such as PER, PERSON or DATE."""
 

@@ -1,0 +1,145 @@
+"""Leakage against utility: the knee of a sweep of settings, and how sure it is.
+
+Each setting is a point: what it leaks, and what it is good for. The ends of the frontier are the setting that leaks
+least (a; of several the most useful) and the one that is most useful (b; of several the one that leaks least). With
+both axes scaled so that a is (0, 0) and b is (1, 1), the chord between the ends is the diagonal, and the knee is the
+setting farthest above it, as in Kneedle (Satopää et al. 2011) without its smoothing:
+
+    knee = argmax_i  u_i − l_i,    u_i = (U_i − U_a) / (U_b − U_a),    l_i = (L_i − L_a) / (L_b − L_a)
+
+Up to the knee a share of the leakage buys more than that share of the utility, and beyond it less. The knee lies on the
+upper concave hull of the points, where every maximum of a linear function does; a setting that leaks more than another
+and is of less use never is one. It depends on where the sweep ends, which it is to be told with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+NO_KNEE: Final = -1
+_ON_THE_CHORD: Final = 1e-9  # of a unit square: what rounding puts above the chord is on it
+
+
+@dataclass(frozen=True, slots=True)
+class KneeShares:
+    """Where the knee lies in resamples of the cases."""
+
+    of_setting: tuple[float, ...]
+    """Share of the resamples in which each setting is the knee."""
+    none: float
+    """Share of those that have no knee; all shares add up to 1."""
+
+
+def knees(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> IntArray:
+    """The knee of each sweep; of settings that are as far from the chord, the first.
+
+    Args:
+        leakage: of each setting, (…, setting).
+        utility: likewise, in any unit, more being better.
+
+    Returns:
+        Numbers of settings, or `NO_KNEE` where no setting lies above the chord, (…).
+    """
+    leaks, uses = np.asarray(leakage, dtype=np.float64), np.asarray(utility, dtype=np.float64)
+    least, most = leaks.min(axis=-1, keepdims=True), uses.max(axis=-1, keepdims=True)
+    start = np.where(leaks == least, uses, -np.inf).max(axis=-1, keepdims=True)
+    end = np.where(uses == most, leaks, np.inf).min(axis=-1, keepdims=True)
+    # Where the setting that leaks least is the most useful, the ends are one point, and nothing lies between them.
+    has_chord = most > start
+    rise, run = np.where(has_chord, most - start, 1.0), np.where(has_chord, end - least, 1.0)
+    height = np.where(has_chord, (uses - start) / rise - (leaks - least) / run, 0.0)
+    found = height.argmax(axis=-1)
+    return np.where(height.max(axis=-1) > _ON_THE_CHORD, found, NO_KNEE).astype(np.int64)
+
+
+def efficient(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> list[int]:
+    """Settings on the upper concave hull between the two ends, from the least leaking to the most useful.
+
+    Args:
+        leakage: of each setting, (setting,).
+        utility: likewise.
+
+    Returns:
+        Numbers of settings; of equal points the first.
+    """
+    leaks, uses = np.asarray(leakage, dtype=np.float64), np.asarray(utility, dtype=np.float64)
+    hull: list[int] = []
+    for i in (int(i) for i in np.lexsort((-uses, leaks))):
+        if hull and uses[i] <= uses[hull[-1]]:
+            # It leaks as much or more, for no more use.
+            continue
+        while len(hull) >= 2 and not _bends_down(*((leaks[j], uses[j]) for j in (hull[-2], hull[-1], i))):
+            hull.pop()
+        hull.append(i)
+    return hull
+
+
+def resampled_means(values: npt.ArrayLike, *, seed: int, n_resamples: int = 2000) -> FloatArray:
+    """Means over resamples of the cases, the same cases for every setting: comparisons are paired.
+
+    Args:
+        values: one number a case and setting, (case, setting).
+        seed: of the resamples; equal seeds and numbers of cases give the same resamples, those of
+            `stats.bootstrap_interval_of_mean`.
+        n_resamples: how many.
+
+    Returns:
+        Means, (resample, setting).
+    """
+    table = np.asarray(values, dtype=np.float64)
+    n_cases = len(table)
+    chosen = np.random.default_rng(seed).integers(0, n_cases, size=(n_resamples, n_cases))
+    # A setting at a time: equal columns have equal means to the last bit, and memory is that of one.
+    return np.stack([column[chosen].mean(axis=1) for column in table.T], axis=1)
+
+
+def knee_shares(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> KneeShares:
+    """How often each setting is the knee.
+
+    Args:
+        leakage: of each setting in each resample, (resample, setting); see `resampled_means`.
+        utility: of the same resamples.
+    """
+    found = knees(leakage, utility)
+    n_settings = np.asarray(leakage).shape[-1]
+    counts = np.bincount(found + 1, minlength=n_settings + 1) / len(found)
+    return KneeShares(tuple(float(share) for share in counts[1:]), float(counts[0]))
+
+
+def gains_beyond_chance(
+    means: npt.ArrayLike, resampled: npt.ArrayLike, against: int, *, confidence: float = 0.95
+) -> list[int]:
+    """Settings whose mean is above that of one setting by more than chance, all settings tested together.
+
+    The limit is a quantile of the largest gain that resampling alone gives to any setting, max_i (m*_i − m_i) −
+    (m*_j − m_j): a bootstrap of Dunnett's comparison of several means with a control. So among settings that are all
+    the same, the best by chance does not count, save in 1 − `confidence` of sweeps.
+
+    Args:
+        means: of each setting, (setting,).
+        resampled: of each setting in each resample, (resample, setting).
+        against: number of the setting that the others are compared with.
+        confidence: that no setting is found where all are the same, in (0, 1).
+
+    Returns:
+        Numbers of settings, ascending.
+    """
+    centre, moved = np.asarray(means, dtype=np.float64), np.asarray(resampled, dtype=np.float64)
+    noise = moved - centre
+    limit = float(np.quantile((noise - noise[:, [against]]).max(axis=1), confidence))
+    gains = centre - centre[against]
+    return [int(i) for i in np.flatnonzero(gains > max(limit, 0.0))]
+
+
+def _bends_down(*points: Sequence[float]) -> bool:
+    """Whether the second of three points lies above the line from the first to the third."""
+    (x0, y0), (x1, y1), (x2, y2) = points
+    return bool((y1 - y0) * (x2 - x0) > (y2 - y0) * (x1 - x0))

@@ -1,0 +1,364 @@
+"""`leakmeter frontier` with the toy model: numbers of its runs, the same bytes again, nothing lost or done twice."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakmeter.kernels.overlap import rouge_l
+from leakmeter.kernels.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference, mean
+from leakmeter.store.rundir import RunDirectory
+from leakmeter.studies.promise import SEED_WARNING
+
+Call = Callable[..., Any]
+N_CASES = 5
+SWEPT = {"lambda": ("0.0", "0.5", "1.5"), "epsilon": ("0.5", "2.0", "8.0")}
+COLUMN = {"lambda": "cid_lambda", "epsilon": "epsilon"}
+kinds = pytest.mark.parametrize("kind", list(SWEPT))
+
+
+def write_cases(path: Path, **changes: Any) -> Path:
+    """Invented cases; `changes` are fields of the last one, None to leave one out."""
+    rng = random.Random(0)
+    words = "the ferry cat sat on mat Anna Ek called and rain fell in Graz".split()  # noqa: SIM905
+    lines = []
+    for i in range(N_CASES):
+        fields: dict[str, Any] = {"id": f"c{i}", "context": " ".join(rng.choices(words, k=12)), "query": "Who called?"}
+        fields["reference"] = f"the {rng.choice(words)} {rng.choice(words)} a e i o u"
+        if i == N_CASES - 1:
+            fields = {name: value for name, value in {**fields, **changes}.items() if value is not None}
+        lines.append(json.dumps(fields))
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def cases(tmp_path: Path) -> Path:
+    return write_cases(tmp_path / "cases.jsonl")
+
+
+def words_of(data: Path, kind: str, *more: object) -> list[object]:
+    swept = [f"--{kind}", *SWEPT[kind]]
+    return ["frontier", "--data", data, "--model", "toy", "--max-new-tokens", 8, *swept, *more]
+
+
+def frontier_in(out: Path) -> Path:
+    (path,) = out.glob("frontier-*")
+    return path
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in frontier_in(out).iterdir()}
+
+
+@kinds
+def test_the_table_is_the_statistics_of_the_runs(cli: Call, cases: Path, kind: str) -> None:
+    ended = cli(*words_of(cases, kind, "--samples", 2))
+    assert ended.code == 0, ended.err
+    path = frontier_in(Path("runs"))
+    assert path.stat().st_mode & 0o777 == 0o700
+    rows = rows_of(path / "table.csv")
+    assert [row[COLUMN[kind]] for row in rows] == list(SWEPT[kind])
+    scores = []
+    for row, value in zip(rows, SWEPT[kind], strict=True):
+        items = rows_of(path / f"{kind}-{value}.csv")
+        assert [(item["id"], item["sample"]) for item in items] == [(f"c{i}", str(j)) for i in range(5) for j in (0, 1)]
+        run = RunDirectory(Path("runs") / json.loads((path / f"{kind}-{value}.json").read_bytes())["run"])
+        readings = [reading for number in range(N_CASES) for reading in run.read_part(number)[1]]
+        losses = [float(reading.values.sum()) for reading in readings if reading.statistic == "loss"]
+        assert [float(item["whole_nats"]) for item in items] == losses
+        # Responses of a case are averaged first: it is over cases that intervals are taken.
+        nats = np.reshape(losses, (N_CASES, 2)).mean(axis=1)
+        assert float(row["nats"]) == pytest.approx(mean(nats), rel=1e-14)
+        interval = (float(row["nats_low"]), float(row["nats_high"]))
+        assert interval == pytest.approx(bootstrap_interval_of_mean(nats, seed=0), rel=1e-14)
+        rouge = np.reshape([rouge_l(item["generations"], item["references"]).f1 for item in items], (N_CASES, 2))
+        scores.append(rouge.mean(axis=1))
+        assert float(row["rouge_l_f1"]) == pytest.approx(mean(scores[-1]), rel=1e-14)
+        if kind == "epsilon":
+            spent, promised = (
+                [float(reading.values.sum()) for reading in readings if reading.statistic == statistic]
+                for statistic in ("spent_epsilon", "promised_epsilon")
+            )
+            assert (float(row["spent_nats_most"]), float(row["promised_nats_most"])) == (max(spent), max(promised))
+            assert max(spent) <= max(promised) == 8 * float(value)
+            # A token's loss is at most half of what it spends.
+            assert all(2 * loss <= one + 1e-12 for loss, one in zip(losses, spent, strict=True))
+    best = max(range(3), key=lambda i: scores[i].mean())
+    for row, score in zip(rows, scores, strict=True):
+        if score is scores[best]:
+            assert row["rouge_l_f1_less_best"] == ""
+            continue
+        low, high = bootstrap_interval_of_mean_difference(score, scores[best], seed=0)
+        found = [float(row[f"rouge_l_f1_less_best{end}"]) for end in ("", "_low", "_high")]
+        assert found == pytest.approx([float((score - scores[best]).mean()), low, high], rel=1e-12)
+    told = json.loads((path / "frontier.json").read_bytes())
+    choice = told["choices"]["rouge_l_f1"]
+    assert choice["sentence"] in " ".join(ended.out.split())
+    assert choice["sentence"] in (path / "table.md").read_text(encoding="utf-8")
+    assert sum(row["rouge_l_f1_knee_share"] for row in told["settings"]) + choice["no_knee_share"] == pytest.approx(1.0)
+
+
+def test_every_setting_draws_with_the_same_numbers(cli: Call, cases: Path) -> None:
+    """Neighbours that mix alike then say the same: what differs between settings comes from the settings."""
+    assert cli(*words_of(cases, "lambda", "1.5000000001")).code == 0
+    one, two = (rows_of(frontier_in(Path("runs")) / f"lambda-{value}.csv") for value in ("1.5", "1.5000000001"))
+    assert [item["generations"] for item in one] == [item["generations"] for item in two]
+
+
+def test_lambda_nought_tells_nothing(cli: Call, cases: Path) -> None:
+    ended = cli(*words_of(cases, "lambda", "--json"))
+    told = json.loads(ended.out)
+    assert told["settings"][0]["nats"] == pytest.approx(0.0, abs=1e-14)
+    assert told["settings"][2]["nats"] > told["settings"][1]["nats"] > 0.0
+
+
+def test_the_same_command_gives_the_same_bytes(cli: Call, cases: Path) -> None:
+    for out in ("one", "two"):
+        assert cli(*words_of(cases, "lambda", "--out", out)).code == 0
+    assert contents(Path("one")) == contents(Path("two"))
+    # With a bound the seed is drawn, and kept: another directory draws anew, this one does not.
+    for out in ("one", "two", "three"):
+        assert (
+            cli(*words_of(cases, "epsilon", "--out", f"bounded-{out}" if out != "three" else "bounded-one")).code == 0
+        )
+    one, two = contents(Path("bounded-one")), contents(Path("bounded-two"))
+    assert one["secret.json"] != two["secret.json"]
+    assert one["epsilon-8.0.csv"] != two["epsilon-8.0.csv"]
+    assert sorted(one) == sorted(two)
+    before = one
+    assert cli(*words_of(cases, "epsilon", "--out", "bounded-one")).code == 0
+    assert contents(Path("bounded-one")) == before
+
+
+@kinds
+def test_a_finished_sweep_loads_no_model_and_a_longer_one_only_measures_what_is_new(
+    cli: Call, cases: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli(*words_of(cases, kind)).code == 0
+    before = {path: path.stat().st_mtime_ns for path in Path("runs").glob("decode-*/readings-*.parquet")}
+    with monkeypatch.context() as patched:
+        import leakmeter.api
+
+        patched.setattr(leakmeter.api, "load_backend", None)
+        ended = cli(*words_of(cases, kind))
+        assert ended.code == 0, ended.err
+    ended = cli(*words_of(cases, kind, "4"))
+    assert ended.code == 0, ended.err
+    assert len(rows_of(frontier_in(Path("runs")) / "table.csv")) == 4
+    after = {path: path.stat().st_mtime_ns for path in Path("runs").glob("decode-*/readings-*.parquet")}
+    assert {path: after[path] for path in before} == before
+    assert len(after) == 4 * N_CASES
+    if kind == "epsilon":
+        seeds = {json.loads(path.read_bytes())["params"]["seed"] for path in Path("runs").glob("decode-*/spec.json")}
+        assert seeds == {json.loads((frontier_in(Path("runs")) / "secret.json").read_bytes())["seed"]}
+
+
+def test_other_references_are_measured_by_the_same_runs(cli: Call, cases: Path) -> None:
+    assert cli(*words_of(cases, "lambda")).code == 0
+    before = rows_of(frontier_in(Path("runs")) / "table.csv")
+    assert cli(*words_of(write_cases(cases, reference="a b c"), "lambda")).code == 0
+    after = rows_of(frontier_in(Path("runs")) / "table.csv")
+    assert [row["nats"] for row in after] == [row["nats"] for row in before]
+    items = rows_of(frontier_in(Path("runs")) / "lambda-1.5.csv")
+    assert items[-1]["references"] == "a b c"
+    scores = [rouge_l(item["generations"], item["references"]).f1 for item in items]
+    assert float(after[-1]["rouge_l_f1"]) == pytest.approx(mean(scores), abs=1e-14)
+    assert len(list(Path("runs").glob("decode-*"))) == 3
+
+
+def test_a_sweep_killed_again_and_again_ends_like_one_left_alone(cases: Path, tmp_path: Path) -> None:
+    words = [str(word) for word in words_of(cases, "epsilon")]
+
+    def command(out: Path) -> list[str]:
+        return [sys.executable, "-c", "from leakmeter.cli import main; main()", *words, "--out", str(out)]
+
+    out = tmp_path / "killed"
+    rng = random.Random(3)
+    seen: dict[Path, tuple[int, int]] = {}
+    n_kills = 0
+    while True:
+        process = subprocess.Popen(command(out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        target = len(seen) + rng.randint(1, 5)
+        deadline = time.monotonic() + 300
+        while process.poll() is None and time.monotonic() < deadline:
+            if len(list(out.glob("*/readings-*.parquet"))) >= target:
+                break
+            time.sleep(0.002)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        _, err = process.communicate()
+        now = {p: (p.stat().st_mtime_ns, p.stat().st_ino) for p in out.glob("*/readings-*.parquet")}
+        # No finished part is measured again.
+        assert {p: now[p] for p in seen} == seen
+        seen = now
+        if process.returncode == 0:
+            break
+        assert process.returncode == -signal.SIGKILL, err
+        n_kills += 1
+        assert n_kills < 40
+    assert n_kills >= 2
+    assert len(seen) == N_CASES * 3
+    # What is drawn is told by the seed, which another directory would draw for itself.
+    calm = tmp_path / "calm" / frontier_in(out).name
+    calm.mkdir(parents=True, mode=0o700)
+    (calm / "secret.json").write_bytes((frontier_in(out) / "secret.json").read_bytes())
+    subprocess.run(command(tmp_path / "calm"), check=True, capture_output=True)
+    assert contents(tmp_path / "calm") == contents(out)
+
+
+def test_a_named_data_set_is_cut_and_framed_as_the_paper_has_it(cli: Call, tmp_path: Path) -> None:
+    records = {str(i): {"QUESTION": "Who?", "CONTEXTS": ["Anna sang."], "LONG_ANSWER": "Anna."} for i in range(4)}
+    path = tmp_path / "abstracts.json"
+    path.write_text(json.dumps(records), encoding="utf-8")
+    ended = cli(
+        *("frontier", "--data", f"pubmedqa={path}", "--records", 3, "--model", "toy", "--lambda", "0.5", "1"),
+        *("--max-new-tokens", 3),
+    )
+    assert ended.code == 0, ended.err
+    assert rows_of(frontier_in(Path("runs")) / "table.csv")[0]["n"] == "3"
+    for spec in Path("runs").glob("decode-*/spec.json"):
+        prompts = json.loads(spec.read_bytes())["prompts"]
+        assert (prompts["template"], prompts["max_context_tokens"], prompts["truncate"]) == ("document", 2048, True)
+
+
+def test_kinds_have_values_of_their_own(cli: Call, cases: Path) -> None:
+    ended = cli("frontier", "--data", cases, "--model", "toy", "--max-new-tokens", 2, "--json", "--epsilon")
+    told = json.loads(ended.out)
+    assert [row["epsilon"] for row in told["settings"]] == [0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0]
+    assert all(row["promised_nats_most"] <= 2 * row["epsilon"] for row in told["settings"])
+    # One sweep, in whatever order and however often its values are given.
+    for values in (("1", "0.5", "2"), ("2", "1", "0.50", "1")):
+        assert cli("frontier", "--data", cases, "--model", "toy", "--max-new-tokens", 2, "--lambda", *values).code == 0
+    assert len(list(Path("runs").glob("decode-*"))) == 7 + 3
+
+
+def test_secrets_are_neither_printed_nor_written_but_where_they_belong(cli: Call, cases: Path) -> None:
+    ended = cli(*words_of(cases, "epsilon", "--seed", 987654321))
+    assert ended.err.splitlines()[0] == SEED_WARNING
+    path = frontier_in(Path("runs"))
+    assert not (path / "secret.json").exists()
+    drawn = cli(*words_of(cases, "epsilon", "--out", "drawn"))
+    secret = str(json.loads((frontier_in(Path("drawn")) / "secret.json").read_bytes())["seed"])
+    for out, err, seed in ((ended.out, ended.err, "987654321"), (drawn.out, drawn.err, secret)):
+        assert seed not in out + err
+        for name in ("table.md", "table.csv", "frontier.json", "figure.svg"):
+            for found in (path, frontier_in(Path("drawn"))):
+                assert not (found / name).exists() or seed.encode() not in (found / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ((), "nothing to sweep; give one of lambda and epsilon"),
+        (("--lambda", "1", "--epsilon", "1"), "lambda and epsilon do not go together"),
+        (("--lambda", "-1", "1"), "cid-lambda is -1.0; it has to be 0 or more"),
+        (("--lambda", "nan"), "cid-lambda is nan; it has to be 0 or more"),
+        (("--lambda", "much"), 'Invalid value for --lambda: unable to convert "much" into float'),
+        (("--epsilon", "0", "1"), "epsilon is 0.0; it has to be above 0"),
+        (("--epsilon", "-2"), "epsilon is -2.0; it has to be above 0"),
+        (("--epsilon", "501"), "epsilon is 501.0 for a token; it has to be above 0 and at most 500"),
+        (("--epsilon", "1", "--dtype", "bfloat16"), "dtype is 'bfloat16'; epsilon is certified from logits"),
+        (("--lambda", "1", "--lambda-max", "2"), "lambda-max is for a bound"),
+        (("--lambda", "1", "--records", "0"), "records is 0; it has to be 1 or more"),
+        (("--lambda", "1", "--temperature", "0"), "temperature is 0.0; it has to be above 0"),
+        (("--lambda", "1", "--template", "nonesuch"), "no template named 'nonesuch'"),
+    ],
+)
+def test_what_cannot_be_swept_is_one_line(cli: Call, cases: Path, more: tuple[str, ...], told: str) -> None:
+    ended = cli("frontier", "--data", cases, "--model", "toy", *more)
+    assert ended.code == 2
+    assert told in ended.err
+    assert ended.err.count("\n") == 1
+    assert not list(Path().glob("runs/decode-*"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"reference": None}, "case 'c4' of '{}' has no 'reference', the text of a good response"),
+        ({"reference": "  "}, "case 'c4' of '{}' has no 'reference'"),
+        ({"reference": 3}, "{}, line 5: 'reference' is a number, expected text"),
+        ({"response": "Anna"}, "case 'c4' of '{}' has a response, and here responses are drawn; call it 'reference'"),
+        ({"context": None}, "{}, line 5: give either 'context' or 'messages'"),
+    ],
+)
+def test_cases_that_cannot_be_used_are_one_line(cli: Call, tmp_path: Path, changes: dict[str, Any], told: str) -> None:
+    data = write_cases(tmp_path / "cases.jsonl", **changes)
+    ended = cli("frontier", "--data", data, "--model", "toy", "--lambda")
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert told.format(data) in ended.err
+    assert not Path("runs").exists()
+
+
+def test_no_cases_are_one_line(cli: Call, tmp_path: Path) -> None:
+    (tmp_path / "none.jsonl").write_text("\n", encoding="utf-8")
+    for name, told in (("none.jsonl", "holds no case"), ("nowhere.jsonl", "cannot be read: No such file")):
+        ended = cli("frontier", "--data", tmp_path / name, "--model", "toy", "--epsilon", "1")
+        assert (ended.code, ended.err.count("\n")) == (2, 1)
+        assert told in ended.err
+
+
+def test_a_dry_run_tells_the_whole_sweep_and_writes_nothing(cli: Call, cases: Path) -> None:
+    one, all_ = (
+        json.loads(cli(*words_of(cases, "lambda", *more, "--dry-run", "--json")).out)["tree_tokens"]
+        for more in ((), ("2", "3", "4"))
+    )
+    assert all_ == 2 * one > 0
+    ended = cli(*words_of(cases, "epsilon", "--dry-run"))
+    assert "nothing was run" in ended.out
+    assert f"3 settings, 5 cases: at most {one:,} tokens" in ended.out
+    assert not Path("runs").exists()
+
+
+def test_bertscore_without_its_model_is_left_out_in_one_line(cli: Call, cases: Path) -> None:
+    ended = cli(*words_of(cases, "lambda", "--bertscore", "nobody/none"))
+    assert ended.code == 0
+    (line,) = [line for line in ended.err.splitlines() if "bertscore" in line]
+    assert line.startswith("bertscore_f1 is left out: BERTScore needs ")
+    assert "BERTScore" not in ended.out
+
+
+def test_the_figure_is_drawn_or_asked_for(cli: Call, cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "matplotlib", None)
+        ended = cli(*words_of(cases, "lambda"))
+        assert ended.code == 0
+        assert "the figure needs matplotlib: pip install 'leakmeter[plots]'\n" in ended.err
+        assert not (frontier_in(Path("runs")) / "figure.png").exists()
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    assert cli(*words_of(cases, "lambda")).code == 0
+    assert (frontier_in(Path("runs")) / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in (frontier_in(Path("runs")) / "figure.svg").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("n", "values", "told"), [(1, ("0", "1"), "one case has no interval"), (5, ("1",), "one setting")]
+)
+def test_a_single_case_or_setting_is_measured_and_recommends_nothing(
+    cli: Call, cases: Path, n: int, values: tuple[str, ...], told: str
+) -> None:
+    ended = cli(
+        "frontier", "--data", cases, "--records", n, "--model", "toy", "--max-new-tokens", 4, "--lambda", *values
+    )
+    assert ended.code == 0, ended.err
+    assert told in ended.out
+    choice = json.loads((frontier_in(Path("runs")) / "frontier.json").read_bytes())["choices"]["rouge_l_f1"]
+    assert (choice["ship"], choice["knee"], choice["no_knee_share"]) == (None, None, None)
+    assert "NaN" not in (frontier_in(Path("runs")) / "frontier.json").read_text(encoding="utf-8")

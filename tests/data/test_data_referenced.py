@@ -1,0 +1,57 @@
+"""Cases with references: the user's own, a published data set's, and those a program holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakmeter.data.named.base import Record
+from leakmeter.data.referenced import load_referenced, referenced
+from leakmeter.errors import DataError
+from leakmeter.types.case import Case, Document
+
+GOOD = {"context": "Anna sang.", "query": "Who?", "reference": "Anna."}
+
+
+def test_cases_and_references_belong_together(tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    lines = [GOOD, {**GOOD, "reference": "Bo.", "id": "two"}]
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    first = Record(Case("1", (Document("context", "Anna sang."),), "Who?"), "Anna.")
+    loaded = load_referenced(str(path))
+    assert loaded.records[0] == first
+    assert [(record.case.id, record.reference) for record in loaded.records] == [("1", "Anna."), ("two", "Bo.")]
+    assert (loaded.template, loaded.max_context_tokens) == (None, None)
+    assert load_referenced(str(path), n=1).records == (first,)
+    assert load_referenced(str(path), n=9).records == loaded.records
+    assert referenced(lines) == list(loaded.records)
+
+
+def test_a_published_data_set_brings_its_prompt(tmp_path: Path) -> None:
+    path = tmp_path / "a=b.json"
+    path.write_text(json.dumps([{"question": "Q?", "context": "C.", "long_answer": "A."}]), encoding="utf-8")
+    loaded = load_referenced(f"pubmedqa={path}")
+    assert (loaded.template, loaded.max_context_tokens) == ("document", 2048)
+    assert loaded.records[0].reference == "A."
+    # An equals sign in a path is no data set.
+    with pytest.raises(DataError, match="is not a JSON object with"):
+        load_referenced(str(path))
+
+
+@pytest.mark.parametrize(
+    ("cases", "told"),
+    [
+        ([], "no cases; give at least one"),
+        ([GOOD, {**GOOD, "id": 1}], "id '1' stands for two of the cases"),
+        ([{**GOOD, "reference": None}], "case '1' of these has no 'reference'"),
+        ([GOOD, {**GOOD, "reference": 5}], r"cases\[1\]: 'reference' is a number"),
+        ([{**GOOD, "response": "Anna"}], "call it 'reference'"),
+        ([{**GOOD, "answer": "Anna"}], r"cases\[0\]: unknown field 'answer'"),
+    ],
+)
+def test_what_cannot_be_used_is_told(cases: list[dict[str, Any]], told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        referenced(cases)

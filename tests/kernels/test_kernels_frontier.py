@@ -1,0 +1,199 @@
+"""Knees of sweeps, against the slow and obvious way; and what may not change them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from leakmeter.kernels.frontier import (
+    NO_KNEE,
+    efficient,
+    gains_beyond_chance,
+    knee_shares,
+    knees,
+    resampled_means,
+)
+from leakmeter.kernels.stats import bootstrap_interval_of_mean
+
+# Coarse numbers meet each other and lie on lines; nothing comes from rounding.
+coarse = st.integers(0, 12).map(float)
+points = st.integers(1, 7).flatmap(lambda n: st.tuples(*(arrays(np.float64, n, elements=coarse) for _ in range(2))))
+
+
+def ends(leaks: np.ndarray, uses: np.ndarray) -> tuple[int, int]:
+    numbers = range(len(leaks))
+    return min(numbers, key=lambda i: (leaks[i], -uses[i])), min(numbers, key=lambda i: (-uses[i], leaks[i]))
+
+
+def slow_heights(leaks: np.ndarray, uses: np.ndarray) -> list[float] | None:
+    """Height of each point above the chord between the ends, of a unit square; None where the ends are one point."""
+    a, b = ends(leaks, uses)
+    if uses[b] <= uses[a]:
+        return None
+    return [
+        (uses[i] - uses[a]) / (uses[b] - uses[a]) - (leaks[i] - leaks[a]) / (leaks[b] - leaks[a])
+        for i in range(len(leaks))
+    ]
+
+
+def slow_hull(leaks: np.ndarray, uses: np.ndarray) -> set[tuple[float, float]]:
+    """Points between the ends that no point and no mix of two points matches in both; the ends."""
+    a, b = ends(leaks, uses)
+    every = {(float(x), float(y)) for x, y in zip(leaks, uses, strict=True)}
+    first, last = (float(leaks[a]), float(uses[a])), (float(leaks[b]), float(uses[b]))
+
+    def is_matched(x: float, y: float) -> bool:
+        for (x0, y0), (x1, y1) in itertools.product(every - {(x, y)}, repeat=2):
+            if (x0 <= x and y0 >= y) or (x0 < x < x1 and y0 + (y1 - y0) * (x - x0) / (x1 - x0) >= y - 1e-12):
+                return True
+        return False
+
+    return {first, last} | {(x, y) for x, y in every if x < last[0] and not is_matched(x, y)}
+
+
+@given(points)
+def test_the_knee_is_the_point_farthest_above_the_chord(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    found = int(knees(*pair))
+    heights = slow_heights(*pair)
+    if heights is None or max(heights) < 1e-9:
+        assert found == NO_KNEE
+    else:
+        assert heights[found] == pytest.approx(max(heights), abs=1e-12)
+        assert not [i for i in range(found) if heights[i] > heights[found] - 1e-13]
+
+
+@given(points)
+def test_the_hull_is_what_no_point_and_no_mix_of_two_matches(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    leaks, uses = pair
+    hull = efficient(leaks, uses)
+    assert {(leaks[i], uses[i]) for i in hull} == slow_hull(leaks, uses)
+    assert len(hull) == len({(leaks[i], uses[i]) for i in hull})
+    a, b = ends(leaks, uses)
+    assert (hull[0], hull[-1]) == (a, b)
+
+
+@given(points)
+def test_the_knee_lies_on_the_hull_and_is_no_end(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    leaks, uses = pair
+    found = int(knees(leaks, uses))
+    if found == NO_KNEE:
+        return
+    hull = efficient(leaks, uses)
+    heights = slow_heights(leaks, uses)
+    assert heights is not None
+    # Of points in one line, the hull has the outer ones only.
+    assert max(heights[i] for i in hull) == pytest.approx(heights[found], abs=1e-12)
+    assert found not in (hull[0], hull[-1])
+
+
+@given(points, st.floats(0.01, 100), st.floats(0.01, 100), st.floats(-50, 50), st.floats(-50, 50))
+def test_units_do_not_move_the_knee(
+    pair: tuple[np.ndarray, np.ndarray], by_x: float, by_y: float, shift_x: float, shift_y: float
+) -> None:
+    leaks, uses = pair
+    heights = slow_heights(leaks, uses)
+    assume(heights is None or sum(height > max(heights) - 1e-6 for height in heights) == 1)
+    moved = int(knees(by_x * leaks + shift_x, by_y * uses + shift_y))
+    assert moved == int(knees(leaks, uses))
+
+
+@given(points, st.randoms(use_true_random=False))
+def test_the_order_of_settings_does_not_move_the_knee(pair: tuple[np.ndarray, np.ndarray], rng: object) -> None:
+    leaks, uses = pair
+    heights = slow_heights(leaks, uses)
+    assume(heights is None or sum(height > max(heights) - 1e-6 for height in heights) == 1)
+    order = list(range(len(leaks)))
+    rng.shuffle(order)  # type: ignore[attr-defined]
+    moved = int(knees(leaks[order], uses[order]))
+    assert (NO_KNEE if moved == NO_KNEE else order[moved]) == int(knees(leaks, uses))
+
+
+@given(points, coarse, coarse)
+def test_a_setting_that_another_beats_in_both_is_no_knee_and_moves_none(
+    pair: tuple[np.ndarray, np.ndarray], more: float, less: float
+) -> None:
+    leaks, uses = pair
+    for i in range(len(leaks)):
+        worse = np.append(leaks, leaks[i] + more + 1.0), np.append(uses, uses[i] - less - 1.0)
+        assert int(knees(*worse)) == int(knees(leaks, uses))
+        assert efficient(*worse) == efficient(leaks, uses)
+
+
+def test_knees_by_hand() -> None:
+    # Scaled: (0, 0), (¼, ¾), (½, 9/10), (1, 1): ½ above the chord at the second, 0.4 at the third.
+    assert int(knees([0, 1, 2, 4], [10, 25, 28, 30])) == 1
+    # A line, a curve that bends up, utility that falls, two settings, one.
+    for leaks, uses in (
+        ([0, 1, 2], [0, 1, 2]),
+        ([0, 1, 2], [0, 0, 5]),
+        ([0, 1, 2], [5, 4, 3]),
+        ([0, 1], [0, 1]),
+        ([3], [3]),
+        ([1, 1, 1], [0, 1, 2]),
+        ([0, 1, 2], [1, 1, 1]),
+    ):
+        assert int(knees(leaks, uses)) == NO_KNEE
+    # Thirds are on the chord, whatever rounding says.
+    assert int(knees([0.1, 0.2, 0.3], [0.1, 0.2, 0.3])) == NO_KNEE
+
+
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 9))
+def test_many_sweeps_at_once_are_one_after_another(n_sweeps: int, n_settings: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    leaks, uses = rng.integers(0, 9, size=(2, n_sweeps, n_settings)).astype(float)
+    assert knees(leaks, uses).tolist() == [int(knees(x, y)) for x, y in zip(leaks, uses, strict=True)]
+
+
+def test_resampled_means_are_those_of_the_bootstrap_and_paired() -> None:
+    values = np.random.default_rng(0).exponential(size=(13, 3))
+    found = resampled_means(np.column_stack([values, values[:, 0]]), seed=4)
+    assert found.shape == (2000, 4)
+    for column in range(3):
+        low, high = np.quantile(found[:, column], [0.025, 0.975])
+        assert (low, high) == pytest.approx(bootstrap_interval_of_mean(values[:, column], seed=4), rel=1e-12)
+    # Equal settings are equal in every resample, to the last bit.
+    assert (found[:, 0] == found[:, 3]).all()
+    # Every resample takes the same cases of each setting.
+    shifted = resampled_means(np.column_stack([values[:, 0], values[:, 0] + 8.0]), seed=4)
+    assert shifted[:, 1] - shifted[:, 0] == pytest.approx(np.full(2000, 8.0), abs=1e-12)
+
+
+def test_shares_are_exact_where_resamples_can_be_enumerated() -> None:
+    # Two cases: in one the knee is setting 1, in the other there is none. Both cases with probability ½, each alone ¼.
+    leakage = np.array([[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]])
+    utility = np.array([[0.0, 3.0, 3.5], [0.0, 0.0, 4.0]])
+    leaks, uses = (resampled_means(values, seed=0, n_resamples=20_000) for values in (leakage, utility))
+    shares = knee_shares(leaks, uses)
+    # Together (0, 1.5, 3.75) lies below its chord: only the first case alone has a knee. 5 standard errors: 0.0153.
+    assert shares.of_setting[1] == pytest.approx(0.25, abs=0.0153)
+    assert shares.of_setting[0] == shares.of_setting[2] == 0.0
+    assert shares.none + sum(shares.of_setting) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_settings_that_are_the_same_are_seldom_found_to_gain() -> None:
+    rng = np.random.default_rng(0)
+    n_found, n_sweeps = 0, 200
+    for _ in range(n_sweeps):
+        # As utilities are: what makes a case easy is easy under all settings.
+        values = 0.15 + 0.05 * (rng.normal(size=(12, 1)) + rng.normal(size=(12, 8)))
+        found = gains_beyond_chance(values.mean(axis=0), resampled_means(values, seed=0, n_resamples=400), 0)
+        n_found += bool(found)
+        assert 0 not in found
+    # 5 % are wanted; the bootstrap of twelve cases gives some 7 %. The best of eight unadjusted: about 30 %.
+    assert n_found <= 0.11 * n_sweeps
+
+
+def test_a_gain_is_found_and_a_loss_is_none() -> None:
+    rng = np.random.default_rng(1)
+    values = rng.normal(0, 1, size=(30, 1)) + rng.normal(0, 0.2, size=(30, 4)) + [0.0, 0.02, 1.0, -1.0]
+    means, resampled = values.mean(axis=0), resampled_means(values, seed=0)
+    assert gains_beyond_chance(means, resampled, 0) == [2]
+    assert gains_beyond_chance(means, resampled, 3) == [0, 1, 2]
+    # Nothing differs at all.
+    same = np.ones((5, 3))
+    assert gains_beyond_chance(same.mean(axis=0), resampled_means(same, seed=0), 1) == []

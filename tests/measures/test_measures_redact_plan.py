@@ -1,0 +1,296 @@
+"""Plans of redaction on the toy model: every number by enumeration, every plan against all sets of spans there are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from measure_items import ByHand, make_item
+
+from leakmeter.backends.toy import ByteTokenizer, Toy
+from leakmeter.engine.drive import drive
+from leakmeter.errors import UsageError
+from leakmeter.measures._sample import sample
+from leakmeter.measures.base import ChoosingMeasure
+from leakmeter.measures.redact_plan import PUT_BACK, REMOVED, RedactPlan, candidates
+from leakmeter.prompts.build import PromptSettings, prepare
+from leakmeter.types.case import Case, Document
+from leakmeter.types.chunk import Chunk
+from leakmeter.types.item import Item
+from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.types.reading import Reading
+
+N_VOCAB = 29
+RESPONSE = (20, 7, 0, 28, 3)
+
+
+def item_of(
+    seed: int, n: int = 6, *, masks: bool = False, uncovered: bool = False, response: tuple[int, ...] | None = RESPONSE
+) -> Item:
+    """Random pieces c0, c1 …, each a span; `uncovered` leaves the last one out."""
+    rng = np.random.default_rng(seed)
+
+    def ids(n_ids: int) -> tuple[int, ...]:
+        return tuple(int(i) for i in rng.integers(0, N_VOCAB, size=n_ids))
+
+    pieces = [Piece(f"c{i}", "context", ids(int(rng.integers(1, 7)))) for i in range(n)]
+    prompt = Prompt((Piece("open", "frame", ids(2)), *pieces, Piece("query", "query", ids(3))))
+    item = make_item(prompt, response, masks=masks)
+    names = prompt.names()[: n - uncovered]
+
+    def cut(gone: Collection[str]) -> Prompt:
+        if set(gone) == set(prompt.names()):
+            return prompt.blank()
+        return (prompt.masking if masks else prompt.without)(*gone)
+
+    spans = tuple(replace(s, ranges=((i, i + 1),)) for i, s in enumerate(item.spans) if s.name in names)
+    return replace(item, spans=spans, cuts={name: cut((name,)) for name in names}, cut_together=cut)
+
+
+def note(text: str, *, response: str | None = "Call Anna.", **settings: Any) -> Item:
+    case = Case("note", (Document("note", text),), "Who?", response)
+    return prepare(case, ByteTokenizer(), PromptSettings(**settings), window=None, n_reserved=4).item
+
+
+def planned(item: Item, measure: RedactPlan, backend: Toy | None = None) -> tuple[list[Reading], list[Chunk]]:
+    chunks: list[Chunk] = []
+    (readings,), _ = drive(backend or Toy(N_VOCAB, seed=11), [measure.trial(item)], on_plan=chunks.append)
+    return readings, chunks
+
+
+def steps_of(readings: list[Reading]) -> list[Reading]:
+    return [r for r in readings if r.statistic in (REMOVED, PUT_BACK)]
+
+
+def plan_of(readings: list[Reading]) -> set[str]:
+    back = {r.piece for r in readings if r.statistic == PUT_BACK}
+    return {r.piece for r in readings if r.statistic == REMOVED} - back
+
+
+def loss(values: np.ndarray) -> float:
+    return float(np.abs(values).sum())
+
+
+def named(readings: list[Reading], statistic: str, sample_: int = 0) -> np.ndarray:
+    (found,) = [r.values for r in readings if (r.statistic, r.sample) == (statistic, sample_)]
+    return found
+
+
+class Enumerated:
+    """L(R) of any set of pieces, by hand."""
+
+    def __init__(self, item: Item, measure: RedactPlan, masks: bool = False) -> None:
+        assert item.response is not None
+        toy = Toy(N_VOCAB, seed=11)
+        self.hand = ByHand(toy, item.prompt, item.response, measure.cid_lambda, measure.temperature)
+        self.everything, self.masks = set(item.prompt.names()), masks
+        self.names = [span.name for span in item.spans]
+
+    def left(self, gone: Collection[str]) -> np.ndarray:
+        bare = self.hand.bare_log_probs()
+        if set(gone) == self.everything:
+            return np.zeros_like(bare)
+        return self.hand.log_probs(set(gone), closes=not self.masks) - bare
+
+    def smallest(self, limit: float) -> int | None:
+        """Spans of the smallest set that is within the limit, of all sets."""
+        for n in range(len(self.names) + 1):
+            if any(loss(self.left(gone)) <= limit for gone in combinations(self.names, n)):
+                return n
+        return None
+
+
+@pytest.mark.parametrize("masks", [False, True], ids=["drop", "mask"])
+@pytest.mark.parametrize(("weight", "temperature"), [(1.0, 1.0), (1.5, 0.7), (0.5, 2.0)])
+def test_every_step_is_the_best_there_was(weight: float, temperature: float, masks: bool) -> None:
+    item = item_of(3, masks=masks)
+    measure = RedactPlan(0.4, temperature=temperature, cid_lambda=weight)
+    readings, _ = planned(item, measure)
+    hand = Enumerated(item, measure, masks)
+    np.testing.assert_allclose(named(readings, "whole"), hand.left(()), rtol=0, atol=2e-14)
+    taken: list[str] = []
+    assert steps_of(readings)
+    for step in steps_of(readings):
+        if step.statistic == REMOVED:
+            assert loss(hand.left(taken)) > measure.max_loss
+            tried = {name: loss(hand.left([*taken, name])) for name in hand.names if name not in taken}
+            taken.append(step.piece)
+        else:
+            assert loss(hand.left(taken)) <= measure.max_loss
+            tried = {name: loss(hand.left([other for other in taken if other != name])) for name in taken}
+            taken.remove(step.piece)
+        assert step.piece == min(tried, key=lambda name: tried[name])
+        np.testing.assert_allclose(step.values, hand.left(taken), rtol=0, atol=2e-14)
+    np.testing.assert_allclose(named(readings, "left"), hand.left(taken), rtol=0, atol=2e-14)
+    assert plan_of(readings) == set(taken)
+
+
+def test_plans_are_within_the_limit_and_near_the_smallest_of_all_sets() -> None:
+    sizes = []
+    for seed in range(12):
+        item = item_of(seed, 8)
+        for limit in (0.05, 0.3, 1.0, 3.0):
+            measure = RedactPlan(limit)
+            readings, _ = planned(item, measure)
+            plan, hand = plan_of(readings), Enumerated(item, measure)
+            assert loss(named(readings, "left")) <= limit
+            assert not any(loss(hand.left(plan - {name})) <= limit for name in plan), "one could be spared"
+            smallest = hand.smallest(limit)
+            assert smallest is not None
+            sizes.append((len(plan), smallest))
+    assert all(n >= smallest for n, smallest in sizes)
+    # Measured: 46 of 48 are of the smallest size, one has a span more and one two.
+    assert sum(n == smallest for n, smallest in sizes) >= 44
+    assert max(n - smallest for n, smallest in sizes) <= 2
+
+
+def test_nothing_is_cut_where_nothing_has_to_be() -> None:
+    readings, chunks = planned(item_of(0), RedactPlan(500.0))
+    assert not steps_of(readings)
+    assert named(readings, "left").tobytes() == named(readings, "whole").tobytes()
+    assert {r.sample for r in readings} == {0}
+    assert sum(len(r.prompts) for r in chunks[0].requests) == 2
+
+
+def test_a_model_that_is_deaf_to_the_context_needs_no_plan() -> None:
+    readings, _ = planned(item_of(0), RedactPlan(1e-9), Toy(N_VOCAB, seed=11, reach=1))
+    assert not steps_of(readings)
+
+
+def test_with_everything_cut_nothing_is_left() -> None:
+    item = item_of(5)
+    readings, _ = planned(item, RedactPlan(1e-12))
+    assert plan_of(readings) == {span.name for span in item.spans}
+    assert loss(named(readings, "left")) == 0
+    assert not any(r.statistic == "all_removed" for r in readings)
+
+
+def test_where_the_pieces_do_not_reach_far_enough_the_best_of_the_way_is_kept() -> None:
+    n_shortened = 0
+    for seed in range(8):
+        item = item_of(seed, uncovered=True)
+        measure = RedactPlan(1e-6)
+        readings, _ = planned(item, measure)
+        hand = Enumerated(item, measure)
+        everything = hand.left([span.name for span in item.spans])
+        np.testing.assert_allclose(named(readings, "all_removed"), everything, rtol=0, atol=2e-14)
+        taken: list[str] = []
+        best = loss(hand.left(()))
+        while len(taken) < len(hand.names):
+            tried = {name: loss(hand.left([*taken, name])) for name in hand.names if name not in taken}
+            taken.append(min(tried, key=lambda name: tried[name]))
+            best = min(best, tried[taken[-1]])
+        assert loss(named(readings, "left")) <= best + 1e-12
+        n_shortened += len(plan_of(readings)) < len(hand.names)
+    assert n_shortened  # there was a way on which cutting more did no good
+
+
+def test_each_round_asks_once_for_every_piece_that_is_left() -> None:
+    item = item_of(5)
+    readings, chunks = planned(item, RedactPlan(1e-12))
+    n = len(item.spans)
+    # With no context, and then: all; each piece; each of the others … each of all put back; and noise and the answer.
+    asked = [[len(request.prompts) for request in chunk.requests] for chunk in chunks]
+    assert asked[: n + 2] == [[2], *([m + 1] for m in range(n, 0, -1)), [n + 1]]
+    assert {request.want for chunk in chunks[: n + 2] for request in chunk.requests} == {RedactPlan().want}
+    assert len(steps_of(readings)) == n
+
+
+def test_ties_go_to_the_first_in_the_text() -> None:
+    item = item_of(0)
+    twins = replace(
+        item.prompt, pieces=tuple(replace(p, ids=(5,)) if p.role == "context" else p for p in item.prompt.pieces)
+    )
+    spans = tuple(reversed(item.spans))
+    item = replace(
+        item, prompt=twins, spans=spans, cuts={s.name: twins.without(s.name) for s in spans},
+        cut_together=lambda gone: twins.without(*gone),
+    )  # fmt: skip
+    readings, _ = planned(item, RedactPlan(1e-12))
+    assert [step.piece for step in steps_of(readings)] == [f"c{i}" for i in range(6)]
+
+
+def test_a_value_with_all_its_mentions_is_one_piece_among_the_others() -> None:
+    text = "Anna is in. Call 555-010-7788 now. Bo ate. Or 555-010-7788 later."
+    item = note(text, group=True)
+    assert [span.name for span in item.spans] == ["s1", "s2", "s3", "s4", "v1"]
+    # Where two begin together the shorter comes first: a value before the sentence that it opens.
+    assert candidates(item) == ["s1", "s2", "v1", "s3", "s4"]
+    assert candidates(item, ["s2"]) == ["s1", "v1", "s3", "s4"]
+    # Its mentions have gone with the sentences.
+    assert candidates(item, ["s2", "s4"]) == ["s1", "s3"]
+    assert candidates(item, ["v1"]) == ["s1", "s2", "s3", "s4"]
+
+
+def test_a_piece_within_others_that_were_cut_later_is_put_back_unasked() -> None:
+    text = "Anna is in. Call 555-010-7788 now. Bo ate. Or 555-010-7788 later."
+    item = note(text, group=True)
+    for seed in range(40):
+        readings, _ = planned(item, RedactPlan(1e-9), Toy(seed=seed))
+        if "v1" in {step.piece for step in steps_of(readings)}:
+            break
+    back = [step for step in steps_of(readings) if step.statistic == PUT_BACK]
+    assert [step.piece for step in back] == ["v1"]
+    assert loss(back[0].values) == 0
+    assert plan_of(readings) == {"s1", "s2", "s3", "s4"}
+
+
+def test_the_answer_after_is_drawn_from_what_is_left_with_the_same_randomness() -> None:
+    item = item_of(3, response=None)
+    measure = RedactPlan(0.4, seed=5, max_new_tokens=6)
+    readings, _ = planned(item, measure)
+    assert plan_of(readings)
+    drawing = {"n": 1, "temperature": 1.0, "context_weight": 1.0, "max_new_tokens": 6, "seed": 5}
+    left = item.without(plan_of(readings))
+    for number, prompt in enumerate((item.prompt, left)):
+        ((drawn,),), _ = drive(Toy(N_VOCAB, seed=11), [sample(replace(item, prompt=prompt), **drawing)])
+        assert named(readings, "token", number).astype(int).tolist() == list(drawn)
+    hand = ByHand(Toy(N_VOCAB, seed=11), left, named(readings, "token", 1).astype(int), 1.0, 1.0)
+    owed = hand.log_probs() - hand.bare_log_probs()
+    np.testing.assert_allclose(named(readings, "whole", 1), owed, rtol=0, atol=2e-14)
+
+
+def test_the_answer_after_keeps_to_the_window() -> None:
+    item = replace(item_of(3), window=len(item_of(3).prompt.ids) + len(RESPONSE))
+    readings, _ = planned(item, RedactPlan(0.4, max_new_tokens=1000))
+    left = item.without(plan_of(readings))
+    assert item.window is not None
+    assert len(named(readings, "token", 1)) == item.window - len(left.ids)
+
+
+def test_what_a_trial_takes_is_known_from_above() -> None:
+    assert isinstance(RedactPlan(), ChoosingMeasure)
+    worst = 0.0
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        item = item_of(seed, int(rng.integers(1, 8)), masks=seed % 2 == 0)
+        measure = RedactPlan(
+            float(rng.choice([1e-9, 0.3, 2.0])), cid_lambda=float(rng.choice([1.0, 1.5])), max_new_tokens=3
+        )
+        taken: list[tuple[int, int]] = []
+        for trial in (measure.trial(item), measure.longest_trial(item)):
+            chunks: list[Chunk] = []
+            drive(Toy(N_VOCAB, seed=11), [trial], on_plan=chunks.append)
+            prompts = sum(len(request.prompts) for chunk in chunks for request in chunk.requests)
+            taken.append((prompts, sum(chunk.n_tree_tokens for chunk in chunks)))
+        assert taken[0][0] <= taken[1][0]
+        assert taken[0][1] <= taken[1][1]
+        worst = max(worst, taken[0][1] / taken[1][1])
+    assert worst > 0.5  # it is no idle bound
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_limit_has_to_be_above_zero(limit: float) -> None:
+    with pytest.raises(UsageError, match=r"max-loss is .*; it has to be above 0"):
+        RedactPlan(limit)
+
+
+def test_what_influence_refuses_is_refused() -> None:
+    with pytest.raises(UsageError, match="temperature is 0"):
+        RedactPlan(1.0, temperature=0)
+    with pytest.raises(UsageError, match="seed is -1"):
+        RedactPlan(1.0, seed=-1)

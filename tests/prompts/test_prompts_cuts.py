@@ -1,0 +1,93 @@
+"""Several spans cut together: what is cut for one is cut for it beside others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from leakmeter.backends.toy import ByteTokenizer
+from leakmeter.prompts.build import PromptSettings, prepare
+from leakmeter.prompts.layout import without_characters
+from leakmeter.types.case import Case, Document
+from leakmeter.types.item import Item
+
+TEXT = "Anna Ek sang. Call 555-010-7788 now.  Bo ate. Or 555-010-7788 later."
+
+
+def item_of(texts: tuple[str, ...] = (TEXT,), **settings: Any) -> Item:
+    case = Case("case", tuple(Document(f"d{i}", text) for i, text in enumerate(texts)), "Who?", "Anna.")
+    return prepare(case, ByteTokenizer(), PromptSettings(**settings), window=500, n_reserved=0).item
+
+
+def text_of(item: Item, names: tuple[str, ...]) -> str:
+    return ByteTokenizer().decode([int(i) for i in item.without(names).ids])
+
+
+@pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
+def test_one_or_none_is_what_it_was(removal: str) -> None:
+    item = item_of(removal=removal, group=True)
+    assert item.window == 500
+    assert item.without(()) is item.prompt
+    assert item.cut_together is not None
+    for span in item.spans:
+        assert item.without((span.name,)) is item.cuts[span.name]
+        assert item.cut_together((span.name,)) == item.cuts[span.name]
+
+
+@pytest.mark.parametrize("removal", ["drop", "mask"])
+@pytest.mark.parametrize("unit", ["sentence", "ngram:5:2", "word", "entity"])
+def test_the_pieces_of_all_are_gone_and_no_others(unit: str, removal: str) -> None:
+    item = item_of(unit=unit, removal=removal, group=True)
+    ids = {(piece.name, piece.ids) for piece in item.prompt.pieces}
+    for a, b in combinations(item.spans[:8], 2):
+        cut = item.without((a.name, b.name))
+        assert cut == item.without((b.name, a.name))
+        kept = {(piece.name, piece.ids) for piece in cut.pieces if piece.ids}
+        assert {name for name, _ in ids - kept} == {*a.pieces, *b.pieces}
+        gone = len(item.prompt.ids) - len(cut.ids)
+        assert cut.next_position == item.prompt.next_position - (0 if removal == "mask" else gone)
+
+
+@pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
+def test_all_of_them_is_no_context_at_all(removal: str) -> None:
+    item = item_of((TEXT, "Cid left. Dee slept."), removal=removal)
+    assert item.without([span.name for span in item.spans]) == item.blank
+
+
+def test_retokenised_the_text_is_that_without_their_characters() -> None:
+    item = item_of(removal="retokenize", group=True)
+    named = {span.name: span for span in item.spans}
+    whole = text_of(item, ())
+    for names in (("s1", "s3"), ("s2", "v1"), ("s4", "s2"), ("v1", "s1"), ("s1", "s2", "s3")):
+        ranges = [part for name in names for part in named[name].ranges]
+        assert text_of(item, names) == whole.replace(TEXT, without_characters(TEXT, ranges))
+    assert text_of(item, ("s2", "v1")).count("555") == 0
+    assert text_of(item, ("s1", "s3")) == whole.replace(TEXT, "Call 555-010-7788 now. Or 555-010-7788 later.")
+
+
+@pytest.mark.parametrize(
+    ("ranges", "left"),
+    [
+        ([], "One two. Three  four."),
+        ([(0, 8)], "Three  four."),
+        ([(9, 21)], "One two."),
+        ([(4, 7)], "One . Three  four."),
+        ([(4, 7), (0, 3)], ". Three  four."),
+        ([(0, 5), (3, 8)], "Three  four."),
+        ([(0, 3), (3, 8)], "Three  four."),
+        ([(15, 16), (16, 20)], "One two. Three ."),
+        ([(9, 14), (-4, 3), (-9, -5), (30, 40)], "two.  four."),
+        ([(0, 99)], ""),
+    ],
+)
+def test_characters_that_are_cut(ranges: list[tuple[int, int]], left: str) -> None:
+    assert without_characters("One two. Three  four.", ranges) == left
+
+
+def test_an_item_made_by_hand_says_what_it_lacks() -> None:
+    item = item_of()
+    with pytest.raises(ValueError, match="made without what cuts 2 spans together"):
+        replace(item, cut_together=None).without(("s1", "s2"))

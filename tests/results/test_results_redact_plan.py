@@ -1,0 +1,156 @@
+"""From readings to the object that `leakmeter redact-plan --json` prints, by hand-written numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakmeter.results.redact_plan import RedactPlanResult, marked, merged, plan_object
+from leakmeter.types.reading import NATS, TOKEN_ID, Reading
+
+CONTEXT = "Ana is 41. Bo ate. Call Ana.\n\nCid left."
+PARAMS = {"max_loss": 1.0, "temperature": 0.8, "cid_lambda": 1.0, "max_new_tokens": 4, "seed": 7}
+
+
+def span(name: str, *ranges: tuple[int, int], kind: str = "unit", **more: Any) -> dict[str, Any]:
+    return {
+        "name": name, "kind": kind, "ranges": ranges, "pieces": [f"t{a}" for a, _ in ranges], "document": "note",
+        "n_tokens": sum(b - a for a, b in ranges), "repeats": (), "entity": None,
+    } | more  # fmt: skip
+
+
+SPANS = [span("s1", (0, 10)), span("s2", (11, 18)), span("s3", (19, 28)), span("s4", (30, 39))]
+VALUE = span("v1", (0, 3), (24, 27), kind="value")
+
+
+def texts(**more: Any) -> dict[str, Any]:
+    return {
+        "id": "ana", "model": "toy", "weights_sha256": None, "dtype": "float64", "unit": "sentence", "removal": "drop",
+        "template": "plain", "query": "How old?", "context": CONTEXT,
+        "documents": [{"name": "note", "start": 0, "end": 28}, {"name": "more", "start": 30, "end": 39}],
+        "truncated_tokens": 0, "sampled": False, "spans": SPANS,
+        "responses": [{"text": "She is", "tokens": ["She", " is"]}, {"text": "He was", "tokens": ["He", " was"]}],
+        "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 0.1},
+    } | more  # fmt: skip
+
+
+def readings(*steps: tuple[str, str, list[float]], after: bool = True, **more: list[float]) -> list[Reading]:
+    def reading(statistic: str, values: list[float], piece: str = "", sample: int = 0, unit: str = NATS) -> Reading:
+        return Reading("ana", sample, piece, statistic, unit, np.asarray(values, dtype=np.float64))
+
+    left = steps[-1][2] if steps else [-4.0, 3.0]
+    out = [reading("token", [7, 8], unit=TOKEN_ID), reading("log_prob", [-1, -2]), reading("whole", [-4.0, 3.0])]
+    out += [reading(statistic, values, piece) for statistic, piece, values in steps]
+    out += [reading("left", left), reading("noise", more.pop("noise", [0.01, 0.02]))]
+    out += [reading(statistic, values) for statistic, values in more.items()]
+    if after:
+        out += [reading("token", [5, 6], sample=1, unit=TOKEN_ID), reading("whole", [0.25, -0.5], sample=1)]
+    return out
+
+
+STEPS = (
+    ("removed", "s3", [2.0, 2.0]),
+    ("removed", "s1", [-2.5, 2.0]),
+    ("removed", "s2", [0.5, -0.25]),
+    ("put_back", "s3", [0.5, -0.375]),
+)
+
+
+def test_the_plan_and_the_way_to_it() -> None:
+    case = plan_object(texts(), readings(*STEPS), PARAMS)
+    assert (case["whole_nats"], case["whole_signed_nats"]) == (7.0, -1.0)
+    assert (case["left_nats"], case["left_signed_nats"], case["reached"]) == (0.875, 0.125, True)
+    assert case["left_per_token"] == [0.5, 0.375]
+    assert case["left_posterior"] == pytest.approx(1 / (1 + np.exp(-0.875)))
+    assert [piece["name"] for piece in case["redacted"]] == ["s1", "s2"]
+    assert [(s["action"], s["name"], s["left_nats"], s["change_nats"], s["raised"]) for s in case["steps"]] == [
+        ("cut", "s3", 4.0, -3.0, False),
+        ("cut", "s1", 4.5, 0.5, True),
+        ("cut", "s2", 0.75, -3.75, False),
+        ("put back", "s3", 0.875, 0.125, False),
+    ]
+    assert case["steps"][0]["text"] == "Call Ana."
+    assert case["steps"][3]["left_signed_nats"] == 0.125
+    assert case["warnings"] == [
+        "Cutting s1 raised the loss: no other piece lowered it then, and the way under the limit led over it."
+    ]
+    assert case["all_removed_nats"] is None
+    assert case["after"] == {
+        "text": "He was", "tokens": ["He", " was"], "seed": 7, "whole_nats": 0.75, "whole_signed_nats": -0.25,
+        "whole_per_token": [0.25, 0.5],
+    }  # fmt: skip
+    assert case["response"] == {"text": "She is", "tokens": ["She", " is"], "sampled": False, "seed": None}
+    json.dumps(case, allow_nan=False)
+
+
+def test_the_text_that_is_left_as_it_is_and_as_it_is_shown() -> None:
+    result = RedactPlanResult(plan_object(texts(), readings(*STEPS), PARAMS))
+    # Two pieces side by side have one mark.
+    assert result.case["marked_context"] == "[…] Call Ana.\n\nCid left."
+    assert [document["text"] for document in result.case["redacted_documents"]] == ["Call Ana.", "Cid left."]
+    assert result.text == "Call Ana.\n\nCid left."
+    assert result.case["redacted_share"] == pytest.approx(14 / 30)
+    assert (result.reached, result.whole, result.left, result.redacted) == (True, 7.0, 0.875, ("s1", "s2"))
+    assert (result.response, result.after) == ("She is", "He was")
+    frame = result.to_frame()
+    assert list(frame["name"]) == ["s3", "s1", "s2", "s3"]
+    assert list(frame["left_nats"]) == [4.0, 4.5, 0.75, 0.875]
+    gone = RedactPlanResult(plan_object(texts(), readings(("removed", "s4", [0.1, 0.1])), PARAMS))
+    assert gone.text == "Ana is 41. Bo ate. Call Ana."
+
+
+def test_a_value_goes_with_all_its_mentions() -> None:
+    steps = (("removed", "v1", [0.5, 0.1]),)
+    case = plan_object(texts(spans=[*SPANS, VALUE]), readings(*steps), PARAMS)
+    (piece,) = case["redacted"]
+    assert (piece["text"], piece["n_mentions"], piece["spans"]) == ("Ana", 2, [[0, 3], [24, 27]])
+    assert case["marked_context"] == "[…] is 41. Bo ate. Call […].\n\nCid left."
+    assert case["n_pieces"] == 5
+
+
+def test_nothing_cut() -> None:
+    case = plan_object(texts(responses=texts()["responses"][:1]), readings(after=False), PARAMS | {"max_loss": 9.0})
+    assert (case["redacted"], case["steps"], case["after"], case["reached"]) == ([], [], None, True)
+    assert case["marked_context"] == CONTEXT
+    assert RedactPlanResult(case).text == CONTEXT
+    assert RedactPlanResult(case).after is None
+    assert list(RedactPlanResult(case).to_frame().columns)[:2] == ["action", "name"]
+
+
+def test_what_narrows_a_plan_is_said() -> None:
+    steps = (("removed", "s1", [2.0, 2.0]),)
+    case = plan_object(texts(), readings(*steps, all_removed=[3.0, -2.0]), PARAMS)
+    assert (case["reached"], case["all_removed_nats"]) == (False, 5.0)
+    assert case["warnings"][0].startswith("With every piece cut, 5 nats are left: what lies between")
+    noisy = plan_object(texts(), readings(*STEPS, noise=[1.0, 1.5]), PARAMS)
+    assert noisy["warnings"][0].startswith("A limit of 1 nats is below this response's noise floor of 2.5")
+    # A rise within the noise is none.
+    assert not any(step["raised"] for step in noisy["steps"])
+    low = plan_object(texts(), readings(*STEPS, placebo=[2.0, -1.5]), PARAMS)
+    assert low["placebo_nats"] == 3.5
+    assert "irrelevant words as the only context, by 3.5 nats. A limit of 1 is below that" in low["warnings"][0]
+    high = plan_object(texts(), readings(*STEPS, placebo=[2.0, -1.5]), PARAMS | {"max_loss": 4.0})
+    assert not any("rrelevant" in warning for warning in high["warnings"])
+    twice = [span("s1", (0, 10), repeats=("s3",)), *SPANS[1:]]
+    assert "--group" in plan_object(texts(spans=twice), readings(*STEPS), PARAMS)["warnings"][-1]
+    with_value = plan_object(texts(spans=[*twice, VALUE]), readings(*STEPS), PARAMS)
+    assert "--group" not in " ".join(with_value["warnings"])
+    nobody = plan_object(texts(unit="entity", spans=[]), readings(all_removed=[-4.0, 3.0], after=False), PARAMS)
+    assert nobody["warnings"][0].startswith("No personal data was found")
+
+
+def test_results_of_a_run_come_case_by_case() -> None:
+    parts = [(texts(id=name), readings(*STEPS)) for name in ("a", "b")]
+    assert [result.case["id"] for result in RedactPlanResult.of_run(parts, PARAMS)] == ["a", "b"]
+
+
+def test_ranges_and_marks() -> None:
+    assert merged([(5, 7), (0, 2), (1, 3), (3, 4), (9, 9)]) == [(0, 4), (5, 7), (9, 9)]
+    assert marked("ab cd ef", [(0, 2), (3, 5)]) == "[…] ef"
+    assert marked("ab\ncd ef", [(0, 2), (3, 5)]) == "[…] ef"
+    assert marked("abc", []) == "abc"
+    # What was in the text before is not taken for a mark.
+    assert marked("[…] x", [(4, 5)]) == "[…] […]"

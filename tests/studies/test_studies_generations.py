@@ -1,0 +1,93 @@
+"""A study's cells to the records of its page of generations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakmeter.data.named.base import Record
+from leakmeter.report.generations import Generations
+from leakmeter.studies import generations
+from leakmeter.studies.cells import FinishedCell
+from leakmeter.studies.grid import Study, load_study
+from leakmeter.types.case import Case, Document
+from leakmeter.types.reading import NATS, Reading
+
+CONTEXT = "Anna called at nine and asked for the report."
+
+
+def finished(study: Study, n: int) -> list[FinishedCell]:
+    """Cells as if they had been measured: two responses a record, each token's loss its place times λ."""
+    cells = []
+    for cell in study.cells:
+        weight = cell.factors["cid_lambda"]
+        records, measured = [], []
+        for number in range(n):
+            case = Case(f"{cell.dataset} {number}", (Document("a", CONTEXT),), f"Who called? {number}")
+            records.append(Record(case, "Anna called at nine."))
+            said = [
+                {"text": "Anna called at nine.", "tokens": ["Anna called", " at nine."]},
+                {"text": "Bo", "tokens": ["Bo", "<end>"]},
+            ]
+            texts: dict[str, Any] = {
+                "query": case.query, "context": CONTEXT, "truncated_tokens": 0, "responses": said,
+            }  # fmt: skip
+            losses = [Reading(case.id, i, "", "loss", NATS, np.array([0.0, weight * (i + 1)])) for i in range(2)]
+            measured.append((texts, losses))
+        model = {"name": cell.model, "weights_sha256": None, "dtype": "float64", "device": "cpu"}
+        cells.append(FinishedCell(cell, model, "decode-x", records, measured))
+    return cells
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the page was asked to show."""
+    kept: list[Any] = []
+
+    def keep(records: list[Generations], **more: Any) -> str:
+        kept.extend([records, more])
+        return "page"
+
+    monkeypatch.setattr(generations, "render_generations", keep)
+    return kept
+
+
+def test_the_axis_stands_side_by_side_and_data_sets_take_turns(shown: list[Any]) -> None:
+    changes = {"model": ["toy", "other"], "cid_lambda": ["0.5", "1"]}
+    study = load_study("tables_2_3", changes=changes)
+    assert generations.generations_page(study, finished(study, 3), ["seed: 0"]) == "page"
+    records, more = shown
+    assert [one.id for one in records[:4]] == ["pubmedqa 0", "cnn_dm 0", "pubmedqa 1", "cnn_dm 1"]
+    assert more == {"title": study.title, "about": ["seed: 0"], "n_records": 6}
+    columns = [(one.line, one.name) for one in records[0].columns]
+    assert columns == [(f"model {m}", f"λ = {w}") for m in ("toy", "other") for w in ("0.5", "1")] or columns == [
+        (f"model {m}", f"λ = {w}") for w in ("0.5", "1") for m in ("toy", "other")
+    ]
+    for one in records:
+        assert one.reference == "Anna called at nine."
+        assert one.query == f"Who called? {one.id[-1]}"
+        for column in one.columns:
+            weight = float(column.name.removeprefix("λ = "))
+            quoted, other = column.generations
+            assert (quoted.nats, other.nats) == ([0.0, weight], [0.0, 2 * weight])
+            assert (quoted.rouge_l_f1, other.rouge_l_f1) == (1.0, 0.0)
+            assert quoted.verdicts["repeat_stated"]
+            assert not any(other.verdicts.values())
+
+
+def test_only_so_many_records_are_put_together(shown: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generations, "MOST_RECORDS", 2)
+    study = load_study("figure_8", changes={"model": ["toy"], "cid_lambda": ["1"]})
+    generations.generations_page(study, finished(study, 5), [])
+    assert [one.id for one in shown[0]] == ["pubmedqa 0", "pubmedqa 1"]
+    assert shown[1]["n_records"] == 5
+    assert [(one.line, one.name) for one in shown[0][0].columns] == [("", "λ = 1")]
+
+
+def test_without_an_axis_all_cells_stand_side_by_side(shown: list[Any]) -> None:
+    study = load_study("figure_2c", changes={"model": ["toy"], "cid_lambda": ["0.5", "2"]})
+    assert study.x is None
+    generations.generations_page(study, finished(study, 1), [])
+    assert [(one.line, one.name) for one in shown[0][0].columns] == [("", "λ = 0.5"), ("", "λ = 2")]
