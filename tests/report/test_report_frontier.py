@@ -71,15 +71,18 @@ def test_the_terminal_has_a_line_for_each_setting_and_says_what_to_ship() -> Non
     text = shown(told())
     assert "toy (float64, cpu), 9 cases, 2 responses each, T = 0.8, at most 24 new tokens" in text
     assert "2.00 [1.99, 2.02]" in text
-    assert "15.00 [14.00, 17.00]" in text
+    assert "15.0 [14.0, 17.0]" in text
+    # What is piped has 80 columns: no cell is broken there, but only what is said below.
+    table = shown(told(), width=80).split("\n\n")[0]
+    assert "15.0 [14.0, 17.0] -1.0 [-1.0, -1.0]    99 %" in table
     assert "99 %" in text
     assert text.rstrip().endswith("ROUGE-L F1: ship it.")
     assert "promised" not in text
     assert "Of 2 contexts the end did not fit" in shown({**told(), "n_truncated": 2})
-    bounded = shown(told("epsilon", intervals=False))
-    assert "promised, most" in bounded
-    assert "3.25" in bounded
-    assert "[1.99" not in bounded
+    bounded = shown(told("epsilon"), width=80)
+    assert "the most of any response" in bounded
+    assert "2.00 [1.99, 2.02]     12.0  3.25 15.0 [14.0, 17.0] -1.0 [-1.0, -1.0]    99 %" in bounded
+    assert "[1.99" not in shown(told("epsilon", intervals=False))
 
 
 def test_markdown_shows_shares_and_hundredths() -> None:

@@ -52,6 +52,7 @@ SYMBOLS = {"cid_lambda": "λ", "epsilon": "ε"}
 """What a column is called where only a letter has room."""
 _QUALITY = ("rouge_l_f1", "bertscore_f1", "factkb")
 _PERCENT = (*_QUALITY, *(f"{name}_less_best" for name in _QUALITY))  # tables of the field show these times 100
+_DIGITS = {"nats_per_token": 3}  # after the point; 2 for others
 _CSV_ONLY = ("_low", "_high", "_q25", "_q75")
 
 
@@ -93,15 +94,15 @@ def _cell(row: Row, name: str) -> str:
         return "–"
     if name.endswith("_share"):
         return share_text(value)
-    scale = 100.0 if name in _PERCENT else 1.0
+    scale, form = 100.0 if name in _PERCENT else 1.0, f"z.{_DIGITS.get(name, 2)}f"
     if f"{name}_share_low" in row:
         low, high = (100.0 * row[f"{name}_share_{end}"] for end in ("low", "high"))
         return f"{value} ({low:.1f} to {high:.1f} %)"
-    shown = f"{scale * value:z.2f}" if isinstance(value, float) and _is_measured(row, name) else _escaped(str(value))
+    shown = f"{scale * value:{form}}" if isinstance(value, float) and _is_measured(row, name) else _escaped(str(value))
     low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
     if low is None or high is None or math.isnan(low):
         return shown
-    return f"{shown} [{scale * low:z.2f}, {scale * high:z.2f}]"
+    return f"{shown} [{scale * low:{form}}, {scale * high:{form}}]"
 
 
 def _is_measured(row: Row, name: str) -> bool:
