@@ -26,14 +26,14 @@ from leakmeter.types.case import Case, Document
 N_CASES = 12
 
 
-def write_cases(folder: Path, n_words: int = 120) -> Path:
+def write_cases(folder: Path) -> Path:
     """Twelve cases, half of them without a response."""
     path = folder / "cases.jsonl"
     rng = random.Random(0)
     words = "the a cat sat on mat Anna Ek called 555-010-7788 and 🙂 rain fell. Bo Graz in".split()  # noqa: SIM905
     lines = []
     for number in range(N_CASES):
-        value = {"id": f"case {number}", "context": " ".join(rng.choices(words, k=n_words)), "query": "Who called?"}
+        value = {"id": f"case {number}", "context": " ".join(rng.choices(words, k=120)), "query": "Who called?"}
         if number % 2:
             value["response"] = "Anna Ek called from Graz."
         lines.append(json.dumps(value))
@@ -159,20 +159,29 @@ def test_a_full_disk_ends_the_run_in_one_line_and_it_goes_on_later(tmp_path: Pat
 
 
 def test_an_interrupt_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
-    data = write_cases(tmp_path, n_words=300)
+    data = write_cases(tmp_path)
     out = tmp_path / "runs"
-    process = start(command(data, out), tmp_path)
-    deadline = time.monotonic() + 60
-    while not list(out.glob("*/readings-*.parquet")) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGINT)
-    process.wait()
+    # It interrupts itself when its first part is written: from outside, the run may have ended before the signal comes.
+    program = (
+        "import os, signal\n"
+        "from leakmeter.cli import main\n"
+        "from leakmeter.store.rundir import RunDirectory\n"
+        "write = RunDirectory.write_part\n"
+        "def write_and_interrupt(*part):\n"
+        "    write(*part)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "RunDirectory.write_part = write_and_interrupt\n"
+        "main()"
+    )
+    python, flag, _, *options = command(data, out)
+    process = start([python, flag, program, *options], tmp_path)
+    process.wait(timeout=60)
     assert process.returncode == 130
     assert (tmp_path / "stderr").read_text() == (
         "leakmeter: interrupted; finished cases are kept, the same command goes on from there\n"
     )
     assert not list(out.glob("*/*.partial"))
-    assert list(out.glob("*/readings-*"))
+    assert len(list(out.glob("*/readings-*"))) == 1
 
 
 def cases(n: int) -> list[Case]:
