@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from benchmarks.machine import matrix_rate
-from leakmeter.api import load_backend
+from leakmeter.api.loading import load_backend
 from leakmeter.backends.hf import HfBackend
 from leakmeter.engine.plan import plan
 from leakmeter.types.chunk import Chunk

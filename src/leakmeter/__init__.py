@@ -9,13 +9,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from leakmeter.api import decode, influence, load_backend, load_run
+    from leakmeter.api.decode import decode
+    from leakmeter.api.frontier import frontier
+    from leakmeter.api.influence import influence
+    from leakmeter.api.loading import load_backend, load_run
+    from leakmeter.api.redact_plan import redact_plan
     from leakmeter.errors import LeakmeterError
-    from leakmeter.redaction import redact_plan
     from leakmeter.results.decode import DecodeResult
     from leakmeter.results.influence import InfluenceResult
     from leakmeter.results.redact_plan import RedactPlanResult
-    from leakmeter.sweeps import frontier
 
 __all__ = [
     "DecodeResult",
@@ -35,12 +37,12 @@ _HOME = {
     "InfluenceResult": "leakmeter.results.influence",
     "LeakmeterError": "leakmeter.errors",
     "RedactPlanResult": "leakmeter.results.redact_plan",
-    "decode": "leakmeter.api",
-    "frontier": "leakmeter.sweeps",
-    "influence": "leakmeter.api",
-    "load_backend": "leakmeter.api",
-    "load_run": "leakmeter.api",
-    "redact_plan": "leakmeter.redaction",
+    "decode": "leakmeter.api.decode",
+    "frontier": "leakmeter.api.frontier",
+    "influence": "leakmeter.api.influence",
+    "load_backend": "leakmeter.api.loading",
+    "load_run": "leakmeter.api.loading",
+    "redact_plan": "leakmeter.api.redact_plan",
 }
 
 

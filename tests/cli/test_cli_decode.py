@@ -68,7 +68,7 @@ def test_scoring_the_same_text_gives_the_same_loss(cli: Call, note: Path, weight
     # Draws depend on the case's name, which is "case" in Python.
     path = note.rename(note.with_name("case.txt"))
     words = ("--context-file", path, "--query", "Who?", "--model", "toy", "--json", "--template", "{context}{query} ")
-    toy = leakmeter.api.load_backend("toy")
+    toy = leakmeter.api.loading.load_backend("toy")
     texts = (
         (seed, leakmeter.decode(toy, context=path.read_text(), query="Who?", template="{context}{query} ",
                                 cid_lambda=weight, seed=seed, max_new_tokens=2))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leakmeter.api import load_run
+from leakmeter.api.loading import load_run
 from leakmeter.errors import ModelError
 from leakmeter.models import resolve
 from leakmeter.results.influence import InfluenceResult

@@ -16,7 +16,6 @@ NAMES = [str(path.relative_to(SOURCE)) for path in MODULES]
 ROWS = (
     ("__main__",),
     ("cli",),
-    ("sweeps", "redaction"),
     ("api",),
     ("studies", "results"),
     ("report", "measures", "engine"),

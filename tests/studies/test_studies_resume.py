@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from leakmeter.api import load_run
+from leakmeter.api.loading import load_run
 from leakmeter.backends.toy import Toy
 from leakmeter.measures.influence import Influence
 from leakmeter.prompts.build import PromptSettings

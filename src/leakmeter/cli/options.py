@@ -71,9 +71,9 @@ class RunOptions:
         """The model, ready to score.
 
         Raises:
-            LeakmeterError: there is no such model, or it cannot be loaded so; see `api.load_backend`.
+            LeakmeterError: there is no such model, or it cannot be loaded so; see `api.loading.load_backend`.
         """
-        from leakmeter.api import load_backend
+        from leakmeter.api.loading import load_backend
 
         return load_backend(
             self.model, dtype=self.dtype, device=self.device, memory=self.memory, cache=not self.no_cache

@@ -22,7 +22,7 @@ def report(run: Path, /, *, html: Path = Path("report.html"), public: Flag = Fal
     public
         Of a bounded decoding, write only what may be published.
     """
-    from leakmeter.api import load_run
+    from leakmeter.api.loading import load_run
     from leakmeter.store.rundir import RunDirectory
 
     results = list(load_run(run))

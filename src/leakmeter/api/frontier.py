@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +47,7 @@ def frontier(
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
-    from leakmeter import api
+    from leakmeter.api import loading
     from leakmeter.data.referenced import referenced
     from leakmeter.prompts.build import PromptSettings
     from leakmeter.studies.cells import FinishedCell
@@ -63,9 +62,9 @@ def frontier(
     sweep = sweep_of(lambdas, epsilons, drawing)
     records = referenced(cases)
     if epsilons is not None and seed is not None:
-        _tell(SEED_WARNING)
+        loading.tell(SEED_WARNING)
     precision = precision_for(sweep.measures[0], model, dtype)
-    backend = api.load_backend(model, dtype=precision, device=device, model_id=model_id, cache=cache)
+    backend = loading.load_backend(model, dtype=precision, device=device, model_id=model_id, cache=cache)
     check_precision(sweep.measures[0], backend.dtype)
     sweep = sweep.seeded(drawn_seed() if sweep.needs_secret else 0)
     settings = PromptSettings(unit="whole", template=template, truncate=truncate)
@@ -77,8 +76,4 @@ def frontier(
     for cell in study_of(sweep, backend.name, settings, len(records), quality).cells:
         measured = list(measure_cases(backend, cell.measure, settings, prepared, None, Watch()))
         finished.append(FinishedCell(cell, told, "", records, measured))
-    return frontier_of(sweep, finished, utilities_of(finished, quality, None, _tell))
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
+    return frontier_of(sweep, finished, utilities_of(finished, quality, None, loading.tell))

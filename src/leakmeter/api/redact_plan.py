@@ -53,12 +53,11 @@ def redact_plan(
     """
     from dataclasses import asdict
 
-    from leakmeter import api
+    from leakmeter.api import loading
     from leakmeter.data.given import case_of
     from leakmeter.measures.redact_plan import RedactPlan
     from leakmeter.prompts.build import PromptSettings
     from leakmeter.results.redact_plan import RedactPlanResult
-    from leakmeter.studies.run import Watch, measure_cases, prepare_case
 
     measure = RedactPlan(max_loss, temperature, cid_lambda, max_new_tokens, seed)
     settings = PromptSettings(
@@ -72,8 +71,6 @@ def redact_plan(
         ner=ner,
     )
     case = case_of(context, query, response, messages)
-    backend = api.load_backend(model, dtype=dtype, device=device, model_id=model_id, cache=cache)
-    prepared = [prepare_case(case, backend, settings, measure)]
-    parts = measure_cases(backend, measure, settings, prepared, None, Watch())
-    (result,) = RedactPlanResult.of_run(parts, asdict(measure))
+    backend = loading.load_backend(model, dtype=dtype, device=device, model_id=model_id, cache=cache)
+    (result,) = RedactPlanResult.of_run(loading.measured_alone(backend, measure, settings, case), asdict(measure))
     return result
