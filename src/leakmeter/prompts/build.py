@@ -150,13 +150,22 @@ def _check_texts(case: Case) -> None:
     texts += [("context", document.text) for document in case.documents]
     texts += [(f"message '{message.name}'", part.text) for message in case.messages for part in message.parts]
     for what, text in texts:
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise UsageError(
-                f"case '{case.id}': the {what} is no valid Unicode (half a surrogate pair, or a byte that is no UTF-8) "
-                f"at character {error.start:,}"
-            ) from None
+        check_unicode(case.id, what, text)
+
+
+def check_unicode(case_id: str, what: str, text: str) -> None:
+    """Refuse a text that cannot be written as UTF-8.
+
+    Raises:
+        UsageError: it cannot; says where.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"case '{case_id}': the {what} is no valid Unicode (half a surrogate pair, or a byte that is no UTF-8) "
+            f"at character {error.start:,}"
+        ) from None
 
 
 def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: units.Unit) -> tuple[str, Layout, str]:

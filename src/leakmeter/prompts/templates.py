@@ -7,7 +7,7 @@ template or special token, and the frame without a context is the same whatever 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,12 +82,20 @@ def segments(text: str | None, documents: Sequence[Document], query: str, tokeni
         return _fill(text, documents, query)
     slots = {"context": _SENTINEL.format("C"), "query": _SENTINEL.format("X")}
     turn = _CHAT_TURN.format(**slots)
-    rendered = tokenizer.render_chat([{"role": "user", "content": turn}], answer=True)
-    for slot in slots.values():
-        if rendered.count(slot) != 1:
-            raise UsageError("the model's chat template repeats or drops what it is given; give --template plain")
+    rendered = _rendered_once(turn, slots.values(), tokenizer)
     # The rendered text is the frame; only our own sentinels are replaced, so a brace of the template stays a brace.
     return _fill(rendered, documents, query, slots=slots)
+
+
+def user_turn(tokenizer: Tokenizer) -> tuple[str, str]:
+    """What the model's chat template writes before and after the text of a single user message.
+
+    Raises:
+        UsageError: the model has no chat template, or one that repeats or drops the text.
+    """
+    mark = _SENTINEL.format("T")
+    before, after = _rendered_once(mark, (mark,), tokenizer).split(mark)
+    return before, after
 
 
 def message_segments(
@@ -150,6 +158,13 @@ def _opening(rendered: str, tokenizer: Tokenizer, first_role: str) -> int:
         return max(first - (after - before), 0)
     start = tokenizer.decode(tokenizer.start_ids)
     return len(start) if rendered.startswith(start) else 0
+
+
+def _rendered_once(turn: str, marks: Iterable[str], tokenizer: Tokenizer) -> str:
+    rendered = tokenizer.render_chat([{"role": "user", "content": turn}], answer=True)
+    if any(rendered.count(mark) != 1 for mark in marks):
+        raise UsageError("the model's chat template repeats or drops what it is given; give --template plain")
+    return rendered
 
 
 def _checked(text: str) -> str:

@@ -47,6 +47,20 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers a query may get, where it has a closed set of them, and how likely each is of itself."""
+
+    labels: tuple[str, ...]
+    ids: tuple[tuple[int, ...], ...]
+    """Token ids of each label as it follows the prompt."""
+    gold: int | None
+    """Number of the right label; None where it is not known."""
+    content_free: Mapping[str, Mapping[str, Prompt]]
+    """Content-free inputs by name ('blank', 'n/a') to prompts that have one in the query's place: under '' with all
+    exemplars, under a span's name without that span."""
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """One case: everything a measure needs, tokenised once."""
 
@@ -70,6 +84,8 @@ class Item:
     """Makes the prompt without several spans, under the removal policy; None where none was made."""
     window: int | None = None
     """Most tokens that a prompt and what follows it may have; None for any number."""
+    answers: Answers | None = None
+    """For a query that is classified beside exemplars, which are the spans then."""
 
     def without(self, names: Collection[str]) -> Prompt:
         """The prompt without spans, all of them together; the prompt itself without none.

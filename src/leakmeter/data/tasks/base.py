@@ -1,0 +1,161 @@
+"""What a task is beside its prompt: where its records are published, and which of their columns say what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from leakmeter.data.records import Fields, load_records, records_of_hub
+from leakmeter.data.text import checked_text
+from leakmeter.errors import DataError, UsageError
+from leakmeter.types.exemplar import Example, Task
+
+Split = Literal["train", "test"]
+_WHOLE = re.compile(r"([+-]?\d+)\.0+")
+_LONGEST_NAME = 40
+_MOST_SPACES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """Where records are published, in splits of the names in `Split`."""
+
+    repository: str
+    subset: str
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColumn:
+    """A column that may hold the labels: by name, and by number where the numbers are known."""
+
+    name: str
+    order: tuple[str, ...] = ()
+    """What the data call the labels, in the order of their numbers; empty where a number means nothing."""
+    first: int = 0
+    """The first of the numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskData:
+    """A task, and how its records are read; names of columns in lower case."""
+
+    task: Task
+    texts: tuple[tuple[tuple[str, ...], ...], ...]
+    """For each field of the task the columns it may stand in: the first choice of which all are there, joined by a
+    space."""
+    labels: tuple[LabelColumn, ...]
+    """Columns the label may stand in; the first that is there."""
+    synonyms: tuple[tuple[str, str], ...] = ()
+    """Further names that data have for a label, and the prompt's word for it."""
+    hub: Hub | None = None
+    """None for a user's own task."""
+
+    def load(self, path: str | None, split: Split, *, labelled: bool = True) -> list[Example]:
+        """Records, in the order of the file.
+
+        Args:
+            path: a JSON, JSON lines, CSV or Parquet file; None to take them from the hub, through the `datasets`
+                library.
+            split: train for exemplars, test for queries.
+            labelled: whether every record needs a label; if not, one without it, or without the column, has none.
+
+        Raises:
+            DataError: no such file, the hub cannot be reached, a record that lacks a column, or an unknown label.
+            UsageError: a user's own task without a file.
+        """
+        if path is not None:
+            return self.examples(load_records(path), f"'{path}'", labelled=labelled)
+        if self.hub is None:
+            raise UsageError(f"task '{self.task.name}' is published nowhere; give a file of its {split} records")
+        name = self.task.name if split == "test" else f"{self.task.name}.{split}"
+        rows = records_of_hub(name, self.hub.repository, self.hub.subset, split)
+        return self.examples(rows, f"{self.hub.repository} ({split})", labelled=labelled)
+
+    def examples(self, records: Iterable[Fields], source: str, *, labelled: bool = True) -> list[Example]:
+        """Records that are at hand, in order.
+
+        Args:
+            records: values by column, whose name may be in any case.
+            source: where they stand, for errors.
+            labelled: as for `load`.
+
+        Raises:
+            DataError: no record, one that lacks a column, or an unknown label.
+        """
+        words = [self._words(column) for column in self.labels]
+        examples: list[Example] = []
+        seen: set[str] = set()
+        for number, record in enumerate(records):
+            where = f"{source}, record {number + 1}"
+            fields = {name.lower(): value for name, value in record.items()}
+            given = fields.get("id")
+            id_ = str(number) if given is None else str(given)
+            if id_ in seen:
+                raise DataError(f"{source}: id {_shown(id_)} stands for two of the records; make ids unique")
+            seen.add(id_)
+            examples.append(Example(id_, self._texts(fields, where), self._label(fields, words, labelled, where)))
+        if not examples:
+            raise DataError(f"{source}: there is no record")
+        return examples
+
+    def _texts(self, fields: Fields, where: str) -> tuple[str, ...]:
+        out = []
+        for choices in self.texts:
+            columns = next((choice for choice in choices if all(name in fields for name in choice)), None)
+            if columns is None:
+                raise _missing(fields, [" with ".join(map(repr, choice)) for choice in choices], where)
+            parts = (checked_text(fields[name], name, where).strip() for name in columns)
+            out.append(" ".join(part for part in parts if part))
+        if not any(out):
+            raise DataError(f"{where} has no text; what there is to classify is empty")
+        return tuple(out)
+
+    def _words(self, column: LabelColumn) -> dict[str, str]:
+        """The prompt's word for each way a column may say a label; names also in lower case."""
+        pairs = [*self.task.labels, *((word, word) for word in self.task.words), *self.synonyms]
+        words: dict[str, str] = {}
+        for name, word in (*pairs, *((name.casefold(), word) for name, word in pairs)):
+            words.setdefault(name, word)
+        for number, name in enumerate(column.order, column.first):
+            words.setdefault(str(number), words[name])
+        return words
+
+    def _label(
+        self, fields: Fields, words_of_columns: Sequence[Mapping[str, str]], labelled: bool, where: str
+    ) -> str | None:
+        for column, words in zip(self.labels, words_of_columns, strict=True):
+            if column.name not in fields:
+                continue
+            value = fields[column.name]
+            text = "" if value is None else str(value).strip()
+            if not text and not labelled:
+                return None
+            # A number that passed through a table of floats has a fraction of nothing.
+            whole = _WHOLE.fullmatch(text)
+            for form in (text, text.casefold(), whole[1] if whole else text):
+                if form in words:
+                    return words[form]
+            known = [repr(name) for name, _ in self.task.labels]
+            if column.order:
+                known.append(f"a number from {column.first} to {column.first + len(column.order) - 1}")
+            raise DataError(
+                f"{where}: '{column.name}' is {_shown(text) if text else 'empty'}, expected one of {', '.join(known)}"
+            )
+        if labelled:
+            raise _missing(fields, [repr(column.name) for column in self.labels], where)
+        return None
+
+
+def _missing(fields: Fields, expected: Sequence[str], where: str) -> DataError:
+    has = f"it has {', '.join(map(repr, fields)) or 'nothing'}"
+    if any(len(name) > _LONGEST_NAME or name.count(" ") > _MOST_SPACES for name in fields):
+        # What stands there is a text then, and is not repeated.
+        has = "the first line of the file does not look like a heading"
+    return DataError(f"{where} has no column {' or '.join(expected)}; {has}")
+
+
+def _shown(text: str) -> str:
+    """A text for an error: on one line, and no more of it than is needed to find it."""
+    return repr(text if len(text) <= _LONGEST_NAME else text[:_LONGEST_NAME] + "…")
