@@ -1,0 +1,250 @@
+"""Rényi divergences, in nats: of many distributions from one, of many orders at once, in both directions.
+
+    D_α(P‖Q) = 1 / (α − 1) · log Σ_v P(v)^α Q(v)^{1−α},    D_∞(P‖Q) = max_v log P(v) / Q(v)
+
+(Li et al., Eq. 5). Where Q is P tilted, q ∝ p e^{−x}, both directions are means under P: with L(t) = log E_p e^{tx},
+
+    D_α(p‖q) = L(α − 1) / (α − 1) + L(−1),    D_α(q‖p) = (L(−α) − α L(−1)) / (α − 1).
+
+A number added to x changes neither, so x is centred at its mean under P. The mean of e^{tx} is 1 or more then, and its
+logarithm is taken from the mean of e^{tx} − 1, which keeps the digits of a small divergence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from array_api_compat import array_namespace, device
+
+from leakmeter.errors import UsageError
+
+SPREAD: Final = (2, 5, 14, 40, 100)
+"""Orders far enough apart to be few, and near enough that the bounds between them are within a third (`chords`)."""
+_ENTRIES: Final = 2**17  # of a slice of the vocabulary, 1 MiB: it and its exponentials stay in a core's cache
+_NEAR: Final = 10.0  # up to |tx| = 10 the series of e^{tx} has at most 51 terms, and loses 3 digits to cancelling
+_FAR: Final = 600.0  # up to |tx| = 600 no e^{tx}, nor its mean, is beyond a float64
+_LAST_TERM: Final = 1e-17  # of the first
+
+
+class Screened(NamedTuple):
+    """What was measured of each distribution, and whether any order is above its limit; nats, float64."""
+
+    losses: Any
+    """D_α↔ at the orders that were measured, (row, measured order)."""
+    ratio: Any
+    """Largest of D_α↔ / limit over all orders, (row,): as it is where it is above 1, an upper bound where it is not."""
+    order: Any
+    """The order at which it is reached, (row,)."""
+
+
+def from_tilts(log_probs: Any, tilts: Any, orders: Sequence[float]) -> Any:
+    """D_α(p‖q_i) and D_α(q_i‖p), where q_i ∝ p e^{−x_i}.
+
+    Args:
+        log_probs: log p, (vocab,), float64. What it adds up to does not matter.
+        tilts: x_i, (row, vocab), float64, finite; of no account where log p is −inf.
+        orders: each above 1; may hold ∞. Near 1 rounding counts 1 / (α − 1) times.
+
+    Returns:
+        (row, order, 2), zero or more.
+    """
+    xp = array_namespace(tilts)
+    _check(orders)
+    weights = xp.exp(log_probs - xp.max(log_probs))
+    mean = xp.matmul(tilts, weights) / xp.sum(weights)
+    possible = ~(log_probs == -xp.inf)
+    centred = xp.where(possible, tilts - mean[:, None], xp.zeros_like(tilts))
+    powers = sorted({-1.0} | {t for a in orders if a != math.inf for t in (a - 1.0, -float(a))})
+    of = _log_means(log_probs, weights, centred, powers)
+    back = of[-1.0]
+    both = []
+    for a in orders:
+        if a == math.inf:
+            pair = (xp.max(centred, axis=-1) + back, -xp.min(centred, axis=-1) - back)
+        else:
+            pair = (of[a - 1.0] / (a - 1.0) + back, (of[-float(a)] - a * back) / (a - 1.0))
+        both.append(xp.stack(pair, axis=-1))
+    found = xp.stack(both, axis=1)
+    # Rounding may leave a hair below zero between equal rows.
+    return xp.where(found < 0.0, xp.zeros_like(found), found)
+
+
+def between(log_p: Any, log_q: Any, orders: Sequence[float]) -> Any:
+    """D_α(p‖q_i) and D_α(q_i‖p) of any distributions; infinite where the first gives what the second rules out.
+
+    Args:
+        log_p: (vocab,), float64, normalised.
+        log_q: (row, vocab), float64, normalised.
+        orders: each above 1; may hold ∞.
+
+    Returns:
+        (row, order, 2), zero or more.
+    """
+    xp = array_namespace(log_q)
+    _check(orders)
+    return xp.concat([_between(log_p, log_q[i, :], orders) for i in range(log_q.shape[0])], axis=0)
+
+
+def both_ways(divergences: Any) -> Any:
+    """D_α↔, the larger of both directions (Eq. 6): (row, order, 2) to (row, order)."""
+    return array_namespace(divergences).max(divergences, axis=-1)
+
+
+def chords(at: Sequence[float], orders: Sequence[float]) -> npt.NDArray[np.float64]:
+    """What turns D_α at some orders into upper bounds at others between them, (at, order): multiply by it.
+
+    (α − 1) D_α is convex in α, in either direction and for the larger of both, and so are sums of them: between two
+    orders it lies below the chord. At an order of `at` the bound is the value itself.
+
+    Args:
+        at: ascending, above 1, finite.
+        orders: from the first of `at` to the last.
+    """
+    ends, wanted = np.asarray(at, dtype=np.float64), np.asarray(orders, dtype=np.float64)
+    if not (ends[0] <= wanted.min() and wanted.max() <= ends[-1]):
+        raise ValueError(f"no bounds for orders beyond {ends[0]:g} to {ends[-1]:g}")
+    right = np.clip(np.searchsorted(ends, wanted, side="left"), 1, len(ends) - 1)
+    a, b = ends[right - 1], ends[right]
+    share = (wanted - a) / (b - a)
+    made = np.zeros((len(ends), len(wanted)))
+    columns = np.arange(len(wanted))
+    made[right - 1, columns] = (1.0 - share) * (a - 1.0) / (wanted - 1.0)
+    made[right, columns] = share * (b - 1.0) / (wanted - 1.0)
+    return made
+
+
+def screened(
+    log_probs: Any, tilts: Any, orders: Sequence[float], limits: Sequence[float], measured: Sequence[float]
+) -> Screened:
+    """Measure D_α↔ at some orders, and find out whether any of all orders is above its limit.
+
+    An order that is not measured is bounded by those beside it (`chords`); only rows of which that does not show that
+    they keep every limit are measured at every order. So 99 orders cost little more than those that are measured, and
+    no row that is above a limit escapes.
+
+    Args:
+        log_probs: log p, (vocab,), float64.
+        tilts: of each row, (row, vocab), as for `from_tilts`.
+        orders: all orders that have a limit, ascending, finite.
+        limits: largest D_α↔ of each, above 0.
+        measured: orders to measure, ascending, the first and the last of `orders` among them; may hold ∞.
+    """
+    xp = array_namespace(tilts)
+    where = device(tilts)
+    losses = both_ways(from_tilts(log_probs, tilts, measured))
+    at = [order for order in measured if order != math.inf]
+    all_limits = xp.asarray(list(limits), dtype=xp.float64, device=where)
+    bounds = xp.matmul(losses[:, : len(at)], xp.asarray(chords(at, orders), dtype=xp.float64, device=where))
+    ratios = bounds / all_limits
+    # Written so that NaN counts as doubt, and shows.
+    doubt = ~xp.all(ratios <= 1.0, axis=-1)
+    if bool(xp.any(doubt)):
+        ratios[doubt] = both_ways(from_tilts(log_probs, tilts[doubt], orders)) / all_limits
+    at_worst = xp.argmax(ratios, axis=-1)
+    every_order = xp.asarray([float(order) for order in orders], dtype=xp.float64, device=where)
+    return Screened(losses, xp.max(ratios, axis=-1), xp.take(every_order, at_worst))
+
+
+def _between(log_p: Any, log_q: Any, orders: Sequence[float]) -> Any:
+    """One row of `between`, (1, order, 2)."""
+    xp = array_namespace(log_q)
+    in_p, in_q = ~(log_p == -xp.inf), ~(log_q == -xp.inf)
+    common = in_p & in_q
+    p_in_q, q_in_p = bool(xp.all(common == in_p)), bool(xp.all(common == in_q))
+    if not (p_in_q or q_in_p):
+        return xp.full((1, len(orders), 2), xp.inf, dtype=xp.float64, device=device(log_q))
+    zero, none = xp.zeros_like(log_p), xp.full_like(log_p, -xp.inf)
+    tilt = xp.where(common, log_p, zero) - xp.where(common, log_q, zero)
+    found = from_tilts(xp.where(common, log_p, none), tilt[None, :], orders)
+    ways = []
+    # Each was normalised over what both give: where one gives more, its share of that is missing, or no number is left.
+    for way, is_finite, is_whole, log_other in ((0, p_in_q, q_in_p, log_q), (1, q_in_p, p_in_q, log_p)):
+        if not is_finite:
+            ways.append(xp.full_like(found[..., way], xp.inf))
+        else:
+            missing = 0.0 if is_whole else _log_sum_exp(xp.where(common, log_other, none))
+            ways.append(found[..., way] - missing)
+    return xp.stack(ways, axis=-1)
+
+
+def _log_means(log_probs: Any, weights: Any, centred: Any, powers: Sequence[float]) -> dict[float, Any]:
+    """t to log E_p e^{tx}, (row,), each by the quickest way that loses no digits."""
+    xp = array_namespace(centred)
+    farthest = float(xp.max(xp.abs(centred)))
+    near = [t for t in powers if abs(t) * farthest <= _NEAR]
+    far = [t for t in powers if _NEAR < abs(t) * farthest <= _FAR]
+    # NaN is neither, and goes where it shows.
+    beyond = [t for t in powers if not abs(t) * farthest <= _FAR]
+    found: dict[float, Any] = {}
+    if near:
+        found.update(zip(near, _from_moments(weights, centred, near, farthest), strict=True))
+    if far:
+        found.update(zip(far, _from_means(weights, centred, far), strict=True))
+    if beyond:
+        total = _log_sum_exp(log_probs)
+        found.update((t, _log_sum_exp(log_probs + t * centred) - total) for t in beyond)
+    return found
+
+
+def _from_moments(weights: Any, centred: Any, powers: Sequence[float], farthest: float) -> list[Any]:
+    """By the series of e^{tx}: as many passes over the vocabulary as it has terms, however many t there are."""
+    xp = array_namespace(centred)
+    largest = max(map(abs, powers))
+    n_terms = _n_terms(largest * farthest)
+    sums = [xp.zeros_like(centred[:, 0]) for _ in range(n_terms)]
+    for part, share in _slices(centred, weights):
+        scaled = largest * part
+        power = scaled
+        for k in range(n_terms):
+            power = power * scaled
+            sums[k] = sums[k] + xp.matmul(power, share)
+    moments = xp.stack(sums, axis=-1) / xp.sum(weights)
+    # x is centred: the series begins with its square.
+    terms = [[(t / largest) ** k / math.factorial(k) for k in range(2, n_terms + 2)] for t in powers]
+    series = xp.asarray(terms, dtype=xp.float64, device=device(centred))
+    means = xp.log1p(xp.matmul(moments, xp.permute_dims(series, (1, 0))))
+    return [means[:, i] for i in range(len(powers))]
+
+
+def _from_means(weights: Any, centred: Any, powers: Sequence[float]) -> list[Any]:
+    """By the means of e^{tx} − 1: a pass over the vocabulary for each t."""
+    xp = array_namespace(centred)
+    sums = [xp.zeros_like(centred[:, 0]) for _ in powers]
+    for part, share in _slices(centred, weights):
+        for i, t in enumerate(powers):
+            sums[i] = sums[i] + xp.matmul(xp.expm1(t * part), share)
+    mass = xp.sum(weights)
+    return [xp.log1p(sum_ / mass) for sum_ in sums]
+
+
+def _n_terms(reach: float) -> int:
+    """How many terms of e^x − 1 − x, from x² / 2 on, |x| ≤ `reach` takes until the next would change no digit."""
+    n_terms, term = 1, 1.0
+    while term > _LAST_TERM:
+        n_terms += 1
+        term *= reach / (n_terms + 1)
+    return n_terms
+
+
+def _slices(centred: Any, weights: Any) -> Iterator[tuple[Any, Any]]:
+    """Slices of the vocabulary."""
+    n_rows, n_vocab = centred.shape
+    width = max(1, _ENTRIES // n_rows)
+    for start in range(0, n_vocab, width):
+        yield centred[:, start : start + width], weights[start : start + width]
+
+
+def _log_sum_exp(values: Any) -> Any:
+    xp = array_namespace(values)
+    top = xp.max(values, axis=-1)
+    return top + xp.log(xp.sum(xp.exp(values - top[..., None]), axis=-1))
+
+
+def _check(orders: Iterable[float]) -> None:
+    for order in orders:
+        if not order > 1.0:
+            raise UsageError(f"a Rényi divergence is asked for at order {order}; orders have to be above 1")

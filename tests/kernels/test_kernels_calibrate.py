@@ -1,0 +1,148 @@
+"""Settings that keep a promise: the paper's tables to every digit, and never the wrong side."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
+
+from leakmeter.errors import UsageError
+from leakmeter.kernels.calibrate import Calibrated, Free, Target, Unreachable, calibrate
+from leakmeter.kernels.private_voting import Adjacency, NormaliseBy, Voting
+from leakmeter.kernels.rdp import promise
+
+N_TOKENS = 50 * 40
+DELTA = 1e-5
+
+
+def calibrated(voting: Voting, free: Free, target: Target) -> Calibrated:
+    found = calibrate(voting, free, target)
+    assert isinstance(found, Calibrated)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "temperature", "order"),
+    [(0.5, 68.58, 32), (1, 36.18, 18), (5, 8.53, 5), (10, 4.80, 3), (20, 2.81, 3), (50, 1.42, 2), (100, 0.94, 2)],
+)
+def test_table_4(epsilon: float, temperature: float, order: int) -> None:
+    found = calibrated(Voting(10.0, 50, 1.0), "temperature", Target(epsilon, DELTA, N_TOKENS))
+    assert round(found.voting.temperature, 2) == temperature
+    assert found.promise.order == order
+    assert found.promise.epsilon == pytest.approx(epsilon, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "clip", "order"), [(1, 0.55, 18), (5, 2.34, 5), (10, 4.16, 3), (50, 14.12, 2), (100, 21.20, 2)]
+)
+def test_table_5(epsilon: float, clip: float, order: int) -> None:
+    found = calibrated(Voting(1.0, 50, 2.0), "clip", Target(epsilon, DELTA, N_TOKENS))
+    assert round(found.voting.clip, 2) == clip
+    assert found.promise.order == order
+    assert found.promise.epsilon == pytest.approx(epsilon, rel=1e-14)
+
+
+@pytest.mark.parametrize(("epsilon", "subset_size", "order"), [(5, 214, 5), (10, 121, 4), (50, 36, 2), (100, 24, 2)])
+def test_table_6(epsilon: float, subset_size: int, order: int) -> None:
+    """Its third column, headed as an ε, holds the order."""
+    found = calibrated(Voting(10.0, 1, 2.0), "subset-size", Target(epsilon, DELTA, N_TOKENS))
+    assert found.voting.subset_size == subset_size
+    assert found.promise.order == order
+    one_fewer = replace(found.voting, subset_size=subset_size - 1)
+    assert found.promise.epsilon <= epsilon < promise(one_fewer.sensitivity(), N_TOKENS, DELTA).epsilon
+
+
+@seed(90)
+@settings(max_examples=60)
+@given(
+    st.floats(0.01, 1000),
+    st.sampled_from([1e-9, 1e-5, 0.01, 0.3]),
+    st.integers(1, 100_000),
+    st.floats(0.01, 100),
+    st.integers(2, 500),
+    st.floats(0.01, 100),
+    st.sampled_from(["fixed", "present"]),
+    st.sampled_from(["add-remove", "replace-one"]),
+)
+def test_the_promise_is_kept_and_the_next_setting_breaks_it(
+    epsilon: float,
+    delta: float,
+    n_tokens: int,
+    clip: float,
+    subset_size: int,
+    temperature: float,
+    normalise_by: NormaliseBy,
+    adjacency: Adjacency,
+) -> None:
+    voting = Voting(clip, subset_size, temperature, normalise_by)
+    target = Target(epsilon, delta, n_tokens, adjacency)
+
+    def promised(of: Voting) -> float:
+        return promise(of.sensitivity(adjacency), n_tokens, delta).epsilon
+
+    found = calibrate(voting, "temperature", target)
+    if isinstance(found, Unreachable):
+        assert found.least_epsilon >= epsilon
+        assert promised(replace(voting, temperature=1e12)) >= epsilon
+        return
+    least = max(promise(0.0, n_tokens, delta).epsilon, 0.0)
+    # An ε is told from its neighbours to 1e-16 of itself, and moves with Δ² above its least.
+    room = 1e-12 * (1 + epsilon / (epsilon - least))
+    cases = {
+        "temperature": lambda of: replace(of, temperature=of.temperature * (1 - room)),
+        "clip": lambda of: replace(of, clip=of.clip * (1 + room)),
+        "subset-size": lambda of: replace(of, subset_size=of.subset_size - 1),
+    }
+    for free, less_private in cases.items():
+        made = calibrated(voting, free, target)  # type: ignore[arg-type]
+        assert made.promise.epsilon == promised(made.voting) <= epsilon
+        fixed = {"temperature": "temperature", "clip": "clip", "subset-size": "subset_size"}[free]
+        assert replace(made.voting, **{fixed: getattr(voting, fixed)}) == voting
+        if free != "subset-size" or made.voting.subset_size > (2 if normalise_by == "present" else 1):
+            assert promised(less_private(made.voting)) > epsilon
+
+
+def test_a_replaced_exemplar_needs_twice_the_temperature() -> None:
+    voting = Voting(10.0, 50, 1.0)
+    one, other, present = (
+        calibrated(replace(voting, normalise_by=by), "temperature", Target(10, DELTA, N_TOKENS, adjacency))
+        for by, adjacency in (("fixed", "add-remove"), ("fixed", "replace-one"), ("present", "add-remove"))
+    )
+    assert other.voting.temperature == pytest.approx(2 * one.voting.temperature, rel=1e-12)
+    assert present.voting.temperature == pytest.approx(2 * one.voting.temperature, rel=1e-12)
+
+
+@pytest.mark.parametrize("free", ["temperature", "clip", "subset-size"])
+def test_what_cannot_be_reached_is_said(free: Free) -> None:
+    found = calibrate(Voting(10.0, 50, 2.0), free, Target(0.05, DELTA, N_TOKENS))
+    assert isinstance(found, Unreachable)
+    assert found.least_epsilon == pytest.approx(0.0597, abs=5e-5)
+    assert str(found) == (
+        "epsilon 0.05 at delta 1e-05 cannot be promised: with orders up to 100 every setting promises more than "
+        "0.05972; give a larger epsilon or delta"
+    )
+    assert "\n" not in str(found)
+    # A little more can be, at the cost of a high temperature; and that much at a larger δ.
+    assert isinstance(calibrate(Voting(10.0, 50, 2.0), free, Target(0.06, DELTA, N_TOKENS)), Calibrated)
+    assert isinstance(calibrate(Voting(10.0, 50, 2.0), free, Target(0.05, 1e-4, N_TOKENS)), Calibrated)
+    # So near to what cannot be reached that one unit in the last place lies between.
+    barely = calibrated(Voting(10.0, 50, 2.0), free, Target(math.nextafter(found.least_epsilon, 1.0), DELTA, N_TOKENS))
+    assert barely.promise.epsilon <= math.nextafter(found.least_epsilon, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((0.0, DELTA, 5), "epsilon is 0.0; it has to be above 0"),
+        ((math.nan, DELTA, 5), "epsilon is nan"),
+        ((math.inf, DELTA, 5), "epsilon is inf"),
+        ((1.0, DELTA, 0), "0 tokens cannot be generated; give 1 or more"),
+        ((1.0, 0.0, 5), "delta is 0.0; it has to be above 0 and below 1"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(arguments: tuple[float, float, int], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        calibrate(Voting(10.0, 50, 2.0), "temperature", Target(*arguments))
