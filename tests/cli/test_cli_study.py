@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 from leakmeter.kernels.stats import bootstrap_interval_of_mean, mean
 from leakmeter.store.rundir import RunDirectory
+from leakmeter.studies.run import cases_of_run
 
 Call = Callable[..., Any]
 N_RECORDS = 6
@@ -77,8 +79,8 @@ def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> Non
         interval = bootstrap_interval_of_mean(nats, seed=0)
         assert (float(row["nats_low"]), float(row["nats_high"])) == interval
         run = RunDirectory(Path("runs") / json.loads((path / f"cell-{number:02}.json").read_bytes())["run"])
-        for part, value in enumerate(nats):
-            (loss,) = [r.values for r in run.read_part(part)[1] if r.statistic == "loss"]
+        for (_, readings), value in zip(cases_of_run(run), nats, strict=True):
+            (loss,) = [r.values for r in readings if r.statistic == "loss"]
             assert float(loss.sum()) == value
         assert {item["references"] for item in items} == {"Anna called."}
     assert rows[0]["difference_nats"] == ""
@@ -98,6 +100,30 @@ def test_the_same_seed_gives_the_same_bytes(cli: Call, abstracts: Path) -> None:
     assert cli(*words_of("figure_8", abstracts, "--out", "three", "--set", "seed=1")).code == 0
     other = {path.name: path.read_bytes() for path in study_of(Path("three")).iterdir()}
     assert other["table.csv"] != one["table.csv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "study", "runs"),
+    [
+        ("figure_8", "11fa4c6a03010e5c", {"46022b3c3803ec51", "696440bf13c0e0eb", "f203f673a0f4b822"}),
+        ("figure_2c", "8a0545c4d314eedd", {"696440bf13c0e0eb"}),
+        (
+            "figure_3",
+            "9906787e88bcdb26",
+            {"14d6de7896b49939", "2704da3a47b16fb0", "272f65c1e64c26e4", "7940410de34c365c"},
+        ),
+    ],
+)
+def test_a_study_goes_on_where_an_earlier_version_left_it(
+    cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch, name: str, study: str, runs: set[str]
+) -> None:
+    """Names of directories as they have been from the first: what long studies have measured is found again."""
+    version = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda of: "0.1.0" if of == "leakmeter" else version(of))
+    assert cli(*words_of(name, abstracts)).code == 0
+    measure = "influence" if name == "figure_3" else "decode"
+    found = {path.name for path in Path("runs").iterdir()}
+    assert found == {f"study-{name}-laptop-{study}", *(f"{measure}-{run}" for run in runs)}
 
 
 def test_a_finished_study_costs_nothing(cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +175,8 @@ def test_positions_and_pieces(cli: Call, abstracts: Path, name: str) -> None:
 
 
 def test_a_study_killed_again_and_again_ends_like_one_left_alone(abstracts: Path, tmp_path: Path) -> None:
-    words = words_of("figure_8", abstracts)
+    # A cell of it has a part for each record; those of drawn responses have several records in one.
+    words = words_of("figure_3", abstracts)
 
     def command(out: Path) -> list[str]:
         return [sys.executable, "-c", "from leakmeter.cli import main; main()", *words, "--out", str(out)]
@@ -181,7 +208,7 @@ def test_a_study_killed_again_and_again_ends_like_one_left_alone(abstracts: Path
         n_kills += 1
         assert n_kills < 40
     assert n_kills >= 2
-    assert len(seen) == N_RECORDS * len(LAMBDAS)
+    assert len(seen) == N_RECORDS * 4
     assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in (tmp_path / "calm").iterdir())
     calm, killed = ({p.name: p.read_bytes() for p in study_of(folder).iterdir()} for folder in (tmp_path / "calm", out))
     assert calm == killed
@@ -227,3 +254,86 @@ def test_quality_without_its_model_is_left_out_in_one_line(cli: Call, abstracts:
     (line,) = [line for line in ended.err.splitlines() if "FactKB" in line]
     assert line.startswith("factkb is left out: FactKB needs the model 'nobody/none', which is not on this machine")
     assert "FactKB" not in ended.out
+
+
+@pytest.fixture
+def moods(cli: Call) -> list[str]:
+    """A study of exemplars of an invented task in this directory, with the toy model."""
+    Path("mood.toml").write_text('labels = ["Glad", "Sad"]\n[fields]\nsaid = "Said"\n', encoding="utf-8")
+    for name, n in (("new", 9), ("old", 6)):
+        lines = "".join(f"{name} {i} ha,{('Glad', 'Sad')[i % 2]}\n" for i in range(n))
+        Path(f"{name}.csv").write_text(f"said,label\n{lines}", encoding="utf-8")
+    data = ("--data", "mood.toml=new.csv", "--data", "mood.toml.train=old.csv")
+    settings = ("model=toy", "dataset=mood.toml", "label_scoring=whole-sequence")
+    return [*data, *(part for one in settings for part in ("--set", one))]
+
+
+@pytest.mark.parametrize("name", ["icl_figure_1", "icl_figure_4"])
+def test_a_study_of_exemplars(cli: Call, moods: list[str], name: str) -> None:
+    ended = cli("study", name, *moods, "--out", "one")
+    assert ended.code == 0, ended.err
+    assert "mood.toml: 9 queries are there where the study asks for 100; all are taken" in ended.err
+    path = study_of(Path("one"))
+    assert ended.out == (path / "table.md").read_text(encoding="utf-8")
+    for said in ("seeds of queries and exemplars: 0 and 0", "queries: 9 of mood.toml", "## Pairs", "Holm"):
+        assert said in ended.out
+    rows = rows_of(path / "table.csv")
+    items = rows_of(path / "cell-00.csv")
+    assert len(items) == 9 * 4
+    if name == "icl_figure_1":
+        assert [row["exemplar_position"] for row in rows] == ["1", "2", "3", "4"]
+        of_first = [float(item["exemplar_loss_nats"]) for item in items if item["exemplar_position"] == "1"]
+        assert float(rows[0]["position_nats"]) == pytest.approx(mean(of_first), abs=1e-12)
+        assert len(rows_of(path / "comparisons.csv")) == 6
+    else:
+        assert [row["calibration"] for row in rows] == ["none", "blank"]
+        of_queries = {item["id"]: float(item["loss_nats"]) for item in items}
+        assert float(rows[0]["loss_nats"]) == pytest.approx(mean(list(of_queries.values())), abs=1e-12)
+        (pair,) = rows_of(path / "comparisons.csv")
+        assert (pair["calibration"], pair["less"], pair["n"]) == ("blank", "none", "9")
+    assert not (path / "generations.html").exists()
+    again = cli("study", name, *moods, "--out", "two")
+    assert again.out == ended.out
+    one, two = ({file.name: file.read_bytes() for file in study_of(Path(out)).iterdir()} for out in ("one", "two"))
+    assert one == two
+
+
+def test_a_finished_study_of_exemplars_costs_nothing(
+    cli: Call, moods: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = cli("study", "icl_figure_4", *moods)
+    import leakmeter.api.loading
+
+    monkeypatch.setattr(leakmeter.api.loading, "load_backend", None)
+    assert cli("study", "icl_figure_4", *moods).out == first.out
+
+
+def test_a_dry_run_of_exemplars_predicts_a_group(cli: Call, moods: list[str]) -> None:
+    ended = cli("study", "icl_figure_3", *moods, "--set", "shots=1", "--set", "shots=2", "--dry-run")
+    assert ended.code == 0, ended.err
+    assert "from the first 8 queries of each" in " ".join(ended.out.split())
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--set", "shots=9"], "needs 9 exemplars and there are 6 other than itself"),
+        (["--set", "queries=0"], "queries is 0; it has to be 1 or more"),
+        (["--data", "trec=x.csv"], "--data names 'trec', which this study does not use"),
+        (
+            ["--data", "old.csv"],
+            "does not say of which data set it is; write NAME=FILE, NAME one of agnews, agnews.train",
+        ),
+        (["--set", "dataset=nowhere"], "no task named 'nowhere'"),
+    ],
+)
+def test_what_a_study_of_exemplars_cannot_use_is_one_line(
+    cli: Call, moods: list[str], more: list[str], told: str
+) -> None:
+    ended = cli("study", "icl_figure_1", *moods, *more)
+    assert ended.code == 2
+    errors = [line for line in ended.err.splitlines() if line.startswith("leakmeter: ")]
+    assert len(errors) == 1
+    assert told in errors[0]
+    assert not list(Path(".").glob("runs/icl-*"))

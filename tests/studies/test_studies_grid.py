@@ -9,6 +9,7 @@ import pytest
 
 from leakmeter.errors import DataError, LeakmeterError, UnknownNameError, UsageError
 from leakmeter.measures.decode import Decode
+from leakmeter.measures.icl import Icl
 from leakmeter.measures.influence import Influence
 from leakmeter.studies.grid import SIZES, Study, load_study, shipped
 
@@ -69,8 +70,11 @@ def test_the_axis_is_a_factor_even_with_one_value(made: Path) -> None:
     assert load_study(str(made), changes={"cid_lambda": ["1"]}).cells[0].factors["cid_lambda"] == 1.0
 
 
+OF_ICL = [name for name in shipped() if name.startswith("icl_")]
+
+
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", [name for name in shipped() if name not in OF_ICL])
 def test_the_papers_studies_are_whole(name: str, size: str) -> None:
     study = load_study(name, size)
     assert study.cells
@@ -79,6 +83,69 @@ def test_the_papers_studies_are_whole(name: str, size: str) -> None:
         assert cell.measure.max_new_tokens == 50
         assert cell.measure.temperature in (0.2, 0.4, 0.6, 0.8, 1.0)  # type: ignore[attr-defined]
         assert cell.settings.truncate
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", OF_ICL)
+def test_the_papers_studies_of_exemplars_are_whole(name: str, size: str) -> None:
+    study = load_study(name, size)
+    assert study.kind.records == "queries"
+    assert study.reproduces.startswith("Li et al., Evaluating Privacy Leakage From In-Context Learning, ")
+    assert n_values(study, "dataset") == ["agnews", "dbpedia14", "trec"]
+    for cell in study.cells:
+        assert isinstance(cell.measure, Icl)
+        assert cell.n_records == (500 if size == "paper" or name == "icl_table_1" else 100)
+        assert cell.told["shots"] == cell.factors.get("shots", 4)
+        assert (cell.told["choice_seed"], cell.told["draw_seed"]) == (0, 0)
+        assert cell.told["settings"]["template"] == "plain"
+        assert cell.told["settings"]["task"]["name"] == cell.dataset
+        assert size == "paper" or cell.model == "smollm2-135m"
+
+
+def test_the_papers_factors_of_exemplars() -> None:
+    assert len(OF_ICL) == 7
+    assert n_values(load_study("icl_figure_3"), "shots") == [1, 2, 4, 8, 16]
+    assert len(n_values(load_study("icl_figure_5", "paper"), "model")) == 6
+    assert load_study("icl_figure_1").show == "position"
+    # The file's word stands in tables, the measure has the value.
+    calibrated = load_study("icl_figure_4")
+    assert n_values(calibrated, "calibration") == ["none", "blank"]
+    of_trec = [cell for cell in calibrated.cells if cell.dataset == "trec"]
+    assert [cell.measure for cell in of_trec] == [Icl(), Icl(calibration="blank")]
+    spaces = [cell.measure.space for cell in load_study("icl_figure_7").cells[:2]]  # type: ignore[attr-defined]
+    assert spaces == ["labels", "vocabulary"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "told"),
+    [
+        ({"shots": ["0"]}, UsageError, "shots is 0; it has to be 1 or more"),
+        ({"queries": ["0"]}, UsageError, "queries is 0; it has to be 1 or more"),
+        ({"records": ["5"]}, UnknownNameError, "no setting of a study named 'records'"),
+        ({"factkb": ["x"]}, UnknownNameError, "no setting of a study named 'factkb'"),
+        ({"dataset": ["agnewz"]}, UnknownNameError, "no task named 'agnewz'; did you mean 'agnews'"),
+        ({"dataset": ["nowhere.toml"]}, DataError, "task file 'nowhere.toml' cannot be read"),
+        ({"template": ["document"]}, UnknownNameError, "no template for exemplars named 'document'"),
+        ({"space": ["words"]}, UnknownNameError, "no space named 'words'"),
+        ({"calibration": ["maybe"]}, UnknownNameError, "no calibration named 'maybe'"),
+    ],
+)
+def test_what_exemplars_cannot_be_is_one_line(
+    changes: dict[str, list[str]], kind: type[LeakmeterError], told: str
+) -> None:
+    with pytest.raises(kind) as ended:
+        load_study("icl_figure_1", changes=changes)
+    assert told in str(ended.value)
+
+
+def test_none_is_no_value_where_there_may_be_none(made: Path) -> None:
+    changes = {"max_context_tokens": ["none", "64"], "choice_seed": ["none"]}
+    cells = load_study(str(made), changes={**changes, "cid_lambda": ["1"], "dataset": ["pubmedqa"]}).cells
+    assert [cell.told["settings"]["max_context_tokens"] for cell in cells] == [None, 64]
+    assert [cell.factors["max_context_tokens"] for cell in cells] == ["none", 64]
+    assert cells[0].told["choice_seed"] is None
+    with pytest.raises(UsageError, match="'records' is 'none'; it has to be a whole number"):
+        load_study(str(made), changes={"records": ["none"]})
 
 
 def n_values(study: Study, name: str) -> list[object]:

@@ -54,7 +54,7 @@ def frontier(
     from leakmeter.studies.frontier import frontier_of, utilities_of
     from leakmeter.studies.promise import SEED_WARNING, check_precision, precision_for
     from leakmeter.studies.quality import Quality
-    from leakmeter.studies.run import Watch, measure_cases, prepare_case
+    from leakmeter.studies.run import Watch, drawn_together, measure_cases, prepare_case
     from leakmeter.studies.sweep import drawn_seed, study_of, sweep_of
 
     drawing = {"lambda_max": lambda_max, "temperature": temperature, "samples": samples, "seed": seed}
@@ -74,6 +74,7 @@ def frontier(
     told["device"] = str(getattr(getattr(backend, "model", None), "device", "cpu"))
     finished = []
     for cell in study_of(sweep, backend.name, settings, len(records), quality).cells:
-        measured = list(measure_cases(backend, cell.measure, settings, prepared, None, Watch()))
+        size = drawn_together(cell.measure)
+        measured = list(measure_cases(backend, cell.measure, settings, prepared, None, Watch(), group_size=size))
         finished.append(FinishedCell(cell, told, "", records, measured))
     return frontier_of(sweep, finished, utilities_of(finished, quality, None, loading.tell))

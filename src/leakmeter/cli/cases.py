@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from leakmeter import plugins
 from leakmeter.cli import output
@@ -21,15 +21,17 @@ from leakmeter.prompts.build import PromptSettings
 if TYPE_CHECKING:
     from leakmeter.backends.base import Backend
     from leakmeter.results.base import Part, Result
+    from leakmeter.studies.run import Settings
 
 
 def run_cases(
-    given: Given,
-    settings: PromptSettings,
+    given: Given[Any],
+    settings: Settings,
     measure: Measure,
     name: str,
     run: RunOptions,
     *,
+    group_size: int = 1,
     results: Callable[[Iterable[Part]], Iterator[Result]] | None = None,
     accept: Callable[[Backend], None] = lambda backend: None,
 ) -> None:
@@ -41,6 +43,7 @@ def run_cases(
         measure: what measures.
         name: the measure's.
         run: with which model, and where to.
+        group_size: cases that are scored together; see `studies.run.measure_cases`.
         results: texts and readings to what is shown; the measure's own results by default.
         accept: refuses a back end on which the measure would not mean what it promises.
 
@@ -49,29 +52,35 @@ def run_cases(
     """
     settings = _checked(settings)
     if run.dry_run:
-        predict_cases(given, settings, measure, run)
+        predict_cases(given, settings, measure, run, group_size=group_size)
         return
     if run.html is not None:
         output.check_writable(run.html, "report")
     from leakmeter.cli.progress import progress
     from leakmeter.store.rundir import RunDirectory
-    from leakmeter.studies.run import measure_cases, spec_of
+    from leakmeter.studies.run import measure_cases, n_parts, spec_of
 
     backend = run.load_backend()
     accept(backend)
     prepared, kept = given.prepared(backend, settings, measure)
     where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
     command = as_unicode(shlex.join(["leakmeter", *sys.argv[1:]]))
-    spec = spec_of(measure, name, settings, backend, where, kept.cases, command=command, problems=kept.problems)
+    spec = spec_of(
+        *(measure, name, settings, backend, where, kept.cases),
+        group_size=group_size,
+        command=command,
+        problems=kept.problems,
+    )
     made = results or partial(plugins.find("results", name).of_run, params=asdict(measure))
     shown: list[Result] = []
     with RunDirectory.open(run.out, spec) as directory, progress(backend, len(prepared)) as watch:
-        for result in made(measure_cases(backend, measure, settings, prepared, directory, watch)):
+        parts = measure_cases(backend, measure, settings, prepared, directory, watch, group_size=group_size)
+        for result in made(parts):
             shown.append(result)
             if run.json:
                 output.print_json(result.case)
         if not directory.is_complete:
-            directory.finish(spec, len(prepared))
+            directory.finish(spec, n_parts(len(prepared), group_size))
     if not run.json:
         output.print_results(shown)
     if run.html is not None:
@@ -79,10 +88,12 @@ def run_cases(
     _report(directory.path, run.html, kept.problems)
 
 
-def _checked(settings: PromptSettings) -> PromptSettings:
+def _checked(settings: Settings) -> Settings:
     """The settings with the files they name read; what cannot be used is said before a model is loaded."""
     from leakmeter.prompts import templates, units
 
+    if not isinstance(settings, PromptSettings):
+        return settings
     if settings.unit is not None:
         units.parse(settings.unit)
     settings = replace(settings, template=templates.resolved(settings.template))

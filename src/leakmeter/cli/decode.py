@@ -64,6 +64,7 @@ def decode(
         With epsilon: print and write only what may be published.
     """
     from leakmeter.studies.promise import SEED_WARNING, check_precision, check_promise, precision_for
+    from leakmeter.studies.run import drawn_together
 
     measure, run = measure or _Options(), run or RunOptions()
     if public and measure.epsilon is None:
@@ -88,6 +89,7 @@ def decode(
         seeded,
         "decode",
         replace(run, dtype=precision),
+        group_size=drawn_together(seeded) if len(given.cases) > 1 else 1,
         results=results,
         accept=lambda backend: check_precision(seeded, backend.dtype),
     )

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leakmeter.cli import output
 from leakmeter.cli.given import Given
 from leakmeter.cli.options import RunOptions
 from leakmeter.measures.base import Measure
-from leakmeter.prompts.build import PromptSettings
+
+if TYPE_CHECKING:
+    from leakmeter.studies.run import Settings
 
 _CASES_AT_MOST = 20
 
 
-def predict_cases(given: Given, settings: PromptSettings, measure: Measure, run: RunOptions) -> None:
+def predict_cases(
+    given: Given[Any], settings: Settings, measure: Measure, run: RunOptions, *, group_size: int = 1
+) -> None:
     """Print what measuring these cases would take; nothing is measured and nothing is written.
 
     Args:
@@ -22,6 +26,7 @@ def predict_cases(given: Given, settings: PromptSettings, measure: Measure, run:
         settings: how prompts are made.
         measure: what would measure.
         run: with which model, and whether to print JSON.
+        group_size: cases that would be scored together.
 
     Raises:
         LeakmeterError: something cannot be used as given, or the model is not on this machine.
@@ -30,7 +35,7 @@ def predict_cases(given: Given, settings: PromptSettings, measure: Measure, run:
 
     predictor = run.load_predictor()
     prepared, kept = given.prepared(predictor.backend, settings, measure)
-    told = predicted_cases(predictor, measure, prepared)
+    told = predicted_cases(predictor, measure, prepared, group_size=group_size)
     if run.json:
         output.print_json(told)
     else:

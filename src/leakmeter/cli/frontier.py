@@ -217,12 +217,12 @@ def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, 
 
     from leakmeter.report.words import about_bytes, about_seconds
     from leakmeter.studies.prediction import predicted_cases
-    from leakmeter.studies.run import prepare_case
+    from leakmeter.studies.run import drawn_together, prepare_case
 
     predictor = run.load_predictor()
     measure = sweep.seeded().measures[0]
     prepared = [prepare_case(record.case, predictor.backend, settings, measure) for record in records]
-    told = predicted_cases(predictor, measure, prepared)
+    told = predicted_cases(predictor, measure, prepared, group_size=drawn_together(measure))
     n_settings = len(sweep.values)
     n_tokens = n_settings * told["tree_tokens"]
     seconds = None if told["seconds"] is None else n_settings * told["seconds"]

@@ -5,31 +5,35 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.types.case import Case, Document
+from leakmeter.types.exemplar import ExemplarCase
 
 if TYPE_CHECKING:
     from leakmeter.backends.base import Backend
     from leakmeter.cli.options import Source
     from leakmeter.measures.base import Measure
-    from leakmeter.prompts.build import Prepared, PromptSettings
+    from leakmeter.prompts.build import Prepared
+    from leakmeter.studies.run import Settings
+
+_C = TypeVar("_C", Case, ExemplarCase)
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class Given(Generic[_C]):
     """Cases, and what becomes of those that cannot be used."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[_C, ...]
     problems: tuple[str, ...] = ()
     """What was wrong with each case that is left out already."""
     skip_bad: bool = False
     """Leave out further ones too, rather than stop at the first."""
 
     def prepared(
-        self, backend: Backend, settings: PromptSettings, measure: Measure
-    ) -> tuple[tuple[Prepared, ...], Given]:
+        self, backend: Backend, settings: Settings, measure: Measure
+    ) -> tuple[tuple[Prepared, ...], Given[_C]]:
         """The cases tokenised and cut, and which those are.
 
         Args:
@@ -47,7 +51,7 @@ class Given:
         from leakmeter.studies.run import prepare_case
 
         prepared: list[Prepared] = []
-        kept: list[Case] = []
+        kept: list[_C] = []
         problems = list(self.problems)
         for case in self.cases:
             try:
@@ -62,7 +66,7 @@ class Given:
         return tuple(prepared), replace(self, cases=tuple(kept), problems=tuple(problems))
 
 
-def read_cases(source: Source, response: str | None = None) -> Given:
+def read_cases(source: Source, response: str | None = None) -> Given[Case]:
     """The cases that options name, and what was wrong with those left out.
 
     Args:

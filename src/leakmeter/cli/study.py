@@ -17,7 +17,6 @@ from leakmeter.cli.options import Flag, RunOptions
 from leakmeter.errors import LeakmeterError, UsageError
 
 if TYPE_CHECKING:
-    from leakmeter.data.named.base import Record
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.grid import Study
 
@@ -45,11 +44,13 @@ def study(
     Parameters
     ----------
     study
-        tables_2_3, figure_2a, figure_2b, figure_2c, figure_3, figure_4, figure_7, figure_8, or a file NAME.toml.
+        Context influence: tables_2_3, figure_2a, figure_2b, figure_2c, figure_3, figure_4, figure_7, figure_8. ICL
+        influence: icl_table_1, icl_figure_1 to icl_figure_5, icl_figure_7. Or a file NAME.toml.
     size
         laptop or paper.
     data
-        NAME=FILE for each data set (pubmedqa, cnn_dm), or FILE where the study has one; without it, from the hub.
+        NAME=FILE for each data set (pubmedqa, cnn_dm; agnews, dbpedia14, trec, and agnews.train … for their exemplars),
+        or FILE where the study has one; without it, from the hub.
     set
         NAME=VALUE instead of the study's own; again for further values, which make a factor.
     dtype
@@ -83,7 +84,7 @@ def study(
     output.tell(f"study: {directory}")
 
 
-def _run(study: Study, records: Sequence[Sequence[Record]], command: str, run: RunOptions) -> Path:
+def _run(study: Study, records: Sequence[Sequence[Any]], command: str, run: RunOptions) -> Path:
     from leakmeter.cli.progress import progress
     from leakmeter.studies.cells import finished_cell, measure_cell, study_directory
 
@@ -109,32 +110,29 @@ def _run(study: Study, records: Sequence[Sequence[Record]], command: str, run: R
 def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> None:
     from leakmeter.report import figures
     from leakmeter.report import tables as rendered
-    from leakmeter.studies.cells import items_csv, write
-    from leakmeter.studies.expected import whole_by_token
-    from leakmeter.studies.generations import generations_page
-    from leakmeter.studies.table import provenance, tables
+    from leakmeter.studies.cells import write
+    from leakmeter.studies.table import provenance
 
+    kind = study.kind
     for finished in cells:
-        text = items_csv(finished, lambda readings: [float(values.sum()) for values in whole_by_token(readings)])
-        write(directory / f"cell-{finished.cell.number:02}.csv", text)
-    made = tables(study, cells, directory, output.tell)
+        write(directory / f"cell-{finished.cell.number:02}.csv", kind.items_csv(finished))
+    made = kind.tables(study, cells, directory, output.tell)
     about = [study.reproduces, *provenance(study, cells, command)]
     markdown = rendered.to_markdown(study.title, about, made.summary)
+    if made.comparisons:
+        write(directory / "comparisons.csv", rendered.to_csv(made.comparisons))
+        markdown += "\n" + rendered.to_markdown("Pairs", made.compared_by, made.comparisons, level=2)
     write(directory / "table.csv", rendered.to_csv(made.rows))
     write(directory / "table.md", markdown)
-    if study.measure == "decode":
-        write(directory / "generations.html", generations_page(study, cells, about))
-    x = study.x if study.show == "factor" else study.show
-    if study.show == "piece" and all("first_token" in row for row in made.rows):
-        x = "first_token"
-    ys = ("nats", "rouge_l_f1", "bertscore_f1", "factkb") if study.show == "factor" else ("nats",)
-    factors = [name for name in study.cells[0].factors if name != x]
+    for name, page in kind.pages(study, cells, about).items():
+        write(directory / name, page)
+    axes = kind.axes(study, made.rows)
     try:
         figures.draw(
             made.rows,
-            x=str(x),
-            lines=factors,
-            ys=ys,
+            x=axes.x,
+            lines=[name for name in study.cells[0].factors if name != axes.x],
+            ys=axes.ys,
             title=study.title,
             footer="; ".join(provenance(study, cells, command)),
             stem=directory / "figure",
@@ -144,7 +142,7 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
     sys.stdout.write(markdown)
 
 
-def _predict(study: Study, records: Sequence[Sequence[Record]], run: RunOptions) -> None:
+def _predict(study: Study, records: Sequence[Sequence[Any]], run: RunOptions) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -152,9 +150,11 @@ def _predict(study: Study, records: Sequence[Sequence[Record]], run: RunOptions)
     from leakmeter.report.words import about_seconds
     from leakmeter.studies.run import prepare_case
 
+    kind = study.kind
+    n_first = max(_PREDICTED_RECORDS, *(kind.group_size(cell.measure) for cell in study.cells))
     table = Table(box=None, pad_edge=False)
     table.add_column("cell")
-    for heading in ("records", "tokens to run", "time"):
+    for heading in (kind.records, "tokens to run", "time"):
         table.add_column(heading, justify="right")
     predictors: dict[str, Any] = {}
     total: float | None = 0.0
@@ -164,15 +164,17 @@ def _predict(study: Study, records: Sequence[Sequence[Record]], run: RunOptions)
             if cell.model not in predictors:
                 predictors[cell.model] = replace(run, model=cell.model).load_predictor()
             predictor = predictors[cell.model]
-            cases = [record.case for record in of_cell[:_PREDICTED_RECORDS]]
+            cases = [kind.case(record) for record in of_cell[:n_first]]
             prepared = [prepare_case(case, predictor.backend, cell.settings, cell.measure) for case in cases]
-            found = [predictor.predict(cell.measure, one) for one in prepared]
+            size = kind.group_size(cell.measure)
+            groups = [prepared[i : i + size] for i in range(0, len(prepared), size)]
+            found = [predictor.predict(cell.measure, *group) for group in groups]
         except LeakmeterError as error:
             output.tell(str(error))
             total = None
             table.add_row(Text(cell.label), f"{len(of_cell):,}", "not predicted", "not predicted")
             continue
-        share = len(of_cell) / len(found)
+        share = len(of_cell) / len(cases)
         seconds = [predictor.seconds(one) for one in found]
         time_of_cell = None if None in seconds else share * sum(seconds)
         total = None if total is None or time_of_cell is None else total + time_of_cell
@@ -183,7 +185,7 @@ def _predict(study: Study, records: Sequence[Sequence[Record]], run: RunOptions)
     console.print(Text(f"{study.title}; {study.size} size; nothing was run", style="bold"))
     console.print(table)
     told = "not predicted" if total is None else f"at most {about_seconds(total)} once models are loaded"
-    console.print(Text(f"all cells: {told}; from the first {_PREDICTED_RECORDS} records of each"))
+    console.print(Text(f"all cells: {told}; from the first {n_first} {kind.records} of each"))
 
 
 def _changes(given: Sequence[str]) -> dict[str, list[str]]:
@@ -197,26 +199,26 @@ def _changes(given: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _paths(given: Sequence[str], study: Study) -> dict[str, str]:
-    from leakmeter.data import named
-
+    kind = study.kind
     used = list(dict.fromkeys(cell.dataset for cell in study.cells))
+    known = kind.sources(list(dict.fromkeys([*kind.datasets(), *used])))
     paths: dict[str, str] = {}
     for one in given:
         name, equals, path = one.partition("=")
-        if equals and name in named.names():
+        if equals and name in known:
             paths[name] = path
         elif len(used) == 1 and len(given) == 1:
             paths[used[0]] = one
         else:
             raise UsageError(
-                f"--data {one} does not say of which data set it is; write NAME=FILE, NAME one of "
-                f"{', '.join(named.names())}"
+                f"--data {one} does not say of which data set it is; write NAME=FILE, NAME one of {', '.join(known)}"
             )
     return paths
 
 
-def _tell_of_few(study: Study, records: Sequence[Sequence[Record]]) -> None:
+def _tell_of_few(study: Study, records: Sequence[Sequence[Any]]) -> None:
     told = {(cell.dataset, len(records[cell.number]), cell.n_records) for cell in study.cells}
+    what = study.kind.records
     for dataset, n, wanted in sorted(told):
         if n < wanted:
-            output.tell(f"{dataset}: {n:,} records are there where the study asks for {wanted:,}; all are taken")
+            output.tell(f"{dataset}: {n:,} {what} are there where the study asks for {wanted:,}; all are taken")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,22 @@ from leakmeter.errors import UsageError
 from leakmeter.report.tables import HEADINGS
 
 Row = Mapping[str, Any]
-_PANEL_INCHES = (4.6, 3.6)
-_FOOTER_LETTERS = 95  # that fit the width of a panel
 _LINES_WITH_BARS = 12  # from so many points on, a band shows the interval better than bars
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Measures of a figure of panels side by side."""
+
+    panel_inches: tuple[float, float]
+    font_size: int
+    dpi: int
+    """Of the PNG."""
+    footer_letters: int
+    """That fit the width of a panel."""
+
+
+_LOOK = Look((4.6, 4.4), font_size=9, dpi=160, footer_letters=95)
 
 
 def draw(
@@ -33,22 +47,54 @@ def draw(
     Raises:
         UsageError: matplotlib is not installed.
     """
+    shown = [y for y in ys if any(row.get(y) is not None for row in rows)]
+    return draw_panels(
+        shown, lambda panel, y: _panel(panel, rows, x, lines, y), look=_LOOK, title=title, footer=footer, stem=stem
+    )
+
+
+def draw_panels(
+    shown: Sequence[str],
+    paint: Callable[[Any, str], None],
+    *,
+    look: Look,
+    footer: str,
+    stem: Path,
+    title: str | None = None,
+) -> list[Path]:
+    """Draw panels side by side and save them as PNG and SVG; the same panels give the same bytes.
+
+    Args:
+        shown: what each panel shows.
+        paint: draws one of `shown` into its panel.
+        look: sizes.
+        footer: small, under the figure; empty for none.
+        stem: path without a suffix.
+        title: over the figure.
+
+    Returns:
+        Paths of both files.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
         raise UsageError("the figure needs matplotlib: pip install 'leakmeter[plots]'") from None
-    shown = [y for y in ys if any(row.get(y) is not None for row in rows)]
+    width, height = look.panel_inches
     # Without these, ids and a date in the SVG differ from one time to the next.
-    with mpl.rc_context({"svg.hashsalt": "leakmeter", "svg.fonttype": "path", "font.size": 9}):
-        figure = Figure(figsize=(_PANEL_INCHES[0] * len(shown), _PANEL_INCHES[1] + 0.8), layout="constrained")
-        panels = figure.subplots(1, len(shown), squeeze=False)[0]
-        for panel, y in zip(panels, shown, strict=True):
-            _panel(panel, rows, x, lines, y)
-        figure.suptitle(title)
-        figure.supxlabel(textwrap.fill(footer, _FOOTER_LETTERS * len(shown)), fontsize=6, color="0.35")
+    with mpl.rc_context({"svg.hashsalt": "leakmeter", "svg.fonttype": "path", "font.size": look.font_size}):
+        figure = Figure(figsize=(width * len(shown), height), layout="constrained")
+        for panel, name in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+            paint(panel, name)
+        if title is not None:
+            figure.suptitle(title)
+        if footer:
+            figure.supxlabel(textwrap.fill(footer, look.footer_letters * len(shown)), fontsize=6, color="0.35")
         paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
-        figure.savefig(paths[0], dpi=160, metadata={"Software": None})
+        figure.savefig(paths[0], dpi=look.dpi, metadata={"Software": None})
         figure.savefig(paths[1], metadata={"Date": None})
     return paths
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leakmeter.errors import UsageError
+from leakmeter.report.figures import Look, draw_panels
 from leakmeter.report.tables import HEADINGS, SYMBOLS, share_text
 
-_PANEL_INCHES = (5.2, 3.9)
-_FOOTER_LETTERS = 108  # that fit the width of a panel
+_LOOK = Look((5.2, 4.4), font_size=10, dpi=200, footer_letters=108)
 _CURVE, _KNEE, _QUIET = "#0072B2", "#D55E00", "0.55"  # Okabe and Ito's: told apart by all eyes, and in grey
 
 
@@ -26,24 +24,13 @@ def draw_frontier(told: Mapping[str, Any], *, footer: str, stem: Path) -> list[P
     Raises:
         UsageError: matplotlib is not installed.
     """
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UsageError("the figure needs matplotlib: pip install 'leakmeter[plots]'") from None
-    utilities = list(told["choices"])
-    # Without these, ids and a date in the SVG differ from one time to the next.
-    with mpl.rc_context({"svg.hashsalt": "leakmeter", "svg.fonttype": "path", "font.size": 10}):
-        size = (_PANEL_INCHES[0] * len(utilities), _PANEL_INCHES[1] + 0.5)
-        figure = Figure(figsize=size, layout="constrained")
-        for panel, utility in zip(figure.subplots(1, len(utilities), squeeze=False)[0], utilities, strict=True):
-            _panel(panel, told, utility)
-        if footer:
-            figure.supxlabel(textwrap.fill(footer, _FOOTER_LETTERS * len(utilities)), fontsize=6, color="0.35")
-        paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
-        figure.savefig(paths[0], dpi=200, metadata={"Software": None})
-        figure.savefig(paths[1], metadata={"Date": None})
-    return paths
+    return draw_panels(
+        list(told["choices"]),
+        lambda panel, utility: _panel(panel, told, utility),
+        look=_LOOK,
+        footer=footer,
+        stem=stem,
+    )
 
 
 def _panel(panel: Any, told: Mapping[str, Any], utility: str) -> None:

@@ -46,14 +46,29 @@ HEADINGS = {
     "rouge_l_f1_knee_share": "knee by ROUGE-L",
     "bertscore_f1_less_best": "BERTScore F1 less the best's, paired",
     "bertscore_f1_knee_share": "knee by BERTScore",
+    "loss_nats": "ICLInf, nats",
+    "loss_nats_q05": "5 %",
+    "loss_nats_q50": "median",
+    "loss_nats_q95": "95 %",
+    "macro_f1": "macro-F1",
+    "below_noise_share": "below the noise floor",
+    "exemplar_position": "position of the exemplar",
+    "position_nats": "loss without it, nats",
+    "tree_tokens_median": "tokens run a query, median",
+    "shots": "exemplars",
+    "paired_nats": "paired difference, nats",
+    "wilcoxon_p": "Wilcoxon p",
+    "holm_p": "p among all, Holm",
 }
 """What columns are called in Markdown; others keep their names."""
 SYMBOLS = {"cid_lambda": "λ", "epsilon": "ε"}
 """What a column is called where only a letter has room."""
 _QUALITY = ("rouge_l_f1", "bertscore_f1", "factkb")
-_PERCENT = (*_QUALITY, *(f"{name}_less_best" for name in _QUALITY))  # tables of the field show these times 100
-_DIGITS = {"nats_per_token": 3}  # after the point; 2 for others
-_CSV_ONLY = ("_low", "_high", "_q25", "_q75")
+# Tables of the field show these times 100.
+_PERCENT = (*_QUALITY, *(f"{name}_less_best" for name in _QUALITY), "accuracy", "macro_f1")
+_DIGITS = {"nats_per_token": 3, "paired_nats": 3, "tree_tokens_median": 0}  # after the point; 2 for others
+_PROBABILITIES = ("wilcoxon_p", "holm_p")
+_CSV_ONLY = ("_low", "_high", "_q25", "_q75", "_std")
 
 
 def columns_of(rows: Sequence[Row]) -> list[str]:
@@ -72,10 +87,13 @@ def to_csv(rows: Sequence[Row]) -> str:
     return sink.getvalue()
 
 
-def to_markdown(title: str, about: Sequence[str], rows: Sequence[Row]) -> str:
-    """A table with its title and what is to be known of it; a mean with 'X_low' and 'X_high' shows its interval."""
+def to_markdown(title: str, about: Sequence[str], rows: Sequence[Row], *, level: int = 1) -> str:
+    """A table with its title and what is to be known of it.
+
+    A mean with 'X_low' and 'X_high' shows its interval, with 'X_std' also its standard deviation.
+    """
     names = [name for name in columns_of(rows) if not name.endswith(_CSV_ONLY)]
-    lines = [f"# {title}", "", *(f"- {_escaped(line)}" for line in about), ""]
+    lines = [f"{'#' * level} {title}", "", *(f"- {_escaped(line)}" for line in about), ""]
     lines.append("| " + " | ".join(_escaped(HEADINGS.get(name, name.replace("_", " "))) for name in names) + " |")
     lines.append("|" + " --- |" * len(names))
     lines += ["| " + " | ".join(_cell(row, name) for name in names) + " |" for row in rows]
@@ -94,11 +112,15 @@ def _cell(row: Row, name: str) -> str:
         return "–"
     if name.endswith("_share"):
         return share_text(value)
+    if name in _PROBABILITIES:
+        return f"{value:.2g}"
     scale, form = 100.0 if name in _PERCENT else 1.0, f"z.{_DIGITS.get(name, 2)}f"
     if f"{name}_share_low" in row:
         low, high = (100.0 * row[f"{name}_share_{end}"] for end in ("low", "high"))
         return f"{value} ({low:.1f} to {high:.1f} %)"
     shown = f"{scale * value:{form}}" if isinstance(value, float) and _is_measured(row, name) else _escaped(str(value))
+    if not _is_missing(row.get(f"{name}_std")):
+        shown += f" ± {scale * row[f'{name}_std']:{form}}"
     low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
     if low is None or high is None or math.isnan(low):
         return shown
@@ -106,7 +128,9 @@ def _cell(row: Row, name: str) -> str:
 
 
 def _is_measured(row: Row, name: str) -> bool:
-    return f"{name}_low" in row or "_q" in name or name.endswith(("_median", "_most", "n_tokens"))
+    if f"{name}_low" in row or "_q" in name or name in _PERCENT:
+        return True
+    return name.endswith(("_median", "_most", "n_tokens"))
 
 
 def _is_missing(value: Any) -> bool:

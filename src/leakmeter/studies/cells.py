@@ -4,9 +4,10 @@ runs/
   decode-1f2e…/               the run of a cell; cells of several studies that are alike share it
   study-figure_8-laptop-9a…/  mode 0700: generations and contexts are in it
     cell-00.json              which run belongs to cell 0, and under which weights it was made
-    cell-00.csv               its items: id, sample, influence, generations, contexts, references
+    cell-00.csv               its items with their texts: see `Kind.items_csv`
     bertscore-00.json         quality that took a model of its own
     table.md, table.csv, figure.png, figure.svg
+    comparisons.csv           levels of a factor against each other, where the kind of study makes any
 """
 
 from __future__ import annotations
@@ -23,17 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from leakmeter.backends.base import Backend
-from leakmeter.data import named
-from leakmeter.data.named.base import Record
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.models import resolve
 from leakmeter.store.rundir import RunDirectory, write_whole
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.run import Watch, measure_cases, prepare_case, spec_of
+from leakmeter.studies.run import Part, Watch, cases_of_run, measure_cases, n_parts, prepare_case, spec_of
 from leakmeter.types.reading import Reading
 
-Measured = list[tuple[dict[str, Any], list[Reading]]]
-"""Texts and readings of each record, in order."""
 Progress = Callable[[Backend, int], AbstractContextManager[Watch]]
 
 
@@ -46,73 +43,67 @@ class FinishedCell:
     """Name, weights_sha256, dtype and device."""
     run: str
     """Id of its run directory."""
-    records: Sequence[Record]
-    measured: Measured
+    records: Sequence[Any]
+    """Of the study's kind."""
+    measured: Sequence[Part]
+    """Texts and readings of each record, in order."""
 
 
-def load_records(study: Study, paths: Mapping[str, str]) -> list[list[Record]]:
+def load_records(study: Study, paths: Mapping[str, str]) -> list[list[Any]]:
     """The records of each cell; files are read once.
 
+    Args:
+        study: says which.
+        paths: files by the names of `Kind.sources`.
+
     Raises:
-        DataError: see `data.named.base.Dataset.load`.
+        DataError: see `Kind.load`.
         UsageError: a path for a data set that the study does not use.
     """
-    used = {cell.dataset for cell in study.cells}
-    if unused := sorted(paths.keys() - used):
-        raise UsageError(
-            f"--data names '{unused[0]}', which this study does not use; it uses {', '.join(sorted(used))}"
-        )
-    known: dict[tuple[str, int, int | None], list[Record]] = {}
-    for cell in study.cells:
-        key = (cell.dataset, cell.n_records, cell.choice_seed)
-        if key not in known:
-            known[key] = named.find(cell.dataset).load(paths.get(cell.dataset), n=cell.n_records, seed=cell.choice_seed)
-    return [known[cell.dataset, cell.n_records, cell.choice_seed] for cell in study.cells]
+    used = sorted(study.kind.sources(sorted({cell.dataset for cell in study.cells})))
+    if unused := sorted(paths.keys() - set(used)):
+        raise UsageError(f"--data names '{unused[0]}', which this study does not use; it uses {', '.join(used)}")
+    return study.kind.load(study.cells, paths)
 
 
 def study_directory(
-    study: Study, records: Sequence[Sequence[Record]], out: Path, dtype: str | None, device: str | None
+    study: Study, records: Sequence[Sequence[Any]], out: Path, dtype: str | None, device: str | None
 ) -> Path:
     """The study's directory under `out`, made if need be; its name tells all that was asked for."""
     told = {
-        "cells": [_told(cell) for cell in study.cells],
-        "records": [_hash([asdict(record) for record in of_cell]) for of_cell in records],
+        "cells": [cell.told for cell in study.cells],
+        "records": [digest([asdict(record) for record in of_cell]) for of_cell in records],
         "quality": asdict(study.quality),
         "size": study.size,
         "dtype": dtype,
         "device": device,
         "version": metadata.version("leakmeter"),
     }
-    path = out / f"study-{study.name}-{study.size}-{_hash(told)[:16]}"
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"study directory '{path}' cannot be made: {error.strerror or error}") from None
-    return path
+    return made_directory(out / f"study-{study.name}-{study.size}-{digest(told)[:16]}")
 
 
-def finished_cell(cell: Cell, records: Sequence[Record], directory: Path) -> FinishedCell | None:
+def finished_cell(cell: Cell, records: Sequence[Any], directory: Path) -> FinishedCell | None:
     """A cell that was measured before, read without its model; None where there is none, or of other weights."""
     try:
         told = json.loads(_cell_file(cell, directory).read_bytes())
         model, run, weights_sha256 = told["model"], str(told["run"]), told["model"]["weights_sha256"]
-        is_this = told["cell"] == json.loads(json.dumps(_told(cell)))
+        is_this = told["cell"] == json.loads(json.dumps(cell.told))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     where = RunDirectory(directory.parent / run)
     if not is_this or not where.is_complete or _other_weights(cell.model, weights_sha256):
         return None
     try:
-        measured = [where.read_part(number) for number in range(where.read_spec()["n_parts"])]
+        measured = list(cases_of_run(where))
     except StoreError:
         return None
-    return FinishedCell(cell, model, run, records, [(texts, readings) for (texts,), readings in measured])
+    return FinishedCell(cell, model, run, records, measured)
 
 
 def measure_cell(
     study: Study,
     cell: Cell,
-    records: Sequence[Record],
+    records: Sequence[Any],
     directory: Path,
     backend: Backend,
     progress: Progress,
@@ -123,16 +114,17 @@ def measure_cell(
     Raises:
         LeakmeterError: a record cannot be measured so, or the run cannot be written.
     """
-    cases = [record.case for record in records]
-    prepared = [prepare_case(case, backend, cell.settings, cell.measure) for case in cases]
+    measure, settings, size = cell.measure, cell.settings, study.kind.group_size(cell.measure)
+    cases = [study.kind.case(record) for record in records]
+    prepared = [prepare_case(case, backend, settings, measure) for case in cases]
     where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
-    spec = spec_of(cell.measure, study.measure, cell.settings, backend, where, cases, command=command)
+    spec = spec_of(measure, study.measure, settings, backend, where, cases, group_size=size, command=command)
     with RunDirectory.open(directory.parent, spec) as run, progress(backend, len(prepared)) as watch:
-        measured = list(measure_cases(backend, cell.measure, cell.settings, prepared, run, watch))
+        measured = list(measure_cases(backend, measure, settings, prepared, run, watch, group_size=size))
         if not run.is_complete:
-            run.finish(spec, len(prepared))
+            run.finish(spec, n_parts(len(prepared), size))
     finished = FinishedCell(cell, spec.model, spec.id, records, measured)
-    told = {"run": spec.id, "model": dict(spec.model), "cell": _told(cell)}
+    told = {"run": spec.id, "model": dict(spec.model), "cell": cell.told}
     write(_cell_file(cell, directory), json.dumps(told, ensure_ascii=False, indent=1))
     return finished
 
@@ -191,18 +183,26 @@ def write(path: Path, text: str) -> None:
         raise StoreError(f"'{path}' cannot be written: {error.strerror or error}") from None
 
 
+def digest(told: Any) -> str:
+    """64 hexadecimal digits that tell one thing from another, of what JSON can say of it."""
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def made_directory(path: Path) -> Path:
+    """A directory for its owner alone, made if need be.
+
+    Raises:
+        StoreError: it cannot be made.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"directory '{path}' cannot be made: {error.strerror or error}") from None
+    return path
+
+
 def _cell_file(cell: Cell, directory: Path) -> Path:
     return directory / f"{cell.stem}.json"
-
-
-def _told(cell: Cell) -> dict[str, Any]:
-    told = asdict(cell)
-    del told["number"], told["factors"], told["name"]
-    return told
-
-
-def _hash(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def _other_weights(model: str, weights_sha256: str | None) -> bool:

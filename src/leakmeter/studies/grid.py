@@ -3,42 +3,38 @@
     title = "…"             what the table or figure is called
     reproduces = "Figure 8" of which paper, and where it differs
     measure = "decode"      the measure
-    show = "factor"         what is drawn: see `SHOWS`
+    show = "factor"         what is drawn: see the `shows` of the measure's kind
     x = "cid_lambda"        for 'factor': what the figure's axis is
     [both]                  settings of both sizes
     [laptop]                settings of one size, which win
     [paper]
 
-A setting is `model`, `dataset`, `records` (how many), `choice_seed` (of their choice; the first ones without it), a
-field of the prompt settings or of the measure, or one of `bertscore`, `bertscore_layer`, `factkb`. A list of values
-makes it a factor, and a cell is one choice from every factor.
+A setting is `model`, `dataset`, a field of the measure, or what its kind adds: how many records (`records` of contexts,
+`queries` behind exemplars), `choice_seed` (of their choice), fields of the prompt settings, for contexts `bertscore`,
+`bertscore_layer` and `factkb`, for exemplars `shots` and `draw_seed`. A list of values makes it a factor, and a cell is
+one choice from every factor. Where a setting may have no value, "none" stands for that.
 """
 
 from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
 from leakmeter import plugins
-from leakmeter.data import named
 from leakmeter.data.text import read_text
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.measures.base import Measure
-from leakmeter.prompts.build import PromptSettings
+from leakmeter.studies.kinds import kind_of
+from leakmeter.studies.kinds.base import Choice, Kind, field_types
 from leakmeter.studies.quality import Quality
+from leakmeter.studies.run import Settings
 
 SIZES: Final = ("laptop", "paper")
-SHOWS: Final = {
-    "factor": "a mean for each cell, over x",
-    "position": "a mean for each position of the response",
-    "piece": "a mean for each piece of the context, in its order",
-}
-_OWN: Final = {"model": str, "dataset": str, "records": int, "choice_seed": int}
 _HEADINGS: Final = ("title", "reproduces", "measure", "show")
 
 
@@ -51,12 +47,22 @@ class Cell:
     """What tells it from the other cells."""
     model: str
     dataset: str
-    n_records: int
-    choice_seed: int | None
-    settings: PromptSettings
+    choice: Choice
+    settings: Settings
     measure: Measure
     name: str | None = None
     """What its files are called; by its number where it has none."""
+
+    @property
+    def n_records(self) -> int:
+        """How many records are asked for."""
+        return self.choice.n_records
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """All that determines its numbers but the records themselves."""
+        told = {"model": self.model, "dataset": self.dataset, **asdict(self.choice)}
+        return {**told, "settings": asdict(self.settings), "measure": asdict(self.measure)}
 
     @property
     def stem(self) -> str:
@@ -87,7 +93,12 @@ class Study:
     @property
     def seed(self) -> int:
         """Of the draws; the bootstrap has it too."""
-        return int(getattr(self.cells[0].measure, "seed", 0) or 0)
+        return self.kind.seed(self.cells[0])
+
+    @property
+    def kind(self) -> Kind:
+        """What is particular to studies of this measure."""
+        return kind_of(self.measure)
 
 
 def shipped() -> list[str]:
@@ -129,8 +140,9 @@ def load_study(source: str, size: str = "laptop", changes: Mapping[str, Sequence
             )
     if unknown := sorted(told.keys() - {*_HEADINGS, "x", "both", *SIZES}):
         raise UnknownNameError(f"heading of {where}", unknown[0], [*_HEADINGS, "x", "both", *SIZES])
-    if told["show"] not in SHOWS:
-        raise UnknownNameError("show", told["show"], SHOWS)
+    shows = kind_of(told["measure"]).shows
+    if told["show"] not in shows:
+        raise UnknownNameError("show", told["show"], shows)
     settings: dict[str, Any] = {**_table(told, "both", where), **_table(told, size, where)}
     for setting, values in (changes or {}).items():
         typed = [_typed(value) for value in values]
@@ -146,50 +158,31 @@ def _table(told: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
 
 
 def _study(name: str, told: Mapping[str, Any], size: str, given: Mapping[str, Any]) -> Study:
-    kind = plugins.find("measures", told["measure"])
-    of_prompt, of_measure, of_quality = ({f.name: f for f in fields(one)} for one in (PromptSettings, kind, Quality))
-    known = [*_OWN, *of_prompt, *of_measure, *of_quality]
-    factors: dict[str, list[Any]] = {}
-    for setting, value in given.items():
-        if setting not in known:
-            raise UnknownNameError("setting of a study", setting, known)
-        values = value if isinstance(value, list) else [value]
-        if not values:
-            raise UsageError(f"setting '{setting}' has no value; give at least one")
-        if setting in of_quality and len(values) > 1:
-            raise UsageError(f"setting '{setting}' cannot be a factor; give one value")
-        wanted = _OWN.get(setting) or _kind_of({**of_prompt, **of_measure, **of_quality}[setting])
-        factors[setting] = [_checked(setting, one, wanted) for one in values]
-    for setting in ("model", "dataset", "records"):
+    measure, kind = plugins.find("measures", told["measure"]), kind_of(told["measure"])
+    of_measure, of_quality = field_types(measure), field_types(Quality) if kind.has_quality else {}
+    known = {"model": "str", "dataset": "str", kind.records: "int", **kind.settings, **of_measure, **of_quality}
+    factors = _factors(given, known, fixed=of_quality)
+    for setting in ("model", "dataset", kind.records):
         if setting not in factors:
             raise UsageError(f"the study does not say '{setting}'; add it, or give --set {setting}=VALUE")
     x = told.get("x")
     if told["show"] == "factor" and x not in factors:
         raise UsageError(f"the study's x is '{x}'; it has to be one of its settings")
-    quality = Quality(**{key: factors.pop(key)[0] for key in of_quality if key in factors})
+    quality = Quality(**{key: _meant(factors.pop(key)[0], known[key]) for key in of_quality if key in factors})
     varying = [setting for setting, values in factors.items() if len(values) > 1 or setting == x]
     cells = []
     for number, choice in enumerate(itertools.product(*factors.values())):
-        chosen = dict(zip(factors, choice, strict=True))
-        dataset = named.find(chosen["dataset"])
-        if chosen["records"] < 1:
-            raise UsageError(f"records is {chosen['records']}; it has to be 1 or more")
-        defaults = {
-            "unit": "whole",
-            "template": dataset.template,
-            "truncate": True,
-            "max_context_tokens": dataset.max_context_tokens,
-        }
+        shown = dict(zip(factors, choice, strict=True))
+        chosen = {setting: _meant(value, known[setting]) for setting, value in shown.items()}
         cells.append(
             Cell(
                 number=number,
-                factors={setting: chosen[setting] for setting in varying},
+                factors={setting: shown[setting] for setting in varying},
                 model=chosen["model"],
                 dataset=chosen["dataset"],
-                n_records=chosen["records"],
-                choice_seed=chosen.get("choice_seed"),
-                settings=PromptSettings(**{**defaults, **{k: v for k, v in chosen.items() if k in of_prompt}}),
-                measure=kind(**{"seed": 0, **{k: v for k, v in chosen.items() if k in of_measure}}),
+                choice=kind.choice(chosen),
+                settings=kind.prompts(chosen),
+                measure=measure(**{key: value for key, value in {"seed": 0, **chosen}.items() if key in of_measure}),
             )
         )
     return Study(
@@ -205,13 +198,26 @@ def _study(name: str, told: Mapping[str, Any], size: str, given: Mapping[str, An
     )
 
 
-def _kind_of(one: Field[Any]) -> type:
-    """The type of a dataclass field, of its annotation's text: 'float | None' is a float."""
-    name = str(one.type).split(" | ")[0]
-    return {"int": int, "float": float, "bool": bool}.get(name, str)
+def _factors(given: Mapping[str, Any], known: Mapping[str, str], fixed: Collection[str]) -> dict[str, list[Any]]:
+    """The values of each setting, checked; `fixed` ones have one."""
+    factors: dict[str, list[Any]] = {}
+    for setting, value in given.items():
+        if setting not in known:
+            raise UnknownNameError("setting of a study", setting, known)
+        values = value if isinstance(value, list) else [value]
+        if not values:
+            raise UsageError(f"setting '{setting}' has no value; give at least one")
+        if setting in fixed and len(values) > 1:
+            raise UsageError(f"setting '{setting}' cannot be a factor; give one value")
+        factors[setting] = [_checked(setting, one, known[setting]) for one in values]
+    return factors
 
 
-def _checked(setting: str, value: Any, wanted: type) -> Any:
+def _checked(setting: str, value: Any, annotation: str) -> Any:
+    if _meant(value, annotation) is None:
+        return value
+    # 'float | None' is a float, and what is no number is text.
+    wanted = {"int": int, "float": float, "bool": bool}.get(annotation.split(" | ")[0], str)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         # 1 and 1.0 are one parameter, and have to give one run.
         return float(value)
@@ -221,6 +227,11 @@ def _checked(setting: str, value: Any, wanted: type) -> Any:
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
         raise UsageError(f"setting '{setting}' is {value!r}; it has to be {words[wanted]}")
     return value
+
+
+def _meant(value: Any, annotation: str) -> Any:
+    """A value as a dataclass takes it: TOML has no word for no value."""
+    return None if value == "none" and annotation.endswith(" | None") else value
 
 
 def _typed(text: str) -> Any:

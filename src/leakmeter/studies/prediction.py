@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from leakmeter.engine.planning import PlanningBackend, Prediction, planning_back
 from leakmeter.errors import ModelError
 from leakmeter.measures.base import ChoosingMeasure, Measure
 from leakmeter.prompts.build import Prepared
+from leakmeter.types.request import Request, Scores, Trial
 from leakmeter.types.size import Speed
 
 _MOST_SECONDS = 0.25  # for measuring how fast the machine is
@@ -29,11 +32,12 @@ class Predictor:
     """The device's speed, measured in so many seconds; None where operations have no meaning."""
     _speed: Speed | None = None
 
-    def predict(self, measure: Measure, one: Prepared) -> Prediction:
-        """Counts of what a case will take; nothing of it is computed."""
+    def predict(self, measure: Measure, *together: Prepared) -> Prediction:
+        """Counts of what cases that are scored together will take; nothing of it is computed."""
         if isinstance(measure, ChoosingMeasure):
-            return replace(predict(self.backend, measure.longest_trial(one.item)), is_upper_bound=True)
-        return predict(self.backend, measure.trial(one.item))
+            longest = _as_one([measure.longest_trial(one.item) for one in together])
+            return replace(predict(self.backend, longest), is_upper_bound=True)
+        return predict(self.backend, _as_one([measure.trial(one.item) for one in together]))
 
     def seconds(self, prediction: Prediction) -> float | None:
         """Predicted time of a case; None where operations have no meaning."""
@@ -56,21 +60,38 @@ class Predictor:
         }
 
 
-def predicted_cases(predictor: Predictor, measure: Measure, prepared: Sequence[Prepared]) -> dict[str, Any]:
-    """What cases will take, one by one and together, as `--dry-run --json` prints it."""
-    predictions = [predictor.predict(measure, one) for one in prepared]
-    cases = [
-        {
-            "id": one.item.id,
-            "requests": prediction.n_prompts,
-            "tree_tokens": prediction.n_tokens_run,
-            "full_pass_tokens": prediction.n_full_pass_tokens,
-            "full_pass_per_token_tokens": prediction.n_token_pass_tokens,
-            "seconds": predictor.seconds(prediction),
-            "at_most": prediction.is_upper_bound,
+def shares(total: int, n: int) -> list[int]:
+    """A count in `n` whole shares that add up to it and differ by 1 at most."""
+    return [total // n + (i < total % n) for i in range(n)]
+
+
+def predicted_cases(
+    predictor: Predictor, measure: Measure, prepared: Sequence[Prepared], *, group_size: int = 1
+) -> dict[str, Any]:
+    """What cases will take, one by one and together, as `--dry-run --json` prints it.
+
+    Args:
+        predictor: of the model.
+        measure: what would measure.
+        prepared: the cases.
+        group_size: how many are scored together; each has its share of what they take then.
+    """
+    groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
+    predictions = [predictor.predict(measure, *group) for group in groups]
+    cases: list[dict[str, Any]] = []
+    for group, prediction in zip(groups, predictions, strict=True):
+        n, seconds = len(group), predictor.seconds(prediction)
+        of_group: dict[str, list[Any]] = {
+            "requests": shares(prediction.n_prompts, n),
+            "tree_tokens": shares(prediction.n_tokens_run, n),
+            "full_pass_tokens": shares(prediction.n_full_pass_tokens, n),
+            "full_pass_per_token_tokens": shares(prediction.n_token_pass_tokens, n),
+            "seconds": [None if seconds is None else seconds / n] * n,
+            "at_most": [prediction.is_upper_bound] * n,
         }
-        for one, prediction in zip(prepared, predictions, strict=True)
-    ]
+        cases += [
+            {"id": one.item.id, **{name: values[i] for name, values in of_group.items()}} for i, one in enumerate(group)
+        ]
     counts = ("requests", "tree_tokens", "full_pass_tokens", "full_pass_per_token_tokens")
     size = predictor.backend.size
     return {
@@ -148,6 +169,20 @@ def predictor_for(
     return Predictor(
         backend, str(outline.device), lambda seconds: speed_of(outline.device, outline.dtype, seconds=seconds)
     )
+
+
+def _as_one(trials: Sequence[Trial[Any]]) -> Trial[None]:
+    """Trials as one, which asks in each round for all that they ask for."""
+    answers: dict[int, list[Scores] | None] = dict.fromkeys(range(len(trials)))
+    while answers:
+        asked: dict[int, list[Request]] = {}
+        for number, answer in answers.items():
+            with suppress(StopIteration):
+                asked[number] = next(trials[number]) if answer is None else trials[number].send(answer)
+        if not asked:
+            return
+        scores = iter((yield [request for requests in asked.values() for request in requests]))
+        answers = {number: list(islice(scores, len(requests))) for number, requests in asked.items()}
 
 
 def _unheard(line: str) -> None:

@@ -1,4 +1,4 @@
-"""Cases to readings: each case a part of its own, finished parts never repeated."""
+"""Cases to readings, part by part: a part is one case, or several that are scored together; none is done twice."""
 
 from __future__ import annotations
 
@@ -10,18 +10,28 @@ from importlib import metadata
 from typing import Any
 
 from leakmeter.backends.base import Backend
-from leakmeter.engine.drive import drive
+from leakmeter.engine.drive import Cost, drive
 from leakmeter.errors import UsageError
 from leakmeter.measures.base import Measure
+from leakmeter.measures.decode import Decode
 from leakmeter.prompts.build import Prepared, PromptSettings, prepare
+from leakmeter.prompts.exemplars import ExemplarSettings, prepare_exemplars
 from leakmeter.store.rundir import RunDirectory
-from leakmeter.studies.prediction import predictor_of
+from leakmeter.studies.prediction import predictor_of, shares
 from leakmeter.types.case import Case
 from leakmeter.types.chunk import Chunk
+from leakmeter.types.exemplar import ExemplarCase
 from leakmeter.types.reading import TOKEN_ID, Reading
 from leakmeter.types.run import RunSpec
 from leakmeter.types.tokenizer import Tokenizer
 
+AnyCase = Case | ExemplarCase
+Settings = PromptSettings | ExemplarSettings
+"""How prompts of cases are made; each kind of case has its own."""
+Part = tuple[dict[str, Any], list[Reading]]
+"""A case's texts (see `texts_of`) and its readings."""
+
+_DRAWN_TOGETHER = 8
 _FINDERS = ("phonenumbers", "pyap2", "faker")
 """Libraries that say what personal data is, and invent other."""
 
@@ -38,12 +48,25 @@ class Watch:
     """Memory ran out while a case was measured, so many times; the work went on in smaller parts."""
 
 
-def prepare_case(case: Case, backend: Backend, settings: PromptSettings, measure: Measure) -> Prepared:
+def prepare_case(case: AnyCase, backend: Backend, settings: Settings, measure: Measure) -> Prepared:
     """Tokenise and cut a case for a back end.
 
+    Args:
+        case: the texts.
+        backend: has the tokenizer and the window.
+        settings: of the case's kind.
+        measure: what will measure.
+
     Raises:
-        LeakmeterError: the case cannot be measured so; see `prompts.build.prepare`.
+        LeakmeterError: the case cannot be measured so; see `prompts.build.prepare` and `prompts.exemplars`.
     """
+    if isinstance(case, ExemplarCase) and isinstance(settings, ExemplarSettings):
+        prepared = prepare_exemplars(case, backend.tokenizer, settings, window=backend.window)
+        # Labels that the measure cannot tell apart are refused with its first request, before anything is written.
+        next(measure.trial(prepared.item))
+        return prepared
+    if not (isinstance(case, Case) and isinstance(settings, PromptSettings)):
+        raise TypeError(f"{type(settings).__name__} is not for a {type(case).__name__}")
     if case.response is not None and measure.samples > 1:
         raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or leave samples at 1")
     recognise = None
@@ -64,19 +87,21 @@ def prepare_case(case: Case, backend: Backend, settings: PromptSettings, measure
 def spec_of(
     measure: Measure,
     name: str,
-    settings: PromptSettings,
+    settings: Settings,
     backend: Backend,
     device: str,
-    cases: Sequence[Case],
+    cases: Sequence[AnyCase],
     *,
+    group_size: int = 1,
     command: str | None = None,
     problems: Sequence[str] = (),
 ) -> RunSpec:
-    """The spec of measuring these cases."""
+    """The spec of measuring these cases; more than one scored together are part of how they are prompted."""
+    finds = isinstance(settings, PromptSettings) and settings.unit == "entity"
     return RunSpec(
         measure=name,
         params=asdict(measure),
-        prompts=asdict(settings),
+        prompts=asdict(settings) if group_size == 1 else {**asdict(settings), "group_size": group_size},
         model={
             "name": backend.name,
             "weights_sha256": backend.weights_sha256,
@@ -90,59 +115,130 @@ def spec_of(
             "python": platform.python_version(),
             "machine": platform.machine(),
             **{name: metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
-            **{name: metadata.version(name) for name in _FINDERS if settings.unit == "entity"},
+            **{name: metadata.version(name) for name in _FINDERS if finds},
         },
         command=command,
         problems=tuple(problems),
     )
 
 
+def drawn_together(measure: Measure) -> int:
+    """Cases that are scored together where their contexts have nothing in common.
+
+    A round of drawing reads all weights for one token of each response, so that eight responses take little more time
+    than one. Under ε each is drawn apart: nothing of another context is to stand in the passes of its blank prompt.
+    """
+    return _DRAWN_TOGETHER if isinstance(measure, Decode) and measure.epsilon is None else 1
+
+
+def n_parts(n_cases: int, group_size: int) -> int:
+    """Parts of a run."""
+    return -(-n_cases // group_size)
+
+
 def measure_cases(
     backend: Backend,
     measure: Measure,
-    settings: PromptSettings,
+    settings: Settings,
     prepared: Sequence[Prepared],
     directory: RunDirectory | None,
     watch: Watch,
-) -> Iterator[tuple[dict[str, Any], list[Reading]]]:
-    """Each case's texts and readings, in order: read where a part is finished, measured and written where not."""
+    *,
+    group_size: int = 1,
+) -> Iterator[Part]:
+    """Each case's texts and readings, in order: read where a part is finished, measured and written where not.
+
+    Args:
+        backend: scores.
+        measure: what is measured.
+        settings: by which the cases were prepared.
+        prepared: the cases; their ids differ.
+        directory: of the run; None to write nothing.
+        watch: told of the progress.
+        group_size: cases of a part. They are scored together, so that what their prompts share is run once; last digits
+            depend on it.
+    """
     predictor = predictor_of(backend)
-    for number, one in enumerate(prepared):
+    for number in range(n_parts(len(prepared), group_size)):
         if directory is not None and directory.has_part(number):
-            (texts,), readings = directory.read_part(number)
-            yield texts, readings
+            yield from cases_of_part(directory, number)
             continue
-        watch.on_case(number, one.item.id)
-        predicted = predictor.told(predictor.predict(measure, one))
-        n_halvings = backend.n_halvings
+        first = number * group_size
+        group = prepared[first : first + group_size]
+        watch.on_case(first, group[0].item.id)
+        predicted = predictor.told(predictor.predict(measure, *group))
+        n_before = backend.n_halvings
         started = time.perf_counter()
-        (readings,), cost = drive(backend, [measure.trial(one.item)], on_plan=watch.on_plan)
-        texts = texts_of(one, settings, readings, backend)
-        texts["cost"] = {
-            "requests": cost.n_prompts,
-            "tree_tokens": cost.n_tokens_run,
-            "naive_tokens": cost.n_full_pass_tokens,
-            "seconds": round(time.perf_counter() - started, 3),
-            "predicted": predicted,
-            "halvings": backend.n_halvings - n_halvings,
-        }
-        if backend.n_halvings > n_halvings:
-            watch.on_halving(one.item.id, backend.n_halvings - n_halvings)
+        found, cost = drive(backend, [measure.trial(one.item) for one in group], on_plan=watch.on_plan)
+        seconds, n_halvings = time.perf_counter() - started, backend.n_halvings - n_before
+        costs = _costs(cost, seconds, predicted, n_halvings, len(group))
+        parts: list[Part] = []
+        for one, readings, took in zip(group, found, costs, strict=True):
+            # A part of a run of groups says of how many cases it is, also where that is one.
+            told = took if group_size == 1 else {**took, "scored_together": len(group)}
+            parts.append(({**texts_of(one, settings, readings, backend), "cost": told}, readings))
+        if n_halvings:
+            watch.on_halving(" to ".join(dict.fromkeys(one.item.id for one in (group[0], group[-1]))), n_halvings)
         if directory is not None:
-            directory.write_part(number, [texts], readings)
-        yield texts, readings
+            directory.write_part(number, [texts for texts, _ in parts], [one for _, found in parts for one in found])
+        yield from parts
 
 
-def texts_of(one: Prepared, settings: PromptSettings, readings: Sequence[Reading], backend: Backend) -> dict[str, Any]:
+def cases_of_part(directory: RunDirectory, number: int) -> list[Part]:
+    """The cases of a finished part, each with its own readings.
+
+    Raises:
+        StoreError: see `RunDirectory.read_part`.
+    """
+    cases, readings = directory.read_part(number)
+    if len(cases) == 1:
+        return [(cases[0], readings)]
+    by_case: dict[str, list[Reading]] = {case["id"]: [] for case in cases}
+    for reading in readings:
+        by_case[reading.item].append(reading)
+    return [(case, by_case[case["id"]]) for case in cases]
+
+
+def cases_of_run(directory: RunDirectory) -> Iterator[Part]:
+    """The cases of a complete run, in order.
+
+    Raises:
+        StoreError: see `RunDirectory.read_spec` and `RunDirectory.read_part`.
+    """
+    for number in range(directory.read_spec()["n_parts"]):
+        yield from cases_of_part(directory, number)
+
+
+def _costs(cost: Cost, seconds: float, predicted: dict[str, Any], n_halvings: int, n: int) -> list[dict[str, Any]]:
+    """What each of `n` cases took: its share of what they took together."""
+    expected = predicted["seconds"]
+    counts = (cost.n_prompts, cost.n_tokens_run, cost.n_full_pass_tokens, predicted["tree_tokens"])
+    return [
+        {
+            "requests": n_prompts,
+            "tree_tokens": n_tokens_run,
+            "naive_tokens": n_full_pass_tokens,
+            "seconds": round(seconds / n, 3),
+            "predicted": {"tree_tokens": n_predicted, "seconds": None if expected is None else round(expected / n, 3)},
+            "halvings": n_halvings,
+        }
+        for n_prompts, n_tokens_run, n_full_pass_tokens, n_predicted in zip(
+            *(shares(count, n) for count in counts), strict=True
+        )
+    ]
+
+
+def texts_of(one: Prepared, settings: Settings, readings: Sequence[Reading], backend: Backend) -> dict[str, Any]:
     """What a case's readings are about, in words: the part of a result that is not numbers."""
     responses = [reading.values.astype(int).tolist() for reading in readings if reading.unit == TOKEN_ID]
-    return {
+    texts: dict[str, Any] = {
         "id": one.item.id,
         "model": backend.name,
         "weights_sha256": backend.weights_sha256,
         "dtype": backend.dtype,
         "unit": one.unit,
-        "removal": settings.removal,
+        # Exemplars are always cut out.
+        "removal": settings.removal if isinstance(settings, PromptSettings) else "drop",
         "template": one.template,
         "query": one.query,
         "context": one.context,
@@ -152,6 +248,9 @@ def texts_of(one: Prepared, settings: PromptSettings, readings: Sequence[Reading
         "responses": [response_texts(ids, backend.tokenizer) for ids in responses],
         "spans": [asdict(span) for span in one.item.spans],
     }
+    if one.item.answers is not None:
+        texts["labels"] = list(one.item.answers.labels)
+    return texts
 
 
 def response_texts(ids: Sequence[int], tokenizer: Tokenizer) -> dict[str, Any]:

@@ -14,7 +14,6 @@ they are drawn with the same seed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 from collections.abc import Mapping, Sequence
@@ -32,7 +31,9 @@ from leakmeter.measures.decode import Decode
 from leakmeter.prompts.build import PromptSettings
 from leakmeter.report.tables import SYMBOLS
 from leakmeter.store.rundir import write_whole
+from leakmeter.studies.cells import digest, made_directory
 from leakmeter.studies.grid import Cell, Study
+from leakmeter.studies.kinds.base import Choice
 from leakmeter.studies.quality import Quality
 
 LAMBDA: Final = "cid_lambda"
@@ -125,13 +126,7 @@ def sweep_directory(
         "machine": machine,
         "version": metadata.version("leakmeter"),
     }
-    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
-    path = out / f"frontier-{digest[:16]}"
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"directory '{path}' cannot be made: {error.strerror or error}") from None
-    return path
+    return made_directory(out / f"frontier-{digest(told)[:16]}")
 
 
 def drawn_seed() -> int:
@@ -166,8 +161,7 @@ def study_of(sweep: Sweep, model: str, settings: PromptSettings, n_records: int,
             factors={sweep.kind: value},
             model=model,
             dataset="cases",
-            n_records=n_records,
-            choice_seed=None,
+            choice=Choice(n_records, choice_seed=None),
             settings=settings,
             measure=measure,
             name=f"{_FILES[sweep.kind]}-{value!r}",

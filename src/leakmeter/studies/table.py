@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +24,10 @@ from leakmeter.studies.expected import (
     whole_context_nats,
 )
 from leakmeter.studies.grid import Study
+from leakmeter.studies.kinds.base import Row, Tables
 from leakmeter.studies.regurgitation import Regurgitation, counts
 
 _DIFFERENCE = ("difference_nats", "difference_nats_low", "difference_nats_high")
-
-Row = dict[str, Any]
-"""Columns to values: factors first; numbers as they are, unrounded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """What a study gives: a row for each point of the figure, and where these are many, fewer rows for people."""
-
-    rows: list[Row]
-    """Every number, for `table.csv` and the figure."""
-    summary: list[Row]
-    """What `table.md` shows."""
 
 
 def tables(study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]) -> Tables:
@@ -73,7 +60,7 @@ def tables(study: Study, cells: Sequence[FinishedCell], directory: Path, notify:
 
 def _place(finished: FinishedCell, i: int) -> Row:
     """Where the i-th n-gram begins, in tokens: what n-grams of different n and stride can be set side by side by."""
-    unit = parse(str(finished.cell.settings.unit))
+    unit = parse(finished.measured[0][0]["unit"])
     return {"first_token": i * unit.stride} if unit.kind == "ngram" else {}
 
 
@@ -173,13 +160,9 @@ def columns(name: str, of: Estimate, *, quantiles: bool = False) -> Row:
 def provenance(study: Study, cells: Sequence[FinishedCell], command: str) -> list[str]:
     """What a table says of where its numbers come from: command, seed, weights, n; no times, which differ."""
     sizes = sorted({(one.cell.dataset, len(one.records)) for one in cells})
-    return [
-        f"command: {command}",
-        f"seed: {study.seed}",
-        models_told(cells),
-        f"records: {', '.join(f'{n:,} of {dataset}' for dataset, n in sizes)}",
-        "intervals: 95 %, bootstrap over records (counts: Wilson)",
-    ]
+    records = f"{study.kind.records}: {', '.join(f'{n:,} of {dataset}' for dataset, n in sizes)}"
+    seeds, intervals = study.kind.about(study)
+    return [f"command: {command}", seeds, models_told(cells), records, intervals]
 
 
 def models_told(cells: Sequence[FinishedCell]) -> str:

@@ -1,4 +1,4 @@
-"""One measured series: a statistic of one piece over the positions of one response."""
+"""One measured series: a statistic of one piece over the positions of one response, or over labels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from leakmeter.types.request import FloatArray
 NATS = "nats"
 WEIGHT = "weight"
 TOKEN_ID = "token id"
+LABEL = "label number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,4 +25,4 @@ class Reading:
     statistic: str
     unit: str
     values: FloatArray
-    """One value a response token, (response,)."""
+    """One value a response token, (response,), or a label, (label,)."""

@@ -1,0 +1,112 @@
+"""Where two distributions are farthest apart, against the same written out one token at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
+
+from leakmeter.kernels.log_ratio import FARTHEST, PLAUSIBLE, LogRatioFromFirst, farthest_losses, log_ratio
+
+Make = Callable[[Any], Any]
+N_VOCAB = 6
+ROWS = st.lists(st.lists(st.floats(-40, 40), min_size=N_VOCAB, max_size=N_VOCAB), min_size=1, max_size=4)
+arrays = pytest.mark.parametrize(
+    "make", [np.asarray, lambda x: torch.tensor(x, dtype=torch.float64)], ids=["numpy", "torch"]
+)
+
+
+def log_softmax(row: list[float], temperature: float) -> list[float]:
+    top = max(row)
+    total = math.fsum(math.exp((z - top) / temperature) for z in row)
+    return [(z - top) / temperature - math.log(total) for z in row]
+
+
+def farthest(p0: list[float], p: list[float], least: float) -> tuple[int, float]:
+    """The token and its loss, by looking at every one."""
+    best, most = 0, -1.0
+    for v, (a, b) in enumerate(zip(p0, p, strict=True)):
+        if max(math.exp(a), math.exp(b)) >= least and abs(a - b) > most:
+            best, most = v, abs(a - b)
+    return best, most
+
+
+@arrays
+@given(ROWS, st.sampled_from([0.5, 1.0, 2.0]))
+@settings(max_examples=80, deadline=None)
+@seed(5)
+def test_every_token_is_looked_at(make: Make, rows: list[list[float]], temperature: float) -> None:
+    got = np.asarray(LogRatioFromFirst(temperature).reduce(make(rows)[:, None, :], make([0])))
+    assert got.shape == (len(rows), 1, len(FARTHEST))
+    losses = np.asarray(farthest_losses(make(got.tolist())))
+    p0 = log_softmax(rows[0], temperature)
+    for i, row in enumerate(rows):
+        p = log_softmax(row, temperature)
+        for kind, least in enumerate((0.0, PLAUSIBLE)):
+            token, a, b = got[i, 0, 3 * kind : 3 * kind + 3]
+            assert (a, b) == pytest.approx((p0[int(token)], p[int(token)]), rel=1e-12, abs=1e-12)
+            # Of tokens that rounding alone tells apart either may be named.
+            assert losses[i, 0, kind] == pytest.approx(farthest(p0, p, least)[1], rel=1e-12, abs=1e-12)
+            assert math.exp(max(a, b)) >= least
+        assert losses[i, 0, 1] <= losses[i, 0, 0]
+    assert (losses[0] == 0).all()
+
+
+@arrays
+def test_the_far_tail_is_left_out_of_the_plausible_ones(make: Make) -> None:
+    # Token 2 has probabilities of about e^−20 and e^−25: the most is told by what is never said.
+    rows = [[0.0, 0.0, -20.0], [0.0, 1.0, -25.0]]
+    got = np.asarray(LogRatioFromFirst().reduce(make(rows)[:, None, :], make([0])))[1, 0]
+    assert got[0] == 2
+    # log ½ + 0.62 = log 1 / (1 + e): token 0 tells a little more than token 1.
+    assert got[3] == 0
+    all_, plausible = np.asarray(farthest_losses(make(got.tolist())))
+    assert plausible == pytest.approx(math.log((1 + math.e) / 2), abs=1e-7)
+    assert all_ == pytest.approx(5 + plausible, abs=1e-7)
+
+
+@arrays
+def test_a_token_that_one_prompt_rules_out_is_infinitely_far_and_one_that_both_do_is_none(make: Make) -> None:
+    inf = math.inf
+    rows = [[-inf, 0.0, 1.0, -inf], [-inf, 0.0, 1.0, 0.0], [-inf, 0.0, 1.0, -inf], [-inf, 0.0, -inf, -inf]]
+    got = np.asarray(LogRatioFromFirst().reduce(make(rows)[:, None, :], make([0])))[:, 0]
+    losses = np.asarray(farthest_losses(make(got.tolist())))
+    assert got[:, 0].tolist() == [1, 3, 1, 2]  # the one that both rule out is never named
+    assert losses[:, 0].tolist() == [0, inf, 0, inf]
+    assert losses[:, 1].tolist() == [0, inf, 0, inf]
+    assert not np.isnan(got).any()
+
+
+@arrays
+def test_not_a_number_stays_to_be_seen(make: Make) -> None:
+    got = np.asarray(LogRatioFromFirst().reduce(make([[0.0, 1.0], [math.nan, 1.0]])[:, None, :], make([0])))
+    assert np.isnan(got[1]).any()
+
+
+@arrays
+def test_ratios_of_nothing_to_nothing_are_nought(make: Make) -> None:
+    inf = math.inf
+    got = np.asarray(log_ratio(make([-inf, -inf, -1.0, -1.0]), make([-inf, -2.0, -inf, -3.0])))
+    assert got.tolist() == [0.0, -inf, inf, 2.0]
+    assert np.isnan(np.asarray(log_ratio(make([math.nan]), make([-inf])))).all()
+
+
+def test_the_first_of_equal_tokens_is_named() -> None:
+    rows = np.zeros((2, 1, 5))
+    for array in (rows, torch.tensor(rows)):
+        assert np.asarray(LogRatioFromFirst().reduce(array, None))[1, 0, [0, 3]].tolist() == [0, 0]
+
+
+@given(ROWS, st.permutations(range(N_VOCAB)))
+@settings(max_examples=40, deadline=None)
+@seed(6)
+def test_another_order_of_the_vocabulary_changes_no_loss(rows: list[list[float]], order: list[int]) -> None:
+    array = np.asarray(rows)[:, None, :]
+    one, two = (np.asarray(farthest_losses(LogRatioFromFirst().reduce(a, None))) for a in (array, array[..., order]))
+    np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,304 @@
+"""ICL influence on the toy model against full prompts, one for each exemplar that is left out; and its properties."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
+from icl_items import LABELS, ByHand, icl_item, readings_of
+
+from leakmeter.backends.toy import Toy
+from leakmeter.engine.drive import drive
+from leakmeter.engine.planning import planning_backend, predict
+from leakmeter.errors import ScoreError, UnknownNameError, UsageError
+from leakmeter.kernels.log_ratio import FARTHEST, PLAUSIBLE
+from leakmeter.measures.icl import Icl
+from leakmeter.types.chunk import Chunk
+from leakmeter.types.item import Item
+from leakmeter.types.reading import LABEL, NATS, TOKEN_ID
+
+N_VOCAB = 29
+CALIBRATIONS = [
+    (None, "own"),
+    *product(("blank", "n/a", "average"), ("own", "shared")),
+]
+
+
+def toy(**settings: Any) -> Toy:
+    return Toy(N_VOCAB, seed=11, **settings)
+
+
+def by_hand(measure: Icl, item: Item, model: Toy | None = None) -> ByHand:
+    used = model or toy()
+
+    def logits(ids: Sequence[int]) -> np.ndarray:
+        return used.logits(np.asarray(ids), np.arange(len(ids)))
+
+    return ByHand(logits, measure, item)
+
+
+def chunks_of(measure: Icl, *items: Item) -> list[Chunk]:
+    chunks: list[Chunk] = []
+    drive(toy(), [measure.trial(item) for item in items], on_plan=chunks.append)
+    return chunks
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.0])
+@pytest.mark.parametrize(("calibration", "baseline"), CALIBRATIONS)
+@pytest.mark.parametrize("scoring", LABELS)
+def test_every_label_and_exemplar_equals_the_naive_calculation(
+    scoring: Any, calibration: Any, baseline: Any, temperature: float
+) -> None:
+    item = icl_item(N_VOCAB, labels=LABELS[scoring])
+    measure = Icl("labels", scoring, calibration, baseline, 0.01, temperature)
+    got, hand = readings_of(toy(), measure, item), by_hand(measure, item)
+    for name in ("e1", "e2", "e3"):
+        # Worst measured: 3.6e-15 of losses up to 9 nats.
+        np.testing.assert_allclose(got["label_loss", name], hand.loss(name), rtol=0, atol=2e-14)
+    np.testing.assert_allclose(got["label_log_prob", ""], hand.log_probs(), rtol=0, atol=2e-14)
+    assert np.exp(got["label_log_prob", ""]).sum() == pytest.approx(1.0, abs=1e-14)
+    assert got["prediction", ""].tolist() == [float(np.argmax(hand.log_probs()))]
+    assert got["gold", ""].tolist() == [1.0]
+    # The toy has no neighbours.
+    assert got["noise", ""].tolist() == [0.0]
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.0])
+@pytest.mark.parametrize("scoring", LABELS)
+def test_the_whole_vocabulary_equals_the_naive_calculation(scoring: Any, temperature: float) -> None:
+    item = icl_item(N_VOCAB, labels=LABELS[scoring])
+    measure = Icl("vocabulary", scoring, temperature=temperature)
+    got, hand = readings_of(toy(), measure, item), by_hand(measure, item)
+    for name in item.cuts:
+        for kind, least in (("farthest", 0.0), ("plausible", PLAUSIBLE)):
+            token, whole, without = hand.farthest(name, least)
+            assert got[f"{kind}_token", name].tolist() == [token]
+            np.testing.assert_allclose(got[f"{kind}_log_prob", name], whole, rtol=0, atol=2e-14)
+            np.testing.assert_allclose(got[f"{kind}_log_prob_without", name], without, rtol=0, atol=2e-14)
+        np.testing.assert_allclose(got["label_loss", name], hand.loss(name), rtol=0, atol=2e-14)
+    assert got["farthest_noise", ""].tolist() == got["plausible_noise", ""].tolist() == [0.0]
+    # Labels are measured in the same pass.
+    labels = readings_of(toy(), Icl("labels", scoring, temperature=temperature), item)
+    assert {key: values.tolist() for key, values in labels.items()}.items() <= {
+        key: values.tolist() for key, values in got.items()
+    }.items()
+
+
+def test_every_reading_says_what_it_is() -> None:
+    (readings,), _ = drive(toy(), [Icl("vocabulary").trial(icl_item(N_VOCAB))])
+    units = {reading.statistic: reading.unit for reading in readings}
+    assert units == {
+        **{name: TOKEN_ID if name.endswith("token") else NATS for name in FARTHEST},
+        **dict.fromkeys(("label_loss", "label_log_prob", "label_mass", "noise"), NATS),
+        **dict.fromkeys(("farthest_noise", "plausible_noise"), NATS),
+        **dict.fromkeys(("prediction", "gold"), LABEL),
+    }
+    assert {reading.piece for reading in readings if reading.statistic == "label_loss"} == {"e1", "e2", "e3"}
+    assert not any(r.unit == TOKEN_ID for r in drive(toy(), [Icl().trial(icl_item(N_VOCAB))])[0][0])
+
+
+def test_the_mass_is_what_the_labels_have_before_they_are_renormalised() -> None:
+    item = icl_item(N_VOCAB)
+    measure = Icl(calibration="blank")
+    hand = by_hand(measure, item)
+    p = hand.next_token(item.prompt.ids.tolist())
+    got = readings_of(toy(), measure, item)["label_mass", ""]
+    np.testing.assert_allclose(got, np.log(sum(np.exp(p[ids[0]]) for ids in LABELS["first-token"])), rtol=1e-12)
+
+
+def test_one_exemplar_is_measured_against_none() -> None:
+    item = icl_item(N_VOCAB, lengths=(5,))
+    assert item.cuts["e1"] == item.blank
+    got = readings_of(toy(), Icl(), item)
+    np.testing.assert_allclose(got["label_loss", "e1"], by_hand(Icl(), item).loss("e1"), rtol=0, atol=2e-14)
+
+
+def test_a_label_that_is_not_known_has_no_reading() -> None:
+    assert ("gold", "") not in readings_of(toy(), Icl(), icl_item(N_VOCAB, gold=None))
+
+
+def test_a_model_that_is_deaf_to_the_exemplars_owes_them_nothing() -> None:
+    # The last two tokens are the same with any exemplars.
+    got = readings_of(toy(reach=2), Icl("vocabulary"), icl_item(N_VOCAB))
+    for name in ("e1", "e2", "e3"):
+        assert got["label_loss", name].tolist() == [0.0, 0.0, 0.0]
+        assert got["farthest_log_prob", name] == got["farthest_log_prob_without", name]
+
+
+@seed(21)
+@settings(max_examples=25)
+@given(st.permutations(range(3)), st.sampled_from(CALIBRATIONS), st.sampled_from(list(LABELS)))
+def test_another_order_of_labels_or_exemplars_changes_nothing(
+    order: list[int], calibration: tuple[Any, Any], scoring: Any
+) -> None:
+    measure = Icl("labels", scoring, *calibration)
+    item = icl_item(N_VOCAB, labels=LABELS[scoring])
+    assert item.answers is not None
+    shuffled = replace(
+        item.answers,
+        labels=tuple(item.answers.labels[i] for i in order),
+        ids=tuple(item.answers.ids[i] for i in order),
+        gold=order.index(1),
+    )
+    one = readings_of(toy(), measure, item)
+    two = readings_of(toy(), measure, replace(item, spans=item.spans[::-1], answers=shuffled))
+    for name in item.cuts:
+        np.testing.assert_allclose(two["label_loss", name], one["label_loss", name][order], rtol=0, atol=2e-14)
+    assert order[int(two["prediction", ""][0])] == one["prediction", ""][0]
+
+
+def test_a_shared_baseline_that_is_large_leaves_what_calibration_leaves_out() -> None:
+    item = icl_item(N_VOCAB)
+    plain, flat = (
+        readings_of(toy(), measure, item)
+        for measure in (Icl(), Icl(calibration="blank", calibration_baseline="shared", calibration_epsilon=1e9))
+    )
+    for name in item.cuts:
+        # Beside an ε of 1e9 every p_cf is as good as none.
+        np.testing.assert_allclose(flat["label_loss", name], plain["label_loss", name], rtol=0, atol=1e-8)
+    own = readings_of(toy(), Icl(calibration="blank"), item)
+    assert np.abs(own["label_loss", "e1"] - plain["label_loss", "e1"]).max() > 0.1
+
+
+def test_company_and_order_of_trials_change_nothing() -> None:
+    items = [icl_item(N_VOCAB, seed=i, id_=str(i), lengths=n) for i, n in enumerate([(3, 4), (1,), (2, 2, 2)])]
+    measure = Icl("vocabulary")
+    together, _ = drive(toy(), [measure.trial(item) for item in items])
+    for item, readings in zip(items, together, strict=True):
+        alone = readings_of(toy(), measure, item)
+        assert {(r.statistic, r.piece): r.values.tolist() for r in readings} == {
+            key: values.tolist() for key, values in alone.items()
+        }
+
+
+def test_prompts_are_asked_once_and_three_of_them_again() -> None:
+    item = icl_item(N_VOCAB)
+    first, again = chunks_of(Icl(), item)
+    assert [len(request.prompts) for request in first.requests] == [4, 1, 1, 1]
+    assert [len(request.prompts) for request in again.requests] == [3]
+    # What keeps the states of three prompts adds no token.
+    (whole, *_), tree = first.requests, first.n_tree_tokens
+    assert {len(request.response) for request in first.requests[1:]} == {1}
+    assert tree == sum(run.n_tail for run in first.runs) < sum(len(prompt.ids) for prompt in whole.prompts)
+    calibrated, _ = chunks_of(Icl(calibration="average"), item)
+    assert len(calibrated.requests[0].prompts) == 3 * 4
+    shared, _ = chunks_of(Icl(calibration="average", calibration_baseline="shared"), item)
+    assert len(shared.requests[0].prompts) == 4 + 2
+
+
+def test_the_states_of_spaces_are_the_same() -> None:
+    """Rows that are kept for one space serve the other."""
+    item = icl_item(N_VOCAB)
+    for one, two in zip(chunks_of(Icl(), item), chunks_of(Icl("vocabulary"), item), strict=True):
+        assert [run.ids.tolist() for run in one.runs] == [run.ids.tolist() for run in two.runs]
+        assert [run.row_slots.tolist() for run in one.runs] == [run.row_slots.tolist() for run in two.runs]
+
+
+@pytest.mark.parametrize("measure", [Icl(), Icl("vocabulary", "whole-sequence"), Icl(calibration="average")])
+def test_the_toy_takes_what_was_predicted(measure: Icl) -> None:
+    item = icl_item(N_VOCAB)
+    prediction = predict(planning_backend(toy(), None), measure.trial(item))
+    _, taken = drive(toy(), [measure.trial(item)])
+    assert (prediction.n_tokens_run, prediction.n_prompts) == (taken.n_tokens_run, taken.n_prompts)
+    assert not prediction.is_upper_bound
+
+
+class Drifting(Toy):
+    """Says two tokens a little likelier with every round."""
+
+    tokens: tuple[int, ...] = ()
+    drift = 0.0
+
+    def score(self, chunk: Chunk) -> Any:
+        self.drift = 1e-3 * chunk.round
+        return super().score(chunk)
+
+    def logits(self, ids: Any, positions: Any) -> Any:
+        found = super().logits(ids, positions)
+        found[list(self.tokens)] += self.drift
+        return found
+
+
+def test_the_noise_is_twice_what_a_second_run_makes_to_a_log_probability() -> None:
+    item = icl_item(N_VOCAB)
+    still = readings_of(toy(), Icl("vocabulary"), item)
+    model = Drifting(N_VOCAB, seed=11)
+    model.tokens = (3, int(still["farthest_token", "e1"][0]))
+    got = readings_of(model, Icl("vocabulary"), item)
+    assert {key: values.tolist() for key, values in got.items() if "noise" not in key[0]} == {
+        key: values.tolist() for key, values in still.items() if "noise" not in key[0]
+    }
+    differs = [
+        by_hand(Icl(), changed, model).log_probs() - by_hand(Icl(), changed).log_probs()
+        for changed in (item, *(replace(item, prompt=item.cuts[name]) for name in ("e1", "e3")))
+    ]
+    np.testing.assert_allclose(got["noise", ""], [2 * np.abs(differs).max()], rtol=1e-9)
+    assert 1e-4 < got["noise", ""][0] < 2e-3
+    # Of the token itself: 1e-3, less what it takes from all others.
+    assert 1e-3 < got["farthest_noise", ""][0] < 2e-3
+
+
+def test_labels_that_scores_cannot_tell_apart_are_named() -> None:
+    item = icl_item(N_VOCAB, labels=LABELS["whole-sequence"])
+    with pytest.raises(UsageError, match=r"labels 'sport' and 'trade' begin with the same token.*whole-sequence"):
+        next(Icl().trial(item))
+    prefix = icl_item(N_VOCAB, labels=((11, 5, 2), (3,), (11, 5)))
+    with pytest.raises(UsageError, match=r"label 'news' begins with the tokens of label 'trade'"):
+        next(Icl(label_scoring="whole-sequence").trial(prefix))
+    twins = icl_item(N_VOCAB, labels=((3,), (3,)))
+    for scoring in ("first-token", "whole-sequence"):
+        with pytest.raises(UsageError, match=r"'(news|sport)'.*'(news|sport)'"):
+            next(Icl(label_scoring=scoring).trial(twins))  # type: ignore[arg-type]
+
+
+def test_what_has_no_labels_or_no_exemplars_is_no_such_case() -> None:
+    item = icl_item(N_VOCAB)
+    for other in (replace(item, answers=None), replace(item, spans=())):
+        with pytest.raises(UsageError, match="case 'hand' has no labels or no exemplars"):
+            next(Icl().trial(other))
+
+
+def test_labels_that_a_model_rules_out() -> None:
+    class Silent(Toy):
+        """Never says the labels it is not to say."""
+
+        silent: tuple[int, ...] = ()
+
+        def logits(self, ids: Any, positions: Any) -> Any:
+            found = super().logits(ids, positions)
+            found[list(self.silent)] = -np.inf
+            return found
+
+    model = Silent(N_VOCAB)
+    model.silent = (3,)
+    got = readings_of(model, Icl(), icl_item(N_VOCAB))
+    # Impossible with and without an exemplar: nothing is told by it.
+    assert all(got["label_loss", name][0] == 0 and np.isfinite(got["label_loss", name]).all() for name in ("e1", "e2"))
+    assert np.isfinite(got["noise", ""]).all()
+    model.silent = (3, 11, 7)
+    with pytest.raises(ScoreError, match="case 'hand': the model gives none of the labels any probability"):
+        readings_of(model, Icl(), icl_item(N_VOCAB))
+
+
+@pytest.mark.parametrize(
+    ("given_", "error", "message"),
+    [
+        ({"space": "label"}, UnknownNameError, "no space named 'label'; did you mean 'labels'"),
+        ({"label_scoring": "first"}, UnknownNameError, "no label scoring named 'first'; did you mean 'first-token'"),
+        ({"calibration": "none"}, UnknownNameError, "no calibration named 'none'; known: 'average', 'blank', 'n/a'"),
+        ({"calibration_baseline": "x"}, UnknownNameError, "no calibration baseline named 'x'; known: 'own', 'shared'"),
+        ({"temperature": 0.0}, UsageError, "temperature is 0.0; it has to be above 0"),
+        ({"temperature": float("nan")}, UsageError, "temperature is nan"),
+        ({"calibration_epsilon": 0.0}, UsageError, "calibration-epsilon is 0.0; it has to be above 0"),
+        ({"calibration": "blank", "space": "vocabulary"}, UsageError, "calibration is for labels; leave it out"),
+    ],
+)
+def test_parameters_without_meaning_are_refused(given_: dict[str, Any], error: type[UsageError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        Icl(**given_)

@@ -1,0 +1,264 @@
+"""Studies of exemplars: levels have the same queries and exemplars, and tables are statistics of the readings."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import scipy.stats
+
+from leakmeter.backends.base import Backend
+from leakmeter.backends.toy import Toy
+from leakmeter.errors import DataError, UsageError
+from leakmeter.kernels.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference
+from leakmeter.report.tables import to_csv, to_markdown
+from leakmeter.store.rundir import RunDirectory
+from leakmeter.studies.cells import FinishedCell, finished_cell, load_records, measure_cell, study_directory
+from leakmeter.studies.exemplar_table import compared
+from leakmeter.studies.grid import Study, load_study
+from leakmeter.studies.run import Watch
+from leakmeter.types.chunk import Chunk
+from leakmeter.types.exemplar import ExemplarCase
+from leakmeter.types.request import Scores
+
+TASK = """
+instruction = "How does it sound?"
+answer = "Mood"
+labels = ["Glad", "Sad", "Odd"]
+[fields]
+said = "Said"
+"""
+N_QUERIES, N_POOL = 11, 9
+
+
+@pytest.fixture
+def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A task of one's own in this directory, and the paths of its files."""
+    monkeypatch.chdir(tmp_path)
+    Path("mood.toml").write_text(TASK, encoding="utf-8")
+    words = ("Glad", "Sad", "Odd")
+    for name, n in (("new", N_QUERIES), ("old", N_POOL)):
+        rows = [{"said": f"{name} {'ha' * (i % 4)} {i}, oh", "label": words[i % 3]} for i in range(n)]
+        Path(f"{name}.csv").write_text(to_csv(rows), encoding="utf-8")
+    return {"mood.toml": "new.csv", "mood.toml.train": "old.csv"}
+
+
+def study_of(name: str, **changes: list[str]) -> Study:
+    usual = {"model": ["toy"], "dataset": ["mood.toml"], "label_scoring": ["whole-sequence"]}
+    return load_study(name, changes={**usual, **changes})
+
+
+@contextmanager
+def unwatched(backend: Backend, n_cases: int) -> Iterator[Watch]:
+    yield Watch()
+
+
+def measured(study: Study, paths: dict[str, str], backend: Toy | None = None) -> tuple[list[FinishedCell], Path]:
+    records = load_records(study, paths)
+    directory = study_directory(study, records, Path("runs"), None, None)
+    cells = []
+    for cell in study.cells:
+        found = finished_cell(cell, records[cell.number], directory)
+        given = (study, cell, records[cell.number], directory, backend or Toy(), unwatched)
+        cells.append(found or measure_cell(*given, command=None))
+    return cells, directory
+
+
+def losses_by_hand(finished: FinishedCell) -> list[list[float]]:
+    """Of each query max over labels of the absolute log-ratio, for each exemplar: Eq. 4 before its second maximum."""
+    return [
+        [max(abs(value) for value in r.values) for r in readings if r.statistic == "label_loss"]
+        for _, readings in finished.measured
+    ]
+
+
+def test_all_levels_have_the_same_queries_behind_the_same_exemplars(task: dict[str, str]) -> None:
+    study = study_of("icl_figure_3", shots=["1", "2", "4"], calibration=["none", "blank"])
+    records: list[list[ExemplarCase]] = load_records(study, task)
+    by_shots: dict[int, list[ExemplarCase]] = {}
+    for cell, of_cell in zip(study.cells, records, strict=True):
+        assert len(of_cell) == N_QUERIES
+        assert by_shots.setdefault(cell.factors["shots"], of_cell) == of_cell
+    for one, two, four in zip(*(by_shots[n] for n in (1, 2, 4)), strict=True):
+        assert one.query == two.query == four.query
+        assert one.exemplars + two.exemplars[1:] + four.exemplars[2:] == four.exemplars
+        assert len(set(four.exemplars)) == 4
+    again = load_records(study_of("icl_figure_3", shots=["1", "2", "4"], draw_seed=["1"]), task)
+    assert [case.query for case in again[0]] == [case.query for case in records[0]]
+    assert [case.exemplars for case in again[0]] != [case.exemplars for case in records[0]]
+
+
+def test_queries_are_chosen_by_their_seed(task: dict[str, str]) -> None:
+    def ids(**changes: list[str]) -> list[str]:
+        (of_cell,) = load_records(study_of("icl_figure_1", queries=["4"], **changes), task)
+        return [case.id for case in of_cell]
+
+    assert ids(choice_seed=["none"]) == ["0", "1", "2", "3"]
+    assert ids() == ids(choice_seed=["0"]) != ids(choice_seed=["1"])
+
+
+def test_files_that_are_missing_or_unused_are_told_in_one_line(task: dict[str, str]) -> None:
+    study = study_of("icl_figure_1")
+    with pytest.raises(UsageError, match="give a file of its train records"):
+        load_records(study, {"mood.toml": "new.csv"})
+    with pytest.raises(UsageError, match=r"--data names 'trec', .* it uses mood\.toml, mood\.toml\.train"):
+        load_records(study, {**task, "trec": "new.csv"})
+    with pytest.raises(UsageError, match="shots"):
+        load_records(study_of("icl_figure_1", shots=["10"]), task)
+    Path("mood.toml").write_text(TASK.replace('"Sad", ', ""), encoding="utf-8")
+    with pytest.raises(DataError, match=r"'label' is 'Sad', expected one of"):
+        load_records(study, task)
+
+
+def test_a_table_is_the_statistics_of_its_queries(task: dict[str, str]) -> None:
+    study = study_of("icl_figure_3", shots=["1", "2", "4"])
+    cells, directory = measured(study, task)
+    made = study.kind.tables(study, cells, directory, print)
+    losses = [[max(of_query) for of_query in losses_by_hand(one)] for one in cells]
+    for one, row, values in zip(cells, made.rows, losses, strict=True):
+        assert (row["shots"], row["n"]) == (one.cell.factors["shots"], N_QUERIES)
+        assert row["loss_nats"] == pytest.approx(statistics.fmean(values), abs=1e-12)
+        assert row["loss_nats_std"] == pytest.approx(statistics.pstdev(values), abs=1e-12)
+        assert (row["loss_nats_low"], row["loss_nats_high"]) == bootstrap_interval_of_mean(values, seed=0)
+        assert row["loss_nats_q50"] == pytest.approx(statistics.median(values))
+        given = [{r.statistic: r.values[0] for r in readings} for _, readings in one.measured]
+        assert row["accuracy"] == statistics.fmean(each["gold"] == each["prediction"] for each in given)
+        assert row["accuracy_low"] <= row["accuracy"] <= row["accuracy_high"]
+        assert 0.0 <= row["macro_f1"] <= 1.0
+    pairs = [(one, other) for other in range(3) for one in range(other + 1, 3)]
+    shots = [cell.factors["shots"] for cell in study.cells]
+    assert [(row["shots"], row["less"]) for row in made.comparisons] == [(shots[a], shots[b]) for a, b in pairs]
+    for (a, b), row in zip(pairs, made.comparisons, strict=True):
+        interval = bootstrap_interval_of_mean_difference(losses[a], losses[b], seed=0)
+        assert (row["paired_nats_low"], row["paired_nats_high"]) == interval
+        assert row["paired_nats"] == pytest.approx(statistics.fmean(losses[a]) - statistics.fmean(losses[b]))
+        assert row["wilcoxon_p"] == pytest.approx(scipy.stats.wilcoxon(losses[a], losses[b]).pvalue)
+        assert row["wilcoxon_p"] <= row["holm_p"] <= min(1.0, 3 * row["wilcoxon_p"])
+    shown = to_markdown("Pairs", made.compared_by, made.comparisons, level=2)
+    assert shown.startswith("## Pairs\n")
+    cell_of = f"{made.rows[0]['loss_nats']:.2f} ± {made.rows[0]['loss_nats_std']:.2f} ["
+    assert f"| 1 | 11 | {cell_of}" in to_markdown("T", [], made.summary)
+
+
+def test_positions_are_compared_within_each_query(task: dict[str, str]) -> None:
+    study = study_of("icl_figure_1", shots=["3"])
+    cells, directory = measured(study, task)
+    made = study.kind.tables(study, cells, directory, print)
+    by_position = list(zip(*losses_by_hand(cells[0]), strict=True))
+    assert [row["exemplar_position"] for row in made.rows] == [1, 2, 3]
+    for row, losses in zip(made.rows, by_position, strict=True):
+        assert row["position_nats"] == pytest.approx(statistics.fmean(losses), abs=1e-12)
+        assert row["n"] == N_QUERIES
+    assert [(row["exemplar_position"], row["less"]) for row in made.comparisons] == [(2, 1), (3, 1), (3, 2)]
+    by = made.comparisons[1]["paired_nats"]
+    assert by == pytest.approx(statistics.fmean(by_position[2]) - statistics.fmean(by_position[0]))
+    assert study.kind.axes(study, made.rows).x == "exemplar_position"
+
+
+def test_only_what_has_the_same_queries_is_compared(task: dict[str, str]) -> None:
+    study = study_of("icl_figure_4", choice_seed=["0", "1"], queries=["5"])
+    cells, directory = measured(study, task)
+    made = study.kind.tables(study, cells, directory, print)
+    assert [(row["choice_seed"], row["calibration"], row["less"]) for row in made.comparisons] == [
+        (0, "blank", "none"), (1, "blank", "none"),
+    ]  # fmt: skip
+    # The factor itself may be what changes the queries: then there are no pairs.
+    by_seed = study_of("icl_figure_4", choice_seed=["0", "1"], queries=["5"], calibration=["none"])
+    assert study.kind.about(by_seed)[0] == "seeds of queries and exemplars: 0 and 0, 1 and 0"
+
+
+def test_infinite_losses_have_ranks_and_no_mean() -> None:
+    levels = [("a", [1.0, 2.0, 3.0]), ("b", [2.0, math.inf, 5.0])]
+    (row,) = compared("x", [({}, levels)], seed=0)
+    assert row["paired_nats"] is None
+    assert row["wilcoxon_p"] == 0.25
+    assert compared("x", [({}, levels[:1])], seed=0) == []
+    assert "| b | a | 3 | – | 0.25 | 0.25 |" in to_markdown("", [], [row])
+
+
+def test_items_hold_every_query_and_exemplar(task: dict[str, str]) -> None:
+    Path("new.csv").write_text('said,label\n"he said ""x"",\r\nthen | <b> {y}",Odd\n', encoding="utf-8", newline="")
+    study = study_of("icl_figure_1", shots=["2"])
+    (finished,), _ = measured(study, task)
+    rows = list(csv.DictReader(io.StringIO(study.kind.items_csv(finished), newline="")))
+    assert [row["exemplar_position"] for row in rows] == ["1", "2"]
+    ((first, second),) = losses_by_hand(finished)
+    assert [float(row["exemplar_loss_nats"]) for row in rows] == [first, second]
+    assert {float(row["loss_nats"]) for row in rows} == {max(first, second)}
+    (record,) = finished.records
+    assert rows[0]["query"] == record.query.texts[0]
+    assert (rows[0]["gold"], rows[0]["id"]) == ("Odd", "0")
+    assert [row["exemplar_id"] for row in rows] == [example.id for example in record.exemplars]
+    assert [row["exemplar_label"] for row in rows] == [example.label for example in record.exemplars]
+
+
+class Mortal(Toy):
+    """The toy model, which dies after so many rounds."""
+
+    def __init__(self, n_rounds: int) -> None:
+        super().__init__()
+        self.n_left = n_rounds
+
+    def score(self, chunk: Chunk) -> list[Scores]:
+        """Answer, or die."""
+        if not self.n_left:
+            raise KeyboardInterrupt
+        self.n_left -= 1
+        return super().score(chunk)
+
+
+def test_a_study_whose_back_end_dies_goes_on_without_repeating_or_losing_a_query(task: dict[str, str]) -> None:
+    study = study_of("icl_figure_4")
+    assert study.kind.group_size(study.cells[0].measure) == 8
+    seen: dict[Path, tuple[int, bytes]] = {}
+    n_deaths = 0
+    while True:
+        try:
+            cells, _ = measured(study, task, Mortal(3))
+            break
+        except KeyboardInterrupt:
+            n_deaths += 1
+        now = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in Path("runs").glob("icl-*/*-0*")}
+        assert {path: now[path] for path in seen} == seen
+        seen = now
+        assert n_deaths < 10
+    # A part is two rounds: of 8 queries, of 3, and the same for the other cell.
+    assert n_deaths == 3
+    undisturbed = [measure_alone(study, task, number) for number in range(2)]
+    for one, other in zip(cells, undisturbed, strict=True):
+        assert [texts["id"] for texts, _ in one.measured] == [str(i) for i in range(N_QUERIES)]
+        assert numbers(one) == numbers(other)
+        run = RunDirectory(Path("runs") / one.run)
+        assert run.read_spec()["n_parts"] == 2
+        assert run.read_spec()["prompts"]["group_size"] == 8
+    # Finished, nothing is asked of any model.
+    again, _ = measured(study, task, Mortal(0))
+    assert [numbers(one) for one in again] == [numbers(one) for one in cells]
+
+
+def measure_alone(study: Study, task: dict[str, str], number: int) -> FinishedCell:
+    records = load_records(study, task)[number]
+    directory = Path("calm") / "study"
+    directory.mkdir(parents=True, exist_ok=True)
+    return measure_cell(study, study.cells[number], records, directory, Toy(), unwatched, command=None)
+
+
+def numbers(finished: FinishedCell) -> list[Any]:
+    return [
+        [(r.item, r.piece, r.statistic, r.unit, r.values.tobytes()) for r in readings]
+        for _, readings in finished.measured
+    ]
+
+
+def test_labels_that_cannot_be_told_apart_are_refused_before_a_run_is_made(task: dict[str, str]) -> None:
+    study = study_of("icl_figure_1", label_scoring=["first-token"])
+    with pytest.raises(UsageError, match="labels 'Glad' and 'Sad' begin with the same token"):
+        measured(study, task)
+    assert not list(Path("runs").glob("icl-*"))
