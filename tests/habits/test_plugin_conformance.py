@@ -25,13 +25,14 @@ from leakmeter.prompts.build import PromptSettings, prepare
 from leakmeter.results.base import Result
 from leakmeter.types import reading as units
 from leakmeter.types.case import Case, Document
-from leakmeter.types.item import Item
+from leakmeter.types.item import Answers, Item
+from leakmeter.types.prompt import QUERY
 from leakmeter.types.reading import Reading
 from leakmeter.types.request import Request, Scores
 
 MEASURES = plugins.names("measures")
 BACKENDS = plugins.names("backends")
-UNITS = {units.NATS, units.TOKEN_ID, units.WEIGHT}
+UNITS = {units.NATS, units.TOKEN_ID, units.WEIGHT, units.LABEL}
 measures = pytest.mark.parametrize("name", MEASURES)
 backends = pytest.mark.parametrize("name", BACKENDS)
 
@@ -40,7 +41,13 @@ def item(id_: str = "one", response: str | None = "Anna sang.") -> Item:
     documents = (Document("note", f"Anna Ek sang in Graz, {id_}. Bo ate. Call 555-010-7788, or 555-010-7788."),)
     case = Case(id_, documents, "Who sang?", response)
     toy = Toy()
-    return prepare(case, toy.tokenizer, PromptSettings(group=True), window=None, n_reserved=8).item
+    made = prepare(case, toy.tokenizer, PromptSettings(group=True), window=None, n_reserved=8).item
+    sets = {"": made.prompt, **made.cuts}
+    blank = {name: prompt.blank(role=QUERY) for name, prompt in sets.items()}
+    labels = ("Anna", "Bo")
+    ids = tuple(toy.tokenizer.encode_data(label, first=False).ids for label in labels)
+    # A measure of exemplars takes the spans for them.
+    return dataclasses.replace(made, answers=Answers(labels, ids, 0, {"blank": blank, "n/a": sets}))
 
 
 def quick(name: str, **parameters: Any) -> Measure:
@@ -107,7 +114,7 @@ def test_a_measure_stands_on_its_defaults(name: str) -> None:
     assert measure.max_new_tokens >= 0
     assert inspect.isgenerator(measure.trial(item()))
     with pytest.raises(dataclasses.FrozenInstanceError):
-        measure.seed = 5
+        setattr(measure, dataclasses.fields(plugins.find("measures", name))[0].name, None)
 
 
 @measures

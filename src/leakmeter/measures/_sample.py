@@ -58,7 +58,7 @@ def draw_with(
     Returns:
         For each response what the want gave at each step, (response, kept).
     """
-    uniforms = [_uniforms(seed, item.id, i, max_new_tokens) for i in range(n)]
+    uniforms = [uniforms_of(seed, item.id, i, max_new_tokens) for i in range(n)]
     drawn: list[list[int]] = [[] for _ in range(n)]
     kept: list[list[FloatArray]] = [[] for _ in range(n)]
     live = list(range(n))
@@ -73,6 +73,6 @@ def draw_with(
     return [np.stack(rows) for rows in kept]
 
 
-def _uniforms(seed: int, item_id: str, response: int, n: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def uniforms_of(seed: int, item_id: str, response: int, n: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     entropy = int.from_bytes(hashlib.sha256(item_id.encode()).digest()[:8])
     return np.random.default_rng([seed, entropy, response]).random(n)

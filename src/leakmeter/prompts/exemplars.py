@@ -68,7 +68,7 @@ def prepare_exemplars(
     task, exemplars, query = settings.task, case.exemplars, case.query.texts
     _check_texts(case, task)
     template = settings.template or ("chat" if tokenizer.has_chat_template else "plain")
-    writer = _Writer(task, exemplars, tokenizer, templates.user_turn(tokenizer) if template == "chat" else ("", ""))
+    writer = Writer(task, exemplars, tokenizer, templates.user_turn(tokenizer) if template == "chat" else ("", ""))
     labels = tuple(map(writer.label_ids, task.words))
     _check_labels(task, labels)
 
@@ -84,7 +84,7 @@ def prepare_exemplars(
     prompt = without(())
     _check_window(case.id, (prompt, *(prompts[""] for prompts in content_free.values())), labels, window)
     shown = [writer.text(i) for i in numbers.values()]
-    spans = _spans(exemplars, prompt, shown)
+    spans = spans_of(exemplars, prompt, shown)
     item = Item(
         id=case.id,
         prompt=prompt,
@@ -109,7 +109,7 @@ def prepare_exemplars(
     return Prepared(item, SEPARATOR.join(shown), documents, asked, template, "exemplar", 0)
 
 
-class _Writer:
+class Writer:
     """Writes the prompts of a case, with any of its exemplars and any texts in the query's place."""
 
     def __init__(self, task: Task, exemplars: Sequence[Example], tokenizer: Tokenizer, turn: tuple[str, str]) -> None:
@@ -182,7 +182,8 @@ def _segments(task: Task, texts: Sequence[str], label: str | None = None, *, aft
         if text:
             # Most tokenizers write a space as part of the word after it: without a text it is not there either.
             out.append(Segment(QUERY, f" {text}"))
-    out.append(Segment(FRAME, f"\n{task.answer}:{after}"))
+    line = "\n" if out else ""
+    out.append(Segment(FRAME, f"{line}{task.answer}:{after}"))
     if label is not None:
         out.append(Segment(QUERY, f" {label}"))
     return tuple(out)
@@ -192,7 +193,8 @@ def _joined(segments: Iterable[Segment]) -> str:
     return "".join(segment.text for segment in segments)
 
 
-def _spans(exemplars: Sequence[Example], prompt: Prompt, shown: Sequence[str]) -> tuple[Span, ...]:
+def spans_of(exemplars: Sequence[Example], prompt: Prompt, shown: Sequence[str]) -> tuple[Span, ...]:
+    """The exemplars as spans of a prompt that has them all, and of their texts as shown, joined by blank lines."""
     sizes = {piece.name: len(piece.ids) for piece in prompt.pieces if piece.role == CONTEXT}
     ends = list(accumulate(shown, lambda end, text: end + len(SEPARATOR) + len(text), initial=-len(SEPARATOR)))[1:]
     return tuple(

@@ -16,6 +16,7 @@ from leakmeter.measures.base import Measure
 from leakmeter.measures.decode import Decode
 from leakmeter.prompts.build import Prepared, PromptSettings, prepare
 from leakmeter.prompts.exemplars import ExemplarSettings, prepare_exemplars
+from leakmeter.prompts.generation import GenerationSettings, prepare_generation
 from leakmeter.store.rundir import RunDirectory
 from leakmeter.studies.prediction import predictor_of, shares
 from leakmeter.types.case import Case
@@ -26,7 +27,7 @@ from leakmeter.types.run import RunSpec
 from leakmeter.types.tokenizer import Tokenizer
 
 AnyCase = Case | ExemplarCase
-Settings = PromptSettings | ExemplarSettings
+Settings = PromptSettings | ExemplarSettings | GenerationSettings
 """How prompts of cases are made; each kind of case has its own."""
 Part = tuple[dict[str, Any], list[Reading]]
 """A case's texts (see `texts_of`) and its readings."""
@@ -60,6 +61,9 @@ def prepare_case(case: AnyCase, backend: Backend, settings: Settings, measure: M
     Raises:
         LeakmeterError: the case cannot be measured so; see `prompts.build.prepare` and `prompts.exemplars`.
     """
+    if isinstance(case, ExemplarCase) and isinstance(settings, GenerationSettings):
+        n_new = measure.max_new_tokens
+        return prepare_generation(case, backend.tokenizer, settings, window=backend.window, n_reserved=n_new)
     if isinstance(case, ExemplarCase) and isinstance(settings, ExemplarSettings):
         prepared = prepare_exemplars(case, backend.tokenizer, settings, window=backend.window)
         # Labels that the measure cannot tell apart are refused with its first request, before anything is written.

@@ -1,0 +1,176 @@
+"""`leakmeter.audit` with the toy model: promised, measured, published, refused; and mistakes that are caught."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import leakmeter
+from leakmeter.api.audit import Audit
+from leakmeter.backends.toy import Toy
+from leakmeter.errors import LeakmeterError
+from leakmeter.kernels.mechanism import BoundedCid, PrivateVoting
+from leakmeter.kernels.private_voting import Voting, average, clipped
+from leakmeter.types.prompt import IntArray
+
+TEXTS = [f"The ferry no. {i} sails at {i} to {'Aland' if i % 2 else 'Brac'}." for i in range(7)]
+NEWS = [{"label": i % 4, "text": f"News item {i}."} for i in range(24)]
+
+
+def audited(exemplars: Any = TEXTS, **more: Any) -> Audit:
+    given = {"instruction": "Write a notice.", "sequences": 2, "max_new_tokens": 4, **more}
+    if not {"epsilon", "temperature", "mechanism"} & given.keys():
+        given["epsilon"] = 8.0
+    return leakmeter.audit(given.pop("model", "toy"), exemplars=exemplars, **given)
+
+
+def test_what_was_asked_for_is_promised_and_kept() -> None:
+    made = audited(epsilon=8.0)
+    (result,) = made.results
+    told = made.summary["guarantee"]
+    assert 8.0 - 1e-9 < told["epsilon"] <= 8.0
+    assert told["n_tokens"] == 8
+    assert made.holds
+    assert result.case["subset_size"] == 7
+    assert result.case["seed"] >= 2**96
+    assert len(result.texts) == 2
+    assert json.loads(result.to_json()) == result.case
+    assert made.public["texts"] == list(result.texts)
+    assert made.public["guarantee"] == told
+    assert "seed" not in json.dumps(made.public)
+    assert len(made.to_frame()) == 7
+
+
+def test_batches_share_no_exemplar_and_leave_out_what_fills_none(tmp_path: Path) -> None:
+    made = audited(subset_size=3)
+    assert [[one["id"] for one in result.case["exemplars"]] for result in made.results] == [
+        ["0", "1", "2"],
+        ["3", "4", "5"],
+    ]
+    assert made.summary["n_batches"] == 2
+    assert made.results[0].texts != made.results[1].texts
+    assert made.to_frame()["batch"].tolist() == ["batch 1"] * 3 + ["batch 2"] * 3
+    page = made.save_html(tmp_path / "audit.html").read_text(encoding="utf-8")
+    assert page.count("Exemplars that paid most") == 2
+    assert len(audited(subset_size=3, batches=1).results) == 1
+
+
+def test_records_of_a_task_with_one_label() -> None:
+    (result,) = audited(NEWS, task="agnews", label="Sports", instruction=None).results
+    assert [one["text"] for one in result.case["exemplars"]] == [
+        f"News Type: Sports\nText: News item {i}." for i in range(1, 24, 4)
+    ]
+    assert result.case["query"] == "Sports"
+
+
+def test_a_seed_gives_the_same_texts_and_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = (audited(seed=3).results[0] for _ in range(2))
+    assert one.texts == two.texts
+    assert "carries no guarantee unless the seed stays secret" in capsys.readouterr().err
+    assert audited().results[0].texts != audited().results[0].texts
+    assert capsys.readouterr().err == ""
+
+
+def test_bounded_decoding_is_the_second_mechanism() -> None:
+    made = audited(TEXTS[:1], mechanism=BoundedCid(0.5))
+    assert made.holds
+    assert made.results[0].case["mechanism"] == {
+        "name": "BoundedCid",
+        "epsilon": 0.5,
+        "temperature": 1.0,
+        "lambda_max": 1.0,
+    }
+    assert made.summary["guarantee"]["pure_epsilon"] == pytest.approx(8 * 0.25)
+    with pytest.raises(LeakmeterError, match="bounded decoding has one context, and 7 exemplars have a prompt"):
+        audited(mechanism=BoundedCid(0.5))
+
+
+class OneHot(Toy):
+    """Every prompt wants one of two tokens and nothing else, by its exemplar's number and what was written last."""
+
+    def logits(self, ids: IntArray, positions: IntArray) -> npt.NDArray[np.float64]:
+        wanted = np.full(257, -40.0)
+        for at in np.flatnonzero(ids[:-1] == ord("#"))[:1]:
+            wanted[97 + (int(ids[at + 1]) + len(ids)) % 2] = 40.0
+        return wanted
+
+
+@dataclass(frozen=True)
+class Mistaken:
+    """A user's rule that does not do what it promises."""
+
+    clip: float
+    divisor: int
+    temperature: float
+    promises: float
+    public_first = False
+    adjacency = "add-remove"
+
+    def log_probs(self, rows: Any) -> Any:
+        votes = clipped(rows, self.clip) if self.clip else rows
+        return average(votes, Voting(1.0, self.divisor, self.temperature)).log_probs
+
+    def promised(self, orders: Any) -> npt.NDArray[np.float64]:
+        return PrivateVoting(Voting(10.0, 8, self.promises)).promised(orders)
+
+
+MISTAKES = {
+    "clip forgotten": Mistaken(0.0, 8, 4.8, 4.8),
+    "half of s": Mistaken(10.0, 4, 4.8, 4.8),
+    "clip at 2c": Mistaken(20.0, 8, 4.8, 4.8),
+    "temperature twice": Mistaken(10.0, 8, 0.25, 0.5),
+}
+VOTERS = [f"#{i}" for i in range(8)]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_a_users_mistake_is_caught_and_named_and_a_sound_rule_is_not(mistake: Mistaken) -> None:
+    made = audited(VOTERS, model=OneHot(), mechanism=mistake)
+    assert not made.holds
+    named = {(one["exemplar"], one["token"] is None) for one in made.summary["failures"]}
+    assert named == {(f"e{i}", total) for i in range(1, 9) for total in (False, True)}
+    worst = next(one for one in made.summary["failures"] if one["token"] is not None)
+    assert worst["exemplar_id"] in "01234567"
+    assert worst["ratio"] > 1.05
+    assert worst["token_text"] == made.results[0].case["sequences"][worst["sequence"]]["tokens"][worst["token"]]
+    sound = audited(VOTERS, model=OneHot(), clip=10.0, temperature=mistake.promises)
+    assert sound.holds
+    assert sound.summary["most"]["ratio"] > 0.25
+
+
+def test_votes_of_no_exemplar_differ_and_of_equal_ones_are_missed_little() -> None:
+    made = audited(["the same text"] * 4, temperature=2.0, normalise_by="present")
+    assert max(one["measured_nats"] for one in made.results[0].case["exemplars"]) < 1e-20
+    assert any("say the same" in line for line in made.results[0].case["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"exemplars": []}, "there are no exemplars; give at least one"),
+        ({"exemplars": ["a", 5]}, "exemplars, record 2: 'text' is a number, expected text"),
+        ({"epsilon": 1.0, "temperature": 2.0}, "epsilon and temperature are given together; give one of epsilon, temp"),
+        ({"epsilon": None}, "nothing says what is promised; give one of epsilon, temperature, mechanism"),
+        ({"mechanism": BoundedCid(1.0), "clip": 3.0}, "a mechanism has its own settings; leave clip"),
+        ({"epsilon": 0.01}, r"epsilon 0\.01 at delta 1e-05 cannot be promised"),
+        ({"delta": 2.0}, r"delta is 2\.0; it has to be above 0 and below 1"),
+        ({"clip": 0.0}, r"clip is 0\.0; it has to be above 0"),
+        ({"subset_size": 8}, "1 times 8 exemplars are asked for and there are 7; give more of them, or a smaller"),
+        (
+            {"dtype": "bfloat16"},
+            "dtype is 'bfloat16'; what a prompt says in that precision depends",
+        ),
+        ({"task": "agnews", "label": "World", "exemplars": NEWS[1:2]}, "no exemplar has the label 'World'"),
+        ({"task": "agnews", "label": "Sports"}, "exemplars of a task are mappings of columns to values"),
+        ({"task": "agnews", "label": "Sport", "exemplars": NEWS}, "no label named 'Sport'; did you mean 'Sports'"),
+    ],
+)
+def test_bad_input_gets_one_clear_line(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(LeakmeterError, match=said):
+        audited(given.pop("exemplars", TEXTS), **given)

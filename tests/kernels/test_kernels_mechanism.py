@@ -1,0 +1,151 @@
+"""Rules and promises: what each gives with every row left out, and numbers that are no promise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from leakmeter.errors import UsageError
+from leakmeter.kernels import logspace
+from leakmeter.kernels.mechanism import (
+    BoundedCid,
+    Mechanism,
+    PrivateVoting,
+    QuickMechanism,
+    guarantee,
+    promise_of,
+)
+from leakmeter.kernels.private_voting import Voting, average, clipped, without_each
+from leakmeter.kernels.rdp import ORDERS, promise
+from leakmeter.kernels.renyi import between, both_ways
+
+LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
+libraries = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
+ALL = (*ORDERS, math.inf)
+
+
+@dataclass(frozen=True)
+class Says:
+    """A mechanism with a given promise."""
+
+    nats: Any
+    adjacency: Any = "add-remove"
+    public_first: bool = False
+
+    def log_probs(self, rows: Any) -> Any:
+        return logspace.log_softmax(rows.mean(axis=0))
+
+    def promised(self, orders: Any) -> npt.NDArray[np.float64]:
+        return np.resize(np.asarray(self.nats, dtype=np.float64), len(orders))
+
+
+def test_what_is_a_mechanism_and_what_knows_its_own_neighbours() -> None:
+    assert isinstance(Says(1.0), Mechanism)
+    assert not isinstance(Says(1.0), QuickMechanism)
+    assert isinstance(PrivateVoting(Voting(1.0, 2, 1.0)), QuickMechanism)
+    assert isinstance(BoundedCid(1.0), Mechanism)
+    assert not isinstance(BoundedCid(1.0), QuickMechanism)
+
+
+@libraries
+def test_voting_without_a_row_is_voting_of_the_others(library: Any) -> None:
+    rows = np.random.default_rng(0).normal(size=(5, 11)) * 9
+    for normalise_by in ("fixed", "present"):
+        voting = Voting(3.0, 5, 0.7, normalise_by)
+        rule = PrivateVoting(voting)
+        np.testing.assert_array_equal(rule.vote(library(rows)).log_probs, rule.log_probs(library(rows)))
+        each = without_each(average(clipped(rows, 3.0), voting))
+        for i in range(5):
+            left = rule.log_probs(library(np.delete(rows, i, axis=0)))
+            np.testing.assert_allclose(left, each[i], rtol=0, atol=1e-14)
+
+
+@libraries
+@pytest.mark.parametrize("epsilon", [1e-4, 0.5, 4.0])
+def test_bounded_decoding_is_within_its_promise_and_reaches_it_at_infinity(library: Any, epsilon: float) -> None:
+    rng = np.random.default_rng(1)
+    rule = BoundedCid(epsilon, temperature=0.8, lambda_max=2.0)
+    limits = promise_of(rule, ALL)
+    assert limits[-1] == pytest.approx(epsilon / 2, rel=1e-12)
+    ratios = []
+    for _ in range(30):
+        rows = library(rng.normal(size=(2, 19)) * 6)
+        log_p, log_q = rule.log_probs(rows), rule.log_probs(rows[:1, :])
+        ratios.append(np.asarray(both_ways(between(log_p, log_q[None, :], ALL)))[0] / limits)
+    assert np.max(ratios) <= 1 + 1e-9
+    assert np.max(ratios) > 1 - 1e-6
+    # Two contexts are within all of ε.
+    one, other = (rule.log_probs(library(np.vstack([rows[0], rng.normal(size=19) * 6]))) for _ in range(2))
+    assert abs(one - other).max() <= epsilon * (1 + 1e-9)
+
+
+def test_bounded_decoding_without_its_context_is_the_prior() -> None:
+    rows = np.random.default_rng(2).normal(size=(2, 9))
+    rows[0, 4] = -2000.0
+    prior = BoundedCid(0.3, temperature=0.5).log_probs(rows[:1])
+    expected = logspace.log_softmax(rows[0], 0.5)
+    assert prior[4] == -np.inf
+    np.testing.assert_allclose(np.delete(prior, 4), np.delete(expected, 4), rtol=0, atol=1e-13)
+
+
+def test_bounded_decoding_has_one_context() -> None:
+    with pytest.raises(UsageError, match="bounded decoding has one context, and 3 exemplars have a prompt each here"):
+        BoundedCid(0.5).log_probs(np.zeros((4, 5)))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"epsilon": 0.0}, "epsilon is 0.0; it has to be above 0"),
+        ({"epsilon": math.inf}, "epsilon is inf"),
+        ({"epsilon": 1.0, "temperature": 0.0}, "temperature is 0.0; it has to be above 0"),
+        ({"epsilon": 1.0, "lambda_max": -1.0}, "lambda-max is -1.0; it has to be 0 or more"),
+    ],
+)
+def test_settings_without_meaning_are_refused(given: dict[str, float], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        BoundedCid(**given)
+
+
+def test_a_guarantee_of_voting_is_what_private_token_generation_promises() -> None:
+    for temperature in (68.58, 4.8, 0.2):
+        voting = Voting(10.0, 50, temperature)
+        ours = guarantee(PrivateVoting(voting).promised, 2000, 1e-5)
+        theirs = promise(voting.sensitivity(), 2000, 1e-5)
+        assert (ours.epsilon, ours.order, ours.n_tokens) == (theirs.epsilon, theirs.order, 2000)
+        assert ours.rdp == pytest.approx(theirs.rdp, rel=1e-14)
+        assert ours.pure_epsilon == pytest.approx(theirs.pure_epsilon, rel=1e-14)
+
+
+def test_an_infinite_promise_at_infinity_is_one() -> None:
+    limits = [0.1] * len(ORDERS) + [math.inf]
+    np.testing.assert_array_equal(promise_of(Says(limits), ALL), limits)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "said"),
+    [
+        (Says(1.0, adjacency="replace-one"), "neighbours of the kind 'replace-one', and an audit leaves exemplars out"),
+        (Says(0.0), "has to be above 0, and finite at every finite order"),
+        (Says(math.nan), "has to be above 0"),
+        (Says(math.inf), "finite at every finite order"),
+    ],
+)
+def test_what_is_no_promise_is_refused(mechanism: Mechanism, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        promise_of(mechanism, ORDERS)
+
+
+def test_a_promise_of_another_length_is_refused() -> None:
+    class Short(Says):
+        def promised(self, orders: Any) -> npt.NDArray[np.float64]:
+            return np.ones(3)
+
+    with pytest.raises(UsageError, match="promises 3 numbers for 99 orders; give one for each"):
+        promise_of(Short(1.0), ORDERS)

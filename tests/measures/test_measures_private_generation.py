@@ -1,0 +1,250 @@
+"""Private generation against one by hand; mistakes that are caught; seeds, stops and texts that are given."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from generation_items import ByHand, Mistaken, Series, Stubborn, batch, readings_of, tokens_of
+
+from leakmeter.backends.toy import Toy
+from leakmeter.engine.drive import drive
+from leakmeter.engine.planning import planning_backend, predict
+from leakmeter.errors import UsageError
+from leakmeter.kernels.mechanism import BoundedCid, PrivateVoting
+from leakmeter.kernels.private_voting import Voting
+from leakmeter.kernels.rdp import ORDERS, promise, promised
+from leakmeter.measures._sample import uniforms_of
+from leakmeter.measures.decode import Decode
+from leakmeter.measures.private_generation import PrivateGeneration
+from leakmeter.types.item import Item
+from leakmeter.types.reading import TOKEN_ID
+
+N_VOCAB = 11
+TOY = Toy(N_VOCAB, seed=5)
+ITEM = batch([(3, 4, 5), (6,), (7, 7, 3, 8)])
+SMALL: dict[str, Any] = {"clip": 2.0, "temperature": 0.4, "sequences": 3, "max_new_tokens": 5, "seed": 9}
+
+
+def drawn(item: Item = ITEM, **more: Any) -> Series:
+    return readings_of(TOY, PrivateGeneration(**{**SMALL, **more}), item)
+
+
+@pytest.mark.parametrize("least", [0, 2])
+def test_every_number_is_that_of_algorithm_1_by_hand(least: int) -> None:
+    series = drawn(batch([(3, 4, 5), (6,), (7, 7, 3, 8)], stop_ids=(9, 10)), min_new_tokens=least)
+    assert [math.isinf(x) for x in series[0, "promised_order", ""]] == [False] * len(ORDERS)
+    for number, written in enumerate(tokens_of(series)):
+        uniforms = uniforms_of(9, "hand", number, 5)
+        for t, token in enumerate(written):
+            hand = ByHand(TOY, ITEM, 2.0, 0.4, masked=(9, 10) if t < least else ())
+            p = hand.log_probs(written[:t])
+            # The token stands where the distribution passes the draw.
+            below = math.fsum(math.exp(p[v]) for v in p if v < token)
+            assert below <= uniforms[t] <= below + math.exp(p[token]) + 1e-12
+            assert series[number, "log_prob", ""][t] == pytest.approx(p[token], abs=1e-12)
+            for name in ("e1", "e2", "e3"):
+                for statistic, order in (("renyi_2", 2), ("renyi_14", 14), ("max_divergence", math.inf)):
+                    expected = hand.divergence(written[:t], name, order)
+                    assert series[number, statistic, name][t] == pytest.approx(expected, rel=1e-9, abs=1e-13)
+        assert not {9, 10}.intersection(written[:-1])
+        assert not {9, 10}.intersection(written[:least])
+
+
+def test_the_promise_stands_beside_it_and_its_order_is_measured() -> None:
+    series = drawn()
+    voting = Voting(2.0, 3, 0.4)
+    np.testing.assert_array_equal(series[0, "promised_rdp", ""], promised(voting.sensitivity(), ORDERS))
+    np.testing.assert_array_equal(series[0, "promised_order", ""], ORDERS)
+    assert series[0, "promised_max_divergence", ""].tolist() == [2 * voting.sensitivity()]
+    best = promise(voting.sensitivity(), 15, 1e-5).order
+    assert (0, f"renyi_{best:g}", "e1") in series
+    for number in range(3):
+        for name in ("e1", "e2", "e3"):
+            assert (series[number, "ratio", name] <= 1.0).all()
+            assert set(series[number, "order", name]) <= set(ORDERS)
+
+
+def test_perplexity_is_of_the_model_without_exemplars() -> None:
+    series = drawn()
+    for number, written in enumerate(tokens_of(series)):
+        for t, token in enumerate(written):
+            ids = np.asarray([0, 1, 2, *written[:t]])
+            z = TOY.logits(ids, np.arange(len(ids)))
+            expected = z[token] - np.log(np.exp(z).sum())
+            assert series[number, "bare_log_prob", ""][t] == pytest.approx(expected, abs=1e-12)
+
+
+def test_verbatim_runs_are_the_exemplars_own() -> None:
+    series = readings_of(TOY, PrivateGeneration(seed=0), batch([(3, 4, 5, 6), (4, 5)], response=(9, 4, 5, 6, 0, 1, 3)))
+    assert series[0, "verbatim", "e1"].tolist() == [0, 3, 3, 3, 0, 0, 1]
+    # 0 1 stand in the frame, which anybody has.
+    assert series[0, "verbatim", "e2"].tolist() == [0, 2, 2, 0, 0, 0, 0]
+
+
+VOTING = Voting(10.0, 10, 4.8)
+COLD = Voting(10.0, 10, 0.5)
+BROKEN = {
+    "clip forgotten": Mistaken(VOTING, VOTING, clips=False),
+    "half of s": Mistaken(Voting(10.0, 5, 4.8), VOTING),
+    "clip at 2c": Mistaken(Voting(20.0, 10, 4.8), VOTING),
+    "temperature twice": Mistaken(Voting(10.0, 10, 0.5**2), COLD),
+}
+VOTERS = batch([(i,) for i in range(10)])
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_a_mistake_in_a_mechanism_shows_at_every_token(broken: Mistaken) -> None:
+    lengths: dict[str, Any] = {"sequences": 2, "max_new_tokens": 3, "seed": 1}
+    found = readings_of(Stubborn(6), PrivateGeneration(mechanism=broken, **lengths), VOTERS)
+    sound = readings_of(Stubborn(6), PrivateGeneration(mechanism=PrivateVoting(broken.says), **lengths), VOTERS)
+    for span in VOTERS.spans:
+        for number in range(2):
+            assert (found[number, "ratio", span.name] > 1.05).all()
+            assert (sound[number, "ratio", span.name] <= 1.0).all()
+    assert max(values.max() for (_, name, _), values in sound.items() if name == "renyi_2") > 1e-3
+
+
+def test_the_measure_s_own_voting_is_the_mechanism_of_that_name() -> None:
+    lengths: dict[str, Any] = {"sequences": 2, "max_new_tokens": 3, "seed": 1}
+    for normalise_by in ("fixed", "present"):
+        voting = Voting(3.0, 3, 0.5, normalise_by)
+        own = drawn(clip=3.0, temperature=0.5, normalise_by=normalise_by, **lengths)
+        same = readings_of(TOY, PrivateGeneration(mechanism=PrivateVoting(voting), **lengths), ITEM)
+        assert own.keys() == same.keys()
+        for key, values in own.items():
+            np.testing.assert_array_equal(same[key], values)
+
+
+def test_a_rule_may_promise_in_a_list() -> None:
+    class Listed(Mistaken):
+        def promised(self, orders: Any) -> Any:
+            return super().promised(orders).tolist()
+
+    lengths: dict[str, Any] = {"sequences": 2, "max_new_tokens": 3, "seed": 1}
+    voting = Voting(3.0, 3, 0.5)
+    found = readings_of(TOY, PrivateGeneration(mechanism=Listed(voting, voting), **lengths), ITEM)
+    expected = readings_of(TOY, PrivateGeneration(mechanism=PrivateVoting(voting), **lengths), ITEM)
+    assert found.keys() == expected.keys()
+
+
+def test_bounded_decoding_is_audited_and_its_text_is_that_of_decode() -> None:
+    one = batch([(3, 4, 5, 6, 7)])
+    measure = PrivateGeneration(mechanism=BoundedCid(0.6, 0.8, 1.5), sequences=3, max_new_tokens=6, seed=4)
+    series = readings_of(TOY, measure, one)
+    (readings,), _ = drive(
+        TOY, [Decode(0.8, epsilon=0.6, lambda_max=1.5, samples=3, max_new_tokens=6, seed=4).trial(one)]
+    )
+    assert tokens_of(series) == [tuple(r.values.astype(int).tolist()) for r in readings if r.unit == TOKEN_ID]
+    spent = {r.sample: r.values for r in readings if r.statistic == "max_loss"}
+    for number in range(3):
+        np.testing.assert_allclose(series[number, "max_divergence", "e1"], spent[number], rtol=1e-9)
+        assert (series[number, "ratio", "e1"] <= 1.0 + 1e-9).all()
+    assert series[0, "promised_max_divergence", ""].tolist() == [0.3]
+
+
+@pytest.mark.parametrize("least", [0, 3])
+def test_a_text_that_is_given_is_measured_as_if_it_had_come_out(least: int) -> None:
+    spans = [(3, 4, 5), (6,), (7, 7, 3, 8)]
+    series = drawn(batch(spans, stop_ids=(9,)), min_new_tokens=least)
+    for number, written in enumerate(tokens_of(series)):
+        again = drawn(batch(spans, stop_ids=(9,), response=written), min_new_tokens=least)
+        for (_, statistic, name), values in again.items():
+            of = 0 if statistic.startswith("promised") else number
+            np.testing.assert_allclose(series[of, statistic, name], values, rtol=1e-12, atol=1e-15)
+
+
+def test_a_given_text_that_stops_too_early_is_refused() -> None:
+    with pytest.raises(UsageError, match="case 'hand' has a response with a stop token among its first 2"):
+        drawn(batch([(3,)], stop_ids=(9,), response=(1, 9, 2)), min_new_tokens=2)
+
+
+def test_how_many_advance_together_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from leakmeter.measures import private_generation
+
+    item = batch([(3, 4, 5), (6,), (7, 7, 3, 8)], stop_ids=(8, 9, 10))
+    whole = drawn(item, sequences=7, max_new_tokens=6)
+    assert len({len(written) for written in tokens_of(whole)}) > 1
+    for n in (1, 6):
+        monkeypatch.setattr(private_generation, "_PROMPTS_TOGETHER", n)
+        few = drawn(item, sequences=7, max_new_tokens=6)
+        assert list(few) == list(whole)
+        for key, values in whole.items():
+            np.testing.assert_array_equal(few[key], values)
+
+
+def test_rounds_hold_few_sequences_of_many_exemplars() -> None:
+    rounds: list[int] = []
+    item = batch([(i % 9,) for i in range(40)])
+    measure = PrivateGeneration(sequences=3, max_new_tokens=2, seed=0)
+    drive(TOY, [measure.trial(item)], on_plan=lambda chunk: rounds.append(len(chunk.requests)))
+    assert rounds == [1, 1, 1, 1, 1, 1, 3]
+    drive(TOY, [measure.trial(ITEM)], on_plan=lambda chunk: rounds.append(len(chunk.requests)))
+    assert rounds[7:] == [3, 3, 3]
+
+
+def test_what_it_takes_can_be_predicted() -> None:
+    item = batch([(3, 4, 5), (6,), (7, 7, 3, 8)])
+    for more in ({}, {"normalise_by": "present"}):
+        measure = PrivateGeneration(sequences=4, max_new_tokens=5, seed=0, **more)
+        prediction = predict(planning_backend(TOY, None), measure.trial(item))
+        _, cost = drive(TOY, [measure.trial(item)])
+        assert prediction.n_prompts == cost.n_prompts == 4 * 5 * 3 + 4
+        assert prediction.is_upper_bound
+
+
+def test_seeds_of_texts() -> None:
+    one, two, other = (tokens_of(drawn(seed=seed)) for seed in (5, 5, 6))
+    assert one == two
+    assert one != other
+    assert len(set(one)) == 3
+    assert tokens_of(drawn(batch([(3, 4, 5), (6,), (7, 7, 3, 8)], id_="another"), seed=5)) != one
+    # More sequences, or longer ones, leave what there was.
+    assert [written[:3] for written in one] == tokens_of(drawn(seed=5, max_new_tokens=3))
+    assert one[:2] == tokens_of(drawn(seed=5, sequences=2))
+
+
+def test_a_secret_seed_is_drawn_where_none_is_given() -> None:
+    one, two = (PrivateGeneration().seeded().seed for _ in range(2))
+    assert one is not None
+    assert two is not None
+    assert one != two
+    assert max(one, two) >= 2**96
+    assert PrivateGeneration(seed=5).seeded() == PrivateGeneration(seed=5)
+    assert tokens_of(drawn(seed=one)) != tokens_of(drawn(seed=two))
+
+
+def test_the_temperature_that_keeps_a_promise() -> None:
+    made = PrivateGeneration().calibrated(10.0, 50)
+    assert f"{made.temperature:.2f}" == "4.80"
+    told = promise(Voting(10.0, 50, made.temperature).sensitivity(), 2000, 1e-5)
+    assert 10.0 - 1e-9 < told.epsilon <= 10.0
+    with pytest.raises(UsageError, match=r"epsilon 0\.01 at delta 1e-05 cannot be promised"):
+        PrivateGeneration().calibrated(0.01, 50)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"clip": 0.0}, "clip is 0.0; it has to be above 0"),
+        ({"temperature": -1.0}, "temperature is -1.0; it has to be above 0"),
+        ({"normalise_by": "most"}, "no normalise-by named 'most'"),
+        ({"sequences": 0}, "sequences is 0; it has to be 1 or more"),
+        ({"max_new_tokens": 0}, "max-new-tokens is 0; it has to be 1 or more"),
+        ({"min_new_tokens": 9, "max_new_tokens": 8}, "max-new-tokens is 8; it has to be 9 or more"),
+        ({"min_new_tokens": -1}, "min-new-tokens is -1"),
+        ({"delta": 1.0}, "delta is 1.0; it has to be above 0 and below 1"),
+        ({"seed": -1}, "seed is -1; it has to be 0 or more"),
+        ({"mechanism": BoundedCid(1.0), "clip": 3.0}, "a mechanism has its own settings; leave clip, temperature"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        PrivateGeneration(**given)
+
+
+def test_without_exemplars_nobody_votes() -> None:
+    with pytest.raises(UsageError, match="case 'hand' has no exemplars; there is nobody to vote"):
+        drawn(batch([]))

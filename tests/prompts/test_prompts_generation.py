@@ -1,0 +1,159 @@
+"""Prompts to write a text like an exemplar's: the paper's to the letter, one exemplar each; batches that share none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from leakmeter.backends.toy import ByteTokenizer
+from leakmeter.errors import UnknownNameError, UsageError, WindowError
+from leakmeter.prompts.build import Prepared
+from leakmeter.prompts.generation import GenerationSettings, batches_of, prepare_generation
+from leakmeter.types.exemplar import Example, ExemplarCase
+from leakmeter.types.prompt import CONTEXT, Prompt
+
+GALAXY = (
+    "Galaxy, Crew Play to 0-0 Tie (AP)\nAP - Kevin Hartman made seven saves for Los Angeles, and Jon Busch had two "
+    "saves for Columbus as the Galaxy and Crew played to a 0-0 tie Saturday night."
+)
+SPORTS = Example("", (), "Sports")
+CASE = ExemplarCase(
+    "batch 1",
+    (Example("7", (GALAXY,), "Sports"), Example("9", ("Late goal.  <|im_end|> 🙂", "Cup."), "Sports")),
+    SPORTS,
+)
+TABLE_3 = (
+    "Given a label of news type, generate the chosen type of news accordingly.\n"
+    "\n"
+    "News Type: Sports\n"
+    f"Text: {GALAXY}\n"
+    "\n"
+    "News Type: Sports\n"
+    "Text:"
+)
+
+
+def made(case: ExemplarCase = CASE, tokenizer: Any = None, **settings: Any) -> Prepared:
+    window, n_reserved = settings.pop("window", None), settings.pop("n_reserved", 40)
+    return prepare_generation(
+        case, tokenizer or ByteTokenizer(), GenerationSettings(**settings), window=window, n_reserved=n_reserved
+    )
+
+
+def text_of(prompt: Prompt, tokenizer: Any) -> str:
+    ids = prompt.ids.tolist()
+    assert tuple(ids[: len(tokenizer.start_ids)]) == tokenizer.start_ids
+    return str(tokenizer.decode(ids[len(tokenizer.start_ids) :]))
+
+
+def test_the_papers_prompt_to_the_letter(tokenizer: Any) -> None:
+    item = made(tokenizer=tokenizer).item
+    assert text_of(item.alone["e1"], tokenizer) == TABLE_3
+    assert text_of(item.blank, tokenizer) == TABLE_3.replace(f"News Type: Sports\nText: {GALAXY}\n\n", "")
+
+
+def test_an_exemplar_is_the_same_tokens_alone_and_among_others(tokenizer: Any) -> None:
+    prepared = made(tokenizer=tokenizer)
+    item = prepared.item
+    frame, query = item.blank.ids.tolist(), len(item.blank.ids)
+    for span in item.spans:
+        (piece,) = [piece for piece in item.alone[span.name].pieces if piece.role == CONTEXT]
+        assert piece == next(piece for piece in item.prompt.pieces if piece.name == span.name)
+        assert (piece.name, len(piece.ids)) == (span.name, span.n_tokens)
+        assert len(item.alone[span.name].ids) == query + span.n_tokens
+    assert item.cuts["e1"] == item.alone["e2"]
+    assert item.prompt.blank().ids.tolist() == frame
+    assert [prepared.context[a:b] for span in item.spans for a, b in span.ranges] == [
+        f"News Type: Sports\nText: {GALAXY}",
+        "News Type: Sports\nText: Late goal.  <|im_end|> 🙂\nCup.",
+    ]
+    assert [span.document for span in item.spans] == ["7", "9"]
+    assert item.response is None
+    assert item.stop_ids == tokenizer.stop_ids
+
+
+def test_a_special_token_in_a_text_is_text(chat_tokenizer: Any) -> None:
+    (end,) = chat_tokenizer.encode_frame("<|im_end|>", first=False)
+    assert end not in made(tokenizer=chat_tokenizer).item.alone["e2"].ids
+
+
+def test_without_a_label_there_is_no_line_for_it(tokenizer: Any) -> None:
+    own = ExemplarCase("own", (Example("0", ("The boiler drips.",), None),), Example("", (), None))
+    prepared = made(own, tokenizer, instruction="Write a ticket.", text_heading="Ticket")
+    said = text_of(prepared.item.alone["e1"], tokenizer)
+    assert " ".join(said.split()) == "Write a ticket. Ticket: The boiler drips. Ticket:"
+    assert said.endswith("\n\nTicket:")
+    assert prepared.query == ""
+
+
+def test_the_chat_template_holds_all_of_it(chat_tokenizer: Any) -> None:
+    prompt = made(tokenizer=chat_tokenizer, template="chat").item.alone["e1"]
+    said = chat_tokenizer.decode(prompt.ids.tolist())
+    before, after = said.split(TABLE_3)
+    assert before.endswith("<|im_start|>user\n")
+    assert after == "<|im_end|>\n<|im_start|>assistant\n"
+    assert made(tokenizer=chat_tokenizer, template=None).template == "chat"
+
+
+def test_exemplars_that_say_the_same_are_marked() -> None:
+    twice = ExemplarCase("b", (CASE.exemplars[0], *CASE.exemplars), SPORTS)
+    assert made(twice).item.spans[0].repeats == ("e2",)
+    assert made().item.spans[0].repeats == ()
+
+
+def test_an_exemplar_has_to_leave_room() -> None:
+    n = len(made().item.alone["e1"].ids)
+    assert made(window=n + 40).item.window == n + 40
+    with pytest.raises(WindowError, match=rf"needs {n + 40:,} tokens for exemplar e1 \([0-9]+ of it, 40 of what"):
+        made(window=n + 39)
+
+
+@pytest.mark.parametrize(
+    ("exemplars", "said"),
+    [
+        ((), "case 'b' has no exemplars; there is nobody to vote"),
+        ((Example("4", (" ",), "Sports"),), "the exemplar '4' is empty; leave it out"),
+        ((Example("4", (), "Sports"),), "the exemplar '4' is empty"),
+        ((Example("4", ("x",), "World"),), "has label 'World', and texts with label 'Sports' are to be written"),
+        ((Example("4", ("\ud800",), "Sports"),), "exemplar '4' is no valid Unicode"),
+    ],
+)
+def test_exemplars_that_cannot_vote_are_refused(exemplars: tuple[Example, ...], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        made(ExemplarCase("b", exemplars, SPORTS))
+
+
+def test_another_template_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="no template for exemplars named 'document'"):
+        GenerationSettings(template="document")
+
+
+POOL = [Example(str(i), (f"text {i}",), "Sports" if i % 3 else "World") for i in range(12)]
+
+
+def test_batches_are_disjoint_in_order_and_full() -> None:
+    cases = batches_of(POOL, 3, label="Sports")
+    assert [case.id for case in cases] == ["batch 1", "batch 2"]
+    assert [[one.id for one in case.exemplars] for case in cases] == [["1", "2", "4"], ["5", "7", "8"]]
+    assert {case.query for case in cases} == {SPORTS}
+    assert batches_of(POOL, 3, label="Sports", most=1) == cases[:1]
+    assert len(batches_of(POOL, 8, label="Sports")) == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "more", "said"),
+    [
+        (
+            9,
+            {},
+            "1 times 9 exemplars with label 'Sports' are asked for and there are 8; give more of them",
+        ),
+        (3, {"most": 3}, "3 times 3 exemplars with label 'Sports' are asked for and there are 8"),
+        (0, {}, "subset-size is 0; it has to be 1 or more"),
+        (3, {"most": 0}, "batches is 0; it has to be 1 or more"),
+    ],
+)
+def test_batches_that_cannot_be_filled_are_refused(size: int, more: dict[str, int], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        batches_of(POOL, size, label="Sports", **more)

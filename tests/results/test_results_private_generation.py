@@ -1,0 +1,266 @@
+"""From readings to the object that `leakmeter audit run --json` prints, by hand-written numbers."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakmeter.errors import UsageError
+from leakmeter.kernels.private_voting import Voting
+from leakmeter.kernels.rdp import ORDERS, conversion, promise, promised
+from leakmeter.results.private_generation import PrivateGenerationResult, case_object, summary
+from leakmeter.types.reading import NATS, TOKEN_ID, WEIGHT, Reading
+
+PARAMS: dict[str, Any] = {
+    "clip": 2.0,
+    "temperature": 4.0,
+    "normalise_by": "fixed",
+    "sequences": 2,
+    "max_new_tokens": 3,
+    "min_new_tokens": 0,
+    "delta": 1e-5,
+    "seed": 2**127,
+    "mechanism": None,
+}
+SENSITIVITY = Voting(2.0, 2, 4.0).sensitivity()
+BEST = promise(SENSITIVITY, 6, 1e-5).order
+MEASURED = (2.0, BEST, math.inf)
+LIMITS = promised(SENSITIVITY, MEASURED)
+TOKENS = ([7, 8, 9], [7, 8])
+# Share of the promise that each token of the two sequences used, by exemplar.
+SHARES = {"e1": ([0.1, 0.2, 0.3], [0.4, 0.1]), "e2": ([0.5, 0.1, 0.1], [0.1, 0.9])}
+
+
+def texts(**more: Any) -> dict[str, Any]:
+    return {
+        "id": "batch 1",
+        "model": "toy",
+        "weights_sha256": None,
+        "dtype": "float64",
+        "template": "plain",
+        "query": "Sports",
+        "context": "Text: one\n\nText: two",
+        "sampled": True,
+        "responses": [{"text": "A b", "tokens": ["A", " b", ""]}, {"text": "A c", "tokens": ["A", " c"]}],
+        "spans": [
+            {"name": name, "ranges": [[a, b]], "document": id_, "n_tokens": n, "repeats": []}
+            for name, a, b, id_, n in (("e1", 0, 9, "x7", 5), ("e2", 11, 20, "x9", 6))
+        ],
+        "cost": {"tree_tokens": 90, "naive_tokens": 300},
+    } | more
+
+
+def readings(shares: Any = SHARES, ratios: dict[tuple[int, str], list[float]] | None = None) -> list[Reading]:
+    def one(sample: int, piece: str, statistic: str, unit: str, values: Any) -> Reading:
+        return Reading("batch 1", sample, piece, statistic, unit, np.asarray(values, dtype=np.float64))
+
+    out = [
+        one(0, "", "promised_order", WEIGHT, ORDERS),
+        one(0, "", "promised_rdp", NATS, promised(SENSITIVITY, ORDERS)),
+        one(0, "", "promised_max_divergence", NATS, LIMITS[-1:]),
+    ]
+    for i, tokens in enumerate(TOKENS):
+        out.append(one(i, "", "token", TOKEN_ID, tokens))
+        out.append(one(i, "", "log_prob", NATS, [-1.0] * len(tokens)))
+        out.append(one(i, "", "bare_log_prob", NATS, np.log([0.5, 0.125, 0.5][: len(tokens)])))
+        for name, of in shares.items():
+            used = np.asarray(of[i])
+            for order, limit, falls in zip(MEASURED, LIMITS, (0.5, 1.0, 0.8), strict=True):
+                statistic = "max_divergence" if order == math.inf else f"renyi_{order:g}"
+                out.append(one(i, name, statistic, NATS, falls * used * limit))
+            out.append(one(i, name, "ratio", WEIGHT, (ratios or {}).get((i, name), used)))
+            out.append(one(i, name, "order", WEIGHT, [7.0] * len(tokens)))
+            runs = [5.0, 5.0, 0.0] if name == "e2" else [0.0, 0.0, 0.0]
+            out.append(one(i, name, "verbatim", WEIGHT, runs[: len(tokens)]))
+    return out
+
+
+def object_of(shares: Any = SHARES, ratios: Any = None, **more: Any) -> dict[str, Any]:
+    params = {**PARAMS, **more.pop("params", {})}
+    return case_object(texts(**more), readings(shares, ratios), params)
+
+
+def test_promise_verdict_and_who_paid_most() -> None:
+    case = object_of()
+    told = promise(SENSITIVITY, 6, 1e-5)
+    assert case["promise"]["guarantee"] == {
+        "n_tokens": 6,
+        "epsilon": told.epsilon,
+        "delta": 1e-5,
+        "order": BEST,
+        "rdp_nats": pytest.approx(told.rdp, rel=1e-14),
+        "pure_epsilon": pytest.approx(told.pure_epsilon, rel=1e-14),
+    }
+    assert case["promise"]["spent"]["n_tokens"] == 5
+    assert case["promise"]["spent"]["epsilon"] == pytest.approx(promise(SENSITIVITY, 5, 1e-5).epsilon, rel=1e-14)
+    assert [row["order"] for row in case["by_order"]] == [2.0, BEST, None]
+    limit = float(LIMITS[1])
+    at = case["by_order"][1]
+    assert at["promised_nats"] == pytest.approx(5 * limit)
+    assert at["measured_nats"] == pytest.approx(1.7 * limit)
+    assert at["ratio"] == pytest.approx(1.7 / 5)
+    assert at["exemplar"] == "e2"
+    assert at["sum_of_maxima_nats"] == pytest.approx((0.5 + 0.2 + 0.3 + 0.4 + 0.9) * limit)
+    assert at["worst_token_ratio"] == pytest.approx(0.9)
+    assert case["verdict"]["holds"] is True
+    assert case["verdict"]["failures"] == []
+    worst = case["verdict"]["worst_token"]
+    assert [worst[name] for name in ("exemplar", "exemplar_id", "sequence", "token", "token_text", "order")] == [
+        *("e2", "x9", 1, 1, " c", BEST)
+    ]
+    assert [one["rank"] for one in case["exemplars"]] == [2, 1]
+    assert [one["measured_nats"] for one in case["exemplars"]] == pytest.approx([1.1 * limit, 1.7 * limit])
+    assert [one["text"] for one in case["exemplars"]] == ["Text: one", "Text: two"]
+    assert case["exemplars"][0]["worst_token"]["sequence"] == 1
+    per_token = case["sequences"][0]["per_token"]
+    assert per_token["most_exemplar"] == ["e2", "e1", "e1"]
+    assert per_token["most_nats"] == pytest.approx([0.5 * limit, 0.2 * limit, 0.3 * limit])
+    assert per_token["share_of_promise"] == pytest.approx([0.5, 0.2, 0.3])
+
+
+def test_the_papers_figure_stands_beside_that_of_a_mechanism_that_tells_nothing() -> None:
+    told = object_of()["paper_convention"]
+    zero = 2 * float(conversion([BEST], 1e-5)[0])
+    assert told["zero_leak_epsilon"] == pytest.approx(zero)
+    assert told["epsilon"] == pytest.approx(zero + 2 * told["sum_of_maxima_nats"])
+    # Nothing at all is told, and the figure is still most of the promise.
+    silent = object_of({name: ([0.0] * 3, [0.0] * 2) for name in SHARES})
+    assert silent["paper_convention"]["epsilon"] == pytest.approx(zero)
+    assert silent["verdict"]["holds"] is True
+
+
+def test_a_failure_names_exemplar_and_token() -> None:
+    shares = {**SHARES, "e1": ([0.1, 0.2, 0.3], [0.4, 1.5])}
+    (failure,) = object_of(shares)["verdict"]["failures"]
+    assert [failure[name] for name in ("exemplar", "exemplar_id", "sequence", "token", "token_text")] == [
+        *("e1", "x7", 1, 1, " c")
+    ]
+    assert failure["ratio"] == pytest.approx(1.5)
+    assert failure["measured_nats"] == pytest.approx(1.5 * failure["promised_nats"])
+    # At an order that was not measured by itself.
+    (failure,) = object_of(ratios={(0, "e2"): [0.5, 1.25, 0.1]})["verdict"]["failures"]
+    assert (failure["exemplar"], failure["sequence"], failure["token"], failure["order"]) == ("e2", 0, 1, 7.0)
+    # All tokens together.
+    every = object_of({**SHARES, "e1": ([1.2] * 3, [1.2] * 2)})["verdict"]
+    assert {(one["exemplar"], one["token"] is None) for one in every["failures"]} == {("e1", True), ("e1", False)}
+    assert every["holds"] is False
+
+
+def test_infinite_losses_are_null_and_a_failure() -> None:
+    case = object_of({**SHARES, "e1": ([0.1, math.inf, 0.3], [0.4, 0.1])})
+    assert not case["verdict"]["holds"]
+    assert case["exemplars"][0]["measured_nats"] is None
+    assert case["exemplars"][0]["rank"] == 1
+    assert case["verdict"]["worst_token"]["token"] == 1
+    json.loads(json.dumps(case, allow_nan=False))
+
+
+def test_what_may_be_published_is_the_texts_and_the_promise() -> None:
+    result = PrivateGenerationResult(object_of())
+    assert result.public == {
+        "model": "toy",
+        "weights_sha256": None,
+        "dtype": "float64",
+        "template": "plain",
+        "query": "Sports",
+        "mechanism": {"name": "private voting", "clip": 2.0, "temperature": 4.0, "normalise_by": "fixed"},
+        "subset_size": 2,
+        "n_sequences": 2,
+        "min_new_tokens": 0,
+        "max_new_tokens": 3,
+        "delta": 1e-5,
+        "adjacency": "add-remove",
+        "sampled": True,
+        "texts": ["A b", "A c"],
+        "guarantee": result.case["promise"]["guarantee"],
+    }
+    # The same whatever was measured.
+    other = PrivateGenerationResult(object_of({name: ([0.7] * 3, [0.3] * 2) for name in SHARES}))
+    assert other.public == result.public
+    assert result.texts == ("A b", "A c")
+
+
+@pytest.mark.parametrize("more", [{"sampled": False}, {"params": {"seed": None}}])
+def test_nothing_is_promised_of_texts_that_were_given_or_drawn_with_a_known_seed(more: dict[str, Any]) -> None:
+    case = object_of(**more)
+    assert case["public"] is None
+    assert case["promise"]["guarantee"] is None
+    assert any("seed 0, which everybody knows" in line for line in case["warnings"]) == ("params" in more)
+    with pytest.raises(UsageError, match="nothing is promised of these texts"):
+        _ = PrivateGenerationResult(case).public
+
+
+def test_quality_of_the_texts() -> None:
+    told = object_of()["text_quality"]
+    assert told["perplexity"] == pytest.approx(2 ** ((1 + 3 + 1 + 1 + 3) / 5))
+    assert told["distinct_1"] == pytest.approx(3 / 5)
+    assert told["distinct_2"] == pytest.approx(2 / 3)
+    assert told["distinct_3"] == 1.0
+    assert told["verbatim_share"] == pytest.approx(4 / 5)
+    assert told["longest_verbatim_tokens"] == 5
+    assert told["verbatim"] == [
+        {"sequence": 0, "start": 0, "end": 2, "longest_run": 5, "text": "A b", "exemplar": "e2"},
+        {"sequence": 1, "start": 0, "end": 2, "longest_run": 5, "text": "A c", "exemplar": "e2"},
+    ]
+
+
+def test_another_mechanism_is_named() -> None:
+    assert object_of(params={"mechanism": {"name": "Mine", "k": 3}})["mechanism"] == {"name": "Mine", "k": 3}
+
+
+def test_several_batches_are_as_private_as_the_worst() -> None:
+    cases = [object_of(), object_of({**SHARES, "e1": ([0.1, 0.2, 0.3], [0.4, 1.5])}, id="batch 2")]
+    told = summary(cases)
+    assert (told["n_batches"], told["n_texts"], told["holds"]) == (2, 4, False)
+    assert told["guarantee"] == cases[0]["promise"]["guarantee"]
+    assert [(one["batch"], one["exemplar"]) for one in told["failures"]] == [("batch 2", "e1")]
+    assert told["most"]["batch"] == "batch 2"
+    # The two batches hold the same texts: what is promised of them adds up.
+    assert told["n_repeated_texts"] == 2
+    assert summary([cases[0], {**cases[0], "promise": {**cases[0]["promise"], "guarantee": None}}])["guarantee"] is None
+    with pytest.raises(UsageError, match="there are no batches to sum up"):
+        summary([])
+
+
+def test_a_row_for_each_exemplar() -> None:
+    frame = PrivateGenerationResult(object_of()).to_frame()
+    assert frame["name"].tolist() == ["e1", "e2"]
+    assert frame["rank"].tolist() == [2, 1]
+    assert {"renyi_2_nats", f"renyi_{BEST:g}_nats", "max_divergence_nats"} < set(frame.columns)
+
+
+HOSTILE = "[bold]x[/bold] <script>alert(1)</script>\x1b[31m\u202e"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_views_show_texts_as_texts(fails: bool) -> None:
+    from rich.console import Console
+
+    shares = {**SHARES, "e1": ([0.1, 0.2, 0.3], [0.4, 1.5])} if fails else SHARES
+    hostile = texts(
+        context=f"Text: {HOSTILE}",
+        responses=[{"text": HOSTILE, "tokens": [HOSTILE] * n} for n in (3, 2)],
+        spans=[{**span, "ranges": [[0, 6 + len(HOSTILE)]]} for span in texts()["spans"]],
+    )
+    case = case_object(hostile, readings(shares), PARAMS)
+    result = PrivateGenerationResult(case)
+    console = Console(file=io.StringIO(), width=200)
+    for view in (result.heatmap(), PrivateGenerationResult.overview([case, case])):
+        console.print(view)
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "[bold]x[/bold] <script>" in said
+    assert "\x1b" not in said
+    assert "\u202e" not in said
+    assert ("Broken" in said) == fails
+    assert ("Kept" in said) == (not fails)
+    page = PrivateGenerationResult.render_page([case, case], command="leakmeter audit run <x>", run=None)
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "default-src 'none'" in page
+    assert "audit run &lt;x&gt;" in page
+    assert "\x1b" not in page
