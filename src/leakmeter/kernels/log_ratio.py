@@ -49,7 +49,7 @@ class LogRatioFromFirst(NextToken):
     """Where max_v |log p₀(v) − log p(v)| is, p₀ being the first prompt's next token: (prompt, 1, farthest).
 
     Li et al., Eq. 4, over the whole vocabulary: its maximum is the first of `farthest_losses`. Among some 50,000 tokens
-    it is mostly one of the far tail that no response ever says, and that rounding moves the most. So the same stands
+    it is often one of the far tail that no response ever says, and that rounding moves the most. So the same stands
     beside it for the tokens that either distribution gives a probability of `PLAUSIBLE` or more. Of equal tokens the
     first is named.
     """

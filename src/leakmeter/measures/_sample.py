@@ -74,5 +74,6 @@ def draw_with(
 
 
 def uniforms_of(seed: int, item_id: str, response: int, n: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Numbers in [0, 1) of a response's tokens, which depend on the seed, the case and the response alone."""
     entropy = int.from_bytes(hashlib.sha256(item_id.encode()).digest()[:8])
     return np.random.default_rng([seed, entropy, response]).random(n)

@@ -1,0 +1,233 @@
+"""From readings to the object that `leakmeter icl --json` prints, and to what many objects say, by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakmeter.errors import UsageError
+from leakmeter.kernels.stats import bootstrap_interval_of_mean, interval_of_share
+from leakmeter.results.icl import IclResult, case_object, summary
+from leakmeter.types.reading import LABEL, NATS, TOKEN_ID, Reading
+
+LABELS = ["World", "Fine Art", "Art"]
+SHOWN = ["Article: Snow fell.\nAnswer: World", "Article: A show.\nAnswer: Fine Art", "Article: Oil.\nAnswer: Art"]
+PARAMS = {
+    "space": "labels", "label_scoring": "first-token", "calibration": None, "calibration_baseline": "own",
+    "calibration_epsilon": 1e-4, "temperature": 1.0,
+}  # fmt: skip
+IN_VOCABULARY = PARAMS | {"space": "vocabulary"}
+
+
+def texts(*, n: int = 3, responses: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
+    context = "\n\n".join(SHOWN[:n])
+    spans = [
+        {
+            "name": f"e{i + 1}", "kind": "unit", "ranges": ((context.index(text), context.index(text) + len(text)),),
+            "pieces": (f"e{i + 1}",), "document": f"x{i + 1}", "n_tokens": 10 + i, "repeats": (), "entity": None,
+        }
+        for i, text in enumerate(SHOWN[:n])
+    ]  # fmt: skip
+    return {
+        "id": "q1", "model": "toy", "weights_sha256": None, "dtype": "float64", "unit": "exemplar", "removal": "drop",
+        "template": "plain", "query": "A train left.", "context": context, "documents": [], "truncated_tokens": 0,
+        "sampled": True, "labels": LABELS, "spans": spans,
+        "responses": [{"text": word.strip(), "tokens": [word]} for word in responses],
+        "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 0.1},
+    } | more  # fmt: skip
+
+
+def reading(statistic: str, *values: float, piece: str = "", unit: str = NATS) -> Reading:
+    return Reading("q1", 0, piece, statistic, unit, np.asarray(values, dtype=np.float64))
+
+
+def readings(
+    losses: tuple[tuple[float, ...], ...] = ((0.5, -0.25, 0.0), (-2.0, 1.0, 0.5), (0.01, 0.0, -0.02)),
+    *,
+    prediction: int = 0,
+    gold: int | None = 0,
+    mass: float = 0.5,
+    noise: float = 0.05,
+) -> list[Reading]:
+    out = [reading("label_loss", *loss, piece=f"e{i}") for i, loss in enumerate(losses, 1)]
+    out += [reading("label_log_prob", *np.log([0.7, 0.2, 0.1])), reading("label_mass", math.log(mass))]
+    out += [reading("noise", noise), reading("prediction", prediction, unit=LABEL)]
+    return out + ([] if gold is None else [reading("gold", gold, unit=LABEL)])
+
+
+def of_vocabulary(losses: tuple[float, ...]) -> list[Reading]:
+    out = []
+    for i, loss in enumerate(losses, 1):
+        for kind, most in (("farthest", loss), ("plausible", loss / 2)):
+            out.append(reading(f"{kind}_token", 7 + i, piece=f"e{i}", unit=TOKEN_ID))
+            out.append(reading(f"{kind}_log_prob", -40.0, piece=f"e{i}"))
+            out.append(reading(f"{kind}_log_prob_without", -40.0 - most, piece=f"e{i}"))
+    return [*out, reading("farthest_noise", 0.125), reading("plausible_noise", 0.25)]
+
+
+def case(
+    id_: str = "q1",
+    losses: tuple[float, ...] = (1.0, 2.0, 3.0),
+    *,
+    prediction: int = 0,
+    gold: int | None = 0,
+    **more: Any,
+) -> dict[str, Any]:
+    """A case object of losses that the first label makes."""
+    rows = tuple((loss, 0.0, -loss / 2) for loss in losses)
+    made = readings(rows, prediction=prediction, gold=gold)
+    return case_object(texts(n=len(losses), id=id_, **more), made, PARAMS)
+
+
+def test_the_case() -> None:
+    made = case_object(texts(), readings(), PARAMS)
+    assert (made["loss_nats"], made["worst_exemplar"]) == (2.0, "e2")
+    assert made["posterior"] == pytest.approx(1 / (1 + math.exp(-2)))
+    assert (made["prediction"], made["gold"], made["is_right"]) == ("World", "World", True)
+    assert made["label_probabilities"] == pytest.approx([0.7, 0.2, 0.1])
+    assert (made["label_mass"], made["noise_floor_nats"]) == (pytest.approx(0.5), 0.05)
+    assert (made["space"], made["calibration"], made["labels"], made["query"]) == (
+        *("labels", None, LABELS, "A train left."),
+    )
+    one, two, three = made["exemplars"]
+    assert [(e["name"], e["position"], e["id"], e["rank"]) for e in (one, two, three)] == [
+        ("e1", 1, "x1", 2), ("e2", 2, "x2", 1), ("e3", 3, "x3", 3),
+    ]  # fmt: skip
+    assert [e["text"] for e in (one, two, three)] == SHOWN
+    # Of two labels that the text ends with, the longer.
+    assert [e["label"] for e in (one, two, three)] == LABELS
+    assert (two["worst_label"], two["worst_label_nats"], two["signed_nats"]) == ("World", 2.0, [-2.0, 1.0, 0.5])
+    assert [e["below_noise_floor"] for e in (one, two, three)] == [False, False, True]
+    assert two["vocabulary"] is None
+    assert made["warnings"] == []
+    json.dumps(made, allow_nan=False)
+
+
+def test_the_vocabulary_beside_the_labels() -> None:
+    words = (" snow", " fell", " show", "\n", "<|im_end|>", "x")
+    made = case_object(texts(responses=words), [*readings(), *of_vocabulary((4.0, 1.0, 0.125))], IN_VOCABULARY)
+    assert (made["loss_nats"], made["worst_exemplar"], made["noise_floor_nats"]) == (4.0, "e1", 0.125)
+    one, _, three = made["exemplars"]
+    assert one["vocabulary"] == {
+        "farthest": {
+            "token": " snow", "token_id": 8, "log_prob_nats": -40.0, "log_prob_without_nats": -44.0, "loss_nats": 4.0
+        },
+        "plausible": {
+            "token": " fell", "token_id": 8, "log_prob_nats": -40.0, "log_prob_without_nats": -42.0, "loss_nats": 2.0
+        },
+    }  # fmt: skip
+    assert (one["loss_nats"], one["worst_label"], one["worst_label_nats"]) == (4.0, "World", 0.5)
+    assert (three["vocabulary"]["farthest"]["token"], three["below_noise_floor"]) == ("<|im_end|>", True)
+    json.dumps(made, allow_nan=False)
+
+
+def test_null_stands_for_an_infinite_loss() -> None:
+    made = case_object(texts(), readings(((0.5, 0.0, 0.0), (0.1, -math.inf, 0.0), (3.0, 0.0, 0.0))), PARAMS)
+    assert (made["loss_nats"], made["worst_exemplar"], made["posterior"]) == (None, "e2", 1.0)
+    assert made["exemplars"][1]["signed_nats"] == [0.1, None, 0.0]
+    assert [e["rank"] for e in made["exemplars"]] == [3, 1, 2]
+    assert IclResult(made).loss == math.inf
+    text = json.dumps(made, allow_nan=False)
+    total = summary([json.loads(text), case("q2")])
+    assert (total["mean_nats"], total["std_nats"], total["interval_nats"]) == (None, None, None)
+    assert total["positions"][0]["mean_nats"] == 0.75
+    assert total["positions"][1]["mean_nats"] is None
+    assert total["exemplars"][1]["max_nats"] is None
+    json.dumps(total, allow_nan=False)
+
+
+def test_a_query_without_a_label_is_neither_right_nor_wrong() -> None:
+    made = case_object(texts(), readings(gold=None), PARAMS)
+    assert (made["gold"], made["is_right"]) == (None, None)
+    total = summary([made])
+    assert (total["n_with_label"], total["accuracy"], total["macro_f1"]) == (0, None, None)
+
+
+def test_what_narrows_a_result_is_said() -> None:
+    little = case_object(texts(), readings(mass=0.02), PARAMS)
+    assert little["warnings"][0].startswith("The first tokens of the labels have a probability of 0.02 together")
+    whole = case_object(texts(), readings(mass=0.02), PARAMS | {"label_scoring": "whole-sequence"})
+    assert whole["warnings"][0].startswith("The labels have a probability of 0.02 together")
+    spans = [{**span, "repeats": ("e2",)} for span in texts()["spans"]]
+    (said,) = case_object(texts(spans=spans), readings(), PARAMS)["warnings"]
+    assert "leaving one out leaves the others in" in said
+
+
+def test_the_result_and_its_frame() -> None:
+    (result,) = IclResult.of_run([(texts(), readings())], PARAMS)
+    assert (result.loss, result.prediction, result.noise_floor) == (2.0, "World", 0.05)
+    assert [(e.name, e.label, e.loss_nats) for e in result.exemplars] == [
+        ("e1", "World", 0.5), ("e2", "Fine Art", 2.0), ("e3", "Art", 0.02),
+    ]  # fmt: skip
+    frame = result.to_frame()
+    assert list(frame["loss_nats"]) == [0.5, 2.0, 0.02]
+    assert list(frame["signed_nats: Fine Art"]) == [-0.25, 1.0, 0.0]
+
+
+def test_the_mean_is_that_of_each_query_s_largest_loss() -> None:
+    cases = [case("a", (1.0, 2.0)), case("b", (5.0, 0.5)), case("c", (0.25, 0.125)), case("d", (0.0, 3.0))]
+    total = summary(cases, seed=4)
+    losses = [2.0, 5.0, 0.25, 3.0]
+    assert total["n"] == 4
+    assert total["mean_nats"] == pytest.approx(np.mean(losses))
+    assert total["std_nats"] == pytest.approx(math.sqrt(sum((x - np.mean(losses)) ** 2 for x in losses) / 4))
+    assert total["interval_nats"] == list(bootstrap_interval_of_mean(losses, seed=4))
+    assert total["quantiles_nats"]["0.5"] == 2.5
+    assert [(p["position"], p["n"], p["mean_nats"]) for p in total["positions"]] == [(1, 4, 1.5625), (2, 4, 1.40625)]
+    assert total["positions"][1]["interval_nats"] == list(bootstrap_interval_of_mean([2, 0.5, 0.125, 3], seed=4))
+    assert total["share_below_noise_floor"] == 0.0
+    assert (total["median_tree_tokens"], total["median_naive_tokens"]) == (90.0, 300.0)
+    # The first label's losses are those of the exemplars, the third's half of them; the second has none.
+    assert [label["mean_nats"] for label in total["labels"]] == pytest.approx([1.484375, 0.0, 0.7421875])
+    json.dumps(total, allow_nan=False)
+
+
+def test_one_query_has_a_mean_and_no_interval() -> None:
+    total = summary([case("a", (1.0, 2.0))])
+    assert (total["mean_nats"], total["std_nats"], total["interval_nats"]) == (2.0, 0.0, None)
+
+
+def test_fewer_exemplars_reach_fewer_positions() -> None:
+    total = summary([case("a", (1.0, 2.0, 3.0)), case("b", (5.0,))])
+    assert [(p["n"], p["mean_nats"]) for p in total["positions"]] == [(2, 3.0), (1, 2.0), (1, 3.0)]
+    assert total["exemplars"] is None
+
+
+def test_accuracy_and_macro_f1_by_hand() -> None:
+    answered = [(0, 0), (0, 0), (1, 0), (0, 1), (1, 1), (0, None)]  # prediction, right label
+    cases = [case(str(i), prediction=said, gold=right) for i, (said, right) in enumerate(answered)]
+    total = summary(cases)
+    assert (total["n"], total["n_with_label"], total["accuracy"]) == (6, 5, pytest.approx(3 / 5))
+    assert total["accuracy_interval"] == list(interval_of_share(3, 5))
+    # World: 2 right of 3 predicted and 3 asked. Fine Art: 1 of 2 and 2. Art occurs nowhere, and is left out.
+    assert total["macro_f1"] == pytest.approx((2 / 3 + 1 / 2) / 2)
+    assert [label["f1"] for label in total["labels"]] == [pytest.approx(2 / 3), 0.5, None]
+    assert [(label["n_right_label"], label["n_predicted"]) for label in total["labels"]] == [(3, 4), (2, 2), (0, 0)]
+    # A label that is predicted and never right counts with nought.
+    wrong = summary([*cases, case("9", prediction=2, gold=0)])
+    assert wrong["labels"][2]["f1"] == 0.0
+    assert wrong["macro_f1"] == pytest.approx((4 / 7 + 1 / 2 + 0) / 3)
+
+
+def test_fixed_exemplars_are_compared_over_queries() -> None:
+    total = summary([case("a", (1.0, 2.0)), case("b", (5.0, 0.5)), case("c", (0.25, 3.0)), case("d", (4.0, 3.0))])
+    one, two = total["exemplars"]
+    assert (one["id"], one["label"], one["mean_nats"], one["max_nats"], one["worst_query"]) == (
+        *("x1", "World", 2.5625, 5.0, "b"),
+    )
+    assert (one["worst_share"], two["worst_share"]) == (0.5, 0.5)
+    assert one["worst_share_interval"] == list(interval_of_share(2, 4))
+    other = case("e", (1.0, 1.0))
+    other["exemplars"][0] = {**other["exemplars"][0], "text": "Article: Else.\nAnswer: Art"}
+    assert summary([case("a", (1.0, 2.0)), other])["exemplars"] is None
+
+
+def test_what_cannot_be_summed_up() -> None:
+    with pytest.raises(UsageError, match="there are no queries"):
+        summary([])
+    with pytest.raises(UsageError, match="case 'b' has other labels than case 'a'"):
+        summary([case("a"), {**case("b"), "labels": ["x"]}])
