@@ -9,23 +9,30 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from leakmeter.api.audit import audit
     from leakmeter.api.decode import decode
     from leakmeter.api.frontier import frontier
+    from leakmeter.api.icl import IclInfluence, icl
     from leakmeter.api.influence import influence
     from leakmeter.api.loading import load_backend, load_run
     from leakmeter.api.redact_plan import redact_plan
     from leakmeter.errors import LeakmeterError
     from leakmeter.results.decode import DecodeResult
+    from leakmeter.results.icl import IclResult
     from leakmeter.results.influence import InfluenceResult
     from leakmeter.results.redact_plan import RedactPlanResult
 
 __all__ = [
     "DecodeResult",
+    "IclInfluence",
+    "IclResult",
     "InfluenceResult",
     "LeakmeterError",
     "RedactPlanResult",
+    "audit",
     "decode",
     "frontier",
+    "icl",
     "influence",
     "load_backend",
     "load_run",
@@ -34,11 +41,15 @@ __all__ = [
 
 _HOME = {
     "DecodeResult": "leakmeter.results.decode",
+    "IclInfluence": "leakmeter.api.icl",
+    "IclResult": "leakmeter.results.icl",
     "InfluenceResult": "leakmeter.results.influence",
     "LeakmeterError": "leakmeter.errors",
     "RedactPlanResult": "leakmeter.results.redact_plan",
+    "audit": "leakmeter.api.audit",
     "decode": "leakmeter.api.decode",
     "frontier": "leakmeter.api.frontier",
+    "icl": "leakmeter.api.icl",
     "influence": "leakmeter.api.influence",
     "load_backend": "leakmeter.api.loading",
     "load_run": "leakmeter.api.loading",

@@ -57,8 +57,8 @@ def test_importing_the_package_imports_nothing_of_it() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names = [
-        *("DecodeResult", "InfluenceResult", "LeakmeterError", "RedactPlanResult", "decode", "frontier", "influence"),
-        *("load_backend", "load_run", "redact_plan"),
+        *("DecodeResult", "IclInfluence", "IclResult", "InfluenceResult", "LeakmeterError", "RedactPlanResult"),
+        *("audit", "decode", "frontier", "icl", "influence", "load_backend", "load_run", "redact_plan"),
     ]
     assert ended.stdout.startswith(f"[] {names}")
 

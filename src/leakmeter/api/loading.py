@@ -85,20 +85,18 @@ def load_backend(
 
 
 def load_run(path: str | Path) -> Iterator[Any]:
-    """The results of a complete run directory, one case after another: `InfluenceResult`s, `DecodeResult`s …
+    """The results of a complete run directory, one case after another: `InfluenceResult`s, `IclResult`s …
 
     Raises:
         StoreError: no complete run is there, or a part is damaged.
     """
     from leakmeter import plugins
     from leakmeter.store.rundir import RunDirectory
+    from leakmeter.studies.run import cases_of_run
 
     directory = RunDirectory(Path(path))
     spec = directory.read_spec()
-    parts = (directory.read_part(number) for number in range(spec["n_parts"]))
-    yield from plugins.find("results", spec["measure"]).of_run(
-        ((texts, readings) for (texts,), readings in parts), spec["params"]
-    )
+    yield from plugins.find("results", spec["measure"]).of_run(cases_of_run(directory), spec["params"])
 
 
 def measured_alone(backend: Backend, measure: Measure, settings: PromptSettings, case: Case) -> Iterator[Part]:

@@ -15,6 +15,8 @@ from leakmeter.cli import (
     decode,
     demo,
     frontier,
+    icl,
+    icl_plan,
     influence,
     models,
     process,
@@ -35,6 +37,8 @@ app.command(influence.influence)
 app.command(decode.decode)
 app.command(frontier.frontier)
 app.command(redact_plan.redact_plan)
+app.command(icl.icl)
+app.command(icl_plan.icl_plan)
 app.command(study.study)
 app.command(regurgitation.regurgitation)
 app.command(report.report)

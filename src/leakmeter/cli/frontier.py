@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from leakmeter.cli import output
-from leakmeter.cli.options import Flag, RunOptions
+from leakmeter.cli.options import Flag, PagelessRunOptions, RunOptions
 from leakmeter.errors import UsageError
 from leakmeter.measures.decode import Decode
 
@@ -40,13 +40,6 @@ class _Drawing(Decode):
 
 
 @Parameter(name="*", negative="")
-@dataclass(frozen=True, slots=True)
-class _RunOptions(RunOptions):
-    """There is no page of a sweep."""
-
-    html: Annotated[Path | None, Parameter(parse=False)] = None
-
-
 def frontier(
     *,
     data: str,
@@ -58,7 +51,7 @@ def frontier(
     bertscore_layer: int | None = None,
     template: str | None = None,
     truncate: Flag = False,
-    run: _RunOptions | None = None,
+    run: PagelessRunOptions | None = None,
 ) -> None:
     """Sweep λ or ε over your own cases: what each setting leaks, what it is good for, and which to ship.
 
@@ -114,7 +107,7 @@ def frontier(
         truncate=truncate or loaded.max_context_tokens is not None,
         max_context_tokens=loaded.max_context_tokens,
     )
-    asked = run or _RunOptions()
+    asked = run or PagelessRunOptions()
     run = replace(asked, dtype=precision_for(sweep.measures[0], asked.model, asked.dtype))
     if run.dry_run:
         _predict(sweep, loaded.records, settings, run)

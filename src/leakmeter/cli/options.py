@@ -91,3 +91,10 @@ class RunOptions:
         if self.model == "toy":
             return predictor_of(self.load_backend())
         return predictor_for(self.model, dtype=self.dtype, device=self.device, memory=self.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class PagelessRunOptions(RunOptions):
+    """The same for what has no page."""
+
+    html: Annotated[Path | None, Parameter(parse=False)] = None

@@ -81,7 +81,7 @@ def records_of_hub(name: str, repository: str, subset: str, split: str) -> Seque
     Raises:
         DataError: the library is not installed, or the hub cannot be reached or has no such data.
     """
-    instead = f"give a local file with --data {name}=FILE"
+    instead = "give a local file with --data"
     try:
         import datasets
     except ImportError:

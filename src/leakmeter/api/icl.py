@@ -1,0 +1,136 @@
+"""The library: labelled exemplars, queries, and what the answers owe to each exemplar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakmeter.errors import UsageError
+from leakmeter.models import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import RenderableType
+
+    from leakmeter.measures.icl import Baseline, Calibration, LabelScoring, Space
+    from leakmeter.results.icl import IclResult
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class IclInfluence:
+    """What the answers to queries owe to the exemplars of their prompts, nats."""
+
+    results: tuple[IclResult, ...]
+    """One a query, in their order."""
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """ICLInf, accuracy, losses by position, label and exemplar; see `results.icl.summary`."""
+        from leakmeter.results.icl import summary
+
+        return summary([result.case for result in self.results])
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a query and exemplar: the query's id, and what `IclResult.to_frame` says of the exemplar."""
+        import pandas as pd
+
+        frames = [result.to_frame().assign(query=result.case["id"]) for result in self.results]
+        frame = pd.concat(frames, ignore_index=True)
+        return frame[["query", *(name for name in frame.columns if name != "query")]]
+
+    def overview(self) -> RenderableType:
+        """The summary, for `rich.print` or the last line of a notebook cell."""
+        return type(self.results[0]).overview([result.case for result in self.results])
+
+    def save_html(self, path: str | Path) -> Path:
+        """Write the report: one file, no network.
+
+        Args:
+            path: the file; one that is there is replaced.
+
+        Returns:
+            The file's path.
+        """
+        from leakmeter.store.rundir import write_whole
+
+        where = Path(path)
+        cases = [result.case for result in self.results]
+        write_whole(where, type(self.results[0]).render_page(cases, command=None, run=None).encode())
+        return where
+
+
+def icl(
+    model: Any = DEFAULT_MODEL,
+    *,
+    task: str | Mapping[str, Any],
+    queries: Rows,
+    exemplars: Rows = (),
+    pool: Rows = (),
+    shots: int = 4,
+    seed: int = 0,
+    template: str | None = "plain",
+    space: Space = "labels",
+    label_scoring: LabelScoring = "first-token",
+    calibration: Calibration | None = None,
+    calibration_baseline: Baseline = "own",
+    calibration_epsilon: float = 1e-4,
+    temperature: float = 1.0,
+    dtype: str | None = None,
+    device: str | None = None,
+    model_id: str | None = None,
+    cache: bool = True,
+) -> IclInfluence:
+    """Measure, in nats, how much the answer to a query owes to each exemplar that stands before it.
+
+    ICLInf = mean_j max_i max_y |log A(S_j, x_j)(y) − log A(S_j∖i, x_j)(y)| over queries x_j, exemplars i of S_j and
+    labels y (Li et al., "Evaluating Privacy Leakage From In-Context Learning", Eq. 4).
+
+    Args:
+        model: see `influence`.
+        task: 'agnews', 'dbpedia14', 'trec', a file NAME.toml, or what such a file says: {'instruction': …, 'fields':
+            {column: heading}, 'answer': heading of the label, 'labels': [word, …] or {name in the data: word},
+            'label_column': …}.
+        queries: what is classified, a mapping of columns to values each; without a label they have no accuracy.
+        exemplars: labelled examples that stand before every query, in their order; or
+        pool: labelled examples to draw exemplars from, anew for each query.
+        shots: exemplars drawn for each query.
+        seed: of the draws.
+        template: 'plain', 'chat' for the whole prompt in one user message, or None for chat where the model has it.
+        space, label_scoring, calibration, calibration_baseline, calibration_epsilon, temperature: see
+            `measures.icl.Icl`.
+        dtype, device, model_id, cache: see `influence`.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+    """
+    from dataclasses import asdict
+
+    from leakmeter.api import loading
+    from leakmeter.data.exemplars import draw_cases, fixed_cases
+    from leakmeter.data.tasks import load_task, task_of
+    from leakmeter.measures.icl import Icl
+    from leakmeter.prompts.exemplars import ExemplarSettings
+    from leakmeter.results.icl import IclResult
+    from leakmeter.studies.kinds.icl import FIXED_TOGETHER, REDRAWN_TOGETHER
+    from leakmeter.studies.run import Watch, measure_cases, prepare_case
+
+    if bool(exemplars) == bool(pool):
+        raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
+    measure = Icl(space, label_scoring, calibration, calibration_baseline, calibration_epsilon, temperature)
+    described = load_task(task) if isinstance(task, str) else task_of(task, "task")
+    asked = described.examples(queries, "queries", labelled=False)
+    if exemplars:
+        cases = fixed_cases(described.examples(exemplars, "exemplars"), asked)
+    else:
+        cases = draw_cases(described.examples(pool, "pool"), asked, shots=shots, seed=seed)
+    settings = ExemplarSettings(described.task, template)
+    backend = loading.load_backend(model, dtype=dtype, device=device, model_id=model_id, cache=cache)
+    prepared = [prepare_case(case, backend, settings, measure) for case in cases]
+    size = FIXED_TOGETHER if exemplars else REDRAWN_TOGETHER
+    measured = measure_cases(backend, measure, settings, prepared, None, Watch(), group_size=size)
+    return IclInfluence(tuple(IclResult.of_run(measured, asdict(measure))))

@@ -1,0 +1,514 @@
+"""Searches for exemplars: moves, halves, a greedy way that exhaustive search agrees with, and honest reports of it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakmeter.backends.toy import Toy
+from leakmeter.data import tasks
+from leakmeter.data.tasks import task_of
+from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.kernels.paired import signed_rank_p
+from leakmeter.kernels.stats import bootstrap_interval_of_mean_difference
+from leakmeter.measures.icl import Icl
+from leakmeter.prompts.exemplars import ExemplarSettings
+from leakmeter.studies.cells import Progress
+from leakmeter.studies.exemplar_bound import predicted_plan
+from leakmeter.studies.exemplar_moves import MOVES, Exemplars, Scope, candidates, halves, moves_from, scope_of
+from leakmeter.studies.exemplar_plan import (
+    FEWEST,
+    Lists,
+    difference_of_shares,
+    exemplars_jsonl,
+    plan_directory,
+    told_plan,
+)
+from leakmeter.studies.exemplar_search import Measured, Round, Search, search
+from leakmeter.studies.prediction import predictor_of
+from leakmeter.studies.run import Watch
+from leakmeter.types.chunk import Chunk
+from leakmeter.types.exemplar import Example, Task
+from leakmeter.types.request import Scores
+
+TASK = Task("mood", "How?", (("said", "Said"),), "Mood", (("Glad", "Glad"), ("Sad", "Sad")))
+SETTINGS = ExemplarSettings(TASK)
+# To a model that reads bytes, all labels begin with the same space.
+MEASURE = Icl(label_scoring="whole-sequence")
+GIVEN = (
+    *(
+        ("1", "Anna sang.", "Glad"),
+        ("2", "Bo lost a shoe.", "Sad"),
+        ("3", "Rain again!", "Sad"),
+        ("4", "Cake?", "Glad"),
+    ),
+    *(("5", "No, none.", "Sad"), ("6", "It works.", "Glad")),
+)
+EXAMPLES = tuple(Example(id_, (text,), label) for id_, text, label in GIVEN)
+QUERIES = tuple(
+    Example(f"q{number}", (text,), label)
+    for number, (text, label) in enumerate(
+        [("Ha!", "Glad"), ("Oh.", "Sad"), ("Hm, well.", "Sad"), ("Yes.", "Glad"), ("A 2nd?", "Glad"), ("Gone.", "Sad")]
+    )
+)
+
+
+def scope(exemplars: Sequence[Example] = EXAMPLES[:3], **how: Any) -> Scope:
+    """Two queries choose and the others report, unless a test says otherwise."""
+    made = Scope(tuple(exemplars), (), ("reorder",), QUERIES[:2], QUERIES[2:], 5, 0)
+    return replace(made, **how)
+
+
+def silent(backend: Any, n_cases: int) -> Any:
+    """Progress that nobody looks at."""
+    from contextlib import nullcontext
+
+    return nullcontext(Watch())
+
+
+def lists_in(directory: Path, backend: Any = None, progress: Progress = silent) -> Lists:
+    return Lists(backend or Toy(), MEASURE, SETTINGS, directory, progress, None)
+
+
+def case(nats: float, *, right: bool = True, noise: float = 0.0) -> dict[str, Any]:
+    return {
+        "loss_nats": nats if math.isfinite(nats) else None,
+        "noise_floor_nats": noise,
+        "is_right": right,
+        "label_mass": 1.0,
+        "warnings": [],
+    }
+
+
+def by_hand(exemplars: Sequence[Example], queries: Sequence[Example]) -> float:
+    """ICLInf of a list: every prompt written out in full, every label token by token."""
+    toy = Toy()
+
+    def log_probs(shown: Sequence[Example], query: Example) -> np.ndarray:
+        parts = [f"Said: {one.texts[0]}\nMood: {one.label}" for one in shown]
+        text = "\n\n".join(["How?", *parts, f"Said: {query.texts[0]}\nMood:"])
+        scores = []
+        for label in (" Glad", " Sad"):
+            ids = [*toy.tokenizer.start_ids, *text.encode()]
+            total = 0.0
+            for token in label.encode():
+                logits = toy.logits(np.asarray(ids), np.arange(len(ids)))
+                total += logits[token] - np.logaddexp.reduce(logits)
+                ids.append(token)
+            scores.append(total)
+        return np.asarray(scores) - np.logaddexp.reduce(scores)
+
+    losses = []
+    for query in queries:
+        whole = log_probs(exemplars, query)
+        cuts = [log_probs([*exemplars[:i], *exemplars[i + 1 :]], query) for i in range(len(exemplars))]
+        losses.append(max(np.abs(whole - cut).max() for cut in cuts))
+    return float(np.mean(losses))
+
+
+def test_moves_are_all_there_are() -> None:
+    a, b, c, d, e, _ = EXAMPLES
+
+    def after(exemplars: Exemplars, kind: str, pool: Exemplars = ()) -> list[Exemplars]:
+        return [move.applied(exemplars) for move in moves_from(exemplars, [kind], pool)]
+
+    assert after((a, b, c), "reorder") == [(b, a, c), (c, b, a), (a, c, b)]
+    assert after((a, b, c), "drop") == [(b, c), (a, c), (a, b)]
+    assert after((a, b), "replace", (d, e)) == [(d, b), (e, b), (a, d), (a, e)]
+    assert after((a, b), "add", (d, e)) == [(a, b, d), (a, b, e)]
+    # One that is there already does not come again, and the last one does not go.
+    assert after((a, d), "add", (d, e)) == [(a, d, e)]
+    assert after((d,), "replace", (d, e)) == [(e,)]
+    assert after((a,), "drop") == after((a,), "reorder") == []
+    kinds = [move.kind for move in moves_from((a, b, c), MOVES, (d, e))]
+    assert {kind: kinds.count(kind) for kind in MOVES} == {"reorder": 3, "drop": 3, "replace": 6, "add": 2}
+
+
+@pytest.mark.parametrize("n", [2, 3, 6, 41])
+def test_halves_are_disjoint_whole_and_seeded(n: int) -> None:
+    queries = [Example(str(number), (f"t{number}",), "Glad") for number in range(n)]
+    choosing, reporting = halves(queries, 0)
+    assert (len(choosing), len(reporting)) == (n // 2, n - n // 2)
+    assert sorted([*choosing, *reporting], key=lambda one: int(one.id)) == queries
+    assert [*choosing] == [one for one in queries if one in choosing]
+    assert halves(queries, 0) == (choosing, reporting)
+    if n > 6:
+        assert len({halves(queries, seed) for seed in range(5)}) == 5
+
+
+def test_candidates_are_none_that_are_there_already() -> None:
+    pool = [
+        *(Example(one.id, one.texts, "Sad") for one in EXAMPLES[:3]),
+        Example("9", QUERIES[0].texts, "Glad"),
+        Example("1", ("Well done.",), "Glad"),
+        Example("7", ("Well done.",), "Sad"),
+        Example("8", ("Alas.",), "Sad"),
+    ]
+    given = (*EXAMPLES[:2], Example("pool 8", ("Other.",), "Sad"))
+    found = candidates(pool, given, QUERIES, n=8, seed=0)
+    assert [one.id for one in found] == ["pool 3", "pool 1", "pool 8 (2)"]
+    assert [one.texts[0] for one in found] == ["Rain again!", "Well done.", "Alas."]
+    many = [Example(str(number), (f"t{number}",), "Glad") for number in range(50)]
+    few = candidates(many, given, QUERIES, n=5, seed=1)
+    assert len(few) == 5
+    assert few == candidates(many, given, QUERIES, n=5, seed=1) != candidates(many, given, QUERIES, n=5, seed=2)
+    with pytest.raises(UsageError, match="all 1 examples of the pool are exemplars or queries already"):
+        candidates(pool[3:4], given, QUERIES, n=5, seed=0)
+
+
+def test_a_scope_is_what_can_be_done() -> None:
+    made = scope_of(EXAMPLES[:3], EXAMPLES[2:], QUERIES, n_candidates=2, seed=3)
+    assert made.kinds == MOVES
+    assert len(made.pool) == 2
+    assert (made.choosing, made.reporting) == halves(QUERIES, 3)
+    assert sorted(one.id for one in made.queries) == [one.id for one in QUERIES]
+    assert scope_of(EXAMPLES[:3], None, QUERIES).kinds == ("reorder", "drop")
+    assert scope_of(EXAMPLES[:3], EXAMPLES, QUERIES, moves=["add", "drop"]).kinds == ("drop", "add")
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ({"moves": ["reorder", "swap"]}, "no move named 'swap'"),
+        ({"moves": [""]}, "no move named ''"),
+        ({"moves": ["replace"]}, "move 'replace' takes exemplars from a pool; give one with --pool FILE"),
+        ({"moves": ["drop"], "pool": EXAMPLES}, "--pool is for the moves replace and add"),
+        ({"max_steps": 0}, "max-steps is 0; it has to be 1 or more"),
+        ({"n_candidates": 0, "pool": EXAMPLES}, "candidates is 0; it has to be 1 or more"),
+        ({"queries": QUERIES[:1]}, "there is 1 query; give two or more"),
+        ({"exemplars": EXAMPLES[:1]}, "one exemplar leaves nothing to reorder or drop"),
+        ({"exemplars": EXAMPLES[:1], "pool": EXAMPLES, "moves": ["drop", "replace"]}, None),
+        ({"pool": EXAMPLES[:2]}, "all 2 examples of the pool are exemplars or queries already"),
+    ],
+)
+def test_what_cannot_be_searched(how: dict[str, Any], told: str | None) -> None:
+    given = {"exemplars": EXAMPLES[:2], "pool": None, "queries": QUERIES, **how}
+
+    def make() -> Scope:
+        return scope_of(given.pop("exemplars"), given.pop("pool"), given.pop("queries"), **given)
+
+    if told is None:
+        assert make().kinds == ("drop", "replace")
+        return
+    with pytest.raises(UsageError) as refused:
+        make()
+    assert told in str(refused.value)
+
+
+def test_a_swap_away_from_the_best_order_the_search_finds_it(tmp_path: Path) -> None:
+    """Exhaustively: every order, every prompt in full. The optimum's neighbours have nothing lower beside them."""
+    exemplars = EXAMPLES[:4]
+    found = {order: by_hand(order, QUERIES[:2]) for order in itertools.permutations(exemplars)}
+    optimum = min(found, key=lambda order: found[order])
+    start = (optimum[2], optimum[1], optimum[0], optimum[3])
+    lists = lists_in(tmp_path)
+    made = scope(start)
+    way = search(made, lambda order: lists.measured(order, made.choosing))
+    assert way.start.icl_inf == pytest.approx(found[start], abs=1e-12)
+    assert [one.exemplars for one in way.path] == [start, optimum]
+    assert [one.icl_inf for one in way.path] == pytest.approx([found[start], found[optimum]], abs=1e-12)
+    assert way.is_exhausted
+    assert [one.n_lists for one in way.rounds] == [6, 5]
+
+
+def test_each_step_takes_the_best_of_all_moves(tmp_path: Path) -> None:
+    lists = lists_in(tmp_path)
+    made = scope(EXAMPLES[:3], pool=EXAMPLES[4:], kinds=MOVES, max_steps=2)
+    way = search(made, lambda exemplars: lists.measured(exemplars, made.choosing))
+    assert len(way.path) == 3
+    assert not way.is_exhausted
+    measured = {made.exemplars}
+    for (before, one), taken in zip(zip(way.path, way.rounds, strict=False), way.path[1:], strict=True):
+        lowest: dict[str, float] = {}
+        for move in moves_from(before.exemplars, MOVES, made.pool):
+            after = move.applied(before.exemplars)
+            if after not in measured:
+                measured.add(after)
+                lowest[move.kind] = min(lowest.get(move.kind, math.inf), by_hand(after, made.choosing))
+        assert taken is one.taken
+        assert taken.icl_inf == pytest.approx(min(lowest.values()), abs=1e-12)
+        assert {best.move.kind: best.icl_inf for best in one.best if best.move} == pytest.approx(lowest, abs=1e-12)
+
+
+def walk(nats: Callable[[Exemplars], Sequence[float]], made: Scope, noise: float = 0.0, **how: Any) -> Search:
+    seen: list[Exemplars] = []
+
+    def measured(exemplars: Exemplars) -> list[dict[str, Any]]:
+        # No list is measured twice.
+        assert exemplars not in seen
+        seen.append(exemplars)
+        return [case(one, noise=noise) for one in nats(exemplars)]
+
+    return search(made, measured, **how)
+
+
+def test_a_search_ends_at_the_noise_floor_or_after_the_most_steps() -> None:
+    def nats(exemplars: Exemplars) -> list[float]:
+        return [1.0 * len(exemplars), 1.0 + len(exemplars)]
+
+    made = scope(EXAMPLES, kinds=("drop",), max_steps=9)
+    way = walk(nats, made, noise=0.9)
+    assert [len(one.exemplars) for one in way.path] == [6, 5, 4, 3, 2, 1]
+    # The last exemplar stays, and a round without moves measures nothing.
+    assert (way.is_exhausted, way.rounds[-1].n_lists, way.rounds[-1].best) == (True, 0, ())
+    way = walk(nats, replace(made, max_steps=2), noise=0.9)
+    assert [len(one.exemplars) for one in way.path] == [6, 5, 4]
+    assert not way.is_exhausted
+    way = walk(nats, made, noise=1.0)
+    assert way.path == (way.start,)
+    assert way.is_exhausted
+    assert [best.icl_inf for best in way.rounds[0].best] == [5.5]
+
+
+def test_a_search_leaves_infinite_losses_and_stays_at_them_where_all_are() -> None:
+    def nats(exemplars: Exemplars) -> list[float]:
+        return [math.inf if EXAMPLES[0] in exemplars else 3.0, 1.0]
+
+    way = walk(nats, scope(EXAMPLES[:3], kinds=("drop",)))
+    assert [one.icl_inf for one in way.path] == [math.inf, 2.0]
+    way = walk(lambda exemplars: [math.inf], scope(EXAMPLES[:3], kinds=("drop",)))
+    assert len(way.path) == 1
+
+
+def test_lists_that_do_not_fit_are_passed_over_and_counted() -> None:
+    rounds: list[tuple[Measured, Round]] = []
+    made = scope(EXAMPLES[:2], pool=EXAMPLES[3:5], kinds=("add",))
+    way = walk(
+        lambda exemplars: [1.0 / len(exemplars)],
+        made,
+        fits=lambda exemplars: len(exemplars) < 4 and EXAMPLES[3] not in exemplars,
+        on_round=lambda before, one: rounds.append((before, one)),
+    )
+    assert way.path[-1].exemplars == (*EXAMPLES[:2], EXAMPLES[4])
+    assert [(one.n_lists, one.n_too_long) for one in way.rounds] == [(1, 1), (0, 1)]
+    assert rounds == list(zip((way.path[0], way.path[1]), way.rounds, strict=True))
+
+
+def test_what_fits_behind_the_longest_query_fits_behind_all(tmp_path: Path) -> None:
+    backend = Toy()
+    lists = lists_in(tmp_path, backend)
+    longest = lists.longest(EXAMPLES[:2], QUERIES)
+    assert longest.texts == ("Hm, well.",)
+    assert lists.fits(EXAMPLES[:2], longest)
+    assert not list(tmp_path.iterdir())
+    backend.window = 90
+    for exemplars in itertools.chain(*(itertools.combinations(EXAMPLES, n) for n in (1, 2, 3))):
+        assert lists.fits(exemplars, longest) == all(lists.fits(exemplars, query) for query in QUERIES)
+    assert {lists.fits((one,), longest) for one in EXAMPLES} == {True}
+    assert {lists.fits(EXAMPLES[:n], longest) for n in (1, 3)} == {True, False}
+
+
+def plan(before: Sequence[float], after: Sequence[float], right: Sequence[tuple[bool, bool]] | None = None) -> Any:
+    """What is told of losses before and after, on which a step was taken."""
+    pairs = right or [(True, True)] * len(before)
+    queries = tuple(replace(QUERIES[0], id=str(number)) for number in range(len(before)))
+    given = scope(reporting=queries)
+    start = Measured(EXAMPLES[:3], [case(2.0)] * 2)
+    move = next(moves_from(EXAMPLES[:3], ["reorder"], ()))
+    end = Measured(move.applied(start.exemplars), [case(1.0)] * 2, move)
+    found = Search(start, (Round((end,), end, 3, 0),))
+    halves = (
+        [
+            {**filled(nats), "id": query.id, "is_right": was[second]}
+            for nats, query, was in zip(losses, queries, pairs, strict=True)
+        ]
+        for second, losses in enumerate((before, after))
+    )
+    return told_plan(given, found, *halves)
+
+
+def filled(nats: float) -> dict[str, Any]:
+    exemplar = {"name": "e1", "position": 1, "id": "1", "text": "t", "label": "Glad", "n_tokens": 3}
+    lost = case(nats)["loss_nats"]
+    return {
+        **case(nats),
+        "labels": ["Glad", "Sad"],
+        "gold": "Glad",
+        "prediction": "Glad",
+        "exemplars": [{**exemplar, "loss_nats": lost, "signed_nats": [lost, 0.1]}],
+        "worst_exemplar": "e1",
+        "cost": {"tree_tokens": 5, "naive_tokens": 9},
+    }
+
+
+def test_the_verdict_is_of_the_queries_that_did_not_choose() -> None:
+    rng = np.random.default_rng(0)
+    before = rng.gamma(2.0, size=30)
+    lower, same = before - rng.uniform(0.1, 0.5, size=30), before + rng.normal(scale=0.3, size=30)
+    told = plan(before.tolist(), lower.tolist(), [(True, True)] * 20 + [(True, False)] * 7 + [(False, True)] * 3)
+    assert told["verdict"] == "lower"
+    assert told["loss_difference_nats"] == pytest.approx((lower - before).mean())
+    interval = bootstrap_interval_of_mean_difference(lower, before, seed=0)
+    assert told["loss_difference_interval_nats"] == pytest.approx(interval)
+    assert told["wilcoxon_p"] == signed_rank_p(lower, before)
+    assert told["accuracy_difference"] == pytest.approx(-4 / 30)
+    assert told["accuracy_difference_interval"] == pytest.approx(difference_of_shares(3, 7, 30))
+    assert (told["n_choosing"], told["n_reporting"], told["before"]["n"]) == (2, 30, 30)
+    assert told["after"]["mean_nats"] == pytest.approx(lower.mean())
+    assert plan(before.tolist(), same.tolist())["verdict"] == "not lower"
+    assert plan(lower.tolist(), before.tolist())["verdict"] == "not lower"
+    for n, verdict in ((FEWEST - 1, "too few"), (FEWEST, "lower"), (1, "too few")):
+        assert plan(before[:n].tolist(), lower[:n].tolist())["verdict"] == verdict
+    # Not even differences of one sign would show anything with fewer.
+    assert signed_rank_p(before[: FEWEST - 1] - 1.0, before[: FEWEST - 1]) > 0.05
+    assert json.loads(json.dumps(told, allow_nan=False)) == json.loads(json.dumps(told))
+
+
+def test_where_a_loss_is_infinite_there_is_no_mean() -> None:
+    told = plan([math.inf, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0], [1.0] * 7)
+    assert (told["verdict"], told["loss_difference_nats"], told["loss_difference_interval_nats"]) == (
+        *("not lower", None),
+        None,
+    )
+    assert told["before"]["mean_nats"] is None
+    json.dumps(told, allow_nan=False)
+
+
+def test_a_search_without_a_step_changes_nothing() -> None:
+    start = Measured(EXAMPLES[:3], [case(1.0), case(2.0, right=False)])
+    found = Search(start, (Round((), None, 0, 4),))
+    cases = [{**filled(1.0), "id": str(number)} for number in range(len(QUERIES[2:]))]
+    told = told_plan(scope(), found, cases, cases)
+    assert (told["verdict"], told["ended"], told["n_lists"]) == ("unchanged", "no move lowers it", 1)
+    assert told["steps"] == [
+        {
+            "step": 0,
+            "move": None,
+            "exemplars": ["1", "2", "3"],
+            "loss_nats": 1.5,
+            "largest_nats": 2.0,
+            "accuracy": 0.5,
+        }
+    ]
+    assert (told["loss_difference_nats"], told["wilcoxon_p"], told["accuracy_difference"]) == (0.0, 1.0, 0.0)
+
+
+def test_the_interval_of_a_difference_between_shares() -> None:
+    # By hand: p₊ = p₋ = 1/12, half = 1.959964 √((2/12) / 12).
+    assert difference_of_shares(0, 0, 10) == pytest.approx((-0.2309840, 0.2309840), abs=1e-6)
+    low, high = difference_of_shares(9, 2, 40)
+    assert difference_of_shares(2, 9, 40) == pytest.approx((-high, -low))
+    assert difference_of_shares(1, 0, 1)[1] <= 1.0
+
+
+@pytest.mark.parametrize(("gain", "loss"), [(0.1, 0.1), (0.2, 0.05), (0.02, 0.02), (0.0, 0.15)])
+def test_that_interval_holds_the_difference_as_often_as_it_says(gain: float, loss: float) -> None:
+    """Every outcome of 25 queries with its probability; the adjusted interval errs on the wide side."""
+    n, covered = 25, 0.0
+    for gained in range(n + 1):
+        for lost in range(n + 1 - gained):
+            low, high = difference_of_shares(gained, lost, n)
+            ways = math.comb(n, gained) * math.comb(n - gained, lost)
+            chance = ways * gain**gained * loss**lost * (1 - gain - loss) ** (n - gained - lost)
+            covered += chance * (low <= gain - loss <= high)
+    assert 0.94 < covered <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("name", [*tasks.names(), "own"])
+def test_new_exemplars_are_read_as_they_were_written(tmp_path: Path, name: str) -> None:
+    own = {"fields": {"Body": "Ticket", "note": "Note"}, "labels": {"1": "Ja", "2": "Nein"}, "label_column": "Team"}
+    described = task_of(own, "task") if name == "own" else tasks.find(name)
+    texts = ('"quoted",\r\n\x85and\u2028long  {x} <b>', "…", "{} %s \\")
+    exemplars = tuple(
+        Example(f"pool {number}", (text, *("second" for _ in described.task.fields[1:])), word)
+        for number, (text, word) in enumerate(zip(texts, described.task.words, strict=False))
+    )
+    path = tmp_path / "exemplars.jsonl"
+    path.write_bytes(exemplars_jsonl(exemplars, described.task).encode())
+    assert tuple(described.load(str(path), "train")) == exemplars
+
+
+class Mortal(Toy):
+    """The toy model, which dies after so many rounds."""
+
+    def __init__(self, n_rounds: int) -> None:
+        super().__init__()
+        self.n_left = n_rounds
+
+    def score(self, chunk: Chunk) -> list[Scores]:
+        """Answer, or die."""
+        if not self.n_left:
+            raise KeyboardInterrupt
+        self.n_left -= 1
+        return super().score(chunk)
+
+
+def test_a_search_that_dies_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
+    made = scope(EXAMPLES[:3], pool=EXAMPLES[4:5], kinds=MOVES, max_steps=2)
+
+    def way(directory: Path, backend: Toy) -> Search:
+        lists = lists_in(directory, backend)
+        return search(made, lambda exemplars: lists.measured(exemplars, made.choosing))
+
+    calm = way(tmp_path / "calm", Toy())
+    seen: dict[Path, bytes] = {}
+    n_deaths = 0
+    while True:
+        try:
+            found = way(tmp_path / "killed", Mortal(7))
+            break
+        except KeyboardInterrupt:
+            n_deaths += 1
+        now = {path: path.read_bytes() for path in (tmp_path / "killed").rglob("readings-*")}
+        assert {path: now[path] for path in seen} == seen
+        # A life of seven rounds measures three lists or more, none of them again.
+        assert len(now) >= len(seen) + 3
+        seen = now
+    assert n_deaths >= 3
+    assert [one.exemplars for one in found.path] == [one.exemplars for one in calm.path]
+    assert [one.icl_inf for one in found.path] == [one.icl_inf for one in calm.path]
+    assert [one.n_lists for one in found.rounds] == [one.n_lists for one in calm.rounds]
+
+
+def test_the_directory_is_told_by_all_but_moves_pool_and_steps(tmp_path: Path) -> None:
+    def name(made: Scope, measure: Icl = MEASURE, template: str | None = "plain", **machine: Any) -> str:
+        how = {"dtype": None, "device": None, "memory": None, **machine}
+        model = how.pop("model", "toy")
+        path = plan_directory(made, ExemplarSettings(TASK, template), measure, model, tmp_path, **how)
+        assert path.stat().st_mode & 0o777 == 0o700
+        return path.name
+
+    first = name(scope())
+    assert first == name(scope(pool=EXAMPLES[4:], kinds=MOVES, max_steps=1))
+    others = [name(scope(EXAMPLES[:2])), name(scope(EXAMPLES[1::-1])), name(scope(choosing=QUERIES[:1])), first]
+    others += [name(scope(seed=1)), name(scope(), replace(MEASURE, temperature=2.0)), name(scope(), template="chat")]
+    others += [name(scope(), model="other"), name(scope(), dtype="float32"), name(scope(), memory="1GiB")]
+    assert len(set(others)) == len(others)
+
+
+@pytest.mark.parametrize("kinds", [MOVES, ("reorder",), ("add",), ("drop", "replace")])
+def test_no_search_takes_more_than_is_predicted(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+    backend = Toy()
+    pool = EXAMPLES[4:] if set(kinds) & {"replace", "add"} else ()
+    made = scope(EXAMPLES[:3], pool=pool, kinds=kinds, max_steps=3)
+    told = predicted_plan(predictor_of(backend), made, SETTINGS, MEASURE)
+    assert not list(tmp_path.iterdir())
+    assert backend.n_tokens_run == 0
+    lists = lists_in(tmp_path, backend)
+    found = search(made, lambda exemplars: lists.measured(exemplars, made.choosing))
+    for exemplars in (made.exemplars, found.path[-1].exemplars):
+        lists.measured(exemplars, made.reporting)
+    assert 1 + sum(one.n_lists for one in found.rounds) <= told["n_lists"]
+    assert backend.n_tokens_run <= told["tree_tokens"]
+    assert (told["n_choosing"], told["n_reporting"], told["at_most"]) == (2, 4, True)
+    assert told["seconds"] is None
+
+
+def test_a_list_is_an_ordinary_run(tmp_path: Path) -> None:
+    from leakmeter.api.loading import load_run
+
+    (found,) = (lists_in(tmp_path).measured(EXAMPLES[:2], QUERIES),)
+    (run,) = tmp_path.iterdir()
+    assert [result.case for result in load_run(run)] == json.loads(json.dumps(found))
+    spec = json.loads((run / "spec.json").read_bytes())
+    assert (spec["measure"], spec["params"], spec["prompts"]["group_size"]) == ("icl", asdict(MEASURE), 32)
+    with pytest.raises(UnknownNameError):
+        scope_of(EXAMPLES, None, QUERIES, moves=["nonesuch"])
