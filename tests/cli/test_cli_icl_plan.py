@@ -116,7 +116,7 @@ def test_what_is_shown_fits_80_columns_and_is_no_markup(cli: Call, words: list[o
         assert text in " ".join(ended.out.split())
     table = contents(Path("runs"))["table.md"].decode()
     assert "\x1b" not in table
-    assert "command: leakmeter " in table
+    assert "command: leakmeter" in table
     # The first of what is said is what came of it, in both places.
     assert " ".join(table.splitlines()[3].removeprefix("- ").split()) in " ".join(ended.out.split())
 

@@ -22,9 +22,10 @@ from leakmeter.engine.planning import PlanningBackend, Prediction, planning_back
 from leakmeter.kernels.wants import Draw, MixedTarget, Target
 from leakmeter.measures.base import ChoosingMeasure, Measure
 from leakmeter.measures.influence import Influence
+from leakmeter.measures.private_generation import PrivateGeneration
 from leakmeter.prompts.build import PromptSettings, prepare
 from leakmeter.types.case import Case, Document
-from leakmeter.types.item import Item
+from leakmeter.types.item import Answers, Item
 from leakmeter.types.prompt import Piece, Prompt
 from leakmeter.types.request import Request
 from leakmeter.types.size import ModelSize, Speed
@@ -143,9 +144,23 @@ def test_every_measure_can_be_predicted(name: str) -> None:
     few = {"max_new_tokens": 4, "samples": 2, "max_loss": 1e-3}
     measure = kind(**{field: value for field, value in few.items() if field in known})
     for response in (None, "the clinic"):
-        predicted, taken = both(backend, measure, item_of(backend, response, stops=False))
+        predicted, taken = both(backend, measure, with_labels(item_of(backend, response, stops=False)))
         assert taken.n_tokens_run <= predicted.n_tokens_run
-        assert predicted.is_upper_bound is (response is None or isinstance(measure, ChoosingMeasure))
+        draws = response is None and measure.max_new_tokens > 0
+        assert predicted.is_upper_bound is (draws or isinstance(measure, ChoosingMeasure))
+
+
+def with_labels(item: Item) -> Item:
+    """For measures that take the spans for exemplars of two labels."""
+    return replace(item, answers=Answers(("one", "other"), ((3,), (5,)), 0, {}))
+
+
+def test_sequences_drawn_one_after_the_other_take_what_was_predicted() -> None:
+    backend = tiny.tiny_backend()
+    item = item_of(backend, None, stops=False)
+    measure = PrivateGeneration(sequences=5, max_new_tokens=6, seed=2)
+    predicted, taken = both(backend, measure, item)
+    assert taken.n_tokens_run <= predicted.n_tokens_run <= 1.05 * taken.n_tokens_run
 
 
 SIZE = ModelSize(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from leakmeter.types.tokenizer import Tokenizer
 
 Sharing = Literal["prefixes", "sequences", "nothing"]
 """What is run once: a token of the prefix tree, a different sequence, or a prompt, however often it is asked."""
+_ANY_VOCAB: Final = 2**18  # of a model whose size is not known: a want may name any token
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +80,18 @@ class PlanningBackend:
         self._sharing = sharing
         self._kept: dict[bytes, Run] = {}
         self._shapes: dict[str, tuple[int, tuple[int, ...]]] = {}
+        self._free = self._free_tokens()
 
     def score(self, chunk: Chunk) -> list[Scores]:
         """Count the chunk's work, and answer each request with scores that mean nothing."""
         if chunk.round == 0:
             self._kept = {}
+            self._free = self._free_tokens()
         n_before = self.work.n_tokens
         self._count_runs(chunk)
         self.n_tokens_run += self.work.n_tokens - n_before
         self._count_rows(chunk)
-        return [
-            self._answer(request, token) for request, token in zip(chunk.requests, self._free_tokens(), strict=False)
-        ]
+        return [self._answer(request, token) for request, token in zip(chunk.requests, self._free, strict=False)]
 
     def _count_runs(self, chunk: Chunk) -> None:
         work = self.work
@@ -152,7 +153,7 @@ class PlanningBackend:
     def _shape(self, request: Request) -> tuple[int, tuple[int, ...]]:
         """How many of two prompts the want's answer tells apart, and the shape of what it keeps of a row."""
         # One row of two prompts, over a vocabulary in which a want may rule out all stop tokens.
-        known = 0 if self.size is None else self.size.n_vocab
+        known = _ANY_VOCAB if self.size is None else self.size.n_vocab
         n_vocab = max(known, max(self.tokenizer.stop_ids, default=0) + 2)
         with np.errstate(all="ignore"):
             kept = request.want.reduce(np.zeros((2, 1, n_vocab), dtype=np.float32), np.asarray([n_vocab - 1]))
@@ -160,6 +161,7 @@ class PlanningBackend:
         return n_prompts, tuple(n_entries)
 
     def _free_tokens(self) -> Iterator[int]:
+        # Each is drawn once in a trial: responses part at once, also from those of earlier rounds.
         return (token for token in itertools.count() if token not in self.tokenizer.stop_ids)
 
 
