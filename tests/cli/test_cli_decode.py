@@ -202,7 +202,7 @@ def test_reports_of_other_runs(cli: Call, note: Path) -> None:
     (run,) = Path("runs").iterdir()
     ended = cli("report", run, "--public")
     assert (ended.code, ended.err.count("\n")) == (2, 1)
-    assert "--public is for responses of `leakmeter decode --epsilon`" in ended.err
+    assert "--public is for `leakmeter decode --epsilon` and `leakmeter audit run`" in ended.err
     spec = json.loads((run / "spec.json").read_text(encoding="utf-8"))
     (run / "spec.json").write_text(json.dumps(spec | {"measure": "nosuch"}), encoding="utf-8")
     ended = cli("report", run)

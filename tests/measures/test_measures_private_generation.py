@@ -175,6 +175,22 @@ def test_how_many_advance_together_changes_nothing(monkeypatch: pytest.MonkeyPat
             np.testing.assert_array_equal(few[key], values)
 
 
+def test_parts_of_a_batch_are_promised_together_and_drawn_apart() -> None:
+    spans = [(3, 4, 5), (6,), (7, 7, 3, 8)]
+    whole = drawn(batch(spans), sequences=4, max_new_tokens=3)
+    parts = [drawn(batch(spans, id_=id_), sequences=4, max_new_tokens=3, sequences_a_part=2) for id_ in ("p1", "p2")]
+    assert [len(tokens_of(part)) for part in parts] == [2, 2]
+    assert tokens_of(parts[0]) != tokens_of(parts[1])
+    for part in parts:
+        # Measured at the order of the promise of all four.
+        assert {statistic for _, statistic, _ in part} == {statistic for _, statistic, _ in whole}
+    assert PrivateGeneration(sequences=6, sequences_a_part=2).parts == 3
+    assert PrivateGeneration(sequences=6).parts == 1
+    for part_size in (0, 4, 12):
+        with pytest.raises(UsageError, match=f"sequences-a-part is {part_size}; it has to divide 6 sequences"):
+            PrivateGeneration(sequences=6, sequences_a_part=part_size)
+
+
 def test_rounds_hold_few_sequences_of_many_exemplars() -> None:
     rounds: list[int] = []
     item = batch([(i % 9,) for i in range(40)])

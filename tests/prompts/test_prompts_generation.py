@@ -132,6 +132,13 @@ def test_another_template_is_refused() -> None:
 POOL = [Example(str(i), (f"text {i}",), "Sports" if i % 3 else "World") for i in range(12)]
 
 
+def test_the_parts_of_a_batch_have_its_exemplars() -> None:
+    cases = batches_of(POOL, 3, label="Sports", parts=2)
+    of = batches_of(POOL, 3, label="Sports")
+    assert [case.id for case in cases] == [f"batch {i}, part {j}" for i in range(1, len(of) + 1) for j in (1, 2)]
+    assert [case.exemplars for case in cases] == [case.exemplars for case in of for _ in range(2)]
+
+
 def test_batches_are_disjoint_in_order_and_full() -> None:
     cases = batches_of(POOL, 3, label="Sports")
     assert [case.id for case in cases] == ["batch 1", "batch 2"]

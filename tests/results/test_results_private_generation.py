@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -162,7 +163,7 @@ def test_infinite_losses_are_null_and_a_failure() -> None:
 
 def test_what_may_be_published_is_the_texts_and_the_promise() -> None:
     result = PrivateGenerationResult(object_of())
-    assert result.public == {
+    assert result.public.case == {
         "model": "toy",
         "weights_sha256": None,
         "dtype": "float64",
@@ -183,6 +184,9 @@ def test_what_may_be_published_is_the_texts_and_the_promise() -> None:
     other = PrivateGenerationResult(object_of({name: ([0.7] * 3, [0.3] * 2) for name in SHARES}))
     assert other.public == result.public
     assert result.texts == ("A b", "A c")
+    broken = PrivateGenerationResult(object_of({**SHARES, "e1": ([0.1, 0.2, 0.3], [0.4, 1.5])}))
+    with pytest.raises(UsageError, match="nothing of this may be published"):
+        _ = broken.public
 
 
 @pytest.mark.parametrize("more", [{"sampled": False}, {"params": {"seed": None}}])
@@ -193,6 +197,25 @@ def test_nothing_is_promised_of_texts_that_were_given_or_drawn_with_a_known_seed
     assert any("seed 0, which everybody knows" in line for line in case["warnings"]) == ("params" in more)
     with pytest.raises(UsageError, match="nothing is promised of these texts"):
         _ = PrivateGenerationResult(case).public
+
+
+def test_parts_of_a_batch_are_one_batch_again() -> None:
+    cost = {"requests": 3, "tree_tokens": 45, "naive_tokens": 150, "seconds": 0.5, "halvings": 0}
+    cost |= {"predicted": {"tree_tokens": 50, "seconds": 0.25}}
+    said, params = texts(), {**PARAMS, "sequences_a_part": 1}
+    parts = []
+    for i in range(2):
+        of_part = [r for r in readings() if r.sample == i or r.statistic.startswith("promised_")]
+        own = texts(id=f"batch 1, part {i + 1}", responses=said["responses"][i : i + 1], cost=cost)
+        parts.append((own, [replace(r, sample=0) for r in of_part]))
+    (made, again) = PrivateGenerationResult.of_run(parts * 2, params)
+    whole = object_of()
+    assert {**made.case, "cost": None} == {**whole, "cost": None}
+    assert made.case == again.case
+    told = {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 1.0, "halvings": 0}
+    assert made.case["cost"] == told | {"predicted": {"tree_tokens": 100, "seconds": 0.5}}
+    (other,) = PrivateGenerationResult.of_run([(said, readings())], {**PARAMS, "sequences_a_part": None})
+    assert other.case == whole
 
 
 def test_quality_of_the_texts() -> None:
@@ -261,6 +284,6 @@ def test_views_show_texts_as_texts(fails: bool) -> None:
     page = PrivateGenerationResult.render_page([case, case], command="leakmeter audit run <x>", run=None)
     assert "<script" not in page
     assert "&lt;script&gt;" in page
-    assert "default-src 'none'" in page
+    assert "default-src &#39;none&#39;" in page
     assert "audit run &lt;x&gt;" in page
     assert "\x1b" not in page

@@ -164,6 +164,8 @@ def test_an_interrupt_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
     # It interrupts itself when its first part is written: from outside, the run may have ended before the signal comes.
     program = (
         "import os, signal\n"
+        # Where the tests run in the background, the signal is ignored, and processes inherit that.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from leakmeter.cli import main\n"
         "from leakmeter.store.rundir import RunDirectory\n"
         "write = RunDirectory.write_part\n"

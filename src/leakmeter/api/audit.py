@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from leakmeter.kernels.private_voting import NormaliseBy
     from leakmeter.results.private_generation import PrivateGenerationResult
     from leakmeter.types.exemplar import Example
-
-_TOO_COARSE: Final = ("bfloat16", "float16")
 
 
 @dataclass(frozen=True)
@@ -50,9 +48,9 @@ class Audit:
             UsageError: nothing was promised.
         """
         return {
-            "texts": [text for result in self.results for text in result.public["texts"]],
+            "texts": [text for result in self.results for text in result.public.case["texts"]],
             "guarantee": self.summary["guarantee"],
-            "batches": [result.public for result in self.results],
+            "batches": [result.public.case for result in self.results],
         }
 
     def to_frame(self) -> pd.DataFrame:
@@ -142,16 +140,15 @@ def audit(
     """
     from leakmeter.api import loading
     from leakmeter.measures.private_generation import PrivateGeneration
-    from leakmeter.prompts.generation import GenerationSettings, batches_of
+    from leakmeter.prompts.generation import GenerationSettings
     from leakmeter.results.private_generation import PrivateGenerationResult
+    from leakmeter.studies.audits import audit_of, check_precision, check_promise, precision_for
     from leakmeter.studies.promise import SEED_WARNING
     from leakmeter.studies.run import Watch, measure_cases, prepare_case
 
-    _check_promise(epsilon=epsilon, temperature=temperature, mechanism=mechanism)
-    _check_precision(dtype)
+    check_promise(epsilon=epsilon, temperature=temperature, mechanism=mechanism)
+    precision = precision_for(model, dtype)
     examples = _examples(exemplars, task, label)
-    size = len(examples) if subset_size is None else subset_size
-    cases = batches_of(examples, size, label=label, most=batches)
     wording = {"instruction": instruction, "label_heading": label_heading, "text_heading": text_heading}
     settings = GenerationSettings(
         **{name: words for name, words in wording.items() if words is not None}, template=template
@@ -166,18 +163,17 @@ def audit(
         seed=seed,
         mechanism=mechanism,
     )
-    if epsilon is not None:
-        measure = measure.calibrated(epsilon, size)
-    elif temperature is not None:
+    if temperature is not None:
         measure = replace(measure, temperature=temperature)
+    audited = audit_of(
+        examples, settings, measure, label=label, subset_size=subset_size, batches=batches, epsilon=epsilon
+    )
     if seed is not None:
         loading.tell(SEED_WARNING)
-    measure = measure.seeded()
-    named = not isinstance(model, tuple) and model != "toy"
-    precision = "float32" if dtype is None and named else dtype
+    measure = audited.measure.seeded()
     backend = loading.load_backend(model, dtype=precision, device=device, model_id=model_id, cache=cache)
-    _check_precision(backend.dtype)
-    prepared = [prepare_case(case, backend, settings, measure) for case in cases]
+    check_precision(backend.dtype)
+    prepared = [prepare_case(case, backend, settings, measure) for case in audited.cases]
     params = {**asdict(replace(measure, mechanism=None)), "mechanism": described(mechanism)}
     measured = measure_cases(backend, measure, settings, prepared, None, Watch())
     return Audit(tuple(PrivateGenerationResult.of_run(measured, params)))
@@ -191,29 +187,13 @@ def described(mechanism: Mechanism | None) -> dict[str, Any] | None:
     return {"name": type(mechanism).__name__, **fields}
 
 
-def _check_promise(**given: object) -> None:
-    """Refuse what says twice what is promised, or not at all."""
-    names = [name for name, value in given.items() if value is not None]
-    if len(names) != 1:
-        said = f"{' and '.join(names)} are given together" if names else "nothing says what is promised"
-        raise UsageError(f"{said}; give one of {', '.join(given)}")
-
-
-def _check_precision(dtype: str | None) -> None:
-    """Refuse a precision whose noise a promise does not survive."""
-    if dtype in _TOO_COARSE:
-        raise UsageError(
-            f"dtype is '{dtype}'; what a prompt says in that precision depends on the prompts beside it by more than "
-            "many a promise; give float32"
-        )
-
-
 def _examples(
     exemplars: Sequence[str | Mapping[str, Any]], task: str | Mapping[str, Any] | None, label: str | None
 ) -> list[Example]:
     """Texts as they are, all with the label; or what a task reads in mappings."""
     from leakmeter.data.tasks import load_task, task_of
     from leakmeter.data.text import checked_text
+    from leakmeter.studies.audits import with_label
     from leakmeter.types.exemplar import Example
 
     if not exemplars:
@@ -225,9 +205,4 @@ def _examples(
     if len(rows) < len(exemplars):
         raise UsageError("exemplars of a task are mappings of columns to values; leave the task out to give texts")
     kind = load_task(task) if isinstance(task, str) else task_of(task, "task")
-    if label not in kind.task.words:
-        raise UnknownNameError("label", str(label), kind.task.words)
-    taken = [example for example in kind.examples(rows, "exemplars") if example.label == label]
-    if not taken:
-        raise UsageError(f"no exemplar has the label '{label}'; give some that have")
-    return taken
+    return with_label(kind.examples(rows, "exemplars"), kind.task, label)

@@ -11,6 +11,7 @@ from importlib import metadata
 from cyclopts import App, CycloptsError
 
 from leakmeter.cli import (
+    audit,
     cache,
     decode,
     demo,
@@ -39,6 +40,7 @@ app.command(frontier.frontier)
 app.command(redact_plan.redact_plan)
 app.command(icl.icl)
 app.command(icl_plan.icl_plan)
+app.command(audit.app)
 app.command(study.study)
 app.command(regurgitation.regurgitation)
 app.command(report.report)
@@ -48,7 +50,7 @@ app.command(cache.app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line: exit code 0, 2 for what the user can mend, 130 when interrupted."""
+    """Run the command line: exit code 0, 1 for a broken promise, 2 for what the user can mend, 130 when interrupted."""
     # Nothing of a run may leave the machine unasked; a download is asked for by naming a model.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from leakmeter.backends.base import Backend
 from leakmeter.cli.output import tell
 from leakmeter.studies.run import Watch
-from leakmeter.types.chunk import Chunk
 
 _QUIET_SECONDS = 2.0
 
@@ -29,7 +28,7 @@ def progress(backend: Backend, n_cases: int) -> Iterator[Watch]:
     try:
         yield Watch(
             on_case=state.begin_case,
-            on_plan=lambda chunk: state.begin_round(chunk, backend.n_tokens_run),
+            on_prediction=lambda n_tokens: state.begin_work(n_tokens, backend.n_tokens_run),
             on_halving=_tell_halving,
         )
     finally:
@@ -54,10 +53,8 @@ class _State:
     def begin_case(self, number: int, case_id: str) -> None:
         self.case, self.planned = number, 0
 
-    def begin_round(self, chunk: Chunk, n_tokens_run: int) -> None:
-        # The bar follows a case's largest round: the one in which every cut is scored.
-        if chunk.n_tree_tokens >= self.planned:
-            self.planned, self.before = chunk.n_tree_tokens, n_tokens_run
+    def begin_work(self, n_tokens: int, n_tokens_run: int) -> None:
+        self.planned, self.before = n_tokens, n_tokens_run
 
 
 def _draw(backend: Backend, n_cases: int, state: _State, ended: threading.Event) -> None:

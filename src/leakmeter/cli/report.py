@@ -20,7 +20,7 @@ def report(run: Path, /, *, html: Path = Path("report.html"), public: Flag = Fal
     html
         The file to write.
     public
-        Of a bounded decoding, write only what may be published.
+        Write only what may be published, of a bounded decoding or of an audit.
     """
     from leakmeter.api.loading import load_run
     from leakmeter.store.rundir import RunDirectory
@@ -41,5 +41,7 @@ def published(result: Any) -> Any:
     """
     receipt = getattr(result, "public", None)
     if receipt is None:
-        raise UsageError("--public is for responses of `leakmeter decode --epsilon`; nothing else promises anything")
+        raise UsageError(
+            "--public is for `leakmeter decode --epsilon` and `leakmeter audit run`; nothing else promises anything"
+        )
     return receipt

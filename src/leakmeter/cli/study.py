@@ -45,12 +45,13 @@ def study(
     ----------
     study
         Context influence: tables_2_3, figure_2a, figure_2b, figure_2c, figure_3, figure_4, figure_7, figure_8. ICL
-        influence: icl_table_1, icl_figure_1 to icl_figure_5, icl_figure_7. Or a file NAME.toml.
+        influence: icl_table_1, icl_figure_1 to icl_figure_5, icl_figure_7. Private generation: audit_table_4,
+        audit_table_5, audit_table_6, audit_figure_6. Or a file NAME.toml.
     size
         laptop or paper.
     data
-        NAME=FILE for each data set (pubmedqa, cnn_dm; agnews, dbpedia14, trec, and agnews.train … for their exemplars),
-        or FILE where the study has one; without it, from the hub.
+        NAME=FILE for each data set (pubmedqa, cnn_dm; agnews, dbpedia14, trec, and agnews.train … for their exemplars;
+        agnews alone for exemplars of private generation), or FILE where the study has one; without it, from the hub.
     set
         NAME=VALUE instead of the study's own; again for further values, which make a factor.
     dtype
@@ -108,7 +109,6 @@ def _run(study: Study, records: Sequence[Sequence[Any]], command: str, run: RunO
 
 
 def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> None:
-    from leakmeter.report import figures
     from leakmeter.report import tables as rendered
     from leakmeter.studies.cells import write
     from leakmeter.studies.table import provenance
@@ -126,17 +126,8 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
     write(directory / "table.md", markdown)
     for name, page in kind.pages(study, cells, about).items():
         write(directory / name, page)
-    axes = kind.axes(study, made.rows)
     try:
-        figures.draw(
-            made.rows,
-            x=axes.x,
-            lines=[name for name in study.cells[0].factors if name != axes.x],
-            ys=axes.ys,
-            title=study.title,
-            footer="; ".join(provenance(study, cells, command)),
-            stem=directory / "figure",
-        )
+        kind.draw(study, made.rows, footer="; ".join(provenance(study, cells, command)), stem=directory / "figure")
     except UsageError as error:
         output.tell(str(error))
     sys.stdout.write(markdown)

@@ -71,7 +71,7 @@ class PrivateGeneration:
     """What a sum of votes without an exemplar is divided by: fixed, as many as before, as the theorem has it; present,
     those that are left, whose promise is twice as wide."""
     sequences: int = 50
-    """Sequences drawn from the same exemplars; what they tell adds up."""
+    """Sequences drawn from the same exemplars; what they tell adds up. The promise is for all of them."""
     max_new_tokens: int = 40
     """Most tokens of each. The promise is for this many."""
     min_new_tokens: int = 0
@@ -82,6 +82,8 @@ class PrivateGeneration:
     """Of the draws."""
     mechanism: Mechanism | None = None
     """Another rule, with its own settings and promise, in the place of clip, temperature and normalise_by."""
+    sequences_a_part: int | None = None
+    """How many of them one case draws; further cases of the same exemplars draw the others. All by default."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -97,6 +99,8 @@ class PrivateGeneration:
             if not good:
                 raise UsageError(f"{name} is {given}; it has to be {expected}")
         check_delta(self.delta)
+        if self.samples < 1 or self.sequences % self.samples:
+            raise UsageError(f"sequences-a-part is {self.samples}; it has to divide {self.sequences} sequences")
         if self.mechanism is not None and voting != Voting(_CLIP, 2, _TEMPERATURE):
             raise UsageError("a mechanism has its own settings; leave clip, temperature and normalise-by out with it")
 
@@ -119,8 +123,13 @@ class PrivateGeneration:
 
     @property
     def samples(self) -> int:
-        """As many as there are sequences."""
-        return self.sequences
+        """Sequences that a case draws."""
+        return self.sequences if self.sequences_a_part is None else self.sequences_a_part
+
+    @property
+    def parts(self) -> int:
+        """Cases of the same exemplars that draw all sequences."""
+        return self.sequences // self.samples
 
     def mechanism_for(self, n_exemplars: int) -> Mechanism:
         """The rule for so many exemplars."""
@@ -160,10 +169,10 @@ class PrivateGeneration:
     def _drawn(self, item: Item, want: Ballot) -> Generator[list[Request], list[Scores], list[FloatArray]]:
         """What the want gave of each sequence, (token, exemplar, entry)."""
         prompts = _prompts(item, want)
-        uniforms = [uniforms_of(self.seed or 0, item.id, i, self.max_new_tokens) for i in range(self.sequences)]
+        uniforms = [uniforms_of(self.seed or 0, item.id, i, self.max_new_tokens) for i in range(self.samples)]
         drawn: list[list[int]] = [[] for _ in uniforms]
         kept: list[list[FloatArray]] = [[] for _ in uniforms]
-        waiting = iter(range(self.sequences))
+        waiting = iter(range(self.samples))
         live = list(islice(waiting, max(1, _PROMPTS_TOGETHER // len(prompts))))
         while live:
             answers = yield [

@@ -47,7 +47,7 @@ class GenerationSettings:
 
 
 def batches_of(
-    examples: Sequence[Example], size: int, *, label: str | None = None, most: int | None = None
+    examples: Sequence[Example], size: int, *, label: str | None = None, most: int | None = None, parts: int = 1
 ) -> list[ExemplarCase]:
     """Cut examples into disjoint batches, in their order; what fills no batch is left out.
 
@@ -59,6 +59,7 @@ def batches_of(
         size: exemplars of each batch.
         label: of those that are taken, and of what is written; None to take all that have none.
         most: batches at most; None for all there are.
+        parts: cases of each batch, which draw some of its sequences each.
 
     Raises:
         UsageError: fewer examples than a batch takes.
@@ -75,9 +76,17 @@ def batches_of(
             "give more of them, or a smaller subset-size"
         )
     return [
-        ExemplarCase(f"batch {i + 1}", tuple(taken[i * size : (i + 1) * size]), Example("", (), label))
+        ExemplarCase(
+            f"batch {i + 1}{_part_text(part, parts)}", tuple(taken[i * size : (i + 1) * size]), Example("", (), label)
+        )
         for i in range(n_batches)
+        for part in range(parts)
     ]
+
+
+def _part_text(part: int, parts: int) -> str:
+    """What tells the cases of a batch apart, at the end of their ids; nothing where there is one."""
+    return f", part {part + 1}" if parts > 1 else ""
 
 
 def prepare_generation(

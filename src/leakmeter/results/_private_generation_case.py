@@ -96,6 +96,8 @@ def _sequence(number: int, texts: Mapping[str, Any], audited: Audited) -> dict[s
     start = sum(audited.lengths[:number])
     rows = slice(start, start + audited.lengths[number])
     losses = audited.losses[rows, :, audited.at]
+    shares = audited.shares[rows]
+    told_most = shares.max(axis=2).argmax(axis=1)
     return {
         **texts["responses"][number],
         "token_ids": audited.series[number, "", "token"].astype(int).tolist(),
@@ -104,7 +106,8 @@ def _sequence(number: int, texts: Mapping[str, Any], audited: Audited) -> dict[s
             "bare_log_prob_nats": [_plain(x) for x in audited.series[number, "", "bare_log_prob"]],
             "most_nats": [_plain(x) for x in losses.max(axis=1)],
             "most_exemplar": [audited.names[i] for i in losses.argmax(axis=1)],
-            "share_of_promise": [_plain(x) for x in audited.shares[rows].max(axis=(1, 2))],
+            "share_of_promise": [_plain(x) for x in shares.max(axis=(1, 2))],
+            "share_exemplar": [audited.names[i] for i in told_most],
         },
         "perplexity": _plain(text_quality.perplexity(audited.series[number, "", "bare_log_prob"])),
     }

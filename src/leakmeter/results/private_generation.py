@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakmeter.errors import UsageError
 from leakmeter.results._private_generation_case import case_object as case_object
+from leakmeter.results._private_generation_parts import whole_batches
 from leakmeter.results._private_generation_summary import summary as summary
 from leakmeter.results.base import Part, Result, run_facts
 
@@ -26,8 +27,10 @@ class PrivateGenerationResult(Result):
 
     @classmethod
     def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[PrivateGenerationResult]:
-        """The results of a run's batches, each as soon as its part is there."""
-        for texts, readings in parts:
+        """The results of a run's batches, each as soon as its last part is there."""
+        part = params["sequences_a_part"]
+        n_parts = 1 if part is None else params["sequences"] // part
+        for texts, readings in whole_batches(parts, n_parts):
             yield cls(case_object(texts, readings, params))
 
     @property
@@ -41,15 +44,17 @@ class PrivateGenerationResult(Result):
         return bool(self.case["verdict"]["holds"])
 
     @property
-    def public(self) -> dict[str, Any]:
+    def public(self) -> PublicTexts:
         """What may be published: the texts, and what was promised of them.
 
         Raises:
-            UsageError: nothing was promised.
+            UsageError: nothing was promised, or the promise is broken.
         """
         if self.case["public"] is None:
             raise UsageError("nothing is promised of these texts: they were given, or drawn without a secret seed")
-        return dict(self.case["public"])
+        if not self.holds:
+            raise UsageError("more was measured than was promised; nothing of this may be published")
+        return PublicTexts(self.case["public"])
 
     def to_frame(self) -> pd.DataFrame:
         """One row an exemplar: what all tokens told of it, nats, by order, and its rank."""
@@ -67,20 +72,48 @@ class PrivateGenerationResult(Result):
 
     def heatmap(self) -> RenderableType:
         """Verdict, promise, who paid most and the texts, for `rich.print` or the last line of a notebook cell."""
-        from leakmeter.results._private_generation_views import view
+        from leakmeter.report.audit_terminal import audit_view
 
-        return view(self.case)
+        return audit_view(self.case)
 
     @classmethod
     def overview(cls, cases: Sequence[Mapping[str, Any]]) -> RenderableType:
-        """A table of many batches: promised, measured and the verdict."""
-        from leakmeter.results._private_generation_views import overview
+        """Many batches: the verdict on all, and a line for each."""
+        from leakmeter.report.audit_terminal import audit_overview
 
-        return overview(cases)
+        return audit_overview(cases, summary(cases))
 
     @classmethod
     def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:
         """The HTML report of batches, which is private."""
-        from leakmeter.results._private_generation_views import page
+        from leakmeter.report.audit_page import render_audit
 
-        return page(cases, command=command, run=run_facts(run))
+        return render_audit(cases, summary(cases), command=command, run=run_facts(run))
+
+
+@dataclass(frozen=True, slots=True)
+class PublicTexts(Result):
+    """What may be published of a batch: the texts and what was promised of them, nothing that was measured.
+
+    `case` is as `leakmeter audit run --public --json` prints it.
+    """
+
+    def heatmap(self) -> RenderableType:
+        """Texts and promise for a terminal."""
+        from leakmeter.report.audit_terminal import audit_public_view
+
+        return audit_public_view([self.case])
+
+    @classmethod
+    def overview(cls, cases: Sequence[Mapping[str, Any]]) -> RenderableType:
+        """The texts of many batches, and what was promised of all together."""
+        from leakmeter.report.audit_terminal import audit_public_view
+
+        return audit_public_view(cases)
+
+    @classmethod
+    def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:
+        """The page that may be published, without command and run: these may hold the seed, or be made of it."""
+        from leakmeter.report.audit_page import render_public_audit
+
+        return render_public_audit(cases)

@@ -182,7 +182,9 @@ def _study(name: str, told: Mapping[str, Any], size: str, given: Mapping[str, An
                 dataset=chosen["dataset"],
                 choice=kind.choice(chosen),
                 settings=kind.prompts(chosen),
-                measure=measure(**{key: value for key, value in {"seed": 0, **chosen}.items() if key in of_measure}),
+                measure=kind.measure(
+                    measure(**{key: value for key, value in {"seed": 0, **chosen}.items() if key in of_measure}), chosen
+                ),
             )
         )
     return Study(

@@ -20,7 +20,6 @@ from leakmeter.prompts.generation import GenerationSettings, prepare_generation
 from leakmeter.store.rundir import RunDirectory
 from leakmeter.studies.prediction import predictor_of, shares
 from leakmeter.types.case import Case
-from leakmeter.types.chunk import Chunk
 from leakmeter.types.exemplar import ExemplarCase
 from leakmeter.types.reading import TOKEN_ID, Reading
 from leakmeter.types.run import RunSpec
@@ -43,8 +42,8 @@ class Watch:
 
     on_case: Callable[[int, str], None] = lambda number, case_id: None
     """A case begins: its number from 0 and its id."""
-    on_plan: Callable[[Chunk], None] = lambda chunk: None
-    """A round was planned."""
+    on_prediction: Callable[[int], None] = lambda n_tokens: None
+    """It is about to be scored, with so many tokens to run, or fewer."""
     on_halving: Callable[[str, int], None] = lambda case_id, n_halvings: None
     """Memory ran out while a case was measured, so many times; the work went on in smaller parts."""
 
@@ -171,9 +170,10 @@ def measure_cases(
         group = prepared[first : first + group_size]
         watch.on_case(first, group[0].item.id)
         predicted = predictor.told(predictor.predict(measure, *group))
+        watch.on_prediction(predicted["tree_tokens"])
         n_before = backend.n_halvings
         started = time.perf_counter()
-        found, cost = drive(backend, [measure.trial(one.item) for one in group], on_plan=watch.on_plan)
+        found, cost = drive(backend, [measure.trial(one.item) for one in group])
         seconds, n_halvings = time.perf_counter() - started, backend.n_halvings - n_before
         costs = _costs(cost, seconds, predicted, n_halvings, len(group))
         parts: list[Part] = []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from leakmeter.errors import UsageError
+from leakmeter.report import figures
 
 if TYPE_CHECKING:
     from leakmeter.measures.base import Measure
@@ -90,6 +91,18 @@ class Kind(ABC):
             UsageError: a data set or a value that cannot be used.
         """
 
+    def measure(self, measure: Measure, given: Mapping[str, Any]) -> Measure:
+        """What a cell measures, where further settings say something of it.
+
+        Args:
+            measure: with the fields that the study says.
+            given: as for `choice`.
+
+        Raises:
+            UsageError: a value that cannot be had.
+        """
+        return measure
+
     @abstractmethod
     def datasets(self) -> list[str]:
         """Names of the data sets that are known."""
@@ -134,6 +147,22 @@ class Kind(ABC):
     @abstractmethod
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
         """What the figure of these rows shows."""
+
+    def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
+        """Draw the figure of these rows.
+
+        Args:
+            study: says what it is called, and its factors.
+            rows: see `tables`.
+            footer: small, under the figure.
+            stem: path without a suffix; '.png' and '.svg' are written.
+
+        Raises:
+            UsageError: matplotlib is not installed.
+        """
+        axes = self.axes(study, rows)
+        lines = [name for name in study.cells[0].factors if name != axes.x]
+        figures.draw(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer, stem=stem)
 
     @abstractmethod
     def seed(self, cell: Cell) -> int:

@@ -1,0 +1,424 @@
+"""`leakmeter audit`: settings that keep a promise; texts drawn, measured, judged and told with the toy model."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+import leakmeter
+from leakmeter.backends.toy import Toy
+from leakmeter.cli import audit_config
+from leakmeter.cli.audit_config import Asked
+from leakmeter.kernels.mechanism import PrivateVoting
+from leakmeter.kernels.private_voting import Voting, average
+from leakmeter.kernels.rdp import promise
+from leakmeter.report.audit_calibration import rounded
+from leakmeter.types.prompt import IntArray
+
+Call = Callable[..., Any]
+FREE = ("temperature", "clip", "subset-size")
+# Tables 4, 5 and 6 of the paper: target, setting as printed, and α*.
+PAPER = {
+    "temperature": [
+        *((0.5, "68.58", 32), (1, "36.18", 18), (5, "8.53", 5), (10, "4.80", 3)),
+        *((20, "2.81", 3), (50, "1.42", 2), (100, "0.94", 2)),
+    ],
+    "clip": [(1, "0.55", 18), (5, "2.34", 5), (10, "4.16", 3), (50, "14.12", 2), (100, "21.20", 2)],
+    "subset-size": [(5, "214", 5), (10, "121", 4), (50, "36", 2), (100, "24", 2)],
+}
+TEXTS = [f"The ferry no. {i} sails at {i} to {'Aland' if i % 2 else 'Brac'}." for i in range(7)]
+
+
+def options(**named: object) -> list[object]:
+    return [part for name, value in named.items() for part in (f"--{name.replace('_', '-')}", value)]
+
+
+@pytest.fixture
+def calibrate(cli: Call) -> Call:
+    """`leakmeter audit calibrate` with the paper's settings; more options win, None drops one."""
+
+    def call(free: str, target: object, *more: object, **named: object) -> Any:
+        usual: dict[str, object] = {"clip": 10, "subset_size": 50, "temperature": 4.8 if free == "none" else 2}
+        usual.pop(free.replace("-", "_"), None)
+        given = {name: value for name, value in (usual | named).items() if value is not None}
+        return cli("audit", "calibrate", *options(target_epsilon=target, free=free, **given), *more)
+
+    return call
+
+
+@pytest.mark.parametrize(("free", "row"), [(free, row) for free, rows in PAPER.items() for row in rows])
+def test_the_papers_settings_to_every_digit(calibrate: Call, free: str, row: tuple[float, str, int]) -> None:
+    target, printed, order = row
+    told = json.loads(calibrate(free, target, "--json").out)
+    digits = len(printed.partition(".")[2])
+    assert f"{told['value']:.{digits}f}" == printed
+    kept = told["promises"]["add-remove"]
+    assert kept["order"] == order
+    assert kept["epsilon"] <= target
+    voting = Voting(told["clip"], told["subset_size"], told["temperature"])
+    for name, sensitivity in (("add-remove", voting.sensitivity()), ("replace-one", voting.sensitivity("replace-one"))):
+        whole, one = promise(sensitivity, 2000, 1e-5), told["promises"][name]
+        assert (one["epsilon"], one["order"], one["rdp_nats"]) == (whole.epsilon, whole.order, whole.rdp)
+        assert one["rdp_nats"] == pytest.approx(2000 * one["rdp_per_token_nats"])
+        assert one["pure_epsilon"] == pytest.approx(2000 * one["max_per_token_nats"])
+    assert told["promises"]["replace-one"]["epsilon"] > kept["epsilon"]
+    assert told["promises"]["replace-one"]["rho"] == pytest.approx(4 * kept["rho"])
+
+
+@pytest.mark.parametrize("free", FREE)
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_what_is_printed_keeps_the_promise(calibrate: Call, free: str, adjacency: str) -> None:
+    ended = calibrate(free, 7.77, "--adjacency", adjacency)
+    assert ended.code == 0, ended.err
+    assert all(len(line) <= 80 for line in ended.out.splitlines())
+    name, value = ended.out.split(":")[0].rsplit(" ", 1)
+    settings = {"clip": 10.0, "subset-size": 50, "temperature": 2.0, name.lower().replace(" ", "-"): float(value)}
+    voting = Voting(settings["clip"], int(settings["subset-size"]), settings["temperature"])
+    kept = promise(voting.sensitivity(adjacency), 2000, 1e-5)  # type: ignore[arg-type]
+    assert kept.epsilon <= 7.77
+    said = " ".join(ended.out.split())
+    told = float(said.split("promises ε = ")[1].split(" ")[0])
+    assert kept.epsilon * (1 - 1e-9) <= told <= 7.77
+    assert f"an exemplar {'more or less' if adjacency == 'add-remove' else 'replaced by another'}." in said
+    assert "more or less replaced by another" in said
+
+
+def test_a_noisy_setting_is_called_so_and_a_sharp_one_is_not(calibrate: Call) -> None:
+    assert "gets 0.128 % at most. Most of what is drawn is noise then" in " ".join(
+        calibrate("temperature", 10).out.split()
+    )
+    assert "noise" not in calibrate("temperature", 10, sequences=2, subset_size=200).out
+
+
+@given(st.floats(1e-9, 1e9), st.integers(1, 9))
+def test_rounding_is_to_the_side_asked_for(value: float, digits: int) -> None:
+    below, above = (float(rounded(value, digits, up=up)) for up in (False, True))
+    assert below <= value <= above
+    assert above - below <= 10.0 ** (1 - digits) * value * 1.0001
+
+
+@pytest.mark.parametrize(
+    ("free", "target", "more", "said"),
+    [
+        (
+            "temperature",
+            0.05,
+            {},
+            "epsilon 0.05 at delta 1e-05 cannot be promised: with orders up to 100 every setting",
+        ),
+        ("clip", 5, {"delta": 0}, "delta is 0.0; it has to be above 0 and below 1"),
+        ("clip", 5, {"delta": 1}, "delta is 1.0; it has to be above 0 and below 1"),
+        ("clip", -1, {}, "target-epsilon is -1; it has to be from 1e-09"),
+        ("temperature", 5, {"clip": 0}, "clip is 0.0; it has to be above 0"),
+        ("temperature", 5, {"clip": "nan"}, "clip is nan; it has to be above 0"),
+        ("temperature", 5, {"subset_size": 0}, "subset-size is 0; it has to be 1 or more"),
+        ("temperature", 5, {"subset_size": 1, "normalise_by": "present"}, "subset-size is 1; it has to be 2 or more"),
+        ("temperature", 5, {"sequences": 0}, "sequences is 0; it has to be from 1"),
+        ("temperature", 5, {"sequences": -2, "max_tokens": -2}, "sequences is -2; it has to be from 1"),
+        ("temperature", 1e300, {}, "target-epsilon is 1e+300; it has to be from 1e-09 to 1e+09"),
+        ("temperature", 5, {"clip": None}, "--free temperature needs --clip; give a value"),
+        ("temperature", 5, {"temperature": 2}, "--temperature is what --free temperature looks for; leave it out"),
+        ("tau", 5, {}, 'Invalid value "tau" for --free. Choose from: "temperature", "clip", "subset-size".'),
+    ],
+)
+def test_what_cannot_be_calibrated_is_one_line(
+    calibrate: Call, free: str, target: float, more: dict[str, object], said: str
+) -> None:
+    ended = calibrate(free, target, **more)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_calibrating_loads_no_model() -> None:
+    words = ["audit", "calibrate", *map(str, options(target_epsilon=10, free="clip", subset_size=50, temperature=2))]
+    code = (
+        "import sys\nfrom leakmeter.cli import main\n"
+        f"try: main({words!r})\nexcept SystemExit: pass\n"
+        "print([name for name in ('torch', 'transformers', 'pyarrow', 'tokenizers') if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A configuration, and texts beside it."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    with (folder / "notes.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerows([("id", "note"), *((f"n{i}", text) for i, text in enumerate(TEXTS))])
+    (folder / "audit.toml").write_text(
+        'model = "toy"\nexemplars = "notes.csv"\ncolumn = "note"\ninstruction = "Write a notice."\n'
+        "subset_size = 3\nepsilon = 8\nsequences = 4\nmax_new_tokens = 60\n",
+        encoding="utf-8",
+    )
+    return folder
+
+
+@pytest.fixture
+def audit(cli: Call, mine: Path) -> Call:
+    """`leakmeter audit run --config …` with further options."""
+
+    def call(*more: object, **named: object) -> Any:
+        return cli("audit", "run", "--config", mine / "audit.toml", *options(**named), *more)
+
+    return call
+
+
+def lines_of(ended: Any) -> list[str]:
+    """Lines of JSON; what the toy writes may hold separators that `splitlines` would cut at."""
+    return str(ended.out).strip("\n").split("\n")
+
+
+def objects_of(ended: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The batches and the summary that `--json` prints."""
+    assert ended.code == 0, ended.err
+    *cases, last = map(json.loads, lines_of(ended))
+    assert set(last) == {"summary"}
+    return cases, last["summary"]
+
+
+def without_seconds(case: dict[str, Any]) -> dict[str, Any]:
+    return {**case, "cost": {name: value for name, value in case["cost"].items() if name != "seconds"}}
+
+
+def test_the_sample_works_end_to_end(cli: Call) -> None:
+    ended = cli("audit", "run", "--model", "toy", "--html", "audit.html")
+    assert ended.code == 0, ended.err
+    # What the toy writes may hold characters of no width.
+    assert all(cell_len(line) <= 80 for line in ended.out.split("\n"))
+    said = " ".join(ended.out.split())
+    assert said.startswith("Kept: nothing that was measured is above its promise.")
+    assert "never confirm it" in said
+    assert "Guarantee ε = 14.0 at δ = 1e-5, for up to 60 tokens" in said
+    assert "no guarantee, since the texts themselves decide" in said
+    assert "exemplars of a batch 24" in said
+    texts = resources.files("leakmeter.samples").joinpath("tickets.csv").read_text(encoding="utf-8")
+    (result,) = leakmeter.load_run(next(Path("runs").glob("private_generation-*")))
+    assert all(one["text"].removeprefix("Ticket: ") in texts for one in result.case["exemplars"])
+    assert "promised against measured" in Path("audit.html").read_text(encoding="utf-8")
+
+
+def test_batches_of_a_configuration_are_audited_apart(audit: Call) -> None:
+    cases, told = objects_of(audit("--json"))
+    assert [case["id"] for case in cases] == ["batch 1", "batch 2"]
+    assert [[one["id"] for one in case["exemplars"]] for case in cases] == [["n0", "n1", "n2"], ["n3", "n4", "n5"]]
+    assert (told["n_batches"], told["n_texts"], told["holds"]) == (2, 8, True)
+    assert 8 - 1e-9 < told["guarantee"]["epsilon"] <= 8
+    assert told["guarantee"]["n_tokens"] == 240
+    for case in cases:
+        assert [len(sequence["tokens"]) for sequence in case["sequences"]] != []
+        assert len(case["sequences"]) == case["n_sequences"] == 4
+        assert case["promise"]["spent"]["n_tokens"] == sum(len(one["token_ids"]) for one in case["sequences"])
+        assert case["seed"] >= 2**96
+
+
+def test_an_option_wins_over_its_key(audit: Call) -> None:
+    (case,), told = objects_of(audit("--json", subset_size=7, sequences=1, max_tokens=5, temperature=3, clip=2))
+    assert case["mechanism"] == {"name": "private voting", "clip": 2.0, "temperature": 3.0, "normalise_by": "fixed"}
+    assert told["guarantee"]["n_tokens"] == 5
+    assert case["subset_size"] == 7
+
+
+def test_an_interrupted_audit_goes_on_with_its_secret_seed(audit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, _ = objects_of(audit("--json"))
+    (run,), (kept,) = (list(Path("runs").glob(f"{name}-*")) for name in ("private_generation", "audit"))
+    assert kept.stat().st_mode & 0o777 == 0o700
+    stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("readings-*")}
+    # Three sequences of sixty tokens are a part at most, and parts are alike.
+    assert len(stamps) == 2 * 2
+    assert objects_of(audit("--json"))[0] == first
+    for name in ("spec.json", "readings-00002.parquet", "readings-00003.parquet"):
+        (run / name).unlink()
+    score, calls = Toy.score, iter(range(10))
+
+    def interrupted(self: Toy, chunk: Any) -> Any:
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return score(self, chunk)
+
+    monkeypatch.setattr(Toy, "score", interrupted)
+    ended = audit("--json")
+    assert ended.code == 130
+    assert json.loads(lines_of(ended)[0]) == first[0]
+    monkeypatch.setattr(Toy, "score", score)
+    again, _ = objects_of(audit("--json"))
+    assert list(map(without_seconds, again)) == list(map(without_seconds, first))
+    assert {path.name for path in Path("runs").iterdir()} == {run.name, kept.name}
+    for name in ("readings-00000.parquet", "readings-00001.parquet"):
+        assert (run / name).stat().st_mtime_ns == stamps[name]
+
+
+def test_another_question_has_another_seed(audit: Call) -> None:
+    (one, *_), _ = objects_of(audit("--json"))
+    (other, *_), _ = objects_of(audit("--json", max_new_tokens=61))
+    assert one["seed"] != other["seed"]
+    ended = audit("--json", seed=5)
+    assert "a seeded run carries no guarantee unless the seed stays secret" in ended.err
+    assert objects_of(ended)[0][0]["seed"] == 5
+
+
+def test_from_python_it_is_the_same(audit: Call) -> None:
+    cases, told = objects_of(audit("--json", seed=5))
+    made = leakmeter.audit(
+        "toy", exemplars=TEXTS, instruction="Write a notice.", subset_size=3, epsilon=8, sequences=4,
+        max_new_tokens=60, seed=5,
+    )  # fmt: skip
+    assert [list(result.texts) for result in made.results] == [
+        [one["text"] for one in case["sequences"]] for case in cases
+    ]
+    assert json.loads(json.dumps(made.summary)) == told
+
+
+def test_only_what_may_be_published_is_told_in_public(audit: Call, cli: Call) -> None:
+    # A seed of its own, so that what is drawn holds none of the words that are looked for.
+    seed = 987654321987654321
+    cases, _ = objects_of(audit("--json", seed=seed))
+    ended = audit("--public", "--json", "--html", "public.html", seed=seed)
+    told = [json.loads(line) for line in lines_of(ended)]
+    assert told == [case["public"] for case in cases]
+    assert [one["texts"] for one in told] == [[each["text"] for each in case["sequences"]] for case in cases]
+    shown = audit("--public", seed=seed).out
+    (run,) = Path("runs").glob("private_generation-*")
+    assert cli("report", run, "--public", "--html", "again.html").code == 0
+    page = Path("public.html").read_text(encoding="utf-8")
+    assert Path("again.html").read_text(encoding="utf-8") == page
+    for said in (ended.out, shown, page):
+        for secret in (str(seed), "Kept", "spent", "Spent", "(n0)", "ferry", "measured", run.name):
+            assert secret not in said.split("</style>")[-1]
+    assert cli("report", run, "--html", "private.html").code == 0
+    assert "Kept: nothing" in Path("private.html").read_text(encoding="utf-8")
+
+
+class OneHot(Toy):
+    """Every prompt wants one of two tokens and nothing else, by where its ferry sails."""
+
+    def logits(self, ids: IntArray, positions: IntArray) -> npt.NDArray[np.float64]:
+        wanted = np.full(257, -40.0)
+        wanted[97 + int(ord("B") in ids.tolist())] = 40.0
+        return wanted
+
+
+def forgets_its_clip(self: PrivateVoting, rows: Any) -> Any:
+    return average(rows, self.voting)
+
+
+def test_a_broken_promise_is_exit_code_1_and_names_exemplar_and_token(
+    audit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leakmeter.cli.options.RunOptions.load_backend", lambda self: OneHot())
+    sound = audit(subset_size=7, max_new_tokens=5)
+    assert sound.code == 0, sound.err
+    assert sound.out.startswith("Kept")
+    monkeypatch.setattr(PrivateVoting, "vote", forgets_its_clip)
+    for path in Path("runs").glob("private_generation-*/*"):
+        path.unlink()
+    ended = audit(subset_size=7, max_new_tokens=5)
+    assert ended.code == 1
+    assert ended.out.startswith("Broken: more was measured than was promised.")
+    line = ended.err.splitlines()[-1]
+    assert re.match(
+        r"leakmeter: more was measured than was promised: exemplar e\d \(n\d\), token \d of sequence \d", line
+    )
+    assert "at order" in line
+    assert "; and " in line
+    public = audit("--public", subset_size=7, max_new_tokens=5)
+    assert (public.code, public.out) == (1, "")
+    assert "nothing of this may be published" in public.err
+    assert "n0" not in public.err
+
+
+def test_labelled_data_are_taken_by_their_label(cli: Call) -> None:
+    words = options(model="toy", task="tickets", label="Billing", subset_size=6, max_new_tokens=4)
+    (case,), _ = objects_of(cli("audit", "run", *words, "--json"))
+    assert case["query"] == "Billing"
+    assert len(case["exemplars"]) == 6
+    assert all(one["text"].startswith("News Type: Billing\nTicket: ") for one in case["exemplars"])
+
+
+def test_a_dry_run_tells_what_it_will_take_and_writes_nothing(audit: Call) -> None:
+    dry = json.loads(audit("--dry-run", "--json").out)
+    assert not Path("runs").exists()
+    assert dry["at_most"] is True
+    cases, _ = objects_of(audit("--json"))
+    assert dry["tree_tokens"] >= sum(case["cost"]["tree_tokens"] for case in cases)
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({"delta": 2}, "delta is 2.0; it has to be above 0 and below 1"),
+        ({"clip": 0}, "clip is 0.0; it has to be above 0"),
+        (
+            {"subset_size": 8},
+            "1 times 8 exemplars are asked for and there are 7; give more of them, or a",
+        ),
+        ({"subset_size": 0}, "subset-size is 0; it has to be 1 or more"),
+        ({"batches": 3}, "3 times 3 exemplars are asked for and there are 7"),
+        ({"epsilon": 0.01}, "epsilon 0.01 at delta 1e-05 cannot be promised"),
+        ({"epsilon": 1, "temperature": 1}, "epsilon and temperature are given together; give one of epsilon, temp"),
+        ({"dtype": "bfloat16"}, "dtype is 'bfloat16'; what a prompt says in that precision depends on the prompts"),
+        ({"column": "text"}, "notes.csv', record 1 has no column 'text'; it has 'id', 'note'"),
+        ({"exemplars": "none.csv"}, "CSV file 'none.csv' cannot be read"),
+        ({"task": "tickets"}, "column is for texts without a task"),
+        ({"sequences": 0}, "sequences is 0; it has to be 1 or more"),
+        ({"template": "foo"}, "no template for exemplars named 'foo'"),
+    ],
+)
+def test_what_cannot_be_audited_is_one_line(audit: Call, named: dict[str, object], said: str) -> None:
+    ended = audit(**named)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("clop = 2", "no key of configuration 'audit.toml' named 'clop'; did you mean 'clip'?"),
+        ('clip = "wide"', "configuration 'audit.toml': 'clip' is 'wide'; it has to be a number"),
+        ("clip = true", "configuration 'audit.toml': 'clip' is True; it has to be a number"),
+        ("sequences = 2.5", "configuration 'audit.toml': 'sequences' is 2.5; it has to be a whole number"),
+        ("label = 3", "configuration 'audit.toml': 'label' is 3; it has to be text"),
+        ("clip", "configuration 'audit.toml' is not TOML"),
+        ("clip = 2", "nothing says what is promised; give one of epsilon, temperature"),
+        ("epsilon = 2", "nothing says which exemplars; give exemplars"),
+        (
+            'epsilon = 2\ntask = "tickets"\nexemplars = "tickets"',
+            "task 'tickets' has labels; give the one that is to be written: Billing, Delivery, Repairs, Account",
+        ),
+        ('epsilon = 2\nexemplars = "tickets"\ntask = "tickets"\nlabel = "Bill"', "no label named 'Bill'; did you mean"),
+    ],
+)
+def test_a_configuration_that_cannot_be_used_is_one_line(cli: Call, text: str, said: str) -> None:
+    Path("audit.toml").write_text(text, encoding="utf-8")
+    ended = cli("audit", "run", "--model", "toy", "--config", "audit.toml")
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_every_key_is_an_option_and_the_sample_has_only_keys(cli: Call) -> None:
+    told = cli("audit", "run", "--help").out
+    keys = set(Asked.__dataclass_fields__)
+    assert all(f"--{key.replace('_', '-')}" in told for key in keys)
+    found = audit_config.merged(None, Asked())
+    assert set(found.given) <= keys
+    assert found.exemplars == audit_config.SAMPLE
