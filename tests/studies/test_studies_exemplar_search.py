@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mortal_toy import Mortal
 
 from leakmeter.backends.toy import Toy
 from leakmeter.data import tasks
@@ -35,9 +36,7 @@ from leakmeter.studies.exemplar_plan import (
 from leakmeter.studies.exemplar_search import Measured, Round, Search, search
 from leakmeter.studies.prediction import predictor_of
 from leakmeter.studies.run import Watch
-from leakmeter.types.chunk import Chunk
 from leakmeter.types.exemplar import Example, Task
-from leakmeter.types.request import Scores
 
 TASK = Task("mood", "How?", (("said", "Said"),), "Mood", (("Glad", "Glad"), ("Sad", "Sad")))
 SETTINGS = ExemplarSettings(TASK)
@@ -424,21 +423,6 @@ def test_new_exemplars_are_read_as_they_were_written(tmp_path: Path, name: str) 
     path = tmp_path / "exemplars.jsonl"
     path.write_bytes(exemplars_jsonl(exemplars, described.task).encode())
     assert tuple(described.load(str(path), "train")) == exemplars
-
-
-class Mortal(Toy):
-    """The toy model, which dies after so many rounds."""
-
-    def __init__(self, n_rounds: int) -> None:
-        super().__init__()
-        self.n_left = n_rounds
-
-    def score(self, chunk: Chunk) -> list[Scores]:
-        """Answer, or die."""
-        if not self.n_left:
-            raise KeyboardInterrupt
-        self.n_left -= 1
-        return super().score(chunk)
 
 
 def test_a_search_that_dies_goes_on_and_repeats_nothing(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import scipy.stats
+from mortal_toy import Mortal
 
 from leakmeter.backends.base import Backend
 from leakmeter.backends.toy import Toy
@@ -24,9 +25,7 @@ from leakmeter.studies.cells import FinishedCell, finished_cell, load_records, m
 from leakmeter.studies.exemplar_table import compared
 from leakmeter.studies.grid import Study, load_study
 from leakmeter.studies.run import Watch
-from leakmeter.types.chunk import Chunk
 from leakmeter.types.exemplar import ExemplarCase
-from leakmeter.types.request import Scores
 
 TASK = """
 instruction = "How does it sound?"
@@ -197,21 +196,6 @@ def test_items_hold_every_query_and_exemplar(task: dict[str, str]) -> None:
     assert (rows[0]["gold"], rows[0]["id"]) == ("Odd", "0")
     assert [row["exemplar_id"] for row in rows] == [example.id for example in record.exemplars]
     assert [row["exemplar_label"] for row in rows] == [example.label for example in record.exemplars]
-
-
-class Mortal(Toy):
-    """The toy model, which dies after so many rounds."""
-
-    def __init__(self, n_rounds: int) -> None:
-        super().__init__()
-        self.n_left = n_rounds
-
-    def score(self, chunk: Chunk) -> list[Scores]:
-        """Answer, or die."""
-        if not self.n_left:
-            raise KeyboardInterrupt
-        self.n_left -= 1
-        return super().score(chunk)
 
 
 def test_a_study_whose_back_end_dies_goes_on_without_repeating_or_losing_a_query(task: dict[str, str]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mortal_toy import Mortal
 
 from leakmeter.backends.toy import Toy
 from leakmeter.measures.decode import Decode
@@ -82,21 +83,6 @@ def test_the_number_scored_together_is_part_of_a_runs_id() -> None:
     ids = [spec_of(MEASURE, "influence", SETTINGS, Toy(), "cpu", cases(), group_size=n).id for n in (1, 2, 3)]
     assert len(set(ids)) == 3
     assert spec_of(MEASURE, "influence", SETTINGS, Toy(), "cpu", cases()).id == ids[0]
-
-
-class Mortal(Toy):
-    """The toy model, which dies after so many rounds."""
-
-    def __init__(self, n_rounds: int) -> None:
-        super().__init__()
-        self.n_left = n_rounds
-
-    def score(self, chunk: Chunk) -> list[Scores]:
-        """Answer, or die."""
-        if not self.n_left:
-            raise KeyboardInterrupt
-        self.n_left -= 1
-        return super().score(chunk)
 
 
 def test_a_run_whose_back_end_dies_goes_on_without_repeating_or_losing_a_case(tmp_path: Path) -> None:

@@ -5,34 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
+from leakmeter.results.base import Results
+from leakmeter.results.private_generation import PrivateGenerationResult, summary
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import RenderableType
 
     from leakmeter.kernels.mechanism import Mechanism
     from leakmeter.kernels.private_voting import NormaliseBy
-    from leakmeter.results.private_generation import PrivateGenerationResult
     from leakmeter.types.exemplar import Example
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(Results[PrivateGenerationResult]):
     """Texts of one or more disjoint batches of exemplars, promised against measured; nats."""
-
-    results: tuple[PrivateGenerationResult, ...]
-    """One a batch."""
 
     @cached_property
     def summary(self) -> dict[str, Any]:
         """The promise and the verdict of all batches together; see `results.private_generation.summary`."""
-        from leakmeter.results.private_generation import summary
-
         return summary([result.case for result in self.results])
 
     @property
@@ -55,31 +49,7 @@ class Audit:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a batch and exemplar: the batch's id, and what `PrivateGenerationResult.to_frame` says."""
-        import pandas as pd
-
-        frames = [result.to_frame().assign(batch=result.case["id"]) for result in self.results]
-        frame = pd.concat(frames, ignore_index=True)
-        return frame[["batch", *(name for name in frame.columns if name != "batch")]]
-
-    def overview(self) -> RenderableType:
-        """A line for each batch, for `rich.print` or the last line of a notebook cell."""
-        return type(self.results[0]).overview([result.case for result in self.results])
-
-    def save_html(self, path: str | Path) -> Path:
-        """Write the report: one file, no network.
-
-        Args:
-            path: the file; one that is there is replaced.
-
-        Returns:
-            The file's path.
-        """
-        from leakmeter.store.rundir import write_whole
-
-        where = Path(path)
-        cases = [result.case for result in self.results]
-        write_whole(where, type(self.results[0]).render_page(cases, command=None, run=None).encode())
-        return where
+        return self.joined((result.to_frame() for result in self.results), "batch")
 
 
 def audit(
@@ -141,7 +111,6 @@ def audit(
     from leakmeter.api import loading
     from leakmeter.measures.private_generation import PrivateGeneration
     from leakmeter.prompts.generation import GenerationSettings
-    from leakmeter.results.private_generation import PrivateGenerationResult
     from leakmeter.studies.audits import audit_of, check_precision, check_promise, precision_for
     from leakmeter.studies.promise import SEED_WARNING
     from leakmeter.studies.run import Watch, measure_cases, prepare_case

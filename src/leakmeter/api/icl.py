@@ -5,63 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
+from leakmeter.results.base import Results
+from leakmeter.results.icl import IclResult, summary
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import RenderableType
 
     from leakmeter.measures.icl import Baseline, Calibration, LabelScoring, Space
-    from leakmeter.results.icl import IclResult
 
 Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class IclInfluence:
+class IclInfluence(Results[IclResult]):
     """What the answers to queries owe to the exemplars of their prompts, nats."""
-
-    results: tuple[IclResult, ...]
-    """One a query, in their order."""
 
     @cached_property
     def summary(self) -> dict[str, Any]:
         """ICLInf, accuracy, losses by position, label and exemplar; see `results.icl.summary`."""
-        from leakmeter.results.icl import summary
-
         return summary([result.case for result in self.results])
 
     def to_frame(self) -> pd.DataFrame:
         """One row a query and exemplar: the query's id, and what `IclResult.to_frame` says of the exemplar."""
-        import pandas as pd
-
-        frames = [result.to_frame().assign(query=result.case["id"]) for result in self.results]
-        frame = pd.concat(frames, ignore_index=True)
-        return frame[["query", *(name for name in frame.columns if name != "query")]]
-
-    def overview(self) -> RenderableType:
-        """The summary, for `rich.print` or the last line of a notebook cell."""
-        return type(self.results[0]).overview([result.case for result in self.results])
-
-    def save_html(self, path: str | Path) -> Path:
-        """Write the report: one file, no network.
-
-        Args:
-            path: the file; one that is there is replaced.
-
-        Returns:
-            The file's path.
-        """
-        from leakmeter.store.rundir import write_whole
-
-        where = Path(path)
-        cases = [result.case for result in self.results]
-        write_whole(where, type(self.results[0]).render_page(cases, command=None, run=None).encode())
-        return where
+        return self.joined((result.to_frame() for result in self.results), "query")
 
 
 def icl(
@@ -115,7 +85,6 @@ def icl(
     from leakmeter.data.tasks import load_task, task_of
     from leakmeter.measures.icl import Icl
     from leakmeter.prompts.exemplars import ExemplarSettings
-    from leakmeter.results.icl import IclResult
     from leakmeter.studies.kinds.icl import FIXED_TOGETHER, REDRAWN_TOGETHER
     from leakmeter.studies.run import Watch, measure_cases, prepare_case
 

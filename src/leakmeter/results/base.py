@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leakmeter.types.reading import Reading
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.console import RenderableType
 
 Part = tuple[Mapping[str, Any], Sequence[Reading]]
@@ -77,6 +78,9 @@ class Result(ABC):
         return json.dumps(self.case, ensure_ascii=False)
 
 
+R = TypeVar("R", bound=Result)
+
+
 @dataclass(frozen=True, slots=True)
 class ResponseResult(Result):
     """A case that is about a response: its object has `response.text` and `response.tokens`."""
@@ -90,6 +94,47 @@ class ResponseResult(Result):
     def tokens(self) -> tuple[str, ...]:
         """The text that each response token adds."""
         return tuple(self.case["response"]["tokens"])
+
+
+@dataclass(frozen=True)
+class Results(Generic[R]):
+    """Results that are about one thing together, of one measure."""
+
+    results: tuple[R, ...]
+    """One or more, in their order."""
+
+    def overview(self) -> RenderableType:
+        """All of them, for `rich.print` or the last line of a notebook cell."""
+        return type(self.results[0]).overview([result.case for result in self.results])
+
+    def save_html(self, path: str | Path) -> Path:
+        """Write the report of all of them: one file, no network.
+
+        Args:
+            path: the file; one that is there is replaced.
+
+        Returns:
+            The file's path.
+        """
+        from leakmeter.store.rundir import write_whole
+
+        where = Path(path)
+        cases = [result.case for result in self.results]
+        write_whole(where, type(self.results[0]).render_page(cases, command=None, run=None).encode())
+        return where
+
+    def joined(self, frames: Iterable[pd.DataFrame], by: str) -> pd.DataFrame:
+        """Frames of the results one below the other, with each one's id in a first column.
+
+        Args:
+            frames: one of each result, in their order.
+            by: name of the column.
+        """
+        import pandas as pd
+
+        ids = [result.case["id"] for result in self.results]
+        frame = pd.concat([of.assign(**{by: id_}) for of, id_ in zip(frames, ids, strict=True)], ignore_index=True)
+        return frame[[by, *(name for name in frame.columns if name != by)]]
 
 
 def run_facts(run: Path | None) -> dict[str, str] | None:
