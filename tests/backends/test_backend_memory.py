@@ -39,7 +39,7 @@ def cuts(n_prompts: int = 4) -> list[Request]:
     st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=12), min_size=1, max_size=12),
     st.integers(0, 60),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @seed(1)
 def test_windows_run_every_run_once_after_its_parent_within_the_limit(tails: list[list[int]], limit: int) -> None:
     requests = [Request((Prompt((Piece("c", "context", (9, *tail)),)),), (1,), Target()) for tail in tails]
@@ -69,7 +69,7 @@ def test_windows_run_every_run_once_after_its_parent_within_the_limit(tails: lis
     st.integers(1, 4000),
     st.sampled_from([Padding(1.0, 1.5), Padding(1.15, float("inf"))]),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @seed(2)
 def test_batches_hold_every_run_once_and_waste_little(
     shapes: list[tuple[int, int, bool]], tokens: int, state_bytes: int, padding: Padding

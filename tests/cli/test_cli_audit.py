@@ -24,7 +24,7 @@ from leakmeter.backends.toy import Toy
 from leakmeter.cli import audit_config
 from leakmeter.cli.audit_config import Asked
 from leakmeter.kernels.mechanism import PrivateVoting
-from leakmeter.kernels.private_voting import Voting, average
+from leakmeter.kernels.private_voting import Adjacency, Voting, average
 from leakmeter.kernels.rdp import promise
 from leakmeter.report.audit_calibration import rounded
 from leakmeter.types.prompt import IntArray
@@ -81,14 +81,14 @@ def test_the_papers_settings_to_every_digit(calibrate: Call, free: str, row: tup
 
 @pytest.mark.parametrize("free", FREE)
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-def test_what_is_printed_keeps_the_promise(calibrate: Call, free: str, adjacency: str) -> None:
+def test_what_is_printed_keeps_the_promise(calibrate: Call, free: str, adjacency: Adjacency) -> None:
     ended = calibrate(free, 7.77, "--adjacency", adjacency)
     assert ended.code == 0, ended.err
     assert all(len(line) <= 80 for line in ended.out.splitlines())
     name, value = ended.out.split(":")[0].rsplit(" ", 1)
     settings = {"clip": 10.0, "subset-size": 50, "temperature": 2.0, name.lower().replace(" ", "-"): float(value)}
     voting = Voting(settings["clip"], int(settings["subset-size"]), settings["temperature"])
-    kept = promise(voting.sensitivity(adjacency), 2000, 1e-5)  # type: ignore[arg-type]
+    kept = promise(voting.sensitivity(adjacency), 2000, 1e-5)
     assert kept.epsilon <= 7.77
     said = " ".join(ended.out.split())
     told = float(said.split("promises ε = ")[1].split(" ")[0])

@@ -59,7 +59,7 @@ PARAMETERS = {
 
 
 @seed(20)
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(pair=branches(ordinary) | branches(ordinary | masked) | branches(near_ties) | branches(ALL_KINDS), **PARAMETERS)
 def test_the_bound_holds_whatever_the_logits(
     pair: tuple[np.ndarray, np.ndarray], bound: float, temperature: float, max_weight: float
@@ -75,7 +75,7 @@ def test_the_bound_holds_whatever_the_logits(
 
 
 @seed(21)
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     n=VOCABULARY,
     data=st.data(),
@@ -96,7 +96,7 @@ def test_no_other_context_is_further_than_epsilon(
 
 
 @seed(22)
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     pair=branches(ordinary) | branches(near_ties),
     bound=st.floats(1e-4, 10),
@@ -114,7 +114,7 @@ def test_no_larger_weight_would_do(pair: tuple[np.ndarray, np.ndarray], bound: f
 
 
 @seed(23)
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(pair=branches(ordinary), weights=st.lists(st.floats(0, 5), min_size=2, max_size=2))
 def test_the_loss_never_falls_as_the_weight_grows(pair: tuple[np.ndarray, np.ndarray], weights: list[float]) -> None:
     less, more = (float(mixture(*pair, weight).max_loss) for weight in sorted(weights))

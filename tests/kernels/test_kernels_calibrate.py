@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -91,13 +92,13 @@ def test_the_promise_is_kept_and_the_next_setting_breaks_it(
     least = max(promise(0.0, n_tokens, delta).epsilon, 0.0)
     # An ε is told from its neighbours to 1e-16 of itself, and moves with Δ² above its least.
     room = 1e-12 * (1 + epsilon / (epsilon - least))
-    cases = {
+    cases: dict[Free, Callable[[Voting], Voting]] = {
         "temperature": lambda of: replace(of, temperature=of.temperature * (1 - room)),
         "clip": lambda of: replace(of, clip=of.clip * (1 + room)),
         "subset-size": lambda of: replace(of, subset_size=of.subset_size - 1),
     }
     for free, less_private in cases.items():
-        made = calibrated(voting, free, target)  # type: ignore[arg-type]
+        made = calibrated(voting, free, target)
         assert made.promise.epsilon == promised(made.voting) <= epsilon
         fixed = {"temperature": "temperature", "clip": "clip", "subset-size": "subset_size"}[free]
         assert replace(made.voting, **{fixed: getattr(voting, fixed)}) == voting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 
 import numpy as np
 import pytest
@@ -103,12 +104,12 @@ def test_units_do_not_move_the_knee(
 
 
 @given(points, st.randoms(use_true_random=False))
-def test_the_order_of_settings_does_not_move_the_knee(pair: tuple[np.ndarray, np.ndarray], rng: object) -> None:
+def test_the_order_of_settings_does_not_move_the_knee(pair: tuple[np.ndarray, np.ndarray], rng: random.Random) -> None:
     leaks, uses = pair
     heights = slow_heights(leaks, uses)
     assume(heights is None or sum(height > max(heights) - 1e-6 for height in heights) == 1)
     order = list(range(len(leaks)))
-    rng.shuffle(order)  # type: ignore[attr-defined]
+    rng.shuffle(order)
     moved = int(knees(leaks[order], uses[order]))
     assert (NO_KNEE if moved == NO_KNEE else order[moved]) == int(knees(leaks, uses))
 

@@ -121,7 +121,7 @@ def test_a_large_vocabulary_costs_no_digits() -> None:
 
 
 @seed(1)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     arrays(np.float64, (2, 2, 6), elements=st.floats(-50, 50)),
     st.floats(-30, 30),

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from neighbours import without_each
 
 from leakmeter.errors import UsageError
 from leakmeter.kernels import logspace
@@ -21,7 +22,7 @@ from leakmeter.kernels.mechanism import (
     guarantee,
     promise_of,
 )
-from leakmeter.kernels.private_voting import Voting, average, clipped, without_each
+from leakmeter.kernels.private_voting import Voting, average, clipped
 from leakmeter.kernels.rdp import ORDERS, promise
 from leakmeter.kernels.renyi import between, both_ways
 

@@ -146,7 +146,7 @@ LARGEST = float(np.nextafter(1.0, 0.0))
 
 
 @seed(2)
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     arrays(np.float64, st.integers(2, 40), elements=st.floats(-60, 60) | st.just(-np.inf)).filter(
         lambda z: np.isfinite(z).any()

@@ -23,7 +23,7 @@ PARAMS = {
 IN_VOCABULARY = PARAMS | {"space": "vocabulary"}
 
 
-def texts(*, n: int = 3, responses: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
+def texts(*, n: int = 3, **more: Any) -> dict[str, Any]:
     context = "\n\n".join(SHOWN[:n])
     spans = [
         {
@@ -36,7 +36,7 @@ def texts(*, n: int = 3, responses: tuple[str, ...] = (), **more: Any) -> dict[s
         "id": "q1", "model": "toy", "weights_sha256": None, "dtype": "float64", "unit": "exemplar", "removal": "drop",
         "template": "plain", "query": "A train left.", "context": context, "documents": [], "truncated_tokens": 0,
         "sampled": True, "labels": LABELS, "spans": spans,
-        "responses": [{"text": word.strip(), "tokens": [word]} for word in responses],
+        "responses": [],
         "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 0.1},
     } | more  # fmt: skip
 
@@ -62,8 +62,8 @@ def readings(
 def of_vocabulary(losses: tuple[float, ...]) -> list[Reading]:
     out = []
     for i, loss in enumerate(losses, 1):
-        for kind, most in (("farthest", loss), ("plausible", loss / 2)):
-            out.append(reading(f"{kind}_token", 7 + i, piece=f"e{i}", unit=TOKEN_ID))
+        for j, (kind, most) in enumerate((("farthest", loss), ("plausible", loss / 2))):
+            out.append(reading(f"{kind}_token", 2 * i + j, piece=f"e{i}", unit=TOKEN_ID))
             out.append(reading(f"{kind}_log_prob", -40.0, piece=f"e{i}"))
             out.append(reading(f"{kind}_log_prob_without", -40.0 - most, piece=f"e{i}"))
     return [*out, reading("farthest_noise", 0.125), reading("plausible_noise", 0.25)]
@@ -108,16 +108,16 @@ def test_the_case() -> None:
 
 
 def test_the_vocabulary_beside_the_labels() -> None:
-    words = (" snow", " fell", " show", "\n", "<|im_end|>", "x")
-    made = case_object(texts(responses=words), [*readings(), *of_vocabulary((4.0, 1.0, 0.125))], IN_VOCABULARY)
+    words = {"2": " snow", "3": " fell", "4": " show", "5": "\n", "6": "<|im_end|>", "7": "x"}
+    made = case_object(texts(words=words), [*readings(), *of_vocabulary((4.0, 1.0, 0.125))], IN_VOCABULARY)
     assert (made["loss_nats"], made["worst_exemplar"], made["noise_floor_nats"]) == (4.0, "e1", 0.125)
     one, _, three = made["exemplars"]
     assert one["vocabulary"] == {
         "farthest": {
-            "token": " snow", "token_id": 8, "log_prob_nats": -40.0, "log_prob_without_nats": -44.0, "loss_nats": 4.0
+            "token": " snow", "token_id": 2, "log_prob_nats": -40.0, "log_prob_without_nats": -44.0, "loss_nats": 4.0
         },
         "plausible": {
-            "token": " fell", "token_id": 8, "log_prob_nats": -40.0, "log_prob_without_nats": -42.0, "loss_nats": 2.0
+            "token": " fell", "token_id": 3, "log_prob_nats": -40.0, "log_prob_without_nats": -42.0, "loss_nats": 2.0
         },
     }  # fmt: skip
     assert (one["loss_nats"], one["worst_label"], one["worst_label_nats"]) == (4.0, "World", 0.5)

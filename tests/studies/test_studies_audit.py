@@ -5,23 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from measured_studies import measured
 
-from leakmeter.backends.base import Backend
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import LeakmeterError
 from leakmeter.kernels.rdp import conversion, promise
 from leakmeter.measures.private_generation import PrivateGeneration
 from leakmeter.report.tables import to_csv, to_markdown
-from leakmeter.studies.cells import FinishedCell, finished_cell, load_records, measure_cell, study_directory
+from leakmeter.studies.cells import load_records
 from leakmeter.studies.generation_table import PRINTED, cases_of
 from leakmeter.studies.grid import Cell, Study, load_study
 from leakmeter.studies.kinds.private_generation import Batches
-from leakmeter.studies.run import Watch
 from leakmeter.types.chunk import Chunk
 from leakmeter.types.exemplar import ExemplarCase
 from leakmeter.types.request import Scores
@@ -46,22 +43,6 @@ def study_of(name: str, **changes: list[str]) -> Study:
     if name != "audit_table_6":
         usual["subset_size"] = ["4"]
     return load_study(name, changes={**usual, **changes})
-
-
-@contextmanager
-def unwatched(backend: Backend, n_cases: int) -> Iterator[Watch]:
-    yield Watch()
-
-
-def measured(study: Study, paths: dict[str, str], backend: Toy | None = None) -> tuple[list[FinishedCell], Path]:
-    records = load_records(study, paths)
-    directory = study_directory(study, records, Path("runs"), None, None)
-    cells = []
-    for cell in study.cells:
-        found = finished_cell(cell, records[cell.number], directory)
-        given = (study, cell, records[cell.number], directory, backend or Toy(), unwatched)
-        cells.append(found or measure_cell(*given, command=None))
-    return cells, directory
 
 
 def parts_of(cell: Cell) -> tuple[PrivateGeneration, Batches]:

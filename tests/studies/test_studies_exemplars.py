@@ -6,25 +6,22 @@ import csv
 import io
 import math
 import statistics
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import scipy.stats
+from measured_studies import measured, unwatched
 from mortal_toy import Mortal
 
-from leakmeter.backends.base import Backend
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import DataError, UsageError
 from leakmeter.kernels.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference
 from leakmeter.report.tables import to_csv, to_markdown
 from leakmeter.store.rundir import RunDirectory
-from leakmeter.studies.cells import FinishedCell, finished_cell, load_records, measure_cell, study_directory
+from leakmeter.studies.cells import FinishedCell, load_records, measure_cell
 from leakmeter.studies.exemplar_table import compared
 from leakmeter.studies.grid import Study, load_study
-from leakmeter.studies.run import Watch
 from leakmeter.types.exemplar import ExemplarCase
 
 TASK = """
@@ -52,22 +49,6 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 def study_of(name: str, **changes: list[str]) -> Study:
     usual = {"model": ["toy"], "dataset": ["mood.toml"], "label_scoring": ["whole-sequence"]}
     return load_study(name, changes={**usual, **changes})
-
-
-@contextmanager
-def unwatched(backend: Backend, n_cases: int) -> Iterator[Watch]:
-    yield Watch()
-
-
-def measured(study: Study, paths: dict[str, str], backend: Toy | None = None) -> tuple[list[FinishedCell], Path]:
-    records = load_records(study, paths)
-    directory = study_directory(study, records, Path("runs"), None, None)
-    cells = []
-    for cell in study.cells:
-        found = finished_cell(cell, records[cell.number], directory)
-        given = (study, cell, records[cell.number], directory, backend or Toy(), unwatched)
-        cells.append(found or measure_cell(*given, command=None))
-    return cells, directory
 
 
 def losses_by_hand(finished: FinishedCell) -> list[list[float]]:

@@ -134,6 +134,7 @@ def _score_cache(notify: Callable[[str], None]) -> ScoreCache | None:
     try:
         secret = read_secret(config_dir() / "scores.secret")
     except (OSError, NotImplementedError) as error:
+        # filelock raises the latter where a file system has no locks.
         reason = getattr(error, "strerror", None) or error
         notify(
             f"going on without the score cache: its secret cannot be kept in '{config_dir()}' ({reason}); "

@@ -106,8 +106,3 @@ def average(votes: Any, voting: Voting) -> Vote:
         mean = total / n_present
         gone = (votes - mean) / (n_present - 1)
     return Vote(logspace.log_softmax(mean, voting.temperature), gone / voting.temperature)
-
-
-def without_each(vote: Vote) -> Any:
-    """Log-probabilities of the next token without each exemplar, nats, (exemplar, vocab), normalised."""
-    return logspace.log_softmax(vote.log_probs - vote.tilts)

@@ -14,7 +14,7 @@ from leakmeter.kernels.stats import posterior_from_even_odds
 from leakmeter.results._icl_summary import or_infinite
 from leakmeter.results._icl_summary import summary as summary
 from leakmeter.results.base import Part, Result, run_facts
-from leakmeter.types.reading import TOKEN_ID, Reading
+from leakmeter.types.reading import Reading
 from leakmeter.types.request import FloatArray
 
 if TYPE_CHECKING:
@@ -32,16 +32,13 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
     Lists of one number a label are in the order of `labels`. Null stands for an infinite loss.
 
     Args:
-        texts: what the readings are about (see `studies.run.texts_of`), with `labels`, the words of the task in order;
-            in `responses` stands what readings of token ids say, in their order.
+        texts: what the readings are about (see `studies.run.texts_of`), with `labels`, the words of the task in order.
         readings: of this query.
         params: of the measure.
     """
     series = {(r.statistic, r.piece): r.values for r in readings}
-    tokens = [(r.statistic, r.piece) for r in readings if r.unit == TOKEN_ID]
-    said = {key: told["tokens"][0] for key, told in zip(tokens, texts["responses"], strict=True)}
     floor = float(series["noise" if params["space"] == "labels" else "farthest_noise", ""][0])
-    exemplars = [_exemplar(n, span, texts, series, said, floor) for n, span in enumerate(texts["spans"], 1)]
+    exemplars = [_exemplar(n, span, texts, series, floor) for n, span in enumerate(texts["spans"], 1)]
     exemplars = _ranked(exemplars)
     worst = min(exemplars, key=lambda exemplar: exemplar["rank"])
     labels = list(texts["labels"])
@@ -73,7 +70,6 @@ def _exemplar(
     span: Mapping[str, Any],
     texts: Mapping[str, Any],
     series: Series,
-    said: Mapping[tuple[str, str], str],
     floor: float,
 ) -> dict[str, Any]:
     name = span["name"]
@@ -81,7 +77,7 @@ def _exemplar(
     text = texts["context"][start:end]
     signed = series["label_loss", name]
     worst = int(np.abs(signed).argmax())
-    vocabulary = _vocabulary(name, series, said)
+    vocabulary = _vocabulary(name, series, texts)
     loss = _plain(np.abs(signed[worst])) if vocabulary is None else vocabulary["farthest"]["loss_nats"]
     return {
         "name": name,
@@ -101,16 +97,17 @@ def _exemplar(
     }
 
 
-def _vocabulary(name: str, series: Series, said: Mapping[tuple[str, str], str]) -> dict[str, Any] | None:
+def _vocabulary(name: str, series: Series, texts: Mapping[str, Any]) -> dict[str, Any] | None:
     """The tokens that tell most, of all and of the plausible ones; None where only labels were measured."""
     if (FARTHEST[0], name) not in series:
         return None
     entries = np.concatenate([series[statistic, name] for statistic in FARTHEST])
     out = {}
     for kind, loss in zip(("farthest", "plausible"), farthest_losses(entries), strict=True):
+        token = int(series[f"{kind}_token", name][0])
         out[kind] = {
-            "token": said[f"{kind}_token", name],
-            "token_id": int(series[f"{kind}_token", name][0]),
+            "token": texts["words"][str(token)],
+            "token_id": token,
             "log_prob_nats": _plain(series[f"{kind}_log_prob", name][0]),
             "log_prob_without_nats": _plain(series[f"{kind}_log_prob_without", name][0]),
             "loss_nats": _plain(loss),

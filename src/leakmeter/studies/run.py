@@ -21,7 +21,7 @@ from leakmeter.store.rundir import RunDirectory
 from leakmeter.studies.prediction import predictor_of, shares
 from leakmeter.types.case import Case
 from leakmeter.types.exemplar import ExemplarCase
-from leakmeter.types.reading import TOKEN_ID, Reading
+from leakmeter.types.reading import RESPONSE, TOKEN_ID, Reading
 from leakmeter.types.run import RunSpec
 from leakmeter.types.tokenizer import Tokenizer
 
@@ -234,7 +234,9 @@ def _costs(cost: Cost, seconds: float, predicted: dict[str, Any], n_halvings: in
 
 def texts_of(one: Prepared, settings: Settings, readings: Sequence[Reading], backend: Backend) -> dict[str, Any]:
     """What a case's readings are about, in words: the part of a result that is not numbers."""
-    responses = [reading.values.astype(int).tolist() for reading in readings if reading.unit == TOKEN_ID]
+    of_tokens = [reading for reading in readings if reading.unit == TOKEN_ID]
+    responses = [reading.values.astype(int).tolist() for reading in of_tokens if reading.statistic == RESPONSE]
+    named = {int(token) for reading in of_tokens if reading.statistic != RESPONSE for token in reading.values}
     texts: dict[str, Any] = {
         "id": one.item.id,
         "model": backend.name,
@@ -254,6 +256,8 @@ def texts_of(one: Prepared, settings: Settings, readings: Sequence[Reading], bac
     }
     if one.item.answers is not None:
         texts["labels"] = list(one.item.answers.labels)
+    if named:
+        texts["words"] = {str(token): backend.tokenizer.decode([token]) for token in sorted(named)}
     return texts
 
 

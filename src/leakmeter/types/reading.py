@@ -11,6 +11,9 @@ WEIGHT = "weight"
 TOKEN_ID = "token id"
 LABEL = "label number"
 
+RESPONSE = "token"
+"""Statistic of the reading that holds the tokens of a response."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
