@@ -41,8 +41,17 @@ def write_cases(folder: Path) -> Path:
     return path
 
 
-def command(data: Path, out: Path, *more: str) -> list[str]:
-    program = "from leakmeter.cli import main; main()"
+SLOWLY = """
+import time
+from leakmeter.backends.toy import Toy
+score = Toy.score
+Toy.score = lambda self, chunk: (time.sleep(0.01), score(self, chunk))[1]
+"""
+"""So that a busy machine still finds the moment to kill."""
+
+
+def command(data: Path, out: Path, *more: str, before: str = "") -> list[str]:
+    program = before + "from leakmeter.cli import main; main()"
     options = ("--model", "toy", "--data", str(data), "--out", str(out), "--max-new-tokens", "12", "--json", *more)
     return [sys.executable, "-c", program, "influence", *options]
 
@@ -83,7 +92,7 @@ def test_a_run_killed_again_and_again_ends_like_one_left_alone(tmp_path: Path) -
     seen: dict[str, tuple[int, int]] = {}
     n_kills = 0
     while True:
-        process = start(command(data, out), tmp_path)
+        process = start(command(data, out, before=SLOWLY), tmp_path)
         # Killed after another part or two, a random moment later: while computing, writing or renaming.
         target = len(seen) + rng.randint(0, 3)
         deadline = time.monotonic() + 60
