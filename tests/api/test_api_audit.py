@@ -161,7 +161,7 @@ def test_votes_of_no_exemplar_differ_and_of_equal_ones_are_missed_little() -> No
         ({"epsilon": 0.01}, r"epsilon 0\.01 at delta 1e-05 cannot be promised"),
         ({"delta": 2.0}, r"delta is 2\.0; it has to be above 0 and below 1"),
         ({"clip": 0.0}, r"clip is 0\.0; it has to be above 0"),
-        ({"subset_size": 8}, "1 times 8 exemplars are asked for and there are 7; give more of them, or a smaller"),
+        ({"subset_size": 8}, "8 exemplars are asked for and there are 7; give more of them, or a smaller"),
         (
             {"dtype": "bfloat16"},
             "dtype is 'bfloat16'; what a prompt says in that precision depends",

@@ -367,7 +367,7 @@ def test_a_dry_run_tells_what_it_will_take_and_writes_nothing(audit: Call) -> No
         ({"clip": 0}, "clip is 0.0; it has to be above 0"),
         (
             {"subset_size": 8},
-            "1 times 8 exemplars are asked for and there are 7; give more of them, or a",
+            "8 exemplars are asked for and there are 7; give more of them, or a",
         ),
         ({"subset_size": 0}, "subset-size is 0; it has to be 1 or more"),
         ({"batches": 3}, "3 times 3 exemplars are asked for and there are 7"),

@@ -245,7 +245,7 @@ def test_a_task_and_records_that_a_caller_holds() -> None:
         own.examples(rows, "queries")
     with pytest.raises(DataError, match=r"^pool: there is no record$"):
         own.examples([], "pool")
-    with pytest.raises(DataError, match=r"^task has no 'labels'; expected a table"):
+    with pytest.raises(DataError, match=r"^task has no 'labels', or none in it; expected some"):
         tasks.task_of({"fields": {"text": "Review"}}, "task")
     with pytest.raises(DataError, match=r"^task: 'fields' has to be a table"):
         tasks.task_of({"fields": [("text", "Review")], "labels": ["a"]}, "task")
@@ -255,9 +255,9 @@ def test_a_task_and_records_that_a_caller_holds() -> None:
     ("text", "told"),
     [
         ("a = ", "is not TOML: "),
-        ("", "has no 'fields'; expected a table"),
+        ("", "has no 'fields', or none in it; expected some"),
         ("fields = {}", "has no 'fields'"),
-        ('fields = {t = "T"}', "has no 'labels'; expected a table"),
+        ('fields = {t = "T"}', "has no 'labels', or none in it; expected some"),
         ('labels = ["a"]\nfields = "t"', "'fields' has to be a table of names and words"),
         ('labels = "a"\nfields = {t = "T"}', "'labels' has to be a table"),
         ('labels = [1, 2]\nfields = {t = "T"}', "'labels' is a number, expected text"),

@@ -71,8 +71,9 @@ def batches_of(
     n_batches = min(len(taken) // size, len(taken) if most is None else most)
     if n_batches < (most or 1):
         which = "exemplars" if label is None else f"exemplars with label '{label}'"
+        asked = f"{size:,}" if most in (None, 1) else f"{most} times {size:,}"
         raise UsageError(
-            f"{most or 1} times {size:,} {which} are asked for and there are {len(taken):,}; "
+            f"{asked} {which} are asked for and there are {len(taken):,}; "
             "give more of them, or a smaller subset-size"
         )
     return [

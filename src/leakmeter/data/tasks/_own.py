@@ -58,9 +58,9 @@ def task_of(given: Mapping[str, Any], where: str) -> TaskData:
     for key in given:
         if key not in _KEYS:
             raise DataError(f"{where}: unknown key '{key}'; known: {', '.join(_KEYS)}")
-    for key in ("fields", "labels"):
+    for key, example in (("fields", '[fields] and lines COLUMN = "Heading"'), ("labels", 'labels = ["One", "Two"]')):
         if not given.get(key):
-            raise DataError(f"{where} has no '{key}'; expected a table, such as [{key}] and lines NAME = \"Words\"")
+            raise DataError(f"{where} has no '{key}', or none in it; expected some, such as {example}")
     fields = tuple((name.lower(), heading) for name, heading in _pairs(given["fields"], "fields", where))
     if isinstance(given["labels"], list | tuple):
         words = [_word(word, "labels", where) for word in given["labels"]]
