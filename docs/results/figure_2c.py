@@ -1,0 +1,27 @@
+"""Stretches of responses set against each other, record by record: python figure_2c.py RUN, the study's decode run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from leakmeter.kernels.stats import bootstrap_interval_of_mean
+from leakmeter.store.rundir import RunDirectory
+from leakmeter.studies.run import cases_of_run
+
+losses = np.stack(
+    [
+        next(np.abs(reading.values) for reading in readings if reading.statistic == "loss")
+        for _, readings in cases_of_run(RunDirectory(Path(sys.argv[1])))
+    ]
+)
+stretches = {
+    f"{start} to {stop - 1}": losses[:, start:stop].mean(axis=1) for start, stop in ((0, 10), (2, 10), (10, 50))
+}
+stretches["0 to 9 less 10 to 49"] = stretches["0 to 9"] - stretches["10 to 49"]
+stretches["2 to 9 less 10 to 49"] = stretches["2 to 9"] - stretches["10 to 49"]
+for name, nats in stretches.items():
+    low, high = bootstrap_interval_of_mean(nats, seed=0)
+    print(f"{name}: {nats.mean():.2f} [{low:.2f}, {high:.2f}] nats a token")
