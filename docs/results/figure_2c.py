@@ -24,4 +24,4 @@ stretches["0 to 9 less 10 to 49"] = stretches["0 to 9"] - stretches["10 to 49"]
 stretches["2 to 9 less 10 to 49"] = stretches["2 to 9"] - stretches["10 to 49"]
 for name, nats in stretches.items():
     low, high = bootstrap_interval_of_mean(nats, seed=0)
-    print(f"{name}: {nats.mean():.2f} [{low:.2f}, {high:.2f}] nats a token")
+    sys.stdout.write(f"{name}: {nats.mean():.2f} [{low:.2f}, {high:.2f}] nats a token\n")
