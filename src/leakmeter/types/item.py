@@ -61,6 +61,19 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
+class ContextSet:
+    """The contexts that a question is asked behind, one at a time, and the answers that are told apart."""
+
+    ids: tuple[str, ...]
+    prompts: tuple[Prompt, ...]
+    """The question behind each context."""
+    weights: tuple[float, ...]
+    """Of each context, adding up to 1."""
+    answers: tuple[tuple[tuple[int, ...], ...], ...] = ()
+    """Token ids of each form of each answer as it follows the question; empty for the whole vocabulary."""
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """One case: everything a measure needs, tokenised once."""
 
@@ -86,6 +99,8 @@ class Item:
     """Most tokens that a prompt and what follows it may have; None for any number."""
     answers: Answers | None = None
     """For a query that is classified beside exemplars, which are the spans then."""
+    contexts: ContextSet | None = None
+    """For a question that is asked behind many contexts, one at a time; `prompt` is the question alone then."""
 
     def without(self, names: Collection[str]) -> Prompt:
         """The prompt without spans, all of them together; the prompt itself without none.

@@ -1,0 +1,513 @@
+"""Relations: the set that ships, a user's own, the published form; and what is drawn from them, the slow way too."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakmeter.data import relations
+from leakmeter.data.relations import YES_NO, Relation, choose_relations, draw_questions, load_relations, relations_of
+from leakmeter.data.relations.base import Names, fill
+from leakmeter.data.relations.own import kinds_of
+from leakmeter.errors import DataError, LeakmeterError, UnknownNameError, UsageError
+from leakmeter.types.question import Answer, QuestionCase
+
+YAGO = Path(__file__).parents[3] / "shared" / "data" / "yago"
+OWN = """
+[kinds.colleague]
+real = ["Anna Berg", "Ole Lund"]
+invented = ["Tarvo Quillane"]
+
+[relations.works-in]
+entities = "colleague"
+answers = "city"
+open = ["Q: Where does {entity} work?\\nA:", "{entity} works in "]
+closed = ["Q: Does {entity} work in {answer}?\\nA:"]
+
+[relations.works-in.pairs]
+"Anna Berg" = "Oslo"
+"Bo Ek" = "Lyon"
+"""
+SMALL = Relation(
+    name="likes",
+    open=("{entity} likes",),
+    closed=("Does {entity} like {answer}?",),
+    context="{entity} likes {answer}.",
+    entities=Names(("Anna", "Bo"), ("Xu", "Yr")),
+    answers=Names(("tea", "Bo"), ("zim", "zam")),
+    pairs=(("Anna", "tea"),),
+)
+
+
+def own(text: str, folder: Path) -> tuple[Relation, ...]:
+    path = folder / "own.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_relations(str(path))
+
+
+def factor(case: QuestionCase, name: str) -> str:
+    return dict(case.question.factors)[name]
+
+
+def shipped_kinds() -> dict[str, Names]:
+    return relations._shipped()[0]
+
+
+# The set that ships
+
+
+def test_the_set_that_ships_has_relations_enough() -> None:
+    found = load_relations()
+    assert len(found) == 60
+    assert len({relation.name for relation in found}) == 60
+    for relation in found:
+        assert [("?" in template, template.endswith("\nA:")) for template in relation.open] == [
+            *((True, True), (False, False))
+        ]
+        assert len(relation.closed) == 2
+        assert all(template.startswith("Q: ") and template.endswith("?\nA:") for template in relation.closed)
+        assert relation.context.endswith(".")
+        assert not any("  " in text for text in (*relation.open, *relation.closed, relation.context))
+
+
+def test_every_kind_that_ships_has_names_enough_and_none_is_both_real_and_invented() -> None:
+    kinds = shipped_kinds()
+    assert len(kinds) == 35
+    for kind, names in kinds.items():
+        assert min(len(names.real), len(names.invented)) >= 30, kind
+    real = {name.casefold() for names in kinds.values() for name in names.real}
+    real |= {answer.casefold() for relation in load_relations() for _, answer in relation.pairs}
+    invented = Counter(name.casefold() for names in kinds.values() for name in names.invented)
+    assert not real & set(invented)
+    assert set(invented.values()) == {1}
+
+
+def test_right_answers_that_ship_are_of_the_kind_asked_about() -> None:
+    kinds = shipped_kinds()
+    known = [relation for relation in load_relations() if relation.pairs]
+    assert len(known) == 16
+    for relation in known:
+        assert len(relation.pairs) >= 30
+        # Pairs add no entity, so that their names are ones that a kind has.
+        assert any(relation.entities == names for names in kinds.values()), relation.name
+    right = {relation.name: dict(relation.pairs) for relation in known}
+    assert right["capital"]["Australia"] == "Canberra"
+    assert right["author"]["Dead Souls"] == "Nikolai Gogol"
+
+
+@pytest.mark.skipif(not YAGO.is_dir(), reason="the shared samples are not here")
+def test_no_template_that_ships_is_a_published_one() -> None:
+    def plain(text: str) -> str:
+        return " ".join(re.findall(r"\w+", text.casefold()))
+
+    published = json.loads((YAGO / "query_templates.json").read_text(encoding="utf-8"))
+    theirs = {plain(template) for forms in published.values() for key in forms for template in forms[key]}
+    ours = {plain(template) for relation in load_relations() for template in (*relation.open, *relation.closed)}
+    assert len(theirs) > 500
+    assert not theirs & ours
+
+
+# Reading
+
+
+def test_a_relation_of_ones_own(tmp_path: Path) -> None:
+    (relation,) = own(OWN, tmp_path)
+    city = shipped_kinds()["city"]
+    assert relation == Relation(
+        name="works-in",
+        open=("Q: Where does {entity} work?\nA:", "{entity} works in "),
+        closed=("Q: Does {entity} work in {answer}?\nA:",),
+        context="{entity} works in {answer}.",
+        entities=Names(("Anna Berg", "Ole Lund", "Bo Ek"), ("Tarvo Quillane",)),
+        answers=Names((*city.real, "Oslo"), city.invented),
+        pairs=(("Anna Berg", "Oslo"), ("Bo Ek", "Lyon")),
+    )
+
+
+def test_ones_own_kind_goes_before_one_that_ships(tmp_path: Path) -> None:
+    (relation,) = own(OWN + '\n[kinds.city]\nreal = ["Ys"]\n', tmp_path)
+    assert relation.answers == Names(("Ys", "Oslo", "Lyon"))
+
+
+def test_relations_that_a_caller_holds() -> None:
+    table = {"entities": "a", "answers": "b", "open": ("{entity} likes",)}
+    (relation,) = relations_of({"relations": {"likes": table}}, "given", {"a": Names(("A",)), "b": Names((), ("B",))})
+    assert (relation.open, relation.closed, relation.context) == (("{entity} likes",), (), "{entity} likes {answer}.")
+
+
+RELATION = '[relations.r]\nentities = "city"\nanswers = "city"\n'
+OPEN = RELATION + 'open = ["{entity} is"]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a = ", "is not TOML: "),
+        ("", "has no relation; expected one or more, each as [relations.NAME]"),
+        ("x = 1", "unknown key 'x'; known: kinds, relations"),
+        ("relations = 3", "'relations' has to be tables, each as [relations.NAME]"),
+        ("[relations]\nr = 3", "'relations' has to be tables"),
+        ('[relations."a/b"]', "may not have a '/'"),
+        ('[relations." "]', "'a name of relations' is empty, expected a name"),
+        ('[relations."a\\nb"]', "'a name of relations' has several lines"),
+        ('[relations.r]\nentities = "city"', "relation 'r' has no 'answers'; expected the name of a kind"),
+        ('[relations.r]\nentities = "town"', "'entities' is 'town', expected one of 'airline', 'animal'"),
+        ("[relations.r]\nentities = []", "'entities' is a list, expected text"),
+        (RELATION, "relation 'r' asks nothing; expected open or closed questions"),
+        (RELATION + "open = []\nclosed = []", "relation 'r' asks nothing"),
+        (RELATION + 'open = "{entity} is"', "'open' has to be a list of templates"),
+        (RELATION + "open = [1]", "'open[1]' is a number, expected text"),
+        (RELATION + 'open = ["It is"]', "'open[1]' has no place for a name, {entity}"),
+        (RELATION + 'open = ["{entity} {answer}"]', "'open[1]' asks for an answer and names one, {answer}"),
+        (RELATION + 'open = ["{entity} is", "{entity} is"]', "'open' has one template twice"),
+        (RELATION + 'closed = ["Is {entity}?"]', "'closed[1]' has no place for a name, {answer}"),
+        (RELATION + 'open = ["{entity} {}"]', "'open[1]' has '{}'; the places for names are {entity} and {answer}"),
+        (RELATION + 'open = ["{entity!r} is"]', "'open[1]' has '{entity!r}'"),
+        (RELATION + 'open = ["{{entity}} is"]', "'open[1]' has '{'"),
+        (RELATION + 'open = ["{entity} } is"]', "'open[1]' has '}'"),
+        (RELATION + 'open = ["What is {entity}?"]', "has no 'context', and no open completion to make one of"),
+        (OPEN + 'context = "{entity}"', "'context' has no place for a name, {answer}"),
+        (OPEN + "context = 3", "'context' is a number, expected text"),
+        (OPEN + 'opened = ["x"]', "unknown key 'opened'; known: entities, answers, open"),
+        (OPEN + 'pairs = ["x"]', "'pairs' has to be a table of entities and their right answers"),
+        (OPEN + "pairs = {Rome = 3}", "'pairs[1]' is a number, expected text"),
+        (OPEN + 'pairs = {Rome = ""}', "'pairs[1]' is empty, expected a name"),
+        (OPEN + 'pairs = {Velmorra = "Rome"}', "the entity of 'pairs[1]' is an invented name, expected real ones"),
+        (OPEN + 'pairs = {Rome = "x", " Rome" = "x"}', "the entity of 'pairs[2]' is twice there"),
+        (OPEN + 'pairs = {Rome = "Velmorra"}', "the answer of 'pairs[1]' is an invented name, expected a real one"),
+        (OPEN + "[kinds.city]", "relation 'r' has no entities; give at least one name"),
+        (OPEN + "[kinds.k]\nnames = []", "kind 'k': unknown key 'names'; known: real, invented"),
+        (OPEN + '[kinds.k]\nreal = "Anna"', "kind 'k': 'real' has to be a list of names"),
+        (OPEN + '[kinds.k]\nreal = ["Anna", "Bo", " Anna "]', "kind 'k': 'real[3]' is the same name as 'real[1]'"),
+        (OPEN + '[kinds.k]\nreal = ["Anna\\nBo"]', "kind 'k': 'real[1]' has several lines, expected a name"),
+        (OPEN + '[kinds.k]\nreal = ["Anna"]\ninvented = ["Anna"]', "kind 'k': 'invented[1]' is a name of 'real' too"),
+    ],
+)
+def test_a_bad_relation_is_one_line_that_repeats_no_name(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(DataError) as ended:
+        own(text, tmp_path)
+    assert told in str(ended.value)
+    assert "\n" not in str(ended.value)
+    assert "Anna" not in str(ended.value)
+    assert "own.toml" in str(ended.value)
+
+
+def test_files_that_are_no_relations(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none\.toml. cannot be read"):
+        load_relations(str(tmp_path / "none.toml"))
+    with pytest.raises(DataError, match=r"of no known kind; expected \.toml, or \.json"):
+        load_relations("relations.yaml")
+    with pytest.raises(UsageError, match="come without names"):
+        load_relations("templates.json")
+    with pytest.raises(UsageError, match="is for JSON templates"):
+        load_relations("own.toml", names="names.json")
+    for value in ("[" * 9999, "9" * 9999):
+        (tmp_path / "deep.toml").write_text(f"a = {value}", encoding="utf-8")
+        with pytest.raises(DataError, match="nested too deep, or with a number too long"):
+            load_relations(str(tmp_path / "deep.toml"))
+
+
+def published(folder: Path, templates: object, names: object) -> tuple[Relation, ...]:
+    for name, value in (("templates", templates), ("names", names)):
+        text = value if isinstance(value, str) else json.dumps(value)
+        (folder / f"{name}.json").write_text(text, encoding="utf-8")
+    return load_relations(str(folder / "templates.json"), names=str(folder / "names.json"))
+
+
+FORMS = {"open": ["Q: Who wrote {entity}?\nA:", "{entity} is by"], "closed": ["Is {entity} by {answer}?"]}
+BACK = {"open": ["{entity} wrote"], "closed": ["Did {entity} write {answer}?"]}
+
+
+def test_published_templates_and_names(tmp_path: Path) -> None:
+    found = published(
+        tmp_path,
+        {"http://x.org/author": FORMS, "reverse-http://x.org/author": BACK, "http://y.org/author": FORMS, "z": FORMS},
+        {
+            "http://x.org/author": [{"entity": "Emma", "uri": "Emma"}, "Dune"],
+            "reverse-http://x.org/author": {"real": ["Jane Austen"], "invented": ["Ada Pell"]},
+            "z": ["Left out"],
+        },
+    )
+    assert [relation.name for relation in found] == ["author", "reverse-author"]
+    assert found[0] == Relation(
+        name="author",
+        open=tuple(FORMS["open"]),
+        closed=tuple(FORMS["closed"]),
+        context="{entity} is by {answer}.",
+        entities=Names(("Emma", "Dune")),
+        answers=Names(("Jane Austen",), ("Ada Pell",)),
+    )
+    assert (found[1].entities, found[1].answers) == (found[0].answers, found[0].entities)
+
+
+def test_published_relations_of_one_short_name_are_numbered(tmp_path: Path) -> None:
+    addresses = [
+        "http://x.org/author",
+        "reverse-http://x.org/author",
+        "http://y.org/author",
+        "reverse-http://y.org/author",
+    ]
+    found = published(tmp_path, dict.fromkeys(addresses, BACK), {address: ["Emma"] for address in addresses})
+    assert [relation.name for relation in found] == ["author", "reverse-author", "author (2)", "reverse-author (2)"]
+
+
+@pytest.mark.parametrize(
+    ("templates", "names", "told"),
+    [
+        ("{", {}, "file of templates '.*' is not JSON"),
+        ("[" * 99999, {}, "nested too deep"),
+        ([], {}, "is no object of relations by name"),
+        ({"r": FORMS}, {}, "has entities and answers for none of the relations"),
+        ({"r": []}, {"r": ["Anna"]}, "relation 'r' is no object with 'open' and 'closed'"),
+        ({"r": FORMS}, {"r": "Anna"}, "relation 'r': 'real' has to be a list of names"),
+        ({"r": FORMS}, {"r": [{"name": "Anna"}]}, r"'real\[1\]' is null, expected text"),
+        ({"r": FORMS}, {"r": ["Anna", "Anna"]}, r"'real\[2\]' is the same name as 'real\[1\]'"),
+        ({"r": FORMS}, {"r": {"names": ["Anna"]}}, "is an object with other keys than 'real' and 'invented'"),
+        ({"r": FORMS}, {"r": {"real": ["Anna"], "invented": ["Anna"]}}, "has one name in 'real' and in 'invented'"),
+        ({"r": {"open": ["x"]}}, {"r": ["Anna"], "reverse-r": ["Anna"]}, "has no place for a name"),
+        ({"\ud800": FORMS}, {}, "'the name of a relation' holds half a surrogate pair"),
+        ({"a\nb": FORMS}, {}, "'the name of a relation' has several lines"),
+    ],
+)
+def test_a_bad_published_file_is_one_line(tmp_path: Path, templates: Any, names: Any, told: str) -> None:
+    with pytest.raises(LeakmeterError, match=told) as ended:
+        published(tmp_path, templates, names)
+    assert "\n" not in str(ended.value)
+    assert "Anna" not in str(ended.value)
+
+
+@pytest.mark.skipif(not YAGO.is_dir(), reason="the shared samples are not here")
+def test_the_published_files_are_read() -> None:
+    found = load_relations(str(YAGO / "query_templates.json"), names=str(YAGO / "real_entities_by_relation.json"))
+    assert len(found) == 22
+    assert {(len(relation.open), len(relation.closed)) for relation in found} == {(2, 2)}
+    (actor,) = choose_relations(found, names=["actor"])
+    cases = draw_questions([actor], entities=3, contexts=16, mentioning=2)
+    assert len(cases) == 12
+    assert {factor(case, "familiarity") for case in cases} == {"real"}
+    assert cases[1].contexts[0].text.startswith("'")
+
+
+# Filling
+
+
+@given(st.text(), st.text())
+def test_names_are_data(entity: str, answer: str) -> None:
+    assert fill("a {entity} b {answer} c", entity, answer) == "a " + entity + " b " + answer + " c"
+
+
+def test_a_name_that_looks_like_a_place_stays_as_it_is() -> None:
+    for hostile in ("{answer}", "{entity}", "{0.__class__}", r"\g<0>\1", "%s", "{", "<|endoftext|>"):
+        assert fill("{entity}: {answer}, {entity}", hostile, "x") == f"{hostile}: x, {hostile}"
+        relation = Relation("r", (), ("Is {entity} {answer}?",), "{entity} {answer}.", Names((hostile,)), Names(("x",)))
+        (case,) = draw_questions([relation], entities=1, contexts=1, mentioning=1)
+        assert case.question.text == f"Is {hostile} x?"
+        assert [context.text for context in case.contexts] == [f"{hostile} x."]
+
+
+# Drawing
+
+
+def by_hash(*parts: str) -> bytes:
+    """What decides on a draw with seed 7, written out."""
+    text = "".join(f"{len(part)}:{part}" for part in parts)
+    return hashlib.blake2b(f"1:7{text}".encode(), digest_size=8).digest()
+
+
+def in_turn(groups: list[list[Any]]) -> list[Any]:
+    out = []
+    for i in range(max(map(len, groups))):
+        out += [group[i] for group in groups if i < len(group)]
+    return out
+
+
+def test_what_is_drawn_is_what_the_hashes_say() -> None:
+    entities, answers = SMALL.entities, SMALL.answers
+    cases = draw_questions([SMALL], entities=3, contexts=7, mentioning=2, seed=7)
+    asked = [
+        *sorted(entities.real, key=lambda e: by_hash("likes", "entity", e)),
+        min(entities.invented, key=lambda e: by_hash("likes", "entity", e)),
+    ]
+    assert [case.id for case in cases] == [f"likes/{e}/{form}" for e in asked for form in ("open-1", "closed-1")]
+    groups = [
+        sorted([(e, a) for e in es for a in ans], key=lambda pair: by_hash("likes", "context", *pair))
+        for es in (entities.real, entities.invented)
+        for ans in (answers.real, answers.invented)
+    ]
+    pairs = [pair for pair in in_turn(groups) if pair != ("Bo", "Bo")]
+    for open_, closed in zip(cases[::2], cases[1::2], strict=True):
+        entity = factor(open_, "entity")
+        right = "tea" if entity == "Anna" else None
+        wrong = {
+            use: [
+                a
+                for a in in_turn(
+                    [
+                        sorted(ans, key=lambda a: by_hash("likes", use, entity, a))
+                        for ans in (answers.real, answers.invented)
+                    ]
+                )
+                if a not in (entity, right)
+            ]
+            for use in ("mentioning", "named")
+        }
+        said = [(f"likes/c{i}", f"{e} likes {a}.", a) for i, (e, a) in enumerate(pairs, 1) if entity not in (e, a)][:5]
+        said += [(f"likes/{entity}/c{i}", f"{entity} likes {a}.", a) for i, a in enumerate(wrong["mentioning"][:2], 1)]
+        assert [(context.id, context.text, context.answer) for context in open_.contexts] == said
+        assert closed.contexts is open_.contexts
+        assert (open_.question.text, open_.question.answer) == (f"{entity} likes", right)
+        coins = by_hash("likes", "coins", entity)[0]
+        named = right if right is not None and coins % 2 else wrong["named"][coins // 2 % 2]
+        assert closed.question.text == f"Does {entity} like {named}?"
+        assert closed.question.answer == (None if right is None else "Yes" if named == right else "No")
+        assert closed.question.factors == (
+            ("relation", "likes"),
+            ("openness", "closed"),
+            ("form", "question"),
+            ("entity", entity),
+            ("familiarity", "real" if entity in entities.real else "invented"),
+            ("named", named),
+        )
+
+
+def test_forms_of_an_entity_share_contexts_and_entities_share_most() -> None:
+    (author,) = choose_relations(load_relations(), names=["author"])
+    cases = draw_questions([author], entities=20, contexts=64, mentioning=4)
+    assert len(cases) == 80
+    assert [case.id for case in cases[:4]] == [
+        f"author/{factor(cases[0], 'entity')}/{form}"
+        for form in (
+            "open-1",
+            "open-2",
+            "closed-1",
+            "closed-2",
+        )
+    ]
+    assert Counter((factor(case, "familiarity"), factor(case, "openness"), factor(case, "form")) for case in cases) == {
+        (familiarity, openness, form): 10 * (1 + (openness == "closed"))
+        for familiarity in ("real", "invented")
+        for openness, form in (("open", "question"), ("open", "completion"), ("closed", "question"))
+    }
+    texts: dict[str, str] = {}
+    for i in range(0, 80, 4):
+        forms = cases[i : i + 4]
+        assert {case.contexts for case in forms} == {forms[0].contexts}
+        entity = factor(forms[0], "entity")
+        contexts = forms[0].contexts
+        assert len({context.text for context in contexts}) == 64
+        assert [entity in context.text for context in contexts] == [False] * 60 + [True] * 4
+        for context in contexts:
+            assert texts.setdefault(context.id, context.text) == context.text
+            assert context.answer is not None
+            assert context.text.endswith(f" {context.answer}.")
+    shared = [{context.id for context in case.contexts[:60]} for case in cases]
+    assert len(set.union(*shared)) <= 60 + max(len(set.union(*shared) - one) for one in shared)
+    assert len(set.intersection(*shared)) > 30
+    about = [context.answer in author.answers.real for context in cases[0].contexts]
+    assert 28 <= sum(about) <= 36
+
+
+def test_draws_are_independent_of_each_other() -> None:
+    capital, author = choose_relations(load_relations(), names=["capital", "author"])
+    few = draw_questions([author], entities=6, contexts=8, mentioning=2, seed=3)
+    assert few == draw_questions([author], entities=6, contexts=8, mentioning=2, seed=3)
+    more = {case.id: case for case in draw_questions([capital, author], entities=30, contexts=8, mentioning=2, seed=3)}
+    assert [more[case.id] for case in few] == few
+    wider = {case.id: case for case in draw_questions([author], entities=6, contexts=32, mentioning=2, seed=3)}
+    for case in few:
+        assert wider[case.id].question == case.question
+        assert wider[case.id].contexts[:6] == case.contexts[:6]
+        assert wider[case.id].contexts[-2:] == case.contexts[-2:]
+    other = draw_questions([author], entities=6, contexts=8, mentioning=2, seed=4)
+    assert {case.id for case in other} != {case.id for case in few}
+    assert other[0].contexts != few[0].contexts
+
+
+def test_a_name_more_leaves_what_does_not_draw_it_as_it_was() -> None:
+    grown = Relation(
+        **{field: getattr(SMALL, field) for field in ("name", "open", "closed", "context", "answers", "pairs")},
+        entities=Names((*SMALL.entities.real, "Cy"), SMALL.entities.invented),
+    )
+    before = {case.id: case for case in draw_questions([SMALL], entities=4, contexts=3, mentioning=3)}
+    after = {case.id: case for case in draw_questions([grown], entities=5, contexts=3, mentioning=3)}
+    assert {id_: after[id_] for id_ in before} == before
+
+
+def test_closed_questions_name_the_right_answer_half_of_the_time() -> None:
+    known = [relation for relation in load_relations() if relation.pairs][:8]
+    cases = draw_questions(known, entities=24, contexts=1, mentioning=1, closed_answers=YES_NO)
+    right = {(relation.name, entity): answer for relation in known for entity, answer in relation.pairs}
+    told = Counter()
+    for case in cases:
+        answer = right.get((factor(case, "relation"), factor(case, "entity")))
+        assert case.contexts[0].answer != answer
+        if factor(case, "openness") == "open":
+            assert (case.question.answer, case.question.answers) == (answer, ())
+        else:
+            assert case.question.answers == YES_NO
+            named = factor(case, "named")
+            assert case.question.answer == (None if answer is None else "Yes" if named == answer else "No")
+            assert named in case.question.text
+            told[case.question.answer] += 1
+    assert 0.4 < told["Yes"] / (told["Yes"] + told["No"]) < 0.6
+    ja_nein = (Answer("Ja", ("Ja",)), Answer("Nein", ("Nein",)))
+    cases = draw_questions(known[:1], entities=8, contexts=1, mentioning=0, closed_answers=ja_nein)
+    assert {case.question.answer for case in cases if case.question.answers} <= {"Ja", "Nein", None}
+
+
+def test_names_of_one_sort_alone_are_all_that_is_drawn() -> None:
+    only = Relation("r", ("{entity} is",), (), "{entity} is {answer}.", Names(("a", "b", "c")), Names((), ("x",)))
+    cases = draw_questions([only], entities=3, contexts=2, mentioning=0)
+    assert sorted(factor(case, "entity") for case in cases) == ["a", "b", "c"]
+    assert all(len(case.contexts) == 2 for case in cases)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"entities": 0}, "entities is 0; it has to be 1 or more"),
+        ({"contexts": 0}, "contexts is 0; it has to be 1 or more"),
+        ({"mentioning": 6}, "mentioning is 6; it has to be from 0 to 5, the contexts of a question"),
+        ({"mentioning": -1}, "mentioning is -1"),
+        ({"seed": -1}, "seed is -1; it has to be 0 or more"),
+        ({"entities": 6}, "relation 'likes' has 2 real entities and 3 are asked for; give fewer entities"),
+        ({"contexts": 5000}, "has names for 9 contexts that do not name the entity asked about, and 4,998 are asked"),
+        ({"mentioning": 4}, "has names for 3 contexts that say a wrong answer of the entity asked about, and 4 are"),
+    ],
+)
+def test_draws_that_cannot_be_made_are_told(asked: dict[str, int], told: str) -> None:
+    with pytest.raises(UsageError) as ended:
+        draw_questions([SMALL], **{"entities": 2, "contexts": 5, "mentioning": 2, **asked})
+    assert told in str(ended.value)
+    assert "Anna" not in str(ended.value)
+
+
+def test_relations_are_chosen_by_name_and_by_lot() -> None:
+    found = load_relations()
+    assert choose_relations(found) == found
+    assert [relation.name for relation in choose_relations(found, names=["capital", "author"])] == [
+        relation.name for relation in found if relation.name in ("author", "capital")
+    ]
+    few, more = (set(choose_relations(found, n=n, seed=5)) for n in (3, 9))
+    assert few < more
+    assert len(more) == 9
+    assert set(choose_relations(found, n=9, seed=6)) != more
+    with pytest.raises(UnknownNameError, match="no relation named 'autor'; did you mean 'author'"):
+        choose_relations(found, names=["autor"])
+    with pytest.raises(UsageError, match="relations is 61; it has to be from 1 to 60"):
+        choose_relations(found, n=61)
+    with pytest.raises(UsageError, match="seed is -1"):
+        choose_relations(found, n=1, seed=-1)
+
+
+def test_kinds_alone() -> None:
+    assert kinds_of({}, "given") == {}
+    assert kinds_of({"kinds": {"k": {"invented": ["Xu"]}}}, "given") == {"k": Names((), ("Xu",))}
