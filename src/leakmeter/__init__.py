@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from leakmeter.api.influence import influence
     from leakmeter.api.loading import load_backend, load_run
     from leakmeter.api.redact_plan import redact_plan
+    from leakmeter.api.susceptibility import Susceptibilities, susceptibility
     from leakmeter.errors import LeakmeterError
     from leakmeter.results.decode import DecodeResult
     from leakmeter.results.icl import IclResult
     from leakmeter.results.influence import InfluenceResult
     from leakmeter.results.redact_plan import RedactPlanResult
+    from leakmeter.results.susceptibility import SusceptibilityResult
 
 __all__ = [
     "DecodeResult",
@@ -29,6 +31,8 @@ __all__ = [
     "InfluenceResult",
     "LeakmeterError",
     "RedactPlanResult",
+    "Susceptibilities",
+    "SusceptibilityResult",
     "audit",
     "decode",
     "frontier",
@@ -37,6 +41,7 @@ __all__ = [
     "load_backend",
     "load_run",
     "redact_plan",
+    "susceptibility",
 ]
 
 _HOME = {
@@ -46,6 +51,8 @@ _HOME = {
     "InfluenceResult": "leakmeter.results.influence",
     "LeakmeterError": "leakmeter.errors",
     "RedactPlanResult": "leakmeter.results.redact_plan",
+    "Susceptibilities": "leakmeter.api.susceptibility",
+    "SusceptibilityResult": "leakmeter.results.susceptibility",
     "audit": "leakmeter.api.audit",
     "decode": "leakmeter.api.decode",
     "frontier": "leakmeter.api.frontier",
@@ -54,6 +61,7 @@ _HOME = {
     "load_backend": "leakmeter.api.loading",
     "load_run": "leakmeter.api.loading",
     "redact_plan": "leakmeter.api.redact_plan",
+    "susceptibility": "leakmeter.api.susceptibility",
 }
 
 

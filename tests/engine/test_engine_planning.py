@@ -25,7 +25,7 @@ from leakmeter.measures.influence import Influence
 from leakmeter.measures.private_generation import PrivateGeneration
 from leakmeter.prompts.build import PromptSettings, prepare
 from leakmeter.types.case import Case, Document
-from leakmeter.types.item import Answers, Item
+from leakmeter.types.item import Answers, ContextSet, Item
 from leakmeter.types.prompt import Piece, Prompt
 from leakmeter.types.request import Request
 from leakmeter.types.size import ModelSize, Speed
@@ -50,8 +50,9 @@ def item_of(backend: Any, response: str | None, *, stops: bool = True, unit: str
 
 
 def both(backend: Any, measure: Measure, item: Item) -> tuple[Prediction, Cost]:
-    longest = measure.longest_trial if isinstance(measure, ChoosingMeasure) else measure.trial
-    prediction = predict(planning_backend(backend, None), longest(item))
+    chooses = isinstance(measure, ChoosingMeasure)
+    prediction = predict(planning_backend(backend, None), (measure.longest_trial if chooses else measure.trial)(item))
+    prediction = replace(prediction, is_upper_bound=prediction.is_upper_bound or chooses)
     _, taken = drive(backend, [measure.trial(item)])
     return prediction, taken
 
@@ -151,8 +152,9 @@ def test_every_measure_can_be_predicted(name: str) -> None:
 
 
 def with_labels(item: Item) -> Item:
-    """For measures that take the spans for exemplars of two labels."""
-    return replace(item, answers=Answers(("one", "other"), ((3,), (5,)), 0, {}))
+    """For measures that take the spans for exemplars of two labels, or the prompts without them for contexts."""
+    contexts = ContextSet(tuple(item.cuts), tuple(item.cuts.values()), (1 / len(item.cuts),) * len(item.cuts))
+    return replace(item, answers=Answers(("one", "other"), ((3,), (5,)), 0, {}), contexts=contexts)
 
 
 def test_sequences_drawn_one_after_the_other_take_what_was_predicted() -> None:

@@ -6,13 +6,14 @@ import ast
 import dataclasses
 import inspect
 import textwrap
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from importlib.metadata import EntryPoint
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from differentiable_toy import DifferentiableToy
 
 from leakmeter import plugins
 from leakmeter.backends.base import Backend
@@ -25,14 +26,14 @@ from leakmeter.prompts.build import PromptSettings, prepare
 from leakmeter.results.base import Result
 from leakmeter.types import reading as units
 from leakmeter.types.case import Case, Document
-from leakmeter.types.item import Answers, Item
+from leakmeter.types.item import Answers, ContextSet, Item
 from leakmeter.types.prompt import QUERY
 from leakmeter.types.reading import Reading
-from leakmeter.types.request import Request, Scores
+from leakmeter.types.request import Asked, Request, Scores, Trial
 
 MEASURES = plugins.names("measures")
 BACKENDS = plugins.names("backends")
-UNITS = {units.NATS, units.TOKEN_ID, units.WEIGHT, units.LABEL}
+UNITS = {units.NATS, units.NATS_PER_SQUARE, units.TOKEN_ID, units.WEIGHT, units.LABEL, units.COUNT}
 measures = pytest.mark.parametrize("name", MEASURES)
 backends = pytest.mark.parametrize("name", BACKENDS)
 
@@ -46,8 +47,10 @@ def item(id_: str = "one", response: str | None = "Anna sang.") -> Item:
     blank = {name: prompt.blank(role=QUERY) for name, prompt in sets.items()}
     labels = ("Anna", "Bo")
     ids = tuple(toy.tokenizer.encode_data(label, first=False).ids for label in labels)
-    # A measure of exemplars takes the spans for them.
-    return dataclasses.replace(made, answers=Answers(labels, ids, 0, {"blank": blank, "n/a": sets}))
+    # A measure of exemplars takes the spans for them, and one of contexts the prompts without each.
+    answers = Answers(labels, ids, 0, {"blank": blank, "n/a": sets})
+    contexts = ContextSet(tuple(sets), tuple(sets.values()), (1 / len(sets),) * len(sets))
+    return dataclasses.replace(made, answers=answers, contexts=contexts)
 
 
 def quick(name: str, **parameters: Any) -> Measure:
@@ -59,8 +62,15 @@ def quick(name: str, **parameters: Any) -> Measure:
     return made
 
 
-def run(*trials: Generator[list[Request], list[Scores], list[Reading]]) -> list[list[Reading]]:
-    return drive(Toy(), list(trials))[0]
+def run(*trials: Trial[list[Reading]]) -> list[list[Reading]]:
+    return drive(DifferentiableToy(), list(trials))[0]
+
+
+def answered(toy: DifferentiableToy, asked: Sequence[Asked]) -> list[Scores]:
+    """Answers in the order of the requests, of either kind."""
+    scores = iter(toy.score(plan([one for one in asked if isinstance(one, Request)])))
+    gradients = iter(toy.differentiate([one for one in asked if not isinstance(one, Request)]))
+    return [next(scores) if isinstance(one, Request) else next(gradients) for one in asked]
 
 
 def plain(readings: Sequence[Reading]) -> list[tuple[Any, ...]]:
@@ -154,12 +164,12 @@ def test_interleaved_trials_do_not_disturb_each_other(name: str, response: str |
 @measures
 @pytest.mark.parametrize("response", ["Anna sang.", None])
 def test_replaying_the_scores_gives_the_same_readings(name: str, response: str | None) -> None:
-    toy, heard = Toy(), []
+    toy, heard = DifferentiableToy(), []
     trial = quick(name, samples=2).trial(item(response=response))
     requests = next(trial)
     try:
         while True:
-            heard.append((requests, toy.score(plan(requests))))
+            heard.append((requests, answered(toy, requests)))
             requests = trial.send(heard[-1][1])
     except StopIteration as end:
         first = end.value

@@ -1,14 +1,17 @@
-"""What a back end is: a model's name and limits, its tokenizer, and the one method that scores."""
+"""What a back end is: a model's name and limits, its tokenizer, the one method that scores, and one more for some."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from leakmeter.errors import CapabilityError
 from leakmeter.types.chunk import Chunk
-from leakmeter.types.request import Scores
+from leakmeter.types.gradient import GradientRequest
+from leakmeter.types.request import Gradients, Scores
 from leakmeter.types.tokenizer import Tokenizer
 
 
@@ -50,6 +53,36 @@ class Backend(Protocol):
         Raises:
             ScoreError: the model gave NaN for a request.
         """
+
+
+@runtime_checkable
+class DifferentiableBackend(Backend, Protocol):
+    """A back end that also says how its distributions move with the vectors it reads."""
+
+    def differentiate(self, requests: Sequence[GradientRequest]) -> list[Gradients]:
+        """Answer every request, in order.
+
+        Raises:
+            CapabilityError: the model has no such place, or cannot be differentiated.
+            ScoreError: the model gave NaN for a request.
+        """
+
+
+def check_differentiates(backend: object, name: str) -> None:
+    """Refuse a back end without gradients.
+
+    Args:
+        backend: a back end, or the class of one, so that this can be asked before a model is loaded.
+        name: of the model, for the message.
+
+    Raises:
+        CapabilityError: it has none.
+    """
+    if not hasattr(backend, "differentiate"):
+        raise CapabilityError(
+            f"'{name}' gives no gradients, which Fisher susceptibility is made of; give a model of the transformers "
+            "library, or measure by Monte Carlo"
+        )
 
 
 class FeatureCache(Protocol):

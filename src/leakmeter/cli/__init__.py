@@ -25,6 +25,7 @@ from leakmeter.cli import (
     regurgitation,
     report,
     study,
+    susceptibility,
 )
 from leakmeter.errors import LeakmeterError
 
@@ -40,6 +41,7 @@ app.command(frontier.frontier)
 app.command(redact_plan.redact_plan)
 app.command(icl.icl)
 app.command(icl_plan.icl_plan)
+app.command(susceptibility.susceptibility)
 app.command(audit.app)
 app.command(study.study)
 app.command(regurgitation.regurgitation)

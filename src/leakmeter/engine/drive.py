@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
-from leakmeter.backends.base import Backend
+from leakmeter.backends.base import Backend, DifferentiableBackend, check_differentiates
 from leakmeter.engine.plan import plan
 from leakmeter.types.chunk import Chunk
-from leakmeter.types.request import Request, Scores, Trial
+from leakmeter.types.gradient import GradientRequest
+from leakmeter.types.request import Asked, Gradients, Request, Scores, Trial
 
 T = TypeVar("T")
 
@@ -25,6 +26,8 @@ class Cost:
     """Tokens put through the model: the distinct ones of each round's prefix tree, less what was still in memory."""
     n_full_pass_tokens: int = 0
     """Tokens that one full pass for each prompt would have run."""
+    n_gradient_tokens: int = 0
+    """Of these, and of those run, how many went forward or backward for gradients."""
 
 
 def drive(
@@ -39,32 +42,47 @@ def drive(
     """
     results: dict[int, T] = {}
     cost = Cost()
-    waiting: dict[int, list[Request]] = {}
+    waiting: dict[int, Sequence[Asked]] = {}
     for index, trial in enumerate(trials):
         _advance(index, trial, None, waiting, results)
     for number in itertools.count():
         if not waiting:
             break
         asked = dict(waiting)
-        chunk = plan([request for requests in asked.values() for request in requests], number)
+        wanted = [request for requests in asked.values() for request in requests]
+        chunk = plan([request for request in wanted if isinstance(request, Request)], number)
         if on_plan is not None:
             on_plan(chunk)
         n_before = backend.n_tokens_run
         answers = iter(backend.score(chunk) if chunk.requests else [])
+        gradients = iter(_differentiate(backend, [one for one in wanted if isinstance(one, GradientRequest)], cost))
         cost.n_prompts += sum(len(request.prompts) for request in chunk.requests)
         cost.n_tokens_run += backend.n_tokens_run - n_before
         cost.n_full_pass_tokens += chunk.n_full_pass_tokens
         waiting.clear()
         for index, requests in asked.items():
-            _advance(index, trials[index], [next(answers) for _ in requests], waiting, results)
+            answer = [next(answers) if isinstance(request, Request) else next(gradients) for request in requests]
+            _advance(index, trials[index], answer, waiting, results)
     return [results[index] for index in range(len(trials))], cost
+
+
+def _differentiate(backend: Backend, requests: Sequence[GradientRequest], cost: Cost) -> list[Gradients]:
+    """Answers to the round's requests for gradients."""
+    if not requests:
+        return []
+    check_differentiates(backend, backend.name)
+    n_tokens = sum(request.n_tokens for request in requests)
+    cost.n_prompts += sum(1 + len(request.contexts) * request.runs_contexts for request in requests)
+    cost.n_full_pass_tokens += n_tokens
+    cost.n_gradient_tokens += n_tokens
+    return cast(DifferentiableBackend, backend).differentiate(requests)
 
 
 def _advance(
     index: int,
     trial: Trial[T],
     answer: list[Scores] | None,
-    waiting: dict[int, list[Request]],
+    waiting: dict[int, Sequence[Asked]],
     results: dict[int, T],
 ) -> None:
     try:

@@ -9,7 +9,7 @@ drawn side by side part at their first token.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -20,7 +20,8 @@ from leakmeter.engine import cost
 from leakmeter.engine.cost import Work
 from leakmeter.engine.drive import drive
 from leakmeter.types.chunk import Chunk, Run
-from leakmeter.types.request import Request, Scores, Trial
+from leakmeter.types.gradient import GradientRequest
+from leakmeter.types.request import Gradients, Request, Scores, Trial
 from leakmeter.types.size import ModelSize
 from leakmeter.types.tokenizer import Tokenizer
 
@@ -92,6 +93,23 @@ class PlanningBackend:
         self.n_tokens_run += self.work.n_tokens - n_before
         self._count_rows(chunk)
         return [self._answer(request, token) for request, token in zip(chunk.requests, self._free, strict=False)]
+
+    def differentiate(self, requests: Sequence[GradientRequest]) -> list[Gradients]:
+        """Count what gradients take, and answer with none."""
+        work = self.work
+        for request in requests:
+            n_prompt, n_passes = len(request.prompt.ids), 1 + request.directions.n_passes
+            work.n_tokens += request.n_tokens
+            self.n_tokens_run += request.n_tokens
+            contexts = request.contexts if request.runs_contexts else ()
+            work.n_seen += n_passes * cost.n_seen(0, n_prompt) + sum(cost.n_seen(0, len(one.ids)) for one in contexts)
+            work.n_rows += n_passes
+            # Going back, tokens of many directions share a pass.
+            at_once = self.size.n_pass_tokens if self.size is not None else n_prompt
+            work.n_passes += 1 + -(-(request.n_tokens - n_prompt) // at_once)
+            work.n_slices += n_passes
+        shape = [(one.directions.n_exact + one.directions.n_probes, len(one.sigmas), 2) for one in requests]
+        return [Gradients(np.zeros(numbers), entropy=0.0, log_mass=0.0) for numbers in shape]
 
     def _count_runs(self, chunk: Chunk) -> None:
         work = self.work
@@ -180,7 +198,7 @@ def predict(backend: PlanningBackend, trial: Trial[Any]) -> Prediction:
         n_prompts=taken.n_prompts,
         n_tokens_run=taken.n_tokens_run,
         n_full_pass_tokens=taken.n_full_pass_tokens,
-        n_token_pass_tokens=n_token_pass_tokens,
+        n_token_pass_tokens=n_token_pass_tokens + taken.n_gradient_tokens,
         is_upper_bound=is_upper_bound,
         work=backend.work,
     )

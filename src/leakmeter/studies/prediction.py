@@ -15,7 +15,7 @@ from leakmeter.engine.planning import PlanningBackend, Prediction, planning_back
 from leakmeter.errors import ModelError
 from leakmeter.measures.base import ChoosingMeasure, Measure
 from leakmeter.prompts.build import Prepared
-from leakmeter.types.request import Request, Scores, Trial
+from leakmeter.types.request import Asked, Scores, Trial
 from leakmeter.types.size import Speed
 
 _MOST_SECONDS = 0.25  # for measuring how fast the machine is
@@ -175,7 +175,7 @@ def _as_one(trials: Sequence[Trial[Any]]) -> Trial[None]:
     """Trials as one, which asks in each round for all that they ask for."""
     answers: dict[int, list[Scores] | None] = dict.fromkeys(range(len(trials)))
     while answers:
-        asked: dict[int, list[Request]] = {}
+        asked: dict[int, Sequence[Asked]] = {}
         for number, answer in answers.items():
             with suppress(StopIteration):
                 asked[number] = next(trials[number]) if answer is None else trials[number].send(answer)

@@ -17,16 +17,18 @@ from leakmeter.measures.decode import Decode
 from leakmeter.prompts.build import Prepared, PromptSettings, prepare
 from leakmeter.prompts.exemplars import ExemplarSettings, prepare_exemplars
 from leakmeter.prompts.generation import GenerationSettings, prepare_generation
+from leakmeter.prompts.questions import PreparedQuestion, QuestionSettings, prepare_question, spec_of_question
 from leakmeter.store.rundir import RunDirectory
 from leakmeter.studies.prediction import predictor_of, shares
 from leakmeter.types.case import Case
 from leakmeter.types.exemplar import ExemplarCase
+from leakmeter.types.question import QuestionCase
 from leakmeter.types.reading import RESPONSE, TOKEN_ID, Reading
 from leakmeter.types.run import RunSpec
 from leakmeter.types.tokenizer import Tokenizer
 
-AnyCase = Case | ExemplarCase
-Settings = PromptSettings | ExemplarSettings | GenerationSettings
+AnyCase = Case | ExemplarCase | QuestionCase
+Settings = PromptSettings | ExemplarSettings | GenerationSettings | QuestionSettings
 """How prompts of cases are made; each kind of case has its own."""
 Part = tuple[dict[str, Any], list[Reading]]
 """A case's texts (see `texts_of`) and its readings."""
@@ -58,7 +60,8 @@ def prepare_case(case: AnyCase, backend: Backend, settings: Settings, measure: M
         measure: what will measure.
 
     Raises:
-        LeakmeterError: the case cannot be measured so; see `prompts.build.prepare` and `prompts.exemplars`.
+        LeakmeterError: the case cannot be measured so; see `prompts.build.prepare`, `prompts.exemplars` and
+            `prompts.questions`.
     """
     if isinstance(case, ExemplarCase) and isinstance(settings, GenerationSettings):
         n_new = measure.max_new_tokens
@@ -68,6 +71,11 @@ def prepare_case(case: AnyCase, backend: Backend, settings: Settings, measure: M
         # Labels that the measure cannot tell apart are refused with its first request, before anything is written.
         next(measure.trial(prepared.item))
         return prepared
+    if isinstance(case, QuestionCase) and isinstance(settings, QuestionSettings):
+        n_new = measure.max_new_tokens
+        question = prepare_question(case, backend.tokenizer, settings, window=backend.window, n_reserved=n_new)
+        next(measure.trial(question.item))
+        return question
     if not (isinstance(case, Case) and isinstance(settings, PromptSettings)):
         raise TypeError(f"{type(settings).__name__} is not for a {type(case).__name__}")
     if case.response is not None and measure.samples > 1:
@@ -112,7 +120,7 @@ def spec_of(
             "device": device,
             "memory_bytes": getattr(backend, "memory_bytes", None),
         },
-        cases=tuple(asdict(case) for case in cases),
+        cases=tuple(spec_of_question(case) if isinstance(case, QuestionCase) else asdict(case) for case in cases),
         version=metadata.version("leakmeter"),
         environment={
             "python": platform.python_version(),
@@ -256,6 +264,8 @@ def texts_of(one: Prepared, settings: Settings, readings: Sequence[Reading], bac
     }
     if one.item.answers is not None:
         texts["labels"] = list(one.item.answers.labels)
+    if isinstance(one, PreparedQuestion):
+        texts.update(one.texts())
     if named:
         texts["words"] = {str(token): backend.tokenizer.decode([token]) for token in sorted(named)}
     return texts

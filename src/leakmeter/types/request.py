@@ -10,13 +10,14 @@ device (the wants themselves stand in `kernels/wants`). Row t predicts response 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from leakmeter.types.gradient import GradientRequest
 from leakmeter.types.prompt import Prompt
 
 FloatArray = npt.NDArray[np.float64]
@@ -58,6 +59,22 @@ class Scores:
     """What the want keeps: (prompt, row, ...), nats."""
 
 
+@dataclass(frozen=True, slots=True)
+class Gradients(Scores):
+    """The answer to a request for gradients; its values are (number, Σ, 2).
+
+    The last axis holds tr(I Σ) and μᵀ I μ, nats: as numbers that add up, as many as the request's `n_exact` or fewer,
+    then as one unbiased number a probe of what is left, whose mean is to be added.
+    """
+
+    entropy: float
+    """Of the next token's distribution at the place as it is, nats."""
+    log_mass: float
+    """Log of the probability of the tokens whose directions were taken, nats; 0 where it was all of them."""
+
+
+Asked = Request | GradientRequest
 T = TypeVar("T")
-Trial = Generator[list[Request], list[Scores], T]
-"""A measure at work on one item: yields requests, is sent their scores, returns what it found."""
+Trial = Generator[Sequence[Asked], list[Scores], T]
+"""A measure at work on one item: yields requests, is sent their answers (`Gradients` to a request for gradients),
+returns what it found."""

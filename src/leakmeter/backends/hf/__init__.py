@@ -11,6 +11,8 @@ attention   our own attention function, for CPUs
 masks       which keys a query sees
 head        hidden states to logits
 reduce      logits to scores, a slice at a time
+gradients   requests for gradients to their numbers
+places      whose vectors vary, and the model made ready to differentiate
 reuse       features kept from run to run
 memory      how much is taken by default
 speed       how fast the machine is, for predictions

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from leakmeter.backends.hf.forward import Forward
+from leakmeter.backends.hf.gradients import Differentiator, alike
 from leakmeter.backends.hf.kept import Kept
 from leakmeter.backends.hf.memory import default_memory, is_out_of_memory
+from leakmeter.backends.hf.places import differentiable
 from leakmeter.backends.hf.reduce import answers
 from leakmeter.backends.hf.reuse import Reuse
 from leakmeter.backends.hf.schedule import Done, Padding, batches, limits_for, together, windows
@@ -19,7 +21,8 @@ from leakmeter.backends.hf.states import Segment, Start, State
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import CapabilityError, ScoreError
 from leakmeter.types.chunk import Chunk, Run
-from leakmeter.types.request import Scores
+from leakmeter.types.gradient import GradientRequest
+from leakmeter.types.request import Gradients, Scores
 
 _ALIKE = Padding(new=1.0, starts=1.5)
 _PADDED = Padding(new=1.15, starts=math.inf)
@@ -66,6 +69,7 @@ class HfBackend:
         self.n_halvings = 0
         self.forward = Forward(model)
         self.shares_prefixes = share_prefixes and self.forward.forks
+        self._differentiator = Differentiator(self.forward, self.tokenizer, name)
         self._kept = Kept(self.limits.state_bytes)
         self._kept_for = 0
 
@@ -84,6 +88,25 @@ class HfBackend:
                     return answers(chunk, features, self.forward, self.limits.logits_per_slice, self.dtype)
                 except (MemoryError, RuntimeError) as error:
                     self._halve(error, self.limits.logits_per_slice > self.forward.n_vocab)
+
+    def differentiate(self, requests: Sequence[GradientRequest]) -> list[Gradients]:
+        """Carry the requests' directions back, those of prompts of equal length together."""
+        found: dict[int, Gradients] = {}
+        todo = alike(requests, self.limits)
+        with differentiable(self.model, self.name):
+            while todo:
+                group = todo.pop(0)
+                some = [requests[i] for i in group]
+                try:
+                    answers = self._differentiator.answers(some, self.limits)
+                except (MemoryError, RuntimeError) as error:
+                    self._halve(error, len(group) > 1 or self.limits.tokens_per_pass > len(some[0].prompt.ids))
+                    half = -(-len(group) // 2)
+                    todo[:0] = [part for part in (group[:half], group[half:]) if part]
+                    continue
+                self.n_tokens_run += sum(request.n_tokens for request in some)
+                found.update(zip(group, answers, strict=True))
+        return [found[i] for i in range(len(requests))]
 
     def _features(self, chunk: Chunk) -> Tensor:
         """Features of every wanted row, (slot, size)."""

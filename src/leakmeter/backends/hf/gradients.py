@@ -1,0 +1,253 @@
+"""Requests for gradients to their numbers: prompts of equal length together, many directions in one backward pass.
+
+One forward pass of a batch keeps its graph; directions of the logits go back through it as many at a time as fit
+(`is_grads_batched`), which takes as long as going forward with as many tokens: half of what a copy of the prompt for
+each direction takes. What vectors of the place do to the logits is found by going back through a backward pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from leakmeter.backends.hf.forward import Forward
+from leakmeter.backends.hf.memory import is_out_of_memory
+from leakmeter.backends.hf.places import cut_at, entering_layer
+from leakmeter.backends.hf.schedule import Limits
+from leakmeter.backends.hf.tokenizer import HfTokenizer
+from leakmeter.errors import CapabilityError, ScoreError
+from leakmeter.kernels import fisher
+from leakmeter.types.gradient import NEUTRAL, GradientRequest, TopTokens, tokens_of
+from leakmeter.types.request import Gradients
+
+_GRAPH_SHARE: Final = 8
+"""Of the tokens of a pass, one in so many where its graph is kept. On a CPU 256 tokens of SmolLM2-135M take 0.3 GB, and
+0.5 GB where directions go forth too."""
+_RANGE, _PROBE = 0, 1
+
+
+def alike(requests: Sequence[GradientRequest], limits: Limits) -> list[list[int]]:
+    """Numbers of the requests that go through the model together: as long, cut alike, with as many directions."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for number, request in enumerate(requests):
+        ways = (type(request.directions), request.directions.n_exact, request.directions.n_probes)
+        key = (len(request.prompt.ids), request.varied.tobytes(), request.place, ways)
+        groups.setdefault(key, []).append(number)
+    found: list[list[int]] = []
+    for (n_tokens, *_), members in groups.items():
+        at_once = max(1, limits.tokens_per_pass // _GRAPH_SHARE // n_tokens)
+        found += [members[i : i + at_once] for i in range(0, len(members), at_once)]
+    return found
+
+
+class Differentiator:
+    """Answers requests for gradients on a model.
+
+    Args:
+        forward: of the model.
+        tokenizer: of the model.
+        name: of the model, for messages.
+    """
+
+    def __init__(self, forward: Forward, tokenizer: HfTokenizer, name: str) -> None:
+        self._forward = forward
+        self._model = forward.model
+        self._tokenizer = tokenizer
+        self._name = name
+        self._moments: tuple[int, Tensor, Tensor] | None = None
+
+    @cached_property
+    def neutral(self) -> int:
+        """The token of a slot: a line break, which says as little as any; without one, the vocabulary's first."""
+        ids = self._tokenizer.encode_data("\n", first=False).ids
+        return ids[-1] if ids else 0
+
+    def answers(self, requests: Sequence[GradientRequest], limits: Limits) -> list[Gradients]:
+        """Answers to requests that are alike; see `alike`."""
+        ids = torch.stack([self._ids(request) for request in requests])
+        with cut_at(self._model, requests[0].place, self._name) as leaves:
+            if self._forward.has_head:
+                hidden = self._model.base_model(input_ids=ids, use_cache=False).last_hidden_state[:, -1]
+            else:
+                hidden = self._model(input_ids=ids, use_cache=False).logits[:, -1]
+            logits = self._forward.logits(hidden)
+        if not torch.isfinite(logits).all():
+            raise ScoreError(f"'{self._name}' gave logits that are no numbers for a query; try --dtype float32")
+        (vectors,) = leaves
+        return _Batch(requests, vectors, logits, limits).answers(
+            [self._weighers(request, vectors.detach()[row], limits) for row, request in enumerate(requests)]
+        )
+
+    def _ids(self, request: GradientRequest) -> Tensor:
+        if request.prompt.next_position != len(request.prompt.ids):
+            raise CapabilityError(f"'{self._name}' gives gradients of prompts without gaps; give --removal drop")
+        ids = torch.from_numpy(request.prompt.ids)
+        return torch.where(ids == NEUTRAL, self.neutral, ids).to(self._model.device)
+
+    def _weighers(self, request: GradientRequest, vectors: Tensor, limits: Limits) -> list[Callable[[Tensor], Tensor]]:
+        """For each Σ, what makes gradients (probe, position, size) into its numbers (probe, 2)."""
+        own = vectors[torch.from_numpy(request.varied).to(vectors.device)].double()
+        weighers: list[Callable[[Tensor], Tensor]] = []
+        for sigma in request.sigmas:
+            if sigma == "identity":
+                weighers.append(fisher.isotropic)
+            elif sigma == "embedding":
+                mean, covariance = self._table_moments()
+                weighers.append(_with(fisher.of_moments, mean - own, covariance))
+            else:
+                behind = self._behind(request, own, limits)
+                weights = torch.tensor(request.weights, dtype=torch.float64, device=own.device)
+                weighers.append(_with(fisher.of_deviations, behind - own, weights))
+        return weighers
+
+    def _table_moments(self) -> tuple[Tensor, Tensor]:
+        """Mean and covariance of the embedding over the vocabulary, (size,) and (size, size)."""
+        table = self._model.get_input_embeddings()
+        version = table.weight._version
+        if self._moments is None or self._moments[0] != version:
+            with torch.no_grad():
+                rows = table(torch.arange(self._forward.n_vocab, device=self._model.device)).float()
+                mean = rows.mean(dim=0)
+                rows -= mean
+                self._moments = (version, mean.double(), (rows.T @ rows / len(rows)).double())
+        return self._moments[1:]
+
+    def _behind(self, request: GradientRequest, own: Tensor, limits: Limits) -> Tensor:
+        """The vectors of the place as each context makes them, (context, position, size)."""
+        if request.place.kind == "slot":
+            found = own.repeat(len(request.contexts), 1, 1)
+            embed = self._model.get_input_embeddings()
+            for row, prompt in zip(found, request.contexts, strict=True):
+                ids = torch.from_numpy(prompt.ids[tokens_of(prompt, request.place.role)]).to(own.device)
+                # A context shorter than the slot stands next to the query.
+                row[len(row) - len(ids) :] = embed(ids).detach()
+            return found
+        found = own.new_empty((len(request.contexts), *own.shape))
+        by_length: dict[int, list[int]] = {}
+        for number, prompt in enumerate(request.contexts):
+            by_length.setdefault(len(prompt.ids), []).append(number)
+        for n_tokens, members in by_length.items():
+            at_once = max(1, limits.tokens_per_pass // n_tokens)
+            for some in (members[i : i + at_once] for i in range(0, len(members), at_once)):
+                prompts = [request.contexts[number] for number in some]
+                ids = torch.stack([torch.from_numpy(prompt.ids) for prompt in prompts]).to(own.device)
+                states = entering_layer(self._model, request.place.layer, ids, self._name)
+                for number, prompt, of_prompt in zip(some, prompts, states, strict=True):
+                    found[number] = of_prompt[torch.from_numpy(tokens_of(prompt, request.place.role)).to(own.device)]
+        return found
+
+
+def _tensor(array: Any) -> Tensor:
+    """What a kernel made of tensors."""
+    made: Tensor = array
+    return made
+
+
+def _with(weigh: Callable[..., Tensor], *given: Tensor) -> Callable[[Tensor], Tensor]:
+    return lambda gradients: weigh(gradients, *given)
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Requests that are alike, and the pass through which directions go back."""
+
+    requests: Sequence[GradientRequest]
+    vectors: Tensor
+    """Those of the place, of all tokens: (prompt, token, size)."""
+    logits: Tensor
+    """(prompt, vocab)."""
+    limits: Limits
+
+    def answers(self, weighers: Sequence[Sequence[Callable[[Tensor], Tensor]]]) -> list[Gradients]:
+        """Each request's answer, with what weighs its gradients."""
+        p = torch.softmax(self.logits.detach().float() if self.logits.dtype.itemsize < 4 else self.logits.detach(), -1)
+        first = self.requests[0].directions
+        log_mass = torch.zeros(len(p), dtype=torch.float64)
+        if isinstance(first, TopTokens):
+            tokens = p.topk(min(first.k, p.shape[-1])).indices
+            log_mass = p.gather(1, tokens).double().sum(dim=1).clamp(max=1.0).log().cpu()
+            exact = self._back(tokens.shape[-1], lambda row, some: _tensor(fisher.of_tokens(p[row], tokens[row, some])))
+            probes = seen = exact[:0]
+        else:
+            probes = self._back(first.n_probes, self._sketch(p, _PROBE))
+            exact, seen = self._principal(p, probes) if first.n_range else (probes[:0], torch.zeros_like(probes))
+        found = []
+        for row, weigh in enumerate(weighers):
+            values = [torch.cat([one(exact[:, row]), one(probes[:, row]) - one(seen[:, row])]) for one in weigh]
+            told = torch.stack(values, dim=1).cpu().numpy()
+            if not math.isfinite(told.sum()):
+                raise ScoreError("the model gave gradients that are no numbers; try --dtype float32")
+            found.append(Gradients(told, entropy=fisher.entropy(p[row]), log_mass=float(log_mass[row])))
+        return found
+
+    def _sketch(self, p: Tensor, purpose: int) -> Callable[[int, slice], Tensor]:
+        def directions(row: int, some: slice) -> Tensor:
+            request = self.requests[row].directions
+            assert not isinstance(request, TopTokens)
+            start = request.first if purpose == _PROBE else 0
+            numbers = range(start + some.start, start + some.stop)
+            signs = fisher.probe_signs(request.seed, request.key, purpose, numbers, p.shape[-1])
+            return _tensor(fisher.sketched(p[row], torch.from_numpy(signs).to(p)))
+
+        return directions
+
+    def _principal(self, p: Tensor, probes: Tensor) -> tuple[Tensor, Tensor]:
+        """I in a subspace, as vectors (vector, prompt, position, size), and what probes see there, of their shape."""
+        spanning = self._back(self.requests[0].directions.n_exact, self._sketch(p, _RANGE))
+        bases = [_tensor(fisher.basis(spanning[:, row].flatten(1))) for row in range(len(p))]
+        tangents = self._forth(torch.stack(bases, dim=1).view(-1, *spanning.shape[1:]))
+        exact = [fisher.principal(basis, p[row], tangents[:, row]) for row, basis in enumerate(bases)]
+        seen = [fisher.projected(probes[:, row].flatten(1), basis) for row, basis in enumerate(bases)]
+        return torch.stack(exact, dim=1).view(-1, *probes.shape[1:]), torch.stack(seen, dim=1).view_as(probes)
+
+    def _back(self, n: int, directions: Callable[[int, slice], Tensor]) -> Tensor:
+        """u = Jᵀ v for n directions of each prompt: float64, (direction, prompt, position, size).
+
+        Args:
+            n: number of directions.
+            directions: number of the prompt, and which directions, to v of the logits, (direction, vocab).
+        """
+        parts = []
+        for some in self._portions(n):
+            v = torch.stack([directions(row, some) for row in range(len(self.requests))], dim=1)
+            parts.append(_many(self.logits, self.vectors, v.to(self.logits.dtype)))
+        positions = torch.from_numpy(self.requests[0].varied).to(self.vectors.device)
+        return torch.cat(parts)[:, :, positions].double()
+
+    def _forth(self, moves: Tensor) -> Tensor:
+        """J d for moves d of the place, (move, prompt, position, size): (move, prompt, vocab).
+
+        Jᵀ w is linear in w, so that its own gradient with respect to w, along d, is J d.
+        """
+        w = torch.zeros_like(self.logits).requires_grad_()
+        (pulled,) = torch.autograd.grad(self.logits, self.vectors, w, create_graph=True)
+        positions = torch.from_numpy(self.requests[0].varied).to(self.vectors.device)
+        parts = []
+        for some in self._portions(len(moves)):
+            whole = self.vectors.new_zeros((some.stop - some.start, *self.vectors.shape))
+            whole[:, :, positions] = moves[some].to(whole.dtype)
+            parts.append(_many(pulled, w, whole))
+        return torch.cat(parts)
+
+    def _portions(self, n: int) -> list[slice]:
+        """Directions that go back together."""
+        n_tokens = self.vectors.shape[0] * self.vectors.shape[1]
+        at_once = min(self.limits.tokens_per_pass // n_tokens, self.limits.logits_per_slice // self.logits.numel())
+        at_once = max(1, at_once)
+        return [slice(i, min(i + at_once, n)) for i in range(0, n, at_once)]
+
+
+def _many(of: Tensor, inputs: Tensor, directions: Tensor) -> Tensor:
+    """Gradients of one tensor along each of many directions; one by one where an operation knows no other way."""
+    try:
+        return torch.autograd.grad(of, inputs, directions, retain_graph=True, is_grads_batched=True)[0]
+    except RuntimeError as error:
+        if is_out_of_memory(error):
+            raise
+    return torch.stack([torch.autograd.grad(of, inputs, one, retain_graph=True)[0] for one in directions])

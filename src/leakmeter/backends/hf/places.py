@@ -1,0 +1,134 @@
+"""Where a model's vectors are cut off from what they come from, so that gradients with respect to them can be taken.
+
+tokens → embedding ──┬─→ layer 0 → … ──┬─→ layer ℓ → … → logits
+                   query, slot       layer:ℓ
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from leakmeter.errors import CapabilityError
+from leakmeter.types.gradient import Place
+
+
+@contextmanager
+def differentiable(model: Any, name: str) -> Iterator[None]:
+    """The model in evaluation mode, its weights without gradients, attention written out; then as it was.
+
+    Attention that is written out can be differentiated twice, and for many directions at once.
+
+    Raises:
+        CapabilityError: its weights were made where nothing can be differentiated.
+    """
+    if any(weight.is_inference() for weight in model.parameters()):
+        raise CapabilityError(
+            f"the weights of '{name}' were made in torch.inference_mode, which rules gradients out; load it outside"
+        )
+    config = model.config.get_text_config()
+    implementation = config._attn_implementation
+    was_training = [module for module in model.modules() if module.training]
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    try:
+        model.eval()
+        for weight in trained:
+            weight.requires_grad_(False)
+        config._attn_implementation = "eager"
+        with torch.inference_mode(False), torch.enable_grad():
+            yield
+    finally:
+        config._attn_implementation = implementation
+        for weight in trained:
+            weight.requires_grad_(True)
+        for module in was_training:
+            module.training = True
+
+
+@contextmanager
+def cut_at(model: Any, place: Place, name: str) -> Iterator[list[Tensor]]:
+    """While a forward pass runs, cut it at a place: the vectors there become leaves, and are put into the list.
+
+    Args:
+        model: the model.
+        place: where.
+        name: of the model, for the message.
+
+    Raises:
+        CapabilityError: it has no such layer, or none that can be told.
+    """
+    leaves: list[Tensor] = []
+
+    def leaf(vectors: Tensor) -> Tensor:
+        leaves.append(vectors.detach().requires_grad_())
+        return leaves[-1]
+
+    def entering(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if args:
+            return (leaf(args[0]), *args[1:]), kwargs
+        return args, {**kwargs, "hidden_states": leaf(kwargs["hidden_states"])}
+
+    if place.kind == "layer":
+        handle = layer_of(model, place.layer, name).register_forward_pre_hook(entering, with_kwargs=True)
+    else:
+        handle = model.get_input_embeddings().register_forward_hook(lambda module, args, out: leaf(out))
+    try:
+        yield leaves
+    finally:
+        handle.remove()
+
+
+class _ReachedError(Exception):
+    """A pass has come as far as it has to."""
+
+
+def entering_layer(model: Any, layer: int, ids: Tensor, name: str) -> Tensor:
+    """Residual states that enter a layer, (row, token, size); what comes after it is not run.
+
+    Args:
+        model: the model.
+        layer: number of the layer, from 0.
+        ids: token ids, (row, token).
+        name: of the model, for the message.
+    """
+
+    def stop(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        seen.append(args[0] if args else kwargs["hidden_states"])
+        raise _ReachedError
+
+    seen: list[Tensor] = []
+    handle = layer_of(model, layer, name).register_forward_pre_hook(stop, with_kwargs=True)
+    try:
+        with torch.no_grad():
+            model.base_model(input_ids=ids, use_cache=False)
+    except _ReachedError:
+        pass
+    finally:
+        handle.remove()
+    return seen[0]
+
+
+def layer_of(model: Any, layer: int, name: str) -> Any:
+    """A layer by its number: of the one list of modules that is as long as the model is deep.
+
+    Raises:
+        CapabilityError: there is no such list, or no such layer.
+    """
+    n_layers = model.config.get_text_config().num_hidden_layers
+    lists = {
+        where: module
+        for where, module in model.base_model.named_modules()
+        if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers
+    }
+    # Lists within a layer, such as experts, stand deeper.
+    depth = min((where.count(".") for where in lists), default=0)
+    highest = [module for where, module in lists.items() if where.count(".") == depth]
+    if len(highest) != 1:
+        raise CapabilityError(f"the layers of '{name}' cannot be told apart from its other parts; give place query")
+    if layer >= n_layers:
+        raise CapabilityError(f"place is layer:{layer}, and '{name}' has layers 0 to {n_layers - 1}")
+    return highest[0][layer]

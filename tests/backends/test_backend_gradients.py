@@ -1,0 +1,368 @@
+"""Gradients of the back end against full Hessians, finite differences and dense matrices of small models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from tiny_models import ATTENTION, N_VOCAB, RECURRENT, backend_of, fresh_model, random_prompt, tiny_backend
+
+from leakmeter.backends.base import Backend, DifferentiableBackend, check_differentiates
+from leakmeter.backends.hf import HfBackend, backend
+from leakmeter.backends.hf.places import layer_of
+from leakmeter.backends.toy import Toy
+from leakmeter.errors import CapabilityError, ScoreError
+from leakmeter.kernels.fisher import estimated
+from leakmeter.types.gradient import NEUTRAL, GradientRequest, Place, Probes, TopTokens, tokens_of
+from leakmeter.types.prompt import CONTEXT, QUERY, Piece, Prompt
+
+ALL = TopTokens(N_VOCAB)
+"""All tokens of the vocabulary, whose numbers add up to the trace."""
+
+
+def query(seed: int = 0, n: int = 3) -> Prompt:
+    return random_prompt(np.random.default_rng(seed), N_VOCAB, [], frame=2, query=n)
+
+
+def with_slot(prompt: Prompt, n: int, ids: tuple[int, ...] = ()) -> Prompt:
+    return prompt.with_inserted(1, Piece("slot", CONTEXT, ids or (NEUTRAL,) * n))
+
+
+def exact(model: Any, request: GradientRequest) -> np.ndarray:
+    """tr(I Σ) and μᵀ I μ of each Σ, (Σ, 2)."""
+    (found,) = backend_of(model).differentiate([request])
+    return found.values.sum(axis=0)
+
+
+@contextmanager
+def moved(model: Any, place: Place, where: np.ndarray, delta: torch.Tensor) -> Iterator[None]:
+    """Add (row, position, size) to the vectors of a place during a forward pass."""
+
+    def add(vectors: torch.Tensor) -> torch.Tensor:
+        return vectors.index_add(1, torch.from_numpy(where), delta.to(vectors.dtype))
+
+    if place.kind == "layer":
+        handle = layer_of(model, place.layer, "tiny").register_forward_pre_hook(
+            lambda module, args, kwargs: ((add(args[0]), *args[1:]), kwargs), with_kwargs=True
+        )
+    else:
+        handle = model.get_input_embeddings().register_forward_hook(lambda module, args, out: add(out))
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def log_probs(model: Any, request: GradientRequest, delta: torch.Tensor, neutral: int = 0) -> torch.Tensor:
+    """Of the next token, with the place's vectors moved by each of the rows: (row, vocab)."""
+    ids = torch.from_numpy(np.where(request.prompt.ids == NEUTRAL, neutral, request.prompt.ids))
+    with moved(model, request.place, request.varied, delta):
+        logits = model(input_ids=ids.expand(len(delta), -1), use_cache=False).logits[:, -1]
+    return torch.log_softmax(logits, dim=-1)
+
+
+def width(model: Any, place: Place) -> int:
+    return model.get_input_embeddings().weight.shape[-1] if place.kind != "layer" else model.config.hidden_size
+
+
+def information(model: Any, request: GradientRequest, neutral: int = 0) -> torch.Tensor:
+    """I by the full Hessian of KL(p(η + Δ) ‖ p(η)) at Δ = 0: (position · size, position · size)."""
+    shape = (1, len(request.varied), width(model, request.place))
+    still = log_probs(model, request, torch.zeros(shape, dtype=torch.float64), neutral).detach()
+
+    def divergence(delta: torch.Tensor) -> torch.Tensor:
+        there = log_probs(model, request, delta.view(shape), neutral)
+        return (there.exp() * (there - still)).sum()
+
+    nothing = torch.zeros(shape, dtype=torch.float64).flatten()
+    return torch.autograd.functional.hessian(divergence, nothing, vectorize=True)
+
+
+def neutral_of(made: HfBackend) -> int:
+    return made._differentiator.neutral
+
+
+@pytest.mark.parametrize("kind", ATTENTION + RECURRENT)
+def test_the_trace_is_that_of_the_full_hessian(kind: str) -> None:
+    model = fresh_model(kind, dtype=torch.float64)
+    request = GradientRequest(query(), Place("query"), ALL, ("identity",))
+    hessian = information(model, request)
+    np.testing.assert_allclose(exact(model, request), [[hessian.trace().item(), 0.0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("place", ["query", "slot", "layer:0", "layer:2"])
+def test_the_trace_is_that_of_divergences_at_finite_distances(place: str) -> None:
+    # Others take their norms in float32, whatever they are given, which is too coarse for small distances.
+    model = fresh_model("gpt2", dtype=torch.float64)
+    at = Place.of(place)
+    prompt = with_slot(query(), 4) if place == "slot" else query()
+    request = GradientRequest(prompt, at, ALL, ("identity",))
+    n = len(request.varied) * width(model, at)
+    trace = exact(model, request)[0, 0]
+    step = (1e-10 * n / trace) ** 0.5
+    steps = step * torch.eye(n, dtype=torch.float64).view(n, len(request.varied), -1)
+    neutral = neutral_of(backend_of(model))
+    with torch.no_grad():
+        there = log_probs(model, request, torch.cat([steps, -steps, torch.zeros_like(steps[:1])]), neutral)
+    lost = there[-1] - there[:-1]
+    # Σ p (log p − log q) cancels; as p and q both add up to 1, it is Σ p (q / p − 1 − log q / p), which does not.
+    divergences = (there[:-1].exp() * (lost.expm1() - lost)).sum(dim=-1)
+    # ½ Δᵀ I Δ forward and backward: odd terms cancel.
+    np.testing.assert_allclose(divergences.sum().item() / step**2, trace, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma3"])
+def test_the_vocabulary_in_the_place_of_each_token(kind: str) -> None:
+    model = fresh_model(kind, dtype=torch.float64)
+    for place, prompt in (("query", query()), ("slot", with_slot(query(), 3))):
+        request = GradientRequest(prompt, Place.of(place), ALL, ("embedding",))
+        neutral = neutral_of(backend_of(model))
+        table = model.get_input_embeddings()(torch.arange(N_VOCAB)).detach()
+        ids = torch.from_numpy(np.where(prompt.ids == NEUTRAL, neutral, prompt.ids))[request.varied]
+        covariance = torch.block_diag(*[torch.cov(table.T, correction=0)] * len(ids))
+        mean = (table.mean(dim=0) - table[ids]).flatten()
+        hessian = information(model, request, neutral)
+        expected = [(hessian * covariance).sum().item(), (mean @ hessian @ mean).item()]
+        np.testing.assert_allclose(exact(model, request)[0], expected, rtol=1e-5)
+
+
+def dense(hessian: torch.Tensor, deviations: torch.Tensor, weights: tuple[float, ...]) -> list[float]:
+    w = torch.tensor(weights, dtype=torch.float64)
+    flat = deviations.flatten(1)
+    mean = w @ flat
+    covariance = ((flat - mean).T * w) @ (flat - mean)
+    return [(hessian * covariance).sum().item(), (mean @ hessian @ mean).item()]
+
+
+WEIGHTS = (0.5, 0.3, 0.2)
+CONTEXTS = ((5, 6), (7, 8, 9, 10), (11, 12))
+
+
+@pytest.mark.parametrize("layer", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["llama", "mistral"])
+def test_what_contexts_do_to_residual_states(kind: str, layer: int) -> None:
+    model = fresh_model(kind, dtype=torch.float64)
+    prompt = query()
+    behind = tuple(with_slot(prompt, 0, ids) for ids in CONTEXTS)
+    request = GradientRequest(prompt, Place("layer", layer), ALL, ("empirical",), behind, WEIGHTS)
+
+    def states(one: Prompt) -> torch.Tensor:
+        with torch.no_grad():
+            hidden = model(torch.from_numpy(one.ids)[None], output_hidden_states=True).hidden_states
+        return hidden[layer][0, tokens_of(one, QUERY)]
+
+    deviations = torch.stack([states(one) for one in behind]) - states(prompt)
+    found = exact(model, request)[0]
+    np.testing.assert_allclose(found, dense(information(model, request), deviations, WEIGHTS), rtol=1e-6, atol=1e-12)
+    assert found.any() == (layer > 0)
+
+
+def test_what_contexts_do_to_a_slot() -> None:
+    model = fresh_model("llama", dtype=torch.float64)
+    prompt = query()
+    behind = tuple(with_slot(prompt, 0, ids) for ids in CONTEXTS)
+    request = GradientRequest(with_slot(prompt, 4), Place("slot"), ALL, ("empirical",), behind, WEIGHTS)
+    neutral = neutral_of(backend_of(model))
+    table = model.get_input_embeddings().weight.detach()
+    # Neutral tokens before a context that is shorter than the slot.
+    filled = torch.tensor([[*(neutral,) * (4 - len(ids)), *ids] for ids in CONTEXTS])
+    deviations = table[filled] - table[torch.full((4,), neutral)]
+    expected = dense(information(model, request, neutral), deviations, WEIGHTS)
+    np.testing.assert_allclose(exact(model, request)[0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_range", [0, 1, 5, 500])
+def test_random_directions_have_the_exact_trace_for_their_mean(n_range: int) -> None:
+    """Also where the subspace is larger than the place, and everything is exact."""
+    model = fresh_model("llama", dtype=torch.float64)
+    behind = tuple(with_slot(query(), 0, ids) for ids in CONTEXTS)
+    of = (Place("layer", 1), ("identity", "empirical"), behind, WEIGHTS)
+    whole = exact(model, GradientRequest(query(), of[0], ALL, *of[1:]))
+    (found,) = backend_of(model).differentiate(
+        [GradientRequest(query(), of[0], Probes(400, 1, "a", n_range=n_range), *of[1:])]
+    )
+    for i, expected in enumerate(whole):
+        made = estimated(found.values[:, i], 400)
+        np.testing.assert_allclose(2 * made.value, expected.sum(), atol=8 * made.standard_error + 1e-9)
+    if n_range == 500:
+        np.testing.assert_allclose(found.values[:-400].sum(axis=0), whole, rtol=1e-6)
+        np.testing.assert_allclose(found.values[-400:], 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_range", [0, 3])
+def test_intervals_cover_the_exact_trace_as_often_as_they_say(n_range: int) -> None:
+    model = fresh_model("llama", dtype=torch.float64)
+    of = (query(), Place("query"))
+    whole = exact(model, GradientRequest(*of, ALL, ("identity",)))[0, 0] / 2
+    n_probes, n_trials = 32, 300
+    requests = [
+        GradientRequest(*of, Probes(n_probes, seed, "a", n_range=n_range), ("identity",)) for seed in range(n_trials)
+    ]
+    made = [estimated(found.values[:, 0], n_probes) for found in backend_of(model).differentiate(requests)]
+    off = np.asarray([(one.value - whole) / one.standard_error for one in made])
+    for level in (0.8, 0.95):
+        covered = np.mean(np.abs(off) < stats.t.ppf(0.5 + level / 2, n_probes - 1))
+        # Three standard deviations of the share, and a little for the skewness of squares.
+        assert covered == pytest.approx(level, abs=3 * np.sqrt(level * (1 - level) / n_trials) + 0.01)
+    assert abs(np.mean([one.value for one in made]) - whole) < 4 * np.std([one.value for one in made]) / n_trials**0.5
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma2", "mamba"])
+@pytest.mark.parametrize("directions", [TopTokens(5), Probes(6, 0, "a"), Probes(6, 0, "a", n_range=4)])
+def test_together_and_alone_the_numbers_are_the_same(kind: str, directions: TopTokens | Probes) -> None:
+    requests = [
+        GradientRequest(query(seed, n), Place("query"), directions, ("identity", "embedding"))
+        for seed, n in ((0, 3), (1, 5), (2, 3), (3, 3), (4, 5))
+    ]
+    made = tiny_backend(kind)
+    together = made.differentiate(requests)
+    assert made.n_tokens_run == sum(request.n_tokens for request in requests)
+    few = tiny_backend(kind, tokens_per_batch=16)
+    for request, one in zip(requests, together, strict=True):
+        for (alone,) in (made.differentiate([request]), few.differentiate([request])):
+            np.testing.assert_allclose(
+                np.sqrt(np.abs(one.values)), np.sqrt(np.abs(alone.values)), rtol=2e-3, atol=2e-3 * scale(one.values)
+            )
+            assert alone.entropy == pytest.approx(one.entropy, abs=1e-5)
+            assert alone.log_mass == pytest.approx(one.log_mass, abs=1e-5)
+
+
+def scale(values: np.ndarray) -> float:
+    return float(np.sqrt(np.abs(values).max()))
+
+
+def test_probes_are_the_same_in_one_request_and_in_two() -> None:
+    made = tiny_backend()
+    whole, first, second = made.differentiate(
+        [
+            GradientRequest(query(), Place("query"), Probes(n, 7, "a", first=first), ("identity",))
+            for n, first in ((6, 0), (2, 0), (4, 2))
+        ]
+    )
+    np.testing.assert_allclose(np.concatenate([first.values, second.values]), whole.values, rtol=1e-4)
+
+
+def test_entropy_and_mass_are_those_of_the_next_token() -> None:
+    model = fresh_model("llama")
+    with torch.no_grad():
+        p = model(torch.from_numpy(query().ids)[None]).logits[0, -1].double().softmax(-1)
+    (top,) = backend_of(model).differentiate([GradientRequest(query(), Place("query"), TopTokens(3), ("identity",))])
+    assert top.entropy == pytest.approx(float(-(p * p.log()).sum()), abs=1e-5)
+    assert top.log_mass == pytest.approx(float(p.topk(3).values.sum().log()), abs=1e-5)
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    model = fresh_model("llama", "sdpa")
+    made = backend_of(model)
+    model.train()
+    frozen = model.base_model.layers[0].mlp.up_proj.weight.requires_grad_(False)
+    before = {name: weight.clone() for name, weight in model.named_parameters()}
+    places = (Place("query"), Place("layer", 1))
+    requests = [GradientRequest(query(), place, Probes(2, 0, "a", n_range=2), ("identity",)) for place in places]
+    with torch.no_grad():
+        made.differentiate(requests)
+        assert not torch.is_grad_enabled()
+    with torch.inference_mode():
+        made.differentiate(requests)
+    with pytest.raises(CapabilityError):
+        made.differentiate([GradientRequest(query(), Place("layer", 9), ALL, ("identity",))])
+    assert model.training
+    assert model.config._attn_implementation == "sdpa"
+    for name, weight in model.named_parameters():
+        assert weight.grad is None
+        assert weight.requires_grad == (weight is not frozen)
+        assert torch.equal(weight, before[name])
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_weights_that_were_trained_in_between_are_seen() -> None:
+    model = fresh_model("llama", dtype=torch.float64)
+    request = GradientRequest(query(), Place("query"), ALL, ("embedding",))
+    made = backend_of(model)
+    (before,) = made.differentiate([request])
+    with torch.no_grad():
+        model.get_input_embeddings().weight[5] += 1.0
+    (after,) = made.differentiate([request])
+    np.testing.assert_array_equal(after.values, backend_of(model).differentiate([request])[0].values)
+    assert not np.allclose(after.values, before.values)
+
+
+def test_memory_that_runs_out_costs_digits_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = [GradientRequest(query(i), Place("query"), Probes(3, 0, "a"), ("identity",)) for i in range(4)]
+    whole = tiny_backend().differentiate(requests)
+    answers = backend.Differentiator.answers
+
+    def small(self: Any, some: list[GradientRequest], limits: Any) -> Any:
+        if len(some) > 1:
+            raise MemoryError
+        return answers(self, some, limits)
+
+    monkeypatch.setattr(backend.Differentiator, "answers", small)
+    made = tiny_backend()
+    for one, other in zip(made.differentiate(requests), whole, strict=True):
+        np.testing.assert_allclose(one.values, other.values, rtol=1e-3)
+    assert made.n_halvings == 3
+
+
+def test_operations_that_take_one_direction_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = [GradientRequest(query(), Place("query"), Probes(3, 0, "a", n_range=2), ("identity",))]
+    (whole,) = tiny_backend().differentiate(requests)
+    grad = torch.autograd.grad
+
+    def single(*args: Any, is_grads_batched: bool = False, **kwargs: Any) -> Any:
+        if is_grads_batched:
+            raise RuntimeError("no batching rule")
+        return grad(*args, **kwargs)
+
+    monkeypatch.setattr(torch.autograd, "grad", single)
+    np.testing.assert_allclose(tiny_backend().differentiate(requests)[0].values, whole.values, rtol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ATTENTION + RECURRENT)
+def test_the_layers_of_a_model_are_found(kind: str) -> None:
+    model = fresh_model(kind)
+    n_layers = model.config.get_text_config().num_hidden_layers
+    assert len({id(layer_of(model, i, "tiny")) for i in range(n_layers)}) == n_layers
+    (found,) = backend_of(model).differentiate(
+        [GradientRequest(query(), Place("layer", 1), Probes(3, 0, "a", n_range=2), ("identity",))]
+    )
+    assert np.isfinite(found.values).all()
+    assert found.values[:, 0, 0].any()
+
+
+def test_what_cannot_be_done_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tiny_backend()
+
+    def ask(prompt: Prompt, place: Place) -> None:
+        made.differentiate([GradientRequest(prompt, place, TopTokens(2), ("identity",))])
+
+    with pytest.raises(CapabilityError, match="'tiny' has layers 0 to 2"):
+        ask(query(), Place("layer", 3))
+    with pytest.raises(CapabilityError, match="without gaps"):
+        ask(with_slot(query(), 2).masking("slot"), Place("query"))
+    monkeypatch.setattr(made.model.config, "num_hidden_layers", 77)
+    with pytest.raises(CapabilityError, match="give place query"):
+        ask(query(), Place("layer", 1))
+    broken = fresh_model("llama")
+    broken.get_output_embeddings().weight.data[3] = float("nan")
+    with pytest.raises(ScoreError, match="--dtype float32"):
+        backend_of(broken).differentiate([GradientRequest(query(), Place("query"), ALL, ("identity",))])
+    with torch.inference_mode():
+        model = fresh_model("llama")
+    with pytest.raises(CapabilityError, match="inference_mode"):
+        backend_of(model).differentiate([GradientRequest(query(), Place("query"), ALL, ("identity",))])
+
+
+def test_a_back_end_without_gradients_is_known_before_a_model_is_loaded() -> None:
+    check_differentiates(HfBackend, "smollm2-135m")
+    assert isinstance(tiny_backend(), DifferentiableBackend)
+    assert isinstance(Toy(), Backend)
+    assert not isinstance(Toy(), DifferentiableBackend)
+    for one in (Toy, Toy()):
+        with pytest.raises(CapabilityError, match="'toy' gives no gradients"):
+            check_differentiates(one, "toy")

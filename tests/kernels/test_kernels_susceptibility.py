@@ -1,0 +1,248 @@
+"""Susceptibility against sums written out, its identities, and what is said of contexts that were not drawn."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
+
+from leakmeter.kernels import susceptibility
+from leakmeter.kernels.stats import bootstrap_interval_of_mean
+from leakmeter.kernels.susceptibility import ContextMixture, entropy, spread, statistics, with_rest
+
+Rows = list[list[float]]
+LOGITS = st.lists(st.lists(st.floats(-40, 40), min_size=6, max_size=6), min_size=3, max_size=6)
+
+
+def log_softmax(row: list[float], temperature: float) -> list[float]:
+    scaled = [z / temperature for z in row]
+    top = max(scaled)
+    total = math.fsum(math.exp(z - top) for z in scaled)
+    return [z - top - math.log(total) for z in scaled]
+
+
+def kl(p: list[float], q: list[float]) -> float:
+    """Of probabilities."""
+    return math.fsum(a * math.log(a / b) for a, b in zip(p, q, strict=True) if a > 0)
+
+
+def entropy_of(p: list[float]) -> float:
+    return -math.fsum(a * math.log(a) for a in p if a > 0)
+
+
+def mixture(rows: Rows, weights: list[float]) -> list[float]:
+    return [math.fsum(w * row[v] for w, row in zip(weights, rows, strict=True)) for v in range(len(rows[0]))]
+
+
+def susceptibility_of(rows: Rows, weights: list[float]) -> float:
+    total = math.fsum(weights)
+    mean = mixture(rows, [w / total for w in weights])
+    return math.fsum(w / total * kl(row, mean) for w, row in zip(weights, rows, strict=True))
+
+
+def by_hand(bare: list[float], rows: Rows, weights: list[float]) -> np.ndarray:
+    """(prompt, 3), of contexts that stand for themselves alone."""
+    mean = mixture(rows, weights)
+    out = [[kl(mean, bare), entropy_of(mean), entropy_of(bare)]]
+    for i, row in enumerate(rows):
+        others = [w for j, w in enumerate(weights) if j != i]
+        without = susceptibility_of([other for j, other in enumerate(rows) if j != i], others)
+        out.append([kl(row, mean), kl(row, bare), without])
+    return np.asarray(out)
+
+
+def weights_for(n: int) -> list[float]:
+    raw = [1.0 + 0.7 * i for i in range(n)]
+    return [w / math.fsum(raw) for w in raw]
+
+
+@pytest.mark.parametrize("make", [np.asarray, lambda x: torch.tensor(x, dtype=torch.float64)], ids=["numpy", "torch"])
+@given(LOGITS, st.sampled_from([0.5, 1.0, 2.0]), st.sampled_from([1, 2, 1000]))
+@settings(max_examples=60)
+@seed(5)
+def test_statistics_are_the_sums_they_say(make: Any, logits: Rows, temperature: float, columns: int) -> None:
+    weights = weights_for(len(logits) - 1)
+    with pytest.MonkeyPatch.context() as patch:
+        # A slice has so many columns.
+        patch.setattr(susceptibility, "_ENTRIES_AT_ONCE", columns * len(logits))
+        want = ContextMixture(tuple(weights), (1,) * len(weights), temperature)
+        got = np.asarray(want.reduce(make([[row] for row in logits]), make([0])))
+    bare, *rows = ([math.exp(x) for x in log_softmax(row, temperature)] for row in logits)
+    assert got.shape == (len(logits), 1, 3)
+    # Worst measured: 2e-15, of values up to 100.
+    np.testing.assert_allclose(got[:, 0], by_hand(bare, rows, weights), rtol=1e-12, atol=1e-13)
+    assert (got >= 0).all()
+
+
+def random_rows(rng: np.random.Generator, n: int, n_answers: int = 30, scale: float = 3.0) -> np.ndarray:
+    logits = scale * rng.normal(size=(n, n_answers))
+    return np.asarray(logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True)))
+
+
+def test_the_expected_divergence_from_the_bare_query_is_the_susceptibility_and_that_of_the_mixture() -> None:
+    rng = np.random.default_rng(1)
+    for n in (1, 2, 7, 40):
+        weights = rng.dirichlet(np.ones(n))
+        got = statistics(random_rows(rng, n + 1), tuple(weights), (1,) * n)
+        persuasion, from_bare, _ = got[1:].T
+        assert weights @ from_bare == pytest.approx(weights @ persuasion + got[0, 0], abs=1e-13)
+        assert weights @ persuasion <= entropy(weights) + 1e-14
+
+
+def test_a_context_that_comes_twice_is_one_of_twice_the_weight() -> None:
+    rows = random_rows(np.random.default_rng(2), 4)
+    apart = statistics(rows[[0, 1, 2, 2, 3]], (0.4, 0.15, 0.15, 0.3), (1, 1, 1, 1))
+    merged = statistics(rows, (0.4, 0.3, 0.3), (1, 2, 1))
+    np.testing.assert_allclose(merged, apart[[0, 1, 2, 4]], rtol=0, atol=1e-14)
+
+
+def test_what_no_context_moves_is_deaf() -> None:
+    row = random_rows(np.random.default_rng(3), 1).astype(np.float32)
+    want = ContextMixture((0.25,) * 4, (1,) * 4)
+    got = want.reduce(np.repeat(row, 5, axis=0)[:, None, :], np.asarray([0]))[:, 0]
+    assert (np.abs(got[1:]) < 1e-15).all()
+    assert got[0, 1] == pytest.approx(got[0, 2], abs=1e-14)
+
+
+@pytest.mark.parametrize("n", [2, 5, 64])
+def test_contexts_that_each_have_an_answer_of_their_own_reach_the_ceiling(n: int) -> None:
+    with np.errstate(divide="ignore"):
+        log_probs = np.log(np.concatenate([np.full((1, n), 1 / n), np.eye(n)]))
+    got = statistics(log_probs, (1 / n,) * n, (1,) * n)
+    np.testing.assert_allclose(got[1:, 0], math.log(n), rtol=1e-14)
+    np.testing.assert_allclose(got[1:, 1], math.log(n), rtol=1e-14)
+    np.testing.assert_allclose(got[1:, 2], math.log(n - 1), atol=1e-14)
+    assert entropy(np.full(n, 1 / n)) == pytest.approx(math.log(n))
+
+
+def test_what_the_bare_query_rules_out_is_infinitely_far_and_no_other_sum_is_spoilt() -> None:
+    log_probs = np.log([[0.5, 0.5, 1e-300], [0.25, 0.25, 0.5], [0.5, 0.5, 1e-300]])
+    log_probs[[0, 2], 2] = -np.inf
+    got = statistics(log_probs, (0.5, 0.5), (1, 1))
+    expected = by_hand([0.5, 0.5, 1e-300], [[0.25, 0.25, 0.5], [0.5, 0.5, 0.0]], [0.5, 0.5])
+    assert got[0, 0] == got[1, 1] == np.inf
+    finite = np.isfinite(got)
+    np.testing.assert_allclose(got[finite], expected[finite], rtol=0, atol=1e-14)
+    assert finite.sum() == 7
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.tensor], ids=["numpy", "torch"])
+@pytest.mark.parametrize("row", [0, 2])
+def test_what_is_not_a_number_is_not_hidden(make: Any, row: int) -> None:
+    logits = np.zeros((3, 1, 5))
+    logits[row, 0, 4] = np.nan
+    got = np.asarray(ContextMixture((0.5, 0.5), (1, 1)).reduce(make(logits), None))
+    assert np.isnan(got[0, 0]).any()
+    assert np.isnan(got[1:, 0, 1]).any()
+
+
+def test_half_precision_is_widened_before_anything_is_summed() -> None:
+    logits = torch.tensor(random_rows(np.random.default_rng(4), 5)).to(torch.bfloat16)[:, None, :]
+    want = ContextMixture((0.25,) * 4, (1,) * 4)
+    ours = want.reduce(logits, torch.tensor([0]))
+    np.testing.assert_allclose(ours, want.reduce(logits.double().numpy(), np.asarray([0])), rtol=0, atol=1e-13)
+
+
+def test_fewer_rows_than_weights_have_the_shape_that_a_prediction_asks_for() -> None:
+    assert ContextMixture((0.25,) * 4, (1,) * 4).reduce(np.zeros((2, 1, 9)), np.asarray([0])).shape == (2, 1, 3)
+
+
+def test_the_rest_has_what_the_answers_leave() -> None:
+    got = with_rest(np.log([[0.5, 0.25], [0.75, 0.25], [0.75, 0.25 + 1e-13]]))
+    assert got.shape == (3, 3)
+    assert np.exp(got[0]) == pytest.approx([0.5, 0.25, 0.25])
+    assert np.exp(got[1:, 2]).tolist() == pytest.approx([2.0**-53] * 2)
+    with np.errstate(divide="ignore"):
+        assert with_rest(np.log([[0.0, 0.0]]))[0].tolist() == [-np.inf, -np.inf, 0.0]
+
+
+def drawn(rng: np.random.Generator, n: int, *, rare: bool) -> np.ndarray:
+    """Distributions behind contexts, one in 32 of which makes some answer of 60 all but certain where `rare`."""
+    common = 3 * np.random.default_rng(0).normal(size=60)
+    logits = common + 0.4 * rng.normal(size=(n, 60))
+    if rare:
+        loud = rng.random(n) < 1 / 32
+        logits[loud, rng.integers(0, 60, size=loud.sum())] += 9
+    return np.asarray(logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True)))
+
+
+def measured(log_probs: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, np.ndarray]:
+    n = len(log_probs)
+    w = np.full(n, 1 / n) if weights is None else weights
+    got = statistics(np.concatenate([log_probs[:1], log_probs]), tuple(w), (1,) * n)
+    return float(w @ got[1:, 0]), got[1:, 2]
+
+
+@pytest.mark.parametrize(("rare", "n"), [(False, 16), (False, 64), (True, 128)])
+def test_the_bias_is_that_of_samples_of_a_large_set(rare: bool, n: int) -> None:
+    rng = np.random.default_rng(6)
+    everyone = drawn(rng, 5000, rare=rare)
+    true, _ = measured(everyone)
+    samples = [measured(everyone[rng.integers(0, 5000, size=n)]) for _ in range(250)]
+    spreads = [spread(value, without, seed=i) for i, (value, without) in enumerate(samples)]
+    assert all(one is not None for one in spreads)
+    values = np.asarray([value for value, _ in samples])
+    biases = np.asarray([one.bias for one in spreads if one])
+    errors = np.asarray([one.standard_error for one in spreads if one])
+    actual, doubt = values.mean() - true, values.std() / math.sqrt(len(values))
+    assert actual < -2 * doubt
+    # What one context in 32 does is seen too seldom to be told whole: half of the bias remains.
+    assert biases.mean() == pytest.approx(actual, abs=3 * doubt + (0.5 * abs(actual) if rare else 0.0))
+    assert abs(values.mean() - biases.mean() - true) < abs(actual)
+    assert errors.mean() == pytest.approx(values.std(), rel=0.15)
+    covered = np.mean([one.interval[0] <= true <= one.interval[1] for one in spreads if one])
+    assert covered > (0.75 if rare else 0.85)
+
+
+def test_the_closed_form_of_the_bias_is_its_first_order() -> None:
+    """−(1/2n) Σ_v Var p_c(v) / p̂(v)."""
+    log_probs = drawn(np.random.default_rng(7), 400, rare=False)
+    value, without = measured(log_probs)
+    found = spread(value, without)
+    p = np.exp(log_probs)
+    closed = -(p.var(axis=0, ddof=1) / p.mean(axis=0)).sum() / (2 * len(p))
+    assert found is not None
+    assert found.bias == pytest.approx(closed, rel=0.01)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_standard_error_is_that_of_a_brute_force_bootstrap(weighted: bool) -> None:
+    """Weights are drawn multinomially, and the mixture with them."""
+    rng = np.random.default_rng(8)
+    n = 200
+    log_probs = drawn(rng, n, rare=True)
+    raw = rng.uniform(0.2, 3.0, size=n) if weighted else np.ones(n)
+    value, without = measured(log_probs, raw / raw.sum())
+    found = spread(value, without)
+    assert found is not None
+    resampled = []
+    for counts in rng.multinomial(n, np.full(n, 1 / n), size=600):
+        kept = counts > 0
+        weights = counts[kept] * raw[kept]
+        resampled.append(measured(log_probs[kept], weights / weights.sum())[0])
+    # The bootstrap's own spread is too small where a few contexts do most of it.
+    assert found.standard_error == pytest.approx(np.std(resampled), rel=0.2)
+    # Resamples have fewer different contexts: their χ is smaller by another bias.
+    assert np.mean(resampled) - value == pytest.approx(found.bias, rel=0.35)
+    first_order = n * raw / raw.sum() * (persuasion_of(log_probs, raw) - value)
+    assert first_order.std(ddof=1) / math.sqrt(n) == pytest.approx(found.standard_error, rel=0.2)
+    low, high = bootstrap_interval_of_mean(n * value - (n - 1) * without, seed=0)
+    assert found.interval == (low, high)
+
+
+def persuasion_of(log_probs: np.ndarray, raw: np.ndarray) -> np.ndarray:
+    got = statistics(np.concatenate([log_probs[:1], log_probs]), tuple(raw / raw.sum()), (1,) * len(raw))
+    return got[1:, 0]
+
+
+def test_too_few_contexts_say_nothing_of_others() -> None:
+    assert spread(0.5, np.zeros(2)) is None
+    still = spread(0.0, np.zeros(9))
+    assert still is not None
+    assert (still.bias, still.standard_error, still.interval) == (0.0, 0.0, (0.0, 0.0))
+    assert entropy(np.asarray([0.0, 1.0])) == 0.0

@@ -1,0 +1,321 @@
+"""Fisher susceptibility on the toy model, where logits are linear in what varies, and everything can be written out."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from differentiable_toy import DifferentiableToy
+
+from leakmeter.backends.toy import Toy
+from leakmeter.engine.drive import drive
+from leakmeter.engine.planning import planning_backend, predict
+from leakmeter.errors import CapabilityError, UnknownNameError, UsageError, WindowError
+from leakmeter.kernels.wants import Rows
+from leakmeter.measures.base import ChoosingMeasure, Measure
+from leakmeter.measures.fisher import Fisher
+from leakmeter.types.gradient import GradientRequest, TopTokens
+from leakmeter.types.item import ContextSet, Item
+from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.types.reading import Reading
+from leakmeter.types.request import Gradients, Request
+
+N_VOCAB = 40
+OPEN, SEPARATOR = Piece("start", "frame", (1, 2)), Piece("separator", "frame", (3,))
+QUERY = Piece("query", "query", (4, 5, 6))
+CONTEXTS = ((7, 8), (9, 10, 11, 12), (13,))
+WEIGHTS = (0.5, 0.3, 0.2)
+
+
+def question(id_: str = "q", window: int | None = None, *, contexts: bool = True) -> Item:
+    bare = Prompt((OPEN, QUERY))
+    behind = tuple(Prompt((OPEN, Piece("context", "context", ids), SEPARATOR, QUERY)) for ids in CONTEXTS)
+    return Item(
+        id=id_,
+        prompt=bare,
+        spans=(),
+        cuts={},
+        alone={},
+        blank=bare,
+        placebos=(),
+        response=None,
+        window=window,
+        contexts=ContextSet(("a", "b", "c"), behind, WEIGHTS) if contexts else None,
+    )
+
+
+def toy(**settings: Any) -> DifferentiableToy:
+    return DifferentiableToy(N_VOCAB, scale=0.3, **settings)
+
+
+def told(measure: Fisher, item: Item | None = None) -> dict[tuple[str, str], float]:
+    """(Σ, statistic) to value."""
+    (readings,), _ = drive(toy(), [measure.trial(item or question())])
+    assert all(isinstance(reading, Reading) and reading.values.shape == (1,) for reading in readings)
+    found = {(reading.piece, reading.statistic): float(reading.values[0]) for reading in readings}
+    assert len(found) == len(readings)
+    return found
+
+
+def asked(measure: Fisher, item: Item | None = None) -> GradientRequest:
+    (request,) = next(measure.trial(item or question()))
+    assert isinstance(request, GradientRequest)
+    return request
+
+
+def information(measure: Fisher) -> tuple[np.ndarray, np.ndarray, GradientRequest]:
+    """p and I, written out."""
+    request = asked(measure)
+    p, slopes = toy().jacobian(request)
+    flat = slopes.reshape(len(p), -1)
+    return p, flat.T @ (np.diag(p) - np.outer(p, p)) @ flat, request
+
+
+@pytest.mark.parametrize("place", ["query", "slot"])
+@pytest.mark.parametrize(
+    "settings", [{"estimator": "top-k", "top_k": N_VOCAB}, {"directions": 500}], ids=["top-k", "deflated"]
+)
+def test_all_of_it_is_the_closed_form(place: str, settings: dict[str, Any]) -> None:
+    sigma = ("identity", "embedding", "empirical") if place == "slot" else ("identity", "embedding")
+    measure = Fisher(place=place, sigma=sigma, slot_tokens=3, **settings)
+    p, i, request = information(measure)
+    n_positions = len(request.varied)
+    assert n_positions == (4 if place == "slot" else 3)  # as many as the longest context has
+    own = np.eye(N_VOCAB)[toy().ids(request)[request.varied]]
+    uniform = np.eye(N_VOCAB) / N_VOCAB - 1 / N_VOCAB**2
+    moments = {
+        "identity": (np.eye(len(i)), np.zeros(len(i))),
+        "embedding": (np.kron(np.eye(n_positions), uniform), (1 / N_VOCAB - own).ravel()),
+    }
+    if place == "slot":
+        deviations = toy().deviations(request).reshape(3, -1)
+        covariance = np.cov(deviations.T, aweights=WEIGHTS, ddof=0)
+        moments["empirical"] = (covariance, np.asarray(WEIGHTS) @ deviations)
+    found = told(measure)
+    for name, (covariance, mean) in moments.items():
+        spread, drift = np.trace(i @ covariance) / 2, mean @ i @ mean / 2
+        assert found[name, "spread"] == pytest.approx(spread, rel=1e-9)
+        assert found[name, "drift"] == pytest.approx(drift, rel=1e-9)
+        assert found[name, "fisher"] == pytest.approx(spread + drift, rel=1e-9)
+        assert found[name, "standard_error"] == pytest.approx(0.0, abs=1e-9)
+    assert found["identity", "trace"] == pytest.approx(np.trace(i))
+    assert found["", "entropy"] == pytest.approx(-(p * np.log(p)).sum())
+    assert found["", "n_query_tokens"] == 3
+
+
+def test_a_short_way_the_divergence_is_what_fisher_says() -> None:
+    """The value with a slot, against the divergences of models whose contexts do a hundredth of what they do."""
+    small = 1e-2
+    measure = Fisher("top-k", ("empirical",), "slot", top_k=N_VOCAB)
+    p, _, request = information(measure)
+    _, slopes = toy().jacobian(request)
+    moves = np.einsum("vps,cps->cv", slopes, small * toy().deviations(request))
+    behind = p * np.exp(moves)
+    behind /= behind.sum(axis=1, keepdims=True)
+    weights = np.asarray(WEIGHTS)
+    expected = weights @ (behind * np.log(behind / p)).sum(axis=1)
+    mixture = weights @ behind
+    information_of_answer = weights @ (behind * np.log(behind / mixture)).sum(axis=1)
+    found = told(measure)
+    assert found["empirical", "fisher"] * small**2 == pytest.approx(expected, rel=0.02)
+    assert found["empirical", "spread"] * small**2 == pytest.approx(information_of_answer, rel=0.02)
+    assert found["empirical", "drift"] * small**2 == pytest.approx((mixture * np.log(mixture / p)).sum(), rel=0.02)
+
+
+def test_the_likeliest_answers_hold_their_terms_of_the_trace() -> None:
+    found = told(Fisher("top-k", top_k=5))
+    p, _, request = information(Fisher())
+    _, slopes = toy().jacobian(request)
+    flat = slopes.reshape(N_VOCAB, -1)
+    top = np.argsort(-p)[:5]
+    squares = [((flat[a] - p @ flat) ** 2).sum() for a in top]
+    assert found["identity", "trace"] == pytest.approx((p[top] * squares).sum())
+    assert found["", "top_mass"] == pytest.approx(np.log(p[top].sum()))
+    assert found["", "n_probes"] == 0
+    assert asked(Fisher("top-k", top_k=5)).directions == TopTokens(5)
+
+
+@pytest.mark.parametrize("estimator", ["sketch", "deflated"])
+def test_estimates_scatter_about_the_value_as_far_as_they_say(estimator: Any) -> None:
+    _, i, _ = information(Fisher())
+    found = [told(Fisher(estimator, probes=12, directions=2, seed=seed)) for seed in range(200)]
+    off = np.asarray([one["identity", "trace"] - np.trace(i) for one in found])
+    errors = np.asarray([one["identity", "standard_error"] for one in found])
+    assert abs(off.mean()) < 4 * off.std() / np.sqrt(len(off))
+    assert np.sqrt(np.mean(errors**2)) == pytest.approx(off.std() / 2, rel=0.25)
+    assert len({one["identity", "trace"] for one in found}) == len(found)
+
+
+def test_where_few_directions_count_deflated_is_the_surer_for_as_many_passes() -> None:
+    backend = toy()
+    rng = np.random.default_rng(0)
+    steep = np.diag(0.6 ** np.arange(N_VOCAB))
+    backend._seen, backend._last = (rng.normal(size=(N_VOCAB, N_VOCAB)) @ steep for _ in range(2))
+    scatter = {}
+    for measure in (Fisher("sketch", probes=24), Fisher(probes=8, directions=8)):
+        assert asked(measure).directions.n_passes == 24
+        trials = [dataclasses.replace(measure, seed=seed).trial(question()) for seed in range(60)]
+        scatter[measure.estimator] = np.std([readings[0].values[0] for readings in drive(backend, trials)[0]])
+    assert 5 * scatter["deflated"] < scatter["sketch"]
+
+
+def test_probes_are_taken_until_they_suffice_and_those_that_decide_are_left_out() -> None:
+    measure = Fisher("sketch", probes=8, relative_error=0.05, max_probes=400)
+    found = [told(dataclasses.replace(measure, seed=seed)) for seed in range(150)]
+    _, i, _ = information(Fisher())
+    numbers = np.asarray([one["", "n_probes"] for one in found])
+    values = np.asarray([one["identity", "trace"] for one in found])
+    assert len(set(numbers)) > 20
+    assert numbers.min() >= 2
+    assert numbers.max() <= 400
+    assert np.median([one["identity", "standard_error"] / one["identity", "fisher"] for one in found]) < 0.07
+    assert abs(values.mean() - np.trace(i)) < 4 * values.std() / np.sqrt(len(values))
+    trial = measure.trial(question())
+    (first,) = next(trial)
+    (second,) = trial.send([toy().differentiate([first])[0]])
+    assert (first.directions.first, second.directions.first) == (0, 8)
+
+
+def test_what_is_asked_of_several_is_the_same_as_of_each() -> None:
+    both = told(Fisher(place="slot", sigma=("identity", "empirical")))
+    for sigma in ("identity", "empirical"):
+        alone = told(Fisher(place="slot", sigma=(sigma,)))
+        assert {key: value for key, value in both.items() if key[0] == sigma} == {
+            key: value for key, value in alone.items() if key[0]
+        }
+
+
+def test_the_order_of_contexts_changes_nothing() -> None:
+    item = question()
+    assert item.contexts is not None
+    turned = ContextSet(
+        tuple(reversed(item.contexts.ids)),
+        tuple(reversed(item.contexts.prompts)),
+        tuple(reversed(item.contexts.weights)),
+    )
+    measure = Fisher(place="slot", sigma=("empirical",))
+    one, other = told(measure), told(measure, dataclasses.replace(item, contexts=turned))
+    assert one == pytest.approx(other, rel=1e-12)
+
+
+def test_a_model_that_is_deaf_to_the_place_has_none() -> None:
+    (readings,), _ = drive(toy(reach=1), [Fisher(place="slot", sigma=("identity", "empirical")).trial(question())])
+    values = {(r.piece, r.statistic): r.values[0] for r in readings}
+    assert values["identity", "fisher"] == pytest.approx(0.0, abs=1e-12)
+    assert values["empirical", "fisher"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_slot_stands_where_contexts_do() -> None:
+    roles = [[(p.role, len(p.ids)) for p in asked(Fisher(place="slot"), item).prompt.pieces] for item in (
+        question(), question(contexts=False)
+    )]  # fmt: skip
+    assert roles[0] == [("frame", 2), ("context", 16), ("frame", 1), ("query", 3)]
+    assert roles[1] == [("frame", 2), ("context", 16), ("query", 3)]
+    assert asked(Fisher(place="query")).prompt == question().prompt
+
+
+def test_trials_share_rounds_with_others_that_ask_for_scores() -> None:
+    def both() -> Any:
+        item = question()
+        rows, gradients = yield [
+            Request((item.prompt,), (), Rows()),
+            GradientRequest(item.prompt, asked(Fisher()).place, TopTokens(3), ("identity",)),
+        ]
+        assert isinstance(gradients, Gradients)
+        return rows.values, gradients.entropy
+
+    backend = toy()
+    measure = Fisher(sigma=("identity", "embedding"))
+    trials: list[Any] = [measure.trial(question()), both(), measure.trial(question("other"))]
+    (first, (rows, entropy), other), cost = drive(backend, trials)
+    assert -(np.exp(rows) * rows).sum() == pytest.approx(entropy)
+    assert cost.n_prompts == 4
+    assert cost.n_tokens_run == cost.n_full_pass_tokens == backend.n_tokens_run
+    assert cost.n_gradient_tokens == 2 * 5 * 25 + 5 * 4
+    alone = drive(toy(), [measure.trial(question())])[0][0]
+    assert [r.values.tolist() for r in alone] == [r.values.tolist() for r in first]
+    assert first[0].values != other[0].values  # another case has other probes
+
+
+@pytest.mark.parametrize("relative_error", [None, 0.01])
+def test_what_it_takes_is_known_before(relative_error: float | None) -> None:
+    measure = Fisher(relative_error=relative_error, max_probes=40)
+    assert isinstance(measure, Measure)
+    assert isinstance(measure, ChoosingMeasure)
+    predicted = predict(planning_backend(toy(), None), measure.longest_trial(question()))
+    _, taken = drive(toy(), [measure.trial(question())])
+    assert taken.n_tokens_run <= predicted.n_tokens_run == predicted.n_full_pass_tokens
+    assert predicted.n_token_pass_tokens == predicted.n_tokens_run
+    if relative_error is None:
+        assert taken.n_tokens_run == predicted.n_tokens_run == 5 * 25
+
+
+def test_a_small_model_takes_what_was_predicted() -> None:
+    # By path: the folder of the back ends' tests is not on the path of these.
+    spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tiny = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tiny)
+    backend = tiny.tiny_backend()
+    measure = Fisher(place="layer:1", sigma=("identity", "empirical"))
+    predicted = predict(planning_backend(backend, None), measure.trial(question()))
+    (readings,), taken = drive(backend, [measure.trial(question())])
+    assert taken.n_tokens_run == predicted.n_tokens_run == 5 * 25 + sum(6 + len(ids) for ids in CONTEXTS)
+    assert taken.n_prompts == predicted.n_prompts == 4
+    assert all(np.isfinite(reading.values).all() for reading in readings)
+
+
+def test_a_model_without_gradients_is_refused() -> None:
+    with pytest.raises(CapabilityError, match="'toy' gives no gradients"):
+        drive(Toy(N_VOCAB), [Fisher().trial(question())])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sigma": ("empirical",)}, "zero at place query.*give place slot or layer:N"),
+        ({"sigma": ("embedding",), "place": "layer:3"}, "do not stand at layer:3"),
+        ({"sigma": "identity"}, "sigma is 'identity'; give one or more"),
+        ({"sigma": ()}, "give one or more"),
+        ({"sigma": ("identity", "identity")}, "different names"),
+        ({"place": "layer"}, "place is 'layer'; it has to be query, slot or layer:N"),
+        ({"place": "layer:-1"}, "place is 'layer:-1'"),
+        ({"probes": 1}, "probes is 1; it has to be 2 or more"),
+        ({"directions": 0}, "directions is 0"),
+        ({"top_k": 0}, "top-k is 0"),
+        ({"slot_tokens": 0}, "slot-tokens is 0"),
+        ({"relative_error": 0.0}, "relative-error is 0.0; it has to be above 0 and below 1"),
+        ({"relative_error": float("nan")}, "relative-error is nan"),
+    ],
+)
+def test_settings_without_a_meaning_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Fisher(**settings)
+
+
+def test_unknown_names_are_guessed() -> None:
+    with pytest.raises(UnknownNameError, match="no estimator named 'topk'; did you mean 'top-k'"):
+        Fisher("topk")  # type: ignore[arg-type]
+    with pytest.raises(UnknownNameError, match="no sigma named 'emperical'; did you mean 'empirical'"):
+        Fisher(sigma=("emperical",), place="slot")  # type: ignore[arg-type]
+
+
+def test_cases_that_cannot_be_measured_are_refused() -> None:
+    empirical = Fisher(sigma=("empirical",), place="slot")
+    item = question()
+    assert item.contexts is not None
+    with pytest.raises(UsageError, match="case 'q' has no contexts"):
+        asked(empirical, question(contexts=False))
+    other = Prompt((OPEN, Piece("context", "context", (7,)), SEPARATOR, Piece("query", "query", (4, 5, 7))))
+    behind = dataclasses.replace(item.contexts, prompts=(*item.contexts.prompts[:2], other))
+    with pytest.raises(UsageError, match="other tokens behind some contexts"):
+        asked(empirical, dataclasses.replace(item, contexts=behind))
+    with pytest.raises(UsageError, match="case 'q' has no query"):
+        asked(Fisher(), dataclasses.replace(item, prompt=Prompt((OPEN,))))
+    with pytest.raises(WindowError, match="22 tokens with a slot of 16, and 20 fit"):
+        asked(Fisher(place="slot"), question(window=20))

@@ -1,0 +1,277 @@
+"""Monte Carlo susceptibility on the toy model against full prompts and sums written out; and its properties."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
+from question_items import ANSWERS, ByHand, question_item, readings_of
+
+from leakmeter.backends.toy import Toy
+from leakmeter.engine.drive import drive
+from leakmeter.engine.planning import planning_backend, predict
+from leakmeter.errors import UsageError
+from leakmeter.measures.susceptibility import Susceptibility
+from leakmeter.types.chunk import Chunk
+from leakmeter.types.item import ContextSet, Item
+from leakmeter.types.reading import NATS, TOKEN_ID
+
+N_VOCAB = 29
+SETS: dict[str, Any] = {"vocabulary": (), "answers": ANSWERS}
+sets = pytest.mark.parametrize("answers", SETS.values(), ids=SETS)
+PER_CONTEXT = ("persuasion", "persuasion_from_bare", "susceptibility_without")
+
+
+def toy(**settings: Any) -> Toy:
+    return Toy(N_VOCAB, seed=11, **settings)
+
+
+def by_hand(measure: Susceptibility, item: Item, model: Toy | None = None) -> ByHand:
+    used = model or toy()
+
+    def logits(ids: Sequence[int]) -> np.ndarray:
+        return used.logits(np.asarray(ids), np.arange(len(ids)))
+
+    return ByHand(logits, measure, item)
+
+
+def contexts_of(item: Item) -> ContextSet:
+    assert item.contexts is not None
+    return item.contexts
+
+
+def taken(item: Item, numbers: Sequence[int], weights: Sequence[float]) -> Item:
+    """The item with these of its contexts, in this order, with these weights."""
+    contexts = contexts_of(item)
+    total = math.fsum(weights)
+    return replace(
+        item,
+        contexts=replace(
+            contexts,
+            ids=tuple(contexts.ids[i] for i in numbers),
+            prompts=tuple(contexts.prompts[i] for i in numbers),
+            weights=tuple(weight / total for weight in weights),
+        ),
+    )
+
+
+@sets
+@pytest.mark.parametrize("weights", [None, (1.0, 2.0, 0.5, 4.0, 1.5)], ids=["equal", "weighted"])
+@pytest.mark.parametrize("temperature", [0.7, 1.0])
+def test_every_statistic_equals_the_naive_calculation(answers: Any, weights: Any, temperature: float) -> None:
+    item = question_item(N_VOCAB, answers=answers, weights=weights)
+    measure = Susceptibility(temperature)
+    got, expected = readings_of(toy(), measure, item), by_hand(measure, item).series()
+    # The toy has no neighbours.
+    assert got.pop("noise").tolist() == [0.0]
+    assert got.keys() == expected.keys()
+    for name, values in expected.items():
+        # Worst measured: 4e-15.
+        np.testing.assert_allclose(got[name], values, rtol=0, atol=2e-14, err_msg=name)
+    assert got["susceptibility"][0] > (0.001 if answers else 0.01)
+
+
+def test_an_answer_is_the_product_of_its_tokens_summed_over_its_forms_and_never_a_sum_of_logits() -> None:
+    item = question_item(N_VOCAB, answers=ANSWERS)
+    hand = by_hand(Susceptibility(), item)
+    ids = item.prompt.ids.tolist()
+    p = hand.next_token(ids)
+    behind_11 = hand.next_token([*ids, 11])
+    expected = p[3] + p[11] * behind_11[5]
+    assert hand.bare[0] == pytest.approx(expected, rel=1e-12)
+    assert math.fsum(hand.bare) == pytest.approx(1.0)
+    got = readings_of(toy(), Susceptibility(), item)
+    assert got["bare_entropy"][0] == pytest.approx(hand.entropy(hand.bare), abs=1e-14)
+
+
+def test_every_reading_says_what_it_is() -> None:
+    (readings,), _ = drive(toy(), [Susceptibility(answer_tokens=2).trial(question_item(N_VOCAB))])
+    assert {r.unit for r in readings if r.statistic != "token"} == {NATS}
+    assert [len(r.values) for r in readings if r.statistic in PER_CONTEXT] == [5, 5, 5]
+    assert {r.unit for r in readings if r.statistic == "token"} == {TOKEN_ID}
+    assert [r.sample for r in readings if r.statistic == "token"] == [0, 1, 2, 3, 4, 5]
+
+
+@sets
+@seed(22)
+@settings(max_examples=20)
+@given(order=st.permutations(range(5)))
+def test_another_order_of_contexts_changes_nothing(answers: Any, order: list[int]) -> None:
+    weights = (1.0, 2.0, 0.5, 4.0, 1.5)
+    item = question_item(N_VOCAB, answers=answers, weights=weights)
+    one = readings_of(toy(), Susceptibility(), item)
+    two = readings_of(toy(), Susceptibility(), taken(item, order, [weights[i] for i in order]))
+    for name, values in one.items():
+        expected = values[order] if name in PER_CONTEXT else values
+        np.testing.assert_allclose(two[name], expected, rtol=0, atol=2e-14, err_msg=name)
+
+
+@sets
+def test_contexts_that_come_twice_are_run_once_with_their_weights_added(answers: Any) -> None:
+    item = question_item(N_VOCAB, answers=answers)
+    one = readings_of(toy(), Susceptibility(), item)
+    twice = [0, 1, 1, 2, 3, 4, 0]
+    halved = [0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 0.5]
+    again = taken(item, twice, halved)
+    two = readings_of(toy(), Susceptibility(), again)
+    for name, values in one.items():
+        if name == "susceptibility_without":
+            continue
+        expected = values[twice] if name in PER_CONTEXT else values
+        np.testing.assert_allclose(two[name], expected, rtol=0, atol=2e-14, err_msg=name)
+    # One of two that are alike leaves the other.
+    expected = by_hand(Susceptibility(), again).series()["susceptibility_without"]
+    np.testing.assert_allclose(two["susceptibility_without"], expected, rtol=0, atol=2e-14)
+    chunks: list[Chunk] = []
+    drive(toy(), [Susceptibility().trial(again)], on_plan=chunks.append)
+    assert {len(request.prompts) for request in chunks[0].requests} >= {6}
+    # Of different weights they cannot be one.
+    uneven = taken(item, [0, 0, 1], [1.0, 3.0, 2.0])
+    got, expected = readings_of(toy(), Susceptibility(), uneven), by_hand(Susceptibility(), uneven).series()
+    for name in PER_CONTEXT:
+        np.testing.assert_allclose(got[name], expected[name], rtol=0, atol=2e-14, err_msg=name)
+    assert got["ceiling"][0] == pytest.approx(-(4 / 6 * math.log(4 / 6) + 2 / 6 * math.log(2 / 6)))
+
+
+@sets
+def test_a_model_that_is_deaf_to_contexts_is_not_susceptible(answers: Any) -> None:
+    # The last two tokens are the same behind any context; answers of three tokens see two more.
+    item = question_item(N_VOCAB, answers=answers)
+    got = readings_of(toy(reach=2), Susceptibility(), item)
+    for name in (*PER_CONTEXT, "susceptibility", "from_bare", "mixture_from_bare"):
+        assert (np.abs(got[name]) < 1e-15).all()
+    assert got["ceiling"][0] == pytest.approx(math.log(5))
+
+
+def test_susceptibility_stays_below_its_ceiling_and_the_expected_divergence_above_it() -> None:
+    for i in range(6):
+        item = question_item(N_VOCAB, seed=i, lengths=(1, 2, 3, 4, 5, 6, 7)[: i + 2], weights=range(1, i + 3))
+        got = {name: float(values[0]) for name, values in readings_of(toy(scale=4.0), Susceptibility(), item).items()}
+        assert 0 < got["susceptibility"] < got["ceiling"]
+        assert got["from_bare"] == pytest.approx(got["susceptibility"] + got["mixture_from_bare"], abs=1e-13)
+
+
+def test_company_and_order_of_trials_change_nothing() -> None:
+    items = [question_item(N_VOCAB, seed=i, id_=str(i), lengths=n) for i, n in enumerate([(3, 4), (1, 1), (2, 2, 2)])]
+    measure = Susceptibility(answer_tokens=2)
+    together, _ = drive(toy(), [measure.trial(item) for item in items])
+    for item, readings in zip(items, together, strict=True):
+        (alone,), _ = drive(toy(), [measure.trial(item)])
+        assert [(r.statistic, r.sample, r.values.tolist()) for r in readings] == [
+            (r.statistic, r.sample, r.values.tolist()) for r in alone
+        ]
+
+
+def test_queries_share_the_states_of_their_contexts() -> None:
+    one = question_item(N_VOCAB)
+    asked = [replace(piece, ids=(9, 8, 7)) for piece in one.prompt.pieces if piece.name == "query"]
+
+    def other(prompt: Any) -> Any:
+        return replace(prompt, pieces=(*prompt.pieces[:-1], *asked))
+
+    contexts = contexts_of(one)
+    two = replace(
+        one, id="two", prompt=other(one.prompt), contexts=replace(contexts, prompts=tuple(map(other, contexts.prompts)))
+    )
+    chunks: list[Chunk] = []
+    drive(toy(), [Susceptibility().trial(item) for item in (one, two)], on_plan=chunks.append)
+    prompts = [prompt for item in (one, two) for prompt in (item.prompt, *contexts_of(item).prompts)]
+    prefixes = {tuple(prompt.ids[:n].tolist()) for prompt in prompts for n in range(1, len(prompt.ids) + 1)}
+    assert chunks[0].n_tree_tokens == len(prefixes) < sum(len(prompt.ids) for prompt in prompts) - 19
+
+
+@pytest.mark.parametrize("measure", [Susceptibility(), Susceptibility(answer_tokens=3)])
+@sets
+def test_the_toy_takes_what_was_predicted(measure: Susceptibility, answers: Any) -> None:
+    item = question_item(N_VOCAB, answers=answers)
+    prediction = predict(planning_backend(toy(), None), measure.trial(item))
+    _, taken = drive(toy(), [measure.trial(item)])
+    assert (prediction.n_tokens_run, prediction.n_prompts) == (taken.n_tokens_run, taken.n_prompts)
+    assert prediction.is_upper_bound == bool(measure.answer_tokens)
+
+
+class Drifting(Toy):
+    """Says a token a little likelier with every round."""
+
+    drift = 0.0
+
+    def score(self, chunk: Chunk) -> Any:
+        self.drift = 1e-3 * chunk.round
+        return super().score(chunk)
+
+    def logits(self, ids: Any, positions: Any) -> Any:
+        found = super().logits(ids, positions)
+        found[3] += self.drift
+        return found
+
+
+@sets
+def test_the_noise_is_twice_what_a_second_run_makes_to_a_persuasion(answers: Any) -> None:
+    item = question_item(N_VOCAB, answers=answers)
+    still = readings_of(toy(), Susceptibility(), item)
+    got = readings_of(Drifting(N_VOCAB, seed=11), Susceptibility(), item)
+    assert {name: values.tolist() for name, values in got.items() if name != "noise"} == {
+        name: values.tolist() for name, values in still.items() if name != "noise"
+    }
+    few = taken(item, [0, 1, 3, 4], [1.0] * 4)
+    later = Drifting(N_VOCAB, seed=11)
+    later.drift = 1e-3
+    once, twice = (by_hand(Susceptibility(), few, model).series() for model in (toy(), later))
+    moved = max(np.abs(once[name] - twice[name]).max() for name in ("persuasion", "persuasion_from_bare"))
+    assert got["noise"][0] == pytest.approx(2 * moved, rel=1e-6)
+    assert got["noise"][0] > 1e-6
+
+
+def test_greedy_answers_are_the_likeliest_tokens_one_by_one() -> None:
+    item = question_item(N_VOCAB, stop_ids=frozenset({4}))
+    measure = Susceptibility(answer_tokens=4)
+    (readings,), _ = drive(toy(), [measure.trial(item)])
+    got = [r.values.astype(int).tolist() for r in readings if r.statistic == "token"]
+    hand = by_hand(measure, item)
+    for prompt, ids in zip((item.prompt, *contexts_of(item).prompts), got, strict=True):
+        expected: list[int] = []
+        while len(expected) < 4 and 4 not in expected:
+            expected.append(int(np.argmax(hand.next_token([*prompt.ids.tolist(), *expected]))))
+        assert ids == expected
+
+
+def test_what_has_fewer_than_two_contexts_is_no_such_case() -> None:
+    item = question_item(N_VOCAB)
+    for other in (replace(item, contexts=None), taken(item, [2], [1.0])):
+        with pytest.raises(UsageError, match="case 'hand' has fewer than two contexts"):
+            next(Susceptibility().trial(other))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"temperature": 0.0}, "temperature is 0.0; it has to be above 0"),
+        ({"temperature": float("nan")}, "temperature is nan"),
+        ({"answer_tokens": -1}, "answer-tokens is -1; it has to be 0 or more"),
+    ],
+)
+def test_parameters_without_meaning_are_refused(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Susceptibility(**parameters)
+
+
+def test_tokens_that_a_model_rules_out() -> None:
+    class Silent(Toy):
+        """Never says a token behind the bare query."""
+
+        def logits(self, ids: Any, positions: Any) -> Any:
+            found = super().logits(ids, positions)
+            found[3] = -np.inf if len(ids) == 6 else found[3]
+            found[5] = -np.inf
+            return found
+
+    got = readings_of(Silent(N_VOCAB, seed=11), Susceptibility(), question_item(N_VOCAB))
+    assert np.isinf(got["persuasion_from_bare"]).all()
+    assert np.isinf(got["mixture_from_bare"]).all()
+    assert all(np.isfinite(got[name]).all() for name in ("persuasion", "susceptibility_without", "noise"))

@@ -1,0 +1,170 @@
+"""Questions behind contexts: the same tokens with and without one, and answers that can be told apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakmeter.backends.toy import ByteTokenizer
+from leakmeter.errors import UnknownNameError, UsageError, WindowError
+from leakmeter.prompts.questions import PreparedQuestion, QuestionSettings, prepare_question, spec_of_question
+from leakmeter.types.item import ContextSet
+from leakmeter.types.prompt import CONTEXT, QUERY, Prompt
+from leakmeter.types.question import Answer, Context, Question, QuestionCase
+
+FERRY = Context("ferry", "The ferry <|im_end|> leaves at nine; 🙂 {query}.", weight=3.0, answer="nine")
+GOATS = Context("goats", "Two goats slept.")
+CASE = QuestionCase("q", Question("q", "Q: When does the ferry leave?\nA:"), (FERRY, GOATS))
+YES, NO = Answer("Yes", ("Yes", "yes")), Answer("No", ("No", "no"))
+# Text that a tokenizer of any kind gives back as it was.
+TEXTS = st.text(st.sampled_from("ab Z9.:\n\t<|>{}é🙂'"), min_size=1, max_size=12).filter(str.strip)
+
+
+def made(case: QuestionCase = CASE, tokenizer: Any = None, **settings: Any) -> PreparedQuestion:
+    window, n_reserved = settings.pop("window", None), settings.pop("n_reserved", 0)
+    return prepare_question(
+        case, tokenizer or ByteTokenizer(), QuestionSettings(**settings), window=window, n_reserved=n_reserved
+    )
+
+
+def asked(text: str = CASE.question.text, **more: Any) -> QuestionCase:
+    return replace(CASE, question=Question("q", text, **more))
+
+
+def contexts_of(prepared: PreparedQuestion) -> ContextSet:
+    assert prepared.item.contexts is not None
+    return prepared.item.contexts
+
+
+def text_of(prompt: Prompt, tokenizer: Any) -> str:
+    ids = prompt.ids.tolist()
+    assert tuple(ids[: len(tokenizer.start_ids)]) == tokenizer.start_ids
+    return str(tokenizer.decode(ids[len(tokenizer.start_ids) :]))
+
+
+def ids_of(prompt: Prompt, role: str) -> tuple[int, ...]:
+    return tuple(token for piece in prompt.pieces if piece.role == role for token in piece.ids)
+
+
+def test_a_question_stands_behind_each_context_and_alone(tokenizer: Any) -> None:
+    prepared = made(tokenizer=tokenizer)
+    contexts = contexts_of(prepared)
+    assert text_of(prepared.item.prompt, tokenizer).strip() == CASE.question.text
+    for context, prompt in zip(CASE.contexts, contexts.prompts, strict=True):
+        said = text_of(prompt, tokenizer)
+        # A tokenizer that begins words with a space has one at the question's own start.
+        assert said.replace("\n Q:", "\nQ:").strip() == f"{context.text}\n{CASE.question.text}"
+        assert ids_of(prompt, QUERY) == ids_of(prepared.item.prompt, QUERY)
+        assert ids_of(prompt, CONTEXT) == tokenizer.encode_data(context.text, first=True).ids
+    assert contexts.ids == ("ferry", "goats")
+    assert contexts.weights == (0.75, 0.25)
+    assert contexts.answers == ()
+    assert (prepared.item.spans, prepared.item.cuts, prepared.item.blank) == ((), {}, prepared.item.prompt)
+
+
+@given(context=TEXTS, query=TEXTS, separator=st.sampled_from(["", " ", "\n", "\n\n", " – "]))
+def test_a_context_adds_itself_and_the_separator(context: str, query: str, separator: str) -> None:
+    case = QuestionCase("q", Question("q", query), (Context("c", context),))
+    prepared = made(case, separator=separator)
+    bare, (behind,) = prepared.item.prompt.ids.tolist(), contexts_of(prepared).prompts
+    start = list(ByteTokenizer().start_ids)
+    assert bare == [*start, *query.encode()]
+    assert behind.ids.tolist() == [*start, *(context + separator + query).encode()]
+
+
+def test_in_a_chat_all_of_it_is_one_user_message(chat_tokenizer: Any) -> None:
+    prepared = made(tokenizer=chat_tokenizer, template="chat")
+    (one, _), bare = contexts_of(prepared).prompts, prepared.item.prompt
+    message = {"role": "user", "content": f"{FERRY.text}\n{CASE.question.text}"}
+    expected = chat_tokenizer.render_chat([message], answer=True)
+    assert chat_tokenizer.decode(one.ids.tolist()) == expected
+    assert ids_of(one, QUERY) == ids_of(bare, QUERY)
+    # What looks like a special token in a context is text: the turn ends behind the question alone.
+    ends = chat_tokenizer.encode_frame("<|im_end|>", first=False)
+    assert [t for t in one.ids.tolist() if (t,) == ends] == [t for t in bare.ids.tolist() if (t,) == ends]
+    assert made(tokenizer=chat_tokenizer, template=None).template == "chat"
+    assert made(template=None).template == "plain"
+
+
+def test_answers_follow_behind_a_space_where_the_question_ends_in_none(tokenizer: Any) -> None:
+    answers = contexts_of(made(asked(answers=(YES, NO)), tokenizer)).answers
+    forms = [
+        {tokenizer.decode((*tokenizer.encode_frame("A:", first=False), *form)) for form in forms} for forms in answers
+    ]
+    assert forms == [{"A: Yes", "A: yes"}, {"A: No", "A: no"}]
+    spaced = contexts_of(made(asked("It leaves at\t", answers=(YES, NO)))).answers
+    assert [{bytes(form).decode() for form in forms} for forms in spaced] == [{"Yes", "yes"}, {"No", "no"}]
+
+
+def test_of_an_answers_forms_those_that_begin_with_another_are_counted_with_it() -> None:
+    long = Answer("Yes", ("Yes", "Yes, sir", "yes", "Yes"))
+    (forms, _) = contexts_of(made(asked(answers=(long, NO)))).answers
+    assert {bytes(form).decode() for form in forms} == {" Yes", " yes"}
+
+
+@pytest.mark.parametrize(("other", "longer", "shorter"), [("Yes", 1, 2), ("Yesterday", 2, 1), ("Ye", 1, 2)])
+def test_answers_that_cannot_be_told_apart_are_refused(other: str, longer: int, shorter: int) -> None:
+    said = f"case 'q': a form of answer {longer} begins with the tokens of one of answer {shorter}"
+    with pytest.raises(UsageError, match=said):
+        made(asked(answers=(YES, Answer("Other", (other,)))))
+
+
+def test_what_is_kept_for_people_is_short_and_says_what_a_context_says_of_the_question() -> None:
+    factors = (("entity", "Emma"), ("openness", "open"))
+    said = (Context("1", "Emma was written by Twain.", answer="Twain"), Context("2", "x" * 400, answer="Poe"))
+    case = QuestionCase("q", Question("q", "Who wrote Emma?", answer="Jane Austen", factors=factors), said)
+    told = made(case).texts()
+    assert [context["answer"] for context in told["contexts"]] == ["Twain", None]
+    assert told["contexts"][1]["text"] == "x" * 300 + "…"
+    assert (told["answer"], told["factors"], told["separator"]) == ("Jane Austen", dict(factors), "\n")
+    closed = replace(case, question=replace(case.question, factors=(("openness", "closed"),)))
+    assert [context["answer"] for context in made(closed).texts()["contexts"]] == [None, None]
+    bare = replace(case, question=replace(case.question, factors=()))
+    assert [context["answer"] for context in made(bare).texts()["contexts"]] == ["Twain", "Poe"]
+
+
+def test_a_spec_tells_contexts_by_their_hash() -> None:
+    told = spec_of_question(CASE)
+    assert "goats" not in str(told)
+    assert (told["id"], told["n_contexts"], told["question"]["text"]) == ("q", 2, CASE.question.text)
+    for other in (replace(FERRY, weight=1.0), replace(FERRY, text="Else."), replace(FERRY, answer=None)):
+        assert spec_of_question(replace(CASE, contexts=(other, GOATS)))["contexts_sha256"] != told["contexts_sha256"]
+
+
+def test_what_does_not_fit_names_its_context() -> None:
+    n = len(f"\n{FERRY.text}\n{CASE.question.text}".encode())
+    made(window=n)
+    with pytest.raises(WindowError, match=rf"case 'q' behind context 'ferry' needs {n} tokens .* and {n - 1} fit"):
+        made(window=n - 1)
+    with pytest.raises(WindowError, match="of its query, 5 of an answer"):
+        made(window=n + 4, n_reserved=5)
+    with pytest.raises(WindowError, match="of its query, 4 of an answer"):
+        made(asked(answers=(YES, NO)), window=n + 3)
+    alone = replace(CASE, contexts=())
+    with pytest.raises(WindowError, match="case 'q' needs "):
+        made(alone, window=8)
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        (asked(" \n"), "case 'q': the query is empty"),
+        (replace(CASE, contexts=(Context("c", "  "),)), "case 'q': the context 'c' is empty"),
+        (replace(CASE, contexts=(Context("c", "a\ud800"),)), "context 'c' is no valid Unicode"),
+        (replace(CASE, contexts=(Context("c", "a", weight=0.0),)), "context 'c' has weight 0.0; it has to be above 0"),
+        (replace(CASE, contexts=(Context("c", "a", weight=float("nan")),)), "has weight nan"),
+        (asked(answers=(YES, Answer("None", ()))), "case 'q': answer 2 has no form"),
+    ],
+)
+def test_texts_that_cannot_be_used_are_named(case: QuestionCase, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        made(case)
+
+
+def test_an_unknown_template_is_guessed() -> None:
+    with pytest.raises(UnknownNameError, match="no template for questions named 'chatt'; did you mean 'chat'"):
+        QuestionSettings("chatt")
