@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from differentiable_toy import DifferentiableToy
 
+from differentiable_toy import DifferentiableToy
 from leakmeter import plugins
 from leakmeter.backends.base import Backend
 from leakmeter.backends.toy import Toy

@@ -20,7 +20,6 @@ from leakmeter.types.request import Gradients, Trial
 Estimator = Literal["deflated", "sketch", "top-k"]
 
 
-
 @dataclass(frozen=True, slots=True)
 class Fisher:
     """½ (tr(I Σ) + μᵀ I μ), nats: about how far changes Δ of a query's vectors move the next token's distribution.

@@ -73,8 +73,7 @@ def batches_of(
         which = "exemplars" if label is None else f"exemplars with label '{label}'"
         asked = f"{size:,}" if most in (None, 1) else f"{most} times {size:,}"
         raise UsageError(
-            f"{asked} {which} are asked for and there are {len(taken):,}; "
-            "give more of them, or a smaller subset-size"
+            f"{asked} {which} are asked for and there are {len(taken):,}; give more of them, or a smaller subset-size"
         )
     return [
         ExemplarCase(
