@@ -17,7 +17,7 @@ from leakmeter.types.prompt import CONTEXT, QUERY, Piece, Prompt
 from leakmeter.types.reading import COUNT, NATS, NATS_PER_SQUARE, Reading
 from leakmeter.types.request import Gradients, Trial
 
-Estimator = Literal["deflated", "sketch", "top-k"]
+Method = Literal["deflated", "sketch", "top-k"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Fisher:
     The paper has the query's input embeddings for η, Σ = 1 and μ = 0, so that its value (Eq. 10) is in units of
     squared embeddings and ranks queries of one model; and keeps the k likeliest answers (Eq. 11).
 
-    Estimators, all over the whole vocabulary but the last. `sketch`: random directions v with E v vᵀ = F. `deflated`:
+    Methods, all over the whole vocabulary but the last. `sketch`: random directions v with E v vᵀ = F. `deflated`:
     I found exactly in a subspace that random directions span, and by others outside of it; a probe costs one backward
     pass, a dimension of the subspace two. `top-k`: Eq. 11, which leaves out the other tokens' part. SmolLM2-135M, eight
     short queries, relative error (root mean square) after 24 passes: sketch 11 % (56 % for a single probe), deflated
@@ -42,7 +42,7 @@ class Fisher:
     distribution, `n_probes`, `n_query_tokens`, and for top-k `top_mass`, the log of the probability of these tokens.
     """
 
-    estimator: Estimator = "deflated"
+    method: Method = "deflated"
     """deflated, sketch or top-k."""
     sigma: tuple[Sigma, ...] = ("identity",)
     """What Σ and μ are: identity, as in the paper; embedding, those of any token of the vocabulary in the place of
@@ -68,8 +68,8 @@ class Fisher:
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
-        if self.estimator not in get_args(Estimator):
-            raise UnknownNameError("estimator", str(self.estimator), get_args(Estimator))
+        if self.method not in get_args(Method):
+            raise UnknownNameError("method", str(self.method), get_args(Method))
         sigma: object = self.sigma
         if isinstance(sigma, str) or not self.sigma or len(set(self.sigma)) < len(self.sigma):
             raise UsageError(f"sigma is {sigma!r}; give one or more different names, such as ('identity',)")
@@ -105,7 +105,7 @@ class Fisher:
 
     @property
     def _is_adaptive(self) -> bool:
-        return self.relative_error is not None and self.estimator != "top-k"
+        return self.relative_error is not None and self.method != "top-k"
 
     def trial(self, item: Item) -> Trial[list[Reading]]:
         """Measure one query.
@@ -136,12 +136,12 @@ class Fisher:
         is_empirical = "empirical" in self.sigma
         if is_empirical:
             _check_contexts(item, behind)
-        n_range = self.directions if self.estimator == "deflated" else 0
+        n_range = self.directions if self.method == "deflated" else 0
         return GradientRequest(
             self._with_slot(item, behind) if place.kind == "slot" else item.prompt,
             place,
             TopTokens(self.top_k)
-            if self.estimator == "top-k"
+            if self.method == "top-k"
             else Probes(n_probes, self.seed, item.id, first=first, n_range=n_range),
             self.sigma,
             behind if is_empirical else (),
@@ -181,7 +181,7 @@ class Fisher:
             ("entropy", NATS, found.entropy),
             ("n_probes", COUNT, float(n_probes)),
             ("n_query_tokens", COUNT, float(item.prompt.n_tokens(QUERY))),
-            *([("top_mass", NATS, found.log_mass)] if self.estimator == "top-k" else []),
+            *([("top_mass", NATS, found.log_mass)] if self.method == "top-k" else []),
         ]
         for statistic, unit, value in of_query:
             yield Reading(item.id, 0, "", statistic, unit, np.asarray([value]))
