@@ -16,9 +16,15 @@ if TYPE_CHECKING:
     from leakmeter.api.influence import influence
     from leakmeter.api.loading import load_backend, load_run
     from leakmeter.api.redact_plan import redact_plan
-    from leakmeter.api.susceptibility import Susceptibilities, susceptibility
+    from leakmeter.api.susceptibility import (
+        FisherSusceptibilities,
+        Susceptibilities,
+        fisher_susceptibility,
+        susceptibility,
+    )
     from leakmeter.errors import LeakmeterError
     from leakmeter.results.decode import DecodeResult
+    from leakmeter.results.fisher import FisherResult
     from leakmeter.results.icl import IclResult
     from leakmeter.results.influence import InfluenceResult
     from leakmeter.results.redact_plan import RedactPlanResult
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DecodeResult",
+    "FisherResult",
+    "FisherSusceptibilities",
     "IclInfluence",
     "IclResult",
     "InfluenceResult",
@@ -35,6 +43,7 @@ __all__ = [
     "SusceptibilityResult",
     "audit",
     "decode",
+    "fisher_susceptibility",
     "frontier",
     "icl",
     "influence",
@@ -46,6 +55,8 @@ __all__ = [
 
 _HOME = {
     "DecodeResult": "leakmeter.results.decode",
+    "FisherResult": "leakmeter.results.fisher",
+    "FisherSusceptibilities": "leakmeter.api.susceptibility",
     "IclInfluence": "leakmeter.api.icl",
     "IclResult": "leakmeter.results.icl",
     "InfluenceResult": "leakmeter.results.influence",
@@ -55,6 +66,7 @@ _HOME = {
     "SusceptibilityResult": "leakmeter.results.susceptibility",
     "audit": "leakmeter.api.audit",
     "decode": "leakmeter.api.decode",
+    "fisher_susceptibility": "leakmeter.api.susceptibility",
     "frontier": "leakmeter.api.frontier",
     "icl": "leakmeter.api.icl",
     "influence": "leakmeter.api.influence",

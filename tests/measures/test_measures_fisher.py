@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from differentiable_toy import DifferentiableToy
 
+from differentiable_toy import DifferentiableToy
 from leakmeter.backends.toy import Toy
 from leakmeter.engine.drive import drive
 from leakmeter.engine.planning import planning_backend, predict
@@ -77,7 +77,7 @@ def information(measure: Fisher) -> tuple[np.ndarray, np.ndarray, GradientReques
 
 @pytest.mark.parametrize("place", ["query", "slot"])
 @pytest.mark.parametrize(
-    "settings", [{"estimator": "top-k", "top_k": N_VOCAB}, {"directions": 500}], ids=["top-k", "deflated"]
+    "settings", [{"method": "top-k", "top_k": N_VOCAB}, {"directions": 500}], ids=["top-k", "deflated"]
 )
 def test_all_of_it_is_the_closed_form(place: str, settings: dict[str, Any]) -> None:
     sigma = ("identity", "embedding", "empirical") if place == "slot" else ("identity", "embedding")
@@ -139,10 +139,10 @@ def test_the_likeliest_answers_hold_their_terms_of_the_trace() -> None:
     assert asked(Fisher("top-k", top_k=5)).directions == TopTokens(5)
 
 
-@pytest.mark.parametrize("estimator", ["sketch", "deflated"])
-def test_estimates_scatter_about_the_value_as_far_as_they_say(estimator: Any) -> None:
+@pytest.mark.parametrize("method", ["sketch", "deflated"])
+def test_estimates_scatter_about_the_value_as_far_as_they_say(method: Any) -> None:
     _, i, _ = information(Fisher())
-    found = [told(Fisher(estimator, probes=12, directions=2, seed=seed)) for seed in range(200)]
+    found = [told(Fisher(method, probes=12, directions=2, seed=seed)) for seed in range(200)]
     off = np.asarray([one["identity", "trace"] - np.trace(i) for one in found])
     errors = np.asarray([one["identity", "standard_error"] for one in found])
     assert abs(off.mean()) < 4 * off.std() / np.sqrt(len(off))
@@ -159,7 +159,7 @@ def test_where_few_directions_count_deflated_is_the_surer_for_as_many_passes() -
     for measure in (Fisher("sketch", probes=24), Fisher(probes=8, directions=8)):
         assert asked(measure).directions.n_passes == 24
         trials = [dataclasses.replace(measure, seed=seed).trial(question()) for seed in range(60)]
-        scatter[measure.estimator] = np.std([readings[0].values[0] for readings in drive(backend, trials)[0]])
+        scatter[measure.method] = np.std([readings[0].values[0] for readings in drive(backend, trials)[0]])
     assert 5 * scatter["deflated"] < scatter["sketch"]
 
 
@@ -299,7 +299,7 @@ def test_settings_without_a_meaning_are_refused(settings: dict[str, Any], messag
 
 
 def test_unknown_names_are_guessed() -> None:
-    with pytest.raises(UnknownNameError, match="no estimator named 'topk'; did you mean 'top-k'"):
+    with pytest.raises(UnknownNameError, match="no method named 'topk'; did you mean 'top-k'"):
         Fisher("topk")  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError, match="no sigma named 'emperical'; did you mean 'empirical'"):
         Fisher(sigma=("emperical",), place="slot")  # type: ignore[arg-type]

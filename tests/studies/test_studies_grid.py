@@ -74,7 +74,9 @@ OF_ICL = [name for name in shipped() if name.startswith("icl_")]
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", [name for name in shipped() if not name.startswith(("icl_", "audit_"))])
+@pytest.mark.parametrize(
+    "name", [name for name in shipped() if not name.startswith(("icl_", "audit_", "susceptibility_"))]
+)
 def test_the_papers_studies_are_whole(name: str, size: str) -> None:
     study = load_study(name, size)
     assert study.cells

@@ -1,21 +1,29 @@
-"""The library: queries, contexts, and how far the contexts move the answers."""
+"""The library: queries, contexts, and how far the contexts move the answers, or would by the gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from leakmeter.models import DEFAULT_MODEL
+from leakmeter.results import fisher as gradients
 from leakmeter.results.base import Results
+from leakmeter.results.fisher import FisherResult
 from leakmeter.results.susceptibility import SusceptibilityResult, summary
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from leakmeter.backends.base import Backend
+    from leakmeter.measures.fisher import Fisher, Method
+    from leakmeter.measures.susceptibility import Susceptibility
+    from leakmeter.results.base import Part
+    from leakmeter.types.gradient import Sigma
+
 QUERIES_TOGETHER: Final = 8
-"""Queries that are scored together: each context that stands before all of them is run once for the eight."""
+"""Queries that are measured together: each context that stands before all of them is run once for the eight."""
 
 Rows = Sequence[str | Mapping[str, Any]]
 
@@ -31,6 +39,20 @@ class Susceptibilities(Results[SusceptibilityResult]):
 
     def to_frame(self) -> pd.DataFrame:
         """One row a query and context: the query's id, and what `SusceptibilityResult.to_frame` says of the context."""
+        return self.joined((result.to_frame() for result in self.results), "query")
+
+
+@dataclass(frozen=True)
+class FisherSusceptibilities(Results[FisherResult]):
+    """How far changes of queries' vectors would move the answers to them, nats."""
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """Of each Σ: mean, ranks of queries, what else explains them, factors; see `results.fisher.summary`."""
+        return gradients.summary([result.case for result in self.results])
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a query and Σ: the query's id, and what `FisherResult.to_frame` says."""
         return self.joined((result.to_frame() for result in self.results), "query")
 
 
@@ -68,25 +90,136 @@ def susceptibility(
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
-    from dataclasses import asdict
-
-    from leakmeter.api import loading
-    from leakmeter.data.questions import contexts_of, questions_of
     from leakmeter.measures.susceptibility import Susceptibility
-    from leakmeter.prompts.questions import QuestionSettings
-    from leakmeter.studies.run import Watch, measure_cases, prepare_case
-    from leakmeter.types.question import QuestionCase
 
     measure = Susceptibility(temperature, answer_tokens)
-    settings = QuestionSettings(template, separator)
-    questions = questions_of(_records(queries, "query"), "queries")
-    before = contexts_of(_records(contexts, "context"), "contexts")
-    backend = loading.load_backend(model, dtype=dtype, device=device, model_id=model_id, cache=cache)
-    prepared = [
-        prepare_case(QuestionCase(question.id, question, before), backend, settings, measure) for question in questions
-    ]
-    measured = measure_cases(backend, measure, settings, prepared, None, Watch(), group_size=QUERIES_TOGETHER)
-    return Susceptibilities(tuple(SusceptibilityResult.of_run(measured, asdict(measure))))
+    asked = _Asked(queries, contexts, template, separator)
+    loaded = {"dtype": dtype, "device": device, "model_id": model_id, "cache": cache}
+    parts = asked.parts(measure, model, loaded)
+    return Susceptibilities(tuple(SusceptibilityResult.of_run(parts, asdict(measure))))
+
+
+def fisher_susceptibility(
+    model: Any = DEFAULT_MODEL,
+    *,
+    queries: Rows,
+    contexts: Rows = (),
+    template: str | None = "plain",
+    separator: str = "\n",
+    method: Method = "deflated",
+    sigma: Sigma | Sequence[Sigma] = "identity",
+    place: str = "query",
+    probes: int = 8,
+    directions: int = 8,
+    top_k: int = 16,
+    slot_tokens: int = 16,
+    relative_error: float | None = None,
+    max_probes: int = 256,
+    seed: int = 0,
+    dtype: str | None = None,
+    device: str | None = None,
+    model_id: str | None = None,
+    cache: bool = True,
+) -> FisherSusceptibilities:
+    """Measure, from gradients, how far changes of queries' vectors would move the answers to them.
+
+    ½ (tr(I Σ) + μᵀ I μ), with the Fisher information I of the next token about the vectors of a place (Liu et al.,
+    "Efficiently Computing Susceptibility to Context in Language Models", Eq. 9).
+
+    Args:
+        model: see `influence`; one that gives gradients, as those of the transformers library do.
+        queries: see `susceptibility`; an answer is any next token here.
+        contexts: as there, but there may be none: only Σ 'empirical' asks for them, and a slot is as long as the
+            longest.
+        template, separator: see `susceptibility`.
+        sigma: one, or several that are found from the same passes; see `measures.fisher.Fisher`.
+        method, place, probes, directions, top_k, slot_tokens, relative_error, max_probes, seed: see there.
+        dtype, device, model_id, cache: see `influence`.
+
+    Raises:
+        CapabilityError: the model gives no gradients, or has no such layer.
+        LeakmeterError: something cannot be used as given; the message says what to do.
+    """
+    from leakmeter.measures.fisher import Fisher
+
+    sigmas = (sigma,) if isinstance(sigma, str) else tuple(sigma)
+    measure = Fisher(*(method, sigmas, place, probes, directions, top_k, slot_tokens, relative_error, max_probes, seed))
+    asked = _Asked(queries, contexts, template, separator)
+    check_gradients(model)
+    loaded = {"dtype": dtype, "device": device, "model_id": model_id, "cache": cache}
+    parts = asked.parts(measure, model, loaded)
+    return FisherSusceptibilities(tuple(FisherResult.of_run(parts, asdict(measure))))
+
+
+def check_gradients(model: Any) -> None:
+    """Refuse, before it is loaded, a model that gives no gradients.
+
+    Args:
+        model: see `influence`.
+
+    Raises:
+        CapabilityError: it gives none.
+    """
+    from leakmeter import plugins
+    from leakmeter.backends.base import Backend, check_differentiates
+
+    if isinstance(model, Backend):
+        check_differentiates(model, model.name)
+    elif model == "toy":
+        check_differentiates(plugins.find("backends", "toy"), "toy")
+
+
+def check_place(backend: Backend, place: str) -> None:
+    """Refuse a layer that the model does not have.
+
+    Args:
+        backend: of the model.
+        place: see `measures.fisher.Fisher`.
+
+    Raises:
+        CapabilityError: it has none of that number.
+    """
+    from leakmeter.types.gradient import Place
+
+    where, model = Place.of(place), getattr(backend, "model", None)
+    if where.kind == "layer" and model is not None:
+        from leakmeter.backends.hf.places import layer_of
+
+        layer_of(model, where.layer, backend.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Queries and contexts as they were given."""
+
+    queries: Rows
+    contexts: Rows
+    template: str | None
+    separator: str
+
+    def parts(self, measure: Susceptibility | Fisher, model: Any, loaded: Mapping[str, Any]) -> Iterator[Part]:
+        """Texts and readings of each query, once all of them can be used.
+
+        Args:
+            measure: what is measured.
+            model: see `influence`.
+            loaded: how it is loaded, by the names of `api.loading.load_backend`.
+        """
+        from leakmeter.api import loading
+        from leakmeter.data.questions import contexts_of, questions_of
+        from leakmeter.prompts.questions import QuestionSettings
+        from leakmeter.studies.run import Watch, measure_cases, prepare_case
+        from leakmeter.types.question import QuestionCase
+
+        settings = QuestionSettings(self.template, self.separator)
+        questions = questions_of(_records(self.queries, "query"), "queries")
+        before = contexts_of(_records(self.contexts, "context"), "contexts") if self.contexts else ()
+        backend = loading.load_backend(model, **loaded)
+        prepared = [
+            prepare_case(QuestionCase(question.id, question, before), backend, settings, measure)
+            for question in questions
+        ]
+        return measure_cases(backend, measure, settings, prepared, None, Watch(), group_size=QUERIES_TOGETHER)
 
 
 def _records(rows: Rows, column: str) -> list[Mapping[str, Any]]:

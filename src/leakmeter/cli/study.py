@@ -46,12 +46,14 @@ def study(
     study
         Context influence: tables_2_3, figure_2a, figure_2b, figure_2c, figure_3, figure_4, figure_7, figure_8. ICL
         influence: icl_table_1, icl_figure_1 to icl_figure_5, icl_figure_7. Private generation: audit_table_4,
-        audit_table_5, audit_table_6, audit_figure_6. Or a file NAME.toml.
+        audit_table_5, audit_table_6, audit_figure_6. Susceptibility: susceptibility_table_1, susceptibility_table_2,
+        susceptibility_figure_3, susceptibility_figure_4, susceptibility_contexts. Or a file NAME.toml.
     size
         laptop or paper.
     data
         NAME=FILE for each data set (pubmedqa, cnn_dm; agnews, dbpedia14, trec, and agnews.train … for their exemplars;
-        agnews alone for exemplars of private generation), or FILE where the study has one; without it, from the hub.
+        agnews alone for exemplars of private generation; relations for susceptibility, which needs no file), or FILE
+        where the study has one; without it, from the hub.
     set
         NAME=VALUE instead of the study's own; again for further values, which make a factor.
     dtype
@@ -121,7 +123,7 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
     markdown = rendered.to_markdown(study.title, about, made.summary)
     if made.comparisons:
         write(directory / "comparisons.csv", rendered.to_csv(made.comparisons))
-        markdown += "\n" + rendered.to_markdown("Pairs", made.compared_by, made.comparisons, level=2)
+        markdown += "\n" + rendered.to_markdown(made.compared_title, made.compared_by, made.comparisons, level=2)
     write(directory / "table.csv", rendered.to_csv(made.rows))
     write(directory / "table.md", markdown)
     for name, page in kind.pages(study, cells, about).items():

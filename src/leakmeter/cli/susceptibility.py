@@ -2,46 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, fields
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
 
+from leakmeter import plugins
 from leakmeter.cli import output
 from leakmeter.cli.cases import run_cases
 from leakmeter.cli.given import Given
 from leakmeter.cli.options import Flag, RunOptions
 from leakmeter.errors import UsageError
+from leakmeter.measures.fisher import Fisher
 from leakmeter.measures.susceptibility import Susceptibility
 
 if TYPE_CHECKING:
-    from leakmeter.results.base import Part
-    from leakmeter.results.susceptibility import SusceptibilityResult
+    from leakmeter.backends.base import Backend
+    from leakmeter.results.base import Part, Result
 
 _SAMPLES: Final = ("questions.jsonl", "contexts.jsonl")
-_MEASURES: Final = {"monte-carlo": "susceptibility"}
-"""Name of each estimator's measure."""
+Estimator = Literal["monte-carlo", "fisher"]
 
 
 def susceptibility(
     *,
     queries: Path | None = None,
     contexts: Path | None = None,
-    estimator: Literal["monte-carlo"] = "monte-carlo",
+    estimator: Estimator = "monte-carlo",
     template: Literal["plain", "chat"] = "plain",
     separator: Annotated[str, Parameter(allow_leading_hyphen=True, show_default=False)] = "\n",
     skip_bad: Flag = False,
-    measure: Annotated[Susceptibility | None, Parameter(name="*")] = None,
+    measure: Annotated[Susceptibility | None, Parameter(name="*", group="With --estimator monte-carlo")] = None,
+    fisher: Annotated[Fisher | None, Parameter(name="*", group="With --estimator fisher", negative="")] = None,
     run: RunOptions | None = None,
 ) -> None:
     """Measure, in nats, how far contexts move the answers to queries.
 
     Every query is asked behind every context, and what comes next is compared with the mixture over all contexts.
-    Queries are ranked by their susceptibility, contexts by their persuasion. Without any option, a few invented and a
-    few real ones are measured. The same command continues a run that was interrupted.
+    Queries are ranked by their susceptibility, contexts by their persuasion. With --estimator fisher, gradients say
+    how far the answers would move, and contexts are not needed. Without files, a few invented and a few real ones are
+    measured. The same command continues a run that was interrupted.
 
     Parameters
     ----------
@@ -49,9 +52,9 @@ def susceptibility(
         JSON lines, JSON, CSV or Parquet: 'query', and optionally 'id', 'answers', 'answer', and factors under any other
         name.
     contexts
-        Likewise: 'context', and optionally 'id', 'weight', 'answer'. Two or more.
+        Likewise: 'context', and optionally 'id', 'weight', 'answer'. Two or more; none needed with --estimator fisher.
     estimator
-        monte-carlo asks every query behind every context.
+        monte-carlo asks every query behind every context; fisher takes gradients at the query itself.
     template
         plain, or chat for context and query in one user message.
     separator
@@ -61,36 +64,68 @@ def susceptibility(
     run.json
         Print one JSON object a query, and a last one with their summary.
     """
-    from leakmeter.api.susceptibility import QUERIES_TOGETHER
+    from leakmeter.api.susceptibility import QUERIES_TOGETHER, check_gradients, check_place
     from leakmeter.data.questions import load_contexts, load_questions
     from leakmeter.prompts.questions import QuestionSettings
-    from leakmeter.results.susceptibility import SusceptibilityResult, summary
     from leakmeter.types.question import QuestionCase
 
-    measure, run = measure or Susceptibility(), run or RunOptions()
-    if (queries is None) != (contexts is None):
-        missing, given = ("--contexts", "--queries") if contexts is None else ("--queries", "--contexts")
-        raise UsageError(f"{given} comes without {missing}; give both, or neither for the sample")
+    run = run or RunOptions()
+    is_fisher = estimator == "fisher"
+    name = "fisher" if is_fisher else "susceptibility"
+    _refuse_options(measure if is_fisher else fisher, "monte-carlo" if is_fisher else "fisher")
+    if queries is None and contexts is not None:
+        raise UsageError("--contexts comes without --queries; give both, or neither for the sample")
+    if queries is not None and contexts is None and not is_fisher:
+        raise UsageError("--queries comes without --contexts; give both, or neither for the sample")
     asked = load_questions(_sample(_SAMPLES[0]) if queries is None else queries)
-    before = load_contexts(_sample(_SAMPLES[1]) if contexts is None else contexts)
-    found: list[SusceptibilityResult] = []
+    before = load_contexts(contexts or _sample(_SAMPLES[1])) if queries is None or contexts is not None else ()
+    chosen: Susceptibility | Fisher = (fisher or Fisher()) if is_fisher else (measure or Susceptibility())
+    if is_fisher:
+        check_gradients(run.model)
 
-    def results(parts: Iterable[Part]) -> Iterator[SusceptibilityResult]:
-        for result in SusceptibilityResult.of_run(parts, asdict(measure)):
+    def accept(backend: Backend) -> None:
+        if isinstance(chosen, Fisher):
+            check_place(backend, chosen.place)
+
+    found: list[Result] = []
+
+    def results(parts: Iterable[Part]) -> Iterator[Result]:
+        for result in plugins.find("results", name).of_run(parts, asdict(chosen)):
             found.append(result)
             yield result
 
     run_cases(
         Given(tuple(QuestionCase(one.id, one, before) for one in asked), skip_bad=skip_bad),
         QuestionSettings(template, separator),
-        measure,
-        _MEASURES[estimator],
+        chosen,
+        name,
         run,
         group_size=QUERIES_TOGETHER,
         results=results,
+        accept=accept,
     )
     if run.json and found:
-        output.print_json({"summary": summary([result.case for result in found])})
+        output.print_json({"summary": _summary(name, [result.case for result in found])})
+
+
+def _summary(measure: str, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    from leakmeter.results import fisher, susceptibility
+
+    return fisher.summary(cases) if measure == "fisher" else susceptibility.summary(cases)
+
+
+def _refuse_options(given: Any, estimator: str) -> None:
+    """Refuse options of the estimator that was not asked for; None where none of them was given."""
+    if given is None:
+        return
+    usual = type(given)()
+    options = [
+        f"--{field.name.replace('_', '-')}"
+        for field in fields(given)
+        if getattr(given, field.name) != getattr(usual, field.name)
+    ]
+    which = ", ".join(options) or "an option that is given"
+    raise UsageError(f"not for this estimator but for --estimator {estimator}: {which}; give that one, or leave it out")
 
 
 def _sample(name: str) -> Path:

@@ -84,7 +84,7 @@ def spec_of_question(case: QuestionCase) -> dict[str, Any]:
 def prepare_question(
     case: QuestionCase, tokenizer: Tokenizer, settings: QuestionSettings, *, window: int | None, n_reserved: int
 ) -> PreparedQuestion:
-    """Tokenise a question, each of its contexts, and its answers as they follow it.
+    """Tokenise a question, each of its contexts, of which there may be none, and its answers as they follow it.
 
     An answer follows behind a space, unless the prompt ends in white space. Of an answer's forms, one that begins with
     all of another is left out: whatever is written so is counted with the other.

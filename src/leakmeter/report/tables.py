@@ -57,6 +57,18 @@ HEADINGS = {
     "tree_tokens_median": "tokens run a query, median",
     "shots": "exemplars",
     "paired_nats": "paired difference, nats",
+    "susceptibility_nats": "susceptibility χ, nats",
+    "susceptibility_nats_q05": "5 %",
+    "susceptibility_nats_q50": "median",
+    "susceptibility_nats_q95": "95 %",
+    "from_bare_nats": "from the bare query, nats",
+    "ceiling_share": "of the ceiling",
+    "unpaired_nats": "difference, nats",
+    "n_relations": "relations",
+    "partial_spearman": "Spearman given length, entropy, openness",
+    "chosen_by_spearman": "Spearman it was chosen by",
+    "eq_10_spearman": "of Eq. 10",
+    "spearman_difference": "difference",
     "wilcoxon_p": "Wilcoxon p",
     "holm_p": "p among all, Holm",
 }
@@ -66,7 +78,7 @@ SYMBOLS = {"cid_lambda": "λ", "epsilon": "ε"}
 _QUALITY = ("rouge_l_f1", "bertscore_f1", "factkb")
 # Tables of the field show these times 100.
 _PERCENT = (*_QUALITY, *(f"{name}_less_best" for name in _QUALITY), "accuracy", "macro_f1")
-_DIGITS = {"nats_per_token": 3, "paired_nats": 3, "tree_tokens_median": 0}  # after the point; 2 for others
+_DIGITS = {"nats_per_token": 3, "paired_nats": 3, "unpaired_nats": 3, "tree_tokens_median": 0}  # after the point; 2 for others
 _PROBABILITIES = ("wilcoxon_p", "holm_p")
 _CSV_ONLY = ("_low", "_high", "_q25", "_q75", "_std")
 

@@ -118,7 +118,8 @@ def measure_cell(
     cases = [study.kind.case(record) for record in records]
     prepared = [prepare_case(case, backend, settings, measure) for case in cases]
     where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
-    spec = spec_of(measure, study.measure, settings, backend, where, cases, group_size=size, command=command)
+    name = cell.measure_name or study.measure
+    spec = spec_of(measure, name, settings, backend, where, cases, group_size=size, command=command)
     with RunDirectory.open(directory.parent, spec) as run, progress(backend, len(prepared)) as watch:
         measured = list(measure_cases(backend, measure, settings, prepared, run, watch, group_size=size))
         if not run.is_complete:

@@ -10,9 +10,10 @@
     [paper]
 
 A setting is `model`, `dataset`, a field of the measure, or what its kind adds: how many records (`records` of contexts,
-`queries` behind exemplars), `choice_seed` (of their choice), fields of the prompt settings, for contexts `bertscore`,
-`bertscore_layer` and `factkb`, for exemplars `shots` and `draw_seed`. A list of values makes it a factor, and a cell is
-one choice from every factor. Where a setting may have no value, "none" stands for that.
+`queries` behind exemplars, `relations` that queries are about), `choice_seed` (of their choice), fields of the prompt
+settings, for contexts `bertscore`, `bertscore_layer` and `factkb`, for exemplars `shots` and `draw_seed`, for relations
+`entities`, `contexts`, `mentioning` and `draw_seed`. A list of values makes it a factor, and a cell is one choice from
+every factor. Where a setting may have no value, "none" stands for that; where it has several at once, commas part them.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class Cell:
     measure: Measure
     name: str | None = None
     """What its files are called; by its number where it has none."""
+    measure_name: str | None = None
+    """Of its measure, where that is not the study's: others are held against it."""
 
     @property
     def n_records(self) -> int:
@@ -71,8 +74,9 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """Its factors in words."""
-        return ", ".join(f"{name} {value}" for name, value in self.factors.items()) or "the only cell"
+        """Its factors in words, behind its measure where that is not the study's."""
+        words = [self.measure_name] if self.measure_name else []
+        return ", ".join([*words, *(f"{name} {value}" for name, value in self.factors.items())]) or "the only cell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +164,10 @@ def _table(told: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
 def _study(name: str, told: Mapping[str, Any], size: str, given: Mapping[str, Any]) -> Study:
     measure, kind = plugins.find("measures", told["measure"]), kind_of(told["measure"])
     of_measure, of_quality = field_types(measure), field_types(Quality) if kind.has_quality else {}
-    known = {"model": "str", "dataset": "str", kind.records: "int", **kind.settings, **of_measure, **of_quality}
+    counted = kind.counted or kind.records
+    known = {"model": "str", "dataset": "str", counted: "int", **kind.settings, **of_measure, **of_quality}
     factors = _factors(given, known, fixed=of_quality)
-    for setting in ("model", "dataset", kind.records):
+    for setting in ("model", "dataset", counted):
         if setting not in factors:
             raise UsageError(f"the study does not say '{setting}'; add it, or give --set {setting}=VALUE")
     x = told.get("x")
@@ -196,7 +201,7 @@ def _study(name: str, told: Mapping[str, Any], size: str, given: Mapping[str, An
         show=told["show"],
         x=x,
         quality=quality,
-        cells=tuple(cells),
+        cells=(*cells, *kind.yardsticks(cells)),
     )
 
 
@@ -232,7 +237,9 @@ def _checked(setting: str, value: Any, annotation: str) -> Any:
 
 
 def _meant(value: Any, annotation: str) -> Any:
-    """A value as a dataclass takes it: TOML has no word for no value."""
+    """A value as a dataclass takes it: TOML has no word for no value, and a list of values is a factor."""
+    if annotation.startswith("tuple[") and isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
     return None if value == "none" and annotation.endswith(" | None") else value
 
 

@@ -42,6 +42,8 @@ class Tables:
     """Levels of a factor against each other, for `comparisons.csv` and `table.md`."""
     compared_by: Sequence[str] = ()
     """What is to be known of them."""
+    compared_title: str = "Pairs"
+    """What they are called in `table.md`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,9 @@ class Kind(ABC):
     """What tells studies of one kind from those of another."""
 
     records: ClassVar[str]
-    """What records are called: also the setting that says how many."""
+    """What records are called: also the setting that says how many, where `counted` is none."""
+    counted: ClassVar[str] = ""
+    """What is counted instead, of which each has several records: the setting that says how many."""
     settings: ClassVar[Mapping[str, str]]
     """Further settings, of the choice of records and of the prompts, and their annotations."""
     shows: ClassVar[Mapping[str, str]]
@@ -102,6 +106,10 @@ class Kind(ABC):
             UsageError: a value that cannot be had.
         """
         return measure
+
+    def yardsticks(self, cells: Sequence[Cell]) -> Sequence[Cell]:
+        """Further cells, of another measure, that these are held against; numbered from where they end."""
+        return ()
 
     @abstractmethod
     def datasets(self) -> list[str]:
@@ -173,7 +181,7 @@ class Kind(ABC):
         """Of a table's provenance the line on seeds and the line on intervals."""
 
     def pages(self, study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> Mapping[str, str]:
-        """HTML pages by the names of their files.
+        """Further files, such as HTML pages, by their names.
 
         Args:
             study: of which they are.

@@ -1,0 +1,55 @@
+"""Studies of Monte Carlo susceptibility: `susceptibility`, over models, contexts, and what is known of the queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from leakmeter.report import figures
+from leakmeter.studies.cells import FinishedCell
+from leakmeter.studies.grid import Study
+from leakmeter.studies.kinds.base import Axes, Row, Tables
+from leakmeter.studies.question_table import OPENNESS, VALUE, tables, value_of
+from leakmeter.studies.questions import Questions, queries_csv
+
+_STATISTICS = ("susceptibility", "from_bare", "mixture_entropy", "bare_entropy", "ceiling", "noise")
+
+
+class Susceptibilities(Questions):
+    """Queries about relations, each behind drawn contexts."""
+
+    shows: ClassVar = {
+        "factor": "a mean for each cell, over x",
+        "form": "a mean of questions and of completions",
+        "familiarity": "a mean for real and for invented entities",
+    }
+
+    def items_csv(self, finished: FinishedCell) -> str:
+        """One row a query: what is known of it, and its numbers."""
+        columns = {f"{name}_nats": value_of(finished, name) for name in _STATISTICS}
+        return queries_csv(finished.records, columns)
+
+    def tables(
+        self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
+    ) -> Tables:
+        """Mean susceptibility of all, open and closed queries; levels against each other."""
+        return tables(study, cells)
+
+    def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
+        """Susceptibility."""
+        return Axes(str(study.x) if study.show == "factor" else study.show, (VALUE,))
+
+    def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
+        """A line for all, for open and for closed queries."""
+        axes = self.axes(study, rows)
+        lines = [*(name for name in study.cells[0].factors if name != axes.x), OPENNESS]
+        figures.draw(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer, stem=stem)
+
+    def about(self, study: Study) -> tuple[str, str]:
+        """Seeds of the draws; the bootstrap."""
+        seeds = ", ".join(str(seed) for seed in dict.fromkeys(self.seed(cell) for cell in study.cells))
+        return f"seed of relations, entities and contexts: {seeds}", "intervals: 95 %, bootstrap over queries"
+
+
+KIND = Susceptibilities()

@@ -1,0 +1,158 @@
+"""Correlations against scipy, and their intervals against resamples that are written out item by item."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakmeter.kernels.agreement import Agreement, Resamples, held_out, partial_spearman, pearson, spearman
+
+FEW = 60
+
+
+def drawn(seed: int = 0, n: int = 40, n_clusters: int = 7) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
+    """Two numbers an item with ties, a third that both owe something to, and clusters of unequal size."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=n).round(1)
+    x, y = (np.round(z + rng.normal(size=n), 1) for _ in range(2))
+    return x, y, z, [f"r{i}" for i in rng.integers(0, n_clusters, size=n)]
+
+
+def items_of(over: Resamples, counts: np.ndarray) -> np.ndarray:
+    """The items of one resample, each as often as its cluster was drawn."""
+    return np.repeat(np.arange(len(over.of_item)), counts[over.of_item])
+
+
+def interval_by_hand(over: Resamples, correlate: object) -> tuple[float, float]:
+    found = [correlate(items_of(over, counts)) for counts in over.counts]  # type: ignore[operator]
+    low, high = np.quantile(found, [0.025, 0.975])
+    return (float(low), float(high))
+
+
+def residuals(of: np.ndarray, controls: list[np.ndarray]) -> np.ndarray:
+    design = np.column_stack([np.ones(len(of)), *controls])
+    return of - design @ np.linalg.lstsq(design, of, rcond=None)[0]
+
+
+def partial_by_hand(x: np.ndarray, y: np.ndarray, controls: list[np.ndarray]) -> float:
+    ranks = [scipy.stats.rankdata(one) for one in (x, y, *controls)]
+    return float(scipy.stats.pearsonr(residuals(ranks[0], ranks[2:]), residuals(ranks[1], ranks[2:])).statistic)
+
+
+def test_correlations_and_intervals_are_those_of_resamples_written_out() -> None:
+    x, y, z, clusters = drawn()
+    other = np.asarray([float(cluster in ("r1", "r2", "r5")) for cluster in clusters])
+    over = Resamples(clusters, seed=3, n_resamples=FEW)
+    for found, by_hand in (
+        (pearson(x, y, over), lambda i: scipy.stats.pearsonr(x[i], y[i]).statistic),
+        (spearman(x, y, over), lambda i: scipy.stats.spearmanr(x[i], y[i]).statistic),
+        (partial_spearman(x, y, [z, other], over), lambda i: partial_by_hand(x[i], y[i], [z[i], other[i]])),
+    ):
+        assert found.value == pytest.approx(by_hand(np.arange(len(x))), abs=1e-10)
+        assert found.interval == pytest.approx(interval_by_hand(over, by_hand), abs=1e-10)
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.floats(-1e6, 1e6)), min_size=2, max_size=20))
+def test_any_items_agree_with_scipy(items: list[tuple[int, float]]) -> None:
+    x, y = (np.asarray(column, dtype=float) for column in zip(*items, strict=True))
+    found = spearman(x, y, Resamples(range(len(x)), seed=0, n_resamples=2)).value
+    if len(set(x)) == 1 or len(set(y)) == 1:
+        assert found is None
+    else:
+        assert found == pytest.approx(scipy.stats.spearmanr(x, y).statistic, abs=1e-9)
+
+
+def test_resamples_are_of_clusters_with_all_their_items() -> None:
+    clusters = ["a", "b", "a", "c", "b", "a"]
+    over = Resamples(clusters, seed=0, n_resamples=FEW)
+    assert over.n_clusters == 3
+    assert (over.counts.sum(axis=1) == 3).all()
+    (times,) = over.blocks()
+    assert times.shape == (FEW, 6)
+    assert (times[:, 0] == times[:, 2]).all()
+    assert (times[:, 0] == times[:, 5]).all()
+    assert {tuple(row) for row in over.counts.tolist()} > {(1, 1, 1), (3, 0, 0)}
+
+
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, _, clusters = drawn()
+    over = Resamples(clusters, seed=0, n_resamples=FEW)
+    whole = spearman(x, y, over)
+    monkeypatch.setattr("leakmeter.kernels.agreement._AT_ONCE", 7 * len(x))
+    assert len(list(over.blocks())) == -(-FEW // 7)
+    assert spearman(x, y, over).interval == pytest.approx(whole.interval, abs=1e-12)
+
+
+def test_an_interval_of_clusters_is_wider_than_one_of_alike_items() -> None:
+    rng = np.random.default_rng(0)
+    clusters = np.repeat(np.arange(10), 30)
+    x, y = (rng.normal(size=10)[clusters] + 0.1 * rng.normal(size=300) for _ in range(2))
+    of_clusters, of_items = (spearman(x, y, Resamples(list(of), seed=0)).interval for of in (clusters, range(300)))
+    assert of_clusters is not None
+    assert of_items is not None
+    assert of_clusters[1] - of_clusters[0] > 3 * (of_items[1] - of_items[0])
+
+
+def test_what_is_the_same_everywhere_has_no_correlation() -> None:
+    x, y, z, clusters = drawn()
+    over = Resamples(clusters, seed=0, n_resamples=FEW)
+    same = np.full(len(x), 0.1)
+    nothing = Agreement(None, None)
+    assert pearson(same, y, over) == spearman(x, same, over) == nothing
+    assert partial_spearman(x, x, [x], over) == partial_spearman(same, y, [z], over) == nothing
+    # What is the same for all items controls nothing, and what is said twice is said once.
+    assert partial_spearman(x, y, [same], over).value == pytest.approx(spearman(x, y, over).value or 0.0, abs=1e-12)
+    once, twice = (partial_spearman(x, y, controls, over).value for controls in ([z], [z, z]))
+    assert once == pytest.approx(twice or 0.0, abs=1e-9)
+    none = Resamples([], seed=0, n_resamples=FEW)
+    assert pearson([], [], none) == spearman([], [], none) == nothing
+    alone = spearman(x, y, Resamples(["r"] * len(x), seed=0, n_resamples=FEW))
+    assert alone.value is not None
+    assert alone.interval is None
+
+
+def test_resamples_without_a_correlation_are_left_out_while_they_are_few() -> None:
+    x, y = np.arange(12.0), np.arange(12.0)[::-1] ** 2
+    # Of two clusters half of the resamples have one twice, and within it nothing varies.
+    assert spearman(np.repeat([0.0, 1.0], 6), y, Resamples([0] * 6 + [1] * 6, seed=0, n_resamples=FEW)).interval is None
+    assert spearman(x, y, Resamples(range(12), seed=0, n_resamples=FEW)).interval == pytest.approx((-1.0, -1.0))
+
+
+def test_no_pairs_and_no_numbers_are_refused() -> None:
+    over = Resamples(["a", "b"], seed=0, n_resamples=FEW)
+    with pytest.raises(ValueError, match="not of the same items"):
+        pearson([1.0, 2.0], [1.0], over)
+    with pytest.raises(ValueError, match="finite"):
+        spearman([1.0, float("inf")], [1.0, 2.0], over)
+
+
+def test_the_best_is_chosen_on_one_half_and_tried_on_the_other() -> None:
+    x, y, _z, clusters = drawn(n=200, n_clusters=12)
+    noise = np.random.default_rng(9).normal(size=200)
+    predictors = [noise, x, np.ones(200), y + 0.1 * noise]
+    found = held_out(predictors, y, clusters, reference=1, seed=4, n_resamples=FEW)
+    assert found is not None
+    assert found.chosen == 3
+    assert found.n_clusters == 6
+    halves = list(dict.fromkeys(clusters))
+    order = np.random.default_rng(4).permutation(len(halves))
+    first = {halves[i] for i in order[:6]}
+    there = np.asarray([cluster not in first for cluster in clusters])
+    assert found.n_items == there.sum()
+    assert found.chosen_by == pytest.approx(scipy.stats.spearmanr(predictors[3][~there], y[~there]).statistic)
+    over = Resamples([c for c in clusters if c not in first], seed=4, n_resamples=FEW)
+    assert found.there == spearman(predictors[3][there], y[there], over)
+    assert found.reference == spearman(x[there], y[there], over)
+    best, usual = predictors[3][there], x[there]
+
+    def more(i: np.ndarray) -> float:
+        one, other = (scipy.stats.spearmanr(of[i], y[there][i]).statistic for of in (best, usual))
+        return float(one - other)
+
+    assert found.difference.value == pytest.approx(more(np.arange(there.sum())), abs=1e-10)
+    assert found.difference.interval == pytest.approx(interval_by_hand(over, more), abs=1e-10)
+    assert held_out(predictors, y, ["r"] * 200, reference=0, seed=0) is None
+    assert held_out([np.ones(200)], y, clusters, reference=0, seed=0) is None

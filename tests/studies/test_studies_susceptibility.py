@@ -1,0 +1,336 @@
+"""Studies of susceptibility: tables are statistics of the readings, and Fisher is held against the same queries."""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+from measured_studies import measured
+from mortal_toy import Mortal
+
+from differentiable_toy import DifferentiableToy
+from leakmeter.cli.study import study as run_study
+from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.kernels.stats import bootstrap_interval_of_mean
+from leakmeter.kernels.unpaired import bootstrap_interval_of_difference, rank_sum_p
+from leakmeter.measures.fisher import Fisher
+from leakmeter.measures.susceptibility import Susceptibility
+from leakmeter.report.tables import to_markdown
+from leakmeter.studies.cells import FinishedCell, load_records
+from leakmeter.studies.grid import SIZES, Study, load_study, shipped
+from leakmeter.studies.kinds.base import Tables
+from leakmeter.studies.questions import known_of
+
+SMALL = {"model": ["toy"], "relations": ["4"], "entities": ["2"], "contexts": ["5"], "mentioning": ["1"]}
+N_QUERIES = 4 * 2 * 4
+FISHER = {**SMALL, "directions": ["1"], "probes": ["2"], "place": ["query", "slot"]}
+OF_SUSCEPTIBILITY = [name for name in shipped() if name.startswith("susceptibility_")]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def study_of(name: str, **changes: list[str]) -> Study:
+    return load_study(name, changes={**(FISHER if name.endswith("table_1") else SMALL), **changes})
+
+
+def chi_of(finished: FinishedCell) -> list[float]:
+    return [
+        float(reading.values[0])
+        for _, readings in finished.measured
+        for reading in readings
+        if reading.statistic == "susceptibility"
+    ]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", OF_SUSCEPTIBILITY)
+def test_the_papers_studies_are_whole(name: str, size: str) -> None:
+    study = load_study(name, size)
+    assert study.kind.records == "queries"
+    assert study.reproduces.startswith(
+        "Liu et al., Efficiently Computing Susceptibility to Context in Language Models, "
+    )
+    for cell in study.cells:
+        assert cell.n_records == (60 if size == "paper" else 20)
+        assert (cell.told["entities"], cell.told["choice_seed"]) == ((60 if size == "paper" else 6), 0)
+        assert cell.told["mentioning"] == cell.told["contexts"] // 32
+        assert size == "paper" or cell.model == "smollm2-135m"
+
+
+def test_what_the_studies_vary() -> None:
+    assert len(OF_SUSCEPTIBILITY) == 5
+    assert [c.factors["contexts"] for c in load_study("susceptibility_contexts", "paper").cells] == [
+        8, 16, 32, 64, 128, 256,
+    ]  # fmt: skip
+    study = load_study("susceptibility_table_1")
+    *variants, yardstick = study.cells
+    assert [cell.measure.sigma for cell in variants] == [  # type: ignore[attr-defined]
+        ("identity", "embedding"), ("identity", "embedding", "empirical"),
+        ("identity", "empirical"), ("identity", "empirical"),
+    ]  # fmt: skip
+    assert isinstance(yardstick.measure, Susceptibility)
+    assert (yardstick.number, yardstick.stem, yardstick.label) == (4, "cell-04", "susceptibility")
+    two = load_study("susceptibility_table_1", changes={"model": ["toy", "smollm2-135m"], "contexts": ["8", "9"]})
+    assert [cell.label for cell in two.cells if cell.measure_name] == [
+        f"susceptibility, model {model}, contexts {n}" for model in ("toy", "smollm2-135m") for n in (8, 9)
+    ]
+    said = load_study("susceptibility_table_1", changes={"place": ["slot"], "sigma": ["identity, empirical"]})
+    assert said.cells[0].measure == Fisher(
+        place="slot", sigma=("identity", "empirical"), probes=8, directions=8, seed=0
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "told"),
+    [
+        ({"relations": ["0"]}, UsageError, "relations is 0; it has to be 1 or more"),
+        ({"relations": ["1000"]}, UsageError, "relations is 1,000; it has to be from 1 to 60"),
+        ({"entities": ["1000"]}, UsageError, "entities and 500 are asked for; give fewer entities"),
+        ({"queries": ["9"]}, UnknownNameError, "no setting of a study named 'queries'"),
+        ({"relation_names": ["nowhere"]}, UnknownNameError, "no relation named 'nowhere'"),
+        ({"dataset": ["yago"]}, UnknownNameError, "no set of relations named 'yago'"),
+        ({"template": ["document"]}, UnknownNameError, "no template for questions named 'document'"),
+        ({"contexts": ["1"], "mentioning": ["2"]}, UsageError, "mentioning is 2"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_line(changes: dict[str, list[str]], kind: type[Exception], told: str) -> None:
+    with pytest.raises(kind) as ended:
+        load_records(study_of("susceptibility_table_2", **changes), {})
+    assert told in str(ended.value)
+
+
+def test_relations_come_from_files_of_their_own() -> None:
+    study = study_of("susceptibility_table_2")
+    with pytest.raises(UsageError, match=r"templates 'own\.json' come without names"):
+        load_records(study, {"relations": "own.json"})
+    with pytest.raises(DataError, match=r"'own\.json' cannot be read"):
+        load_records(study, {"relations": "own.json", "relations.names": "names.json"})
+    with pytest.raises(DataError, match=r"relation file 'own\.toml' cannot be read"):
+        load_records(study_of("susceptibility_table_2", dataset=["own.toml"]), {})
+
+
+def test_a_variant_that_cannot_be_is_one_line() -> None:
+    with pytest.raises(UsageError, match="sigma 'empirical' is zero at place query"):
+        study_of("susceptibility_table_1", sigma=["empirical"])
+
+
+def test_cells_have_the_same_queries_behind_more_contexts() -> None:
+    fewer, more = load_records(study_of("susceptibility_contexts", contexts=["5", "9"]), {})
+    assert [record.question for record in fewer] == [record.question for record in more]
+    for few, many in zip(fewer, more, strict=True):
+        assert len(many.contexts) == 9
+        assert set(few.contexts) < set(many.contexts)
+    named = fewer[0].id.split("/")[0]
+    (chosen,) = load_records(study_of("susceptibility_contexts", contexts=["5"], relation_names=[named]), {})
+    assert {known_of(record)["relation"] for record in chosen} == {named}
+
+
+def test_a_table_is_the_statistics_of_its_queries() -> None:
+    study = study_of("susceptibility_contexts", contexts=["5", "9"])
+    cells, directory = measured(study, {})
+    made = study.kind.tables(study, cells, directory, print)
+    assert [(row["contexts"], row["openness"], row["n"]) for row in made.rows] == [
+        (n, openness, N_QUERIES // (1 if openness == "all" else 2))
+        for n in (5, 9)
+        for openness in ("all", "open", "closed")
+    ]
+    chi = chi_of(cells[0])
+    is_open = [known_of(record)["openness"] == "open" for record in cells[0].records]
+    of_open = [value for value, chosen in zip(chi, is_open, strict=True) if chosen]
+    row = made.rows[1]
+    assert row["susceptibility_nats"] == pytest.approx(statistics.fmean(of_open), abs=1e-12)
+    interval = (row["susceptibility_nats_low"], row["susceptibility_nats_high"])
+    assert interval == bootstrap_interval_of_mean(of_open, seed=0)
+    assert row["ceiling_share"] == pytest.approx(statistics.fmean(of_open) / np.log(5))
+    assert row["from_bare_nats"] > row["susceptibility_nats"]
+    assert "| 5 | all | 32 |" in to_markdown("T", [], made.summary)
+    (by_contexts,) = [row for row in made.comparisons if row["compared"] == "contexts"]
+    assert (by_contexts["level"], by_contexts["less"], by_contexts["n"]) == (9, 5, N_QUERIES)
+    more = statistics.fmean(chi_of(cells[1])) - statistics.fmean(chi)
+    assert by_contexts["paired_nats"] == pytest.approx(more, abs=1e-12)
+    page = to_markdown(made.compared_title, made.compared_by, made.comparisons, level=2)
+    assert page.startswith("## Pairs\n")
+
+
+def test_pairs_are_of_the_same_entity_and_others_are_not_paired() -> None:
+    study = study_of("susceptibility_figure_4")
+    (finished,), directory = measured(study, {})
+    made = study.kind.tables(study, [finished], directory, print)
+    # The closed queries that ship are questions all.
+    assert [(row["openness"], row["form"], row["n"]) for row in made.rows] == [
+        ("all", "question", 24), ("all", "completion", 8), ("open", "question", 8), ("open", "completion", 8),
+        ("closed", "question", 16),
+    ]  # fmt: skip
+    by_entity: dict[tuple[str, str], dict[tuple[str, str], list[float]]] = {}
+    for record, value in zip(finished.records, chi_of(finished), strict=True):
+        known = known_of(record)
+        of_entity = by_entity.setdefault((known["relation"], known["entity"]), {})
+        of_entity.setdefault((known["openness"], known["form"]), []).append(value)
+    openness, form, familiarity = made.comparisons
+    for found, (names, one, other) in (
+        (openness, (("openness", "closed", "open"), ("closed", "question"), ("open", "question"))),
+        (form, (("form", "completion", "question"), ("open", "completion"), ("open", "question"))),
+    ):
+        assert (found["compared"], found["level"], found["less"]) == names
+        differences = [statistics.fmean(of[one]) - statistics.fmean(of[other]) for of in by_entity.values()]
+        assert found["n"] == len(differences) == 8
+        assert found["paired_nats"] == pytest.approx(statistics.fmean(differences), abs=1e-12)
+    by_level: dict[str, list[float]] = {"real": [], "invented": []}
+    for record, value in zip(finished.records, chi_of(finished), strict=True):
+        by_level[known_of(record)["familiarity"]].append(value)
+    real, invented = by_level["real"], by_level["invented"]
+    assert (familiarity["level"], familiarity["n"]) == ("invented", len(invented))
+    assert familiarity["unpaired_nats"] == pytest.approx(statistics.fmean(invented) - statistics.fmean(real))
+    p = scipy.stats.mannwhitneyu(invented, real).pvalue
+    assert familiarity["wilcoxon_p"] == pytest.approx(p)
+    assert p <= familiarity["holm_p"] <= min(1.0, 3 * p)
+
+
+def test_unpaired_statistics() -> None:
+    low, high = bootstrap_interval_of_difference([5.0, 6.0, 7.0], [1.0, 2.0], seed=0)
+    assert 3.0 <= low < 4.5 < high <= 6.0
+    assert np.isnan(bootstrap_interval_of_difference([1.0], [1.0, 2.0], seed=0)).all()
+    # All of three above all of two: 2 of the 10 ways to choose two places.
+    assert rank_sum_p([5.0, 6.0, 7.0], [1.0, 2.0]) == pytest.approx(0.2)
+    assert rank_sum_p([1.0, 1.0], [1.0]) == 1.0
+    assert np.isnan(rank_sum_p([], [1.0]))
+
+
+def test_items_hold_every_query() -> None:
+    study = study_of("susceptibility_figure_3")
+    (finished,), _ = measured(study, {})
+    rows = list(csv.DictReader(io.StringIO(study.kind.items_csv(finished), newline="")))
+    assert [float(row["susceptibility_nats"]) for row in rows] == chi_of(finished)
+    assert [row["query"] for row in rows] == [record.question.text for record in finished.records]
+    assert {row["familiarity"] for row in rows} == {"real", "invented"}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A study of agreement, and where it was run."""
+
+    study: Study
+    cells: list[FinishedCell]
+    made: Tables
+    where: Path
+
+
+@pytest.fixture(scope="module")
+def agreement(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    study, where = study_of("susceptibility_table_1"), tmp_path_factory.mktemp("agreement")
+    with pytest.MonkeyPatch.context() as there:
+        there.chdir(where)
+        cells, directory = measured(study, {}, DifferentiableToy(scale=0.3))
+    return Measured(study, cells, study.kind.tables(study, cells, directory, print), where)
+
+
+def test_every_variant_is_held_against_the_same_queries(agreement: Measured) -> None:
+    study, cells, made = agreement.study, agreement.cells, agreement.made
+    chi = np.asarray(chi_of(cells[-1]))
+    names = list(dict.fromkeys(row["predictor"] for row in made.rows))
+    assert names == [
+        *("query, identity", "query, embedding", "query, embedding, spread"),
+        *("slot, identity", "slot, embedding", "slot, embedding, spread", "slot, empirical", "slot, empirical, spread"),
+        *("query length in tokens", "entropy of the bare answer", "query is closed"),
+    ]
+    values = np.asarray(
+        [
+            next(r.values[0] for r in readings if (r.piece, r.statistic) == ("empirical", "spread"))
+            for _, readings in cells[1].measured
+        ]
+    )
+    known = [known_of(record) for record in cells[-1].records]
+    for which in ("all", "open", "closed"):
+        (row,) = [r for r in made.rows if (r["predictor"], r["queries"]) == ("slot, empirical, spread", which)]
+        chosen = np.asarray([which in ("all", of["openness"]) for of in known])
+        assert (row["n"], row["n_relations"]) == (chosen.sum(), 4)
+        assert row["pearson"] == pytest.approx(scipy.stats.pearsonr(values[chosen], chi[chosen]).statistic)
+        assert row["spearman"] == pytest.approx(scipy.stats.spearmanr(values[chosen], chi[chosen]).statistic)
+        assert row["spearman_low"] <= row["spearman_high"]
+        assert row["partial_spearman"] is not None
+    relations = np.asarray([of["relation"] for of in known])
+    means = [[of[relations == name].mean() for name in dict.fromkeys(relations)] for of in (values, chi)]
+    (row,) = [r for r in made.rows if r["predictor"] == "slot, empirical, spread" and r["queries"].startswith("means")]
+    assert (row["n"], row["spearman"]) == (4, pytest.approx(scipy.stats.spearmanr(*means).statistic))
+    # Openness says nothing of open queries.
+    (none,) = [r for r in made.rows if (r["predictor"], r["queries"]) == ("query is closed", "open")]
+    assert (none["pearson"], none["spearman"]) == (None, None)
+    page = to_markdown(study.title, study.kind.about(study), made.summary)
+    assert "| query is closed | open | 16 | 4 | – | – | – |" in page
+
+
+def test_the_best_variant_is_reported_where_it_was_not_chosen(agreement: Measured) -> None:
+    made = agreement.made
+    (row,) = made.comparisons
+    assert (row["of"], row["n"], row["n_relations"]) == (8, N_QUERIES // 2, 2)
+    assert row["chosen"] in {r["predictor"] for r in made.rows}
+    study = agreement.study
+    by = row["spearman"] - row["eq_10_spearman"]
+    assert row["spearman_difference"] == pytest.approx(by, abs=1e-12)
+    without = study.kind.tables(study, agreement.cells[1:], agreement.where, print)
+    assert without.comparisons == []
+
+
+def test_items_have_both_values(agreement: Measured) -> None:
+    study, cells, made = agreement.study, agreement.cells, agreement.made
+    (page,) = study.kind.pages(study, cells, []).items()
+    assert page[0] == "agreement-02.csv"
+    rows = list(csv.DictReader(io.StringIO(page[1], newline="")))
+    assert [float(row["susceptibility"]) for row in rows] == chi_of(cells[-1])
+    assert {row["predictor"] for row in made.rows} <= rows[0].keys()
+    for finished in cells:
+        assert len(study.kind.items_csv(finished).splitlines()) > N_QUERIES
+    pytest.importorskip("matplotlib")
+    study.kind.draw(study, made.rows, footer="f", stem=Path("figure"))
+    assert Path("figure.svg").stat().st_size > 0
+
+
+def test_the_yardstick_is_the_run_of_the_study_of_monte_carlo_susceptibility(
+    agreement: Measured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = agreement.cells
+    monkeypatch.chdir(agreement.where)
+    # A back end that does nothing: the run is there.
+    (finished,), _ = measured(study_of("susceptibility_table_2"), {}, Mortal(0))
+    assert finished.run == cells[-1].run
+    assert chi_of(finished) == chi_of(cells[-1])
+
+
+def test_a_study_whose_back_end_dies_goes_on_without_repeating_or_losing_a_query() -> None:
+    study = study_of("susceptibility_table_2", relations=["3"])
+    n_deaths, seen = 0, dict[Path, bytes]()
+    while True:
+        try:
+            (finished,), _ = measured(study, {}, Mortal(3))
+            break
+        except KeyboardInterrupt:
+            n_deaths += 1
+        now = {path: path.read_bytes() for path in Path("runs").glob("susceptibility-*/*-0*")}
+        assert {path: now[path] for path in seen} == seen
+        seen = now
+        assert n_deaths < 10
+    assert n_deaths > 0
+    assert len(finished.measured) == len({texts["id"] for texts, _ in finished.measured}) == 24
+    again, _ = measured(study, {}, Mortal(0))
+    assert chi_of(again[0]) == chi_of(finished)
+
+
+def test_the_command_predicts_and_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    changes = [f"{name}={value}" for name, values in SMALL.items() for value in values]
+    run_study("susceptibility_table_1", set=[*changes, "place=slot"], dry_run=True)
+    assert "susceptibility" in capsys.readouterr().out
+    assert not list(Path().iterdir())
+    run_study("susceptibility_figure_4", set=changes, out=Path("runs"))
+    shown = capsys.readouterr().out
+    assert "Susceptibility of questions and of completions" in shown
+    (directory,) = Path("runs").glob("study-*")
+    assert {"table.md", "table.csv", "comparisons.csv", "cell-00.csv"} <= {path.name for path in directory.iterdir()}
