@@ -9,7 +9,7 @@ from leakmeter.report import fisher as words
 from leakmeter.report import icl, scale
 from leakmeter.report import susceptibility as shared
 from leakmeter.report.fisher import Summary
-from leakmeter.report.paint import Composed, Paint, heading
+from leakmeter.report.paint import Composed, Paint, compact_table, heading
 from leakmeter.report.shade import Case, excerpt, visible
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _of_query(case: Case, paint: Paint) -> Iterator[RenderableType]:
 def _values(case: Case, paint: Paint) -> Table:
     from rich.text import Text
 
-    table = _table(("sigma", "value", "interval", "spread", "drift"), left=(0, 2))
+    table = compact_table(("sigma", "value", "interval", "spread", "drift"), left=(0, 2))
     for value in case["values"]:
         nats = value["fisher_nats"]
         table.add_row(
@@ -90,7 +90,7 @@ def _of_all(cases: Sequence[Case], summary: Summary, paint: Paint) -> Iterator[R
 def _queries(cases: Sequence[Case], number: int, paint: Paint) -> Table:
     from rich.text import Text
 
-    table = _table(("#", "query", "text", "value", "interval", "entropy", "tokens"), left=(1, 2, 4), wide=2)
+    table = compact_table(("#", "query", "text", "value", "interval", "entropy", "tokens"), left=(1, 2, 4), wide=2)
     for rank, case in enumerate(words.by_value(cases, number)[:_QUERIES_SHOWN], 1):
         value = case["values"][number]
         nats = value["fisher_nats"]
@@ -111,7 +111,7 @@ def _queries(cases: Sequence[Case], number: int, paint: Paint) -> Table:
 def _factors(row: Mapping[str, Any]) -> Table:
     from rich.text import Text
 
-    table = _table(("factor", "level", "queries", "mean [interval]"), left=(0, 1, 3))
+    table = compact_table(("factor", "level", "queries", "mean [interval]"), left=(0, 1, 3))
     before = None
     for name, level in shared.factor_rows(row):
         shown = excerpt(name, 16) if name != before else ""
@@ -135,26 +135,3 @@ def _foot(cases: Sequence[Case]) -> Iterator[RenderableType]:
     facts = " · ".join(f"{name.lower()} {value}" for name, value in shown.items())
     for line in (*words.readings(cases), words.INTERVALS, facts, words.CAVEAT):
         yield Text(line, style="dim")
-
-
-def _table(heads: Sequence[str], *, left: Sequence[int], wide: int | None = None) -> Table:
-    """A table whose columns are numbers but for those at the left; one of them may have all the width there is."""
-    from rich.table import Table
-
-    table = Table(
-        box=None,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        collapse_padding=True,
-        header_style="dim",
-        expand=wide is not None,
-    )
-    for number, head in enumerate(heads):
-        table.add_column(
-            head,
-            justify="left" if number in left else "right",
-            no_wrap=True,
-            overflow="ellipsis",
-            ratio=1 if number == wide else None,
-        )
-    return table

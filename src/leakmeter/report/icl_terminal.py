@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from leakmeter.report import icl, scale
 from leakmeter.report.icl import Summary
-from leakmeter.report.paint import Composed, Paint, heading
+from leakmeter.report.paint import Composed, Paint, compact_table, heading
 from leakmeter.report.shade import Case, excerpt, visible
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _probabilities(case: Case) -> Table:
     from rich.text import Text
 
     without = icl.worst_exemplar(case)["name"]
-    table = _table(("label", "with all", f"without {visible(without)}", "nats", ""), left=(0, 4))
+    table = compact_table(("label", "with all", f"without {visible(without)}", "nats", ""), left=(0, 4))
     rows, n_more = icl.label_rows(case)
     for row in rows:
         table.add_row(
@@ -81,7 +81,7 @@ def _exemplars(case: Case, paint: Paint, columns: int) -> Table:
 
     bar_columns = 10 if columns >= 72 else 0
     heads = ("#", "id", "label", "text", "nats", "changes most", *([""] if bar_columns else []), "belief")
-    table = _table(heads, left=(1, 2, 3, 5, len(heads) - 2), wide=3)
+    table = compact_table(heads, left=(1, 2, 3, 5, len(heads) - 2), wide=3)
     for one in case["exemplars"]:
         nats = icl.infinite(one["loss_nats"])
         heat = scale.heat(nats, case["noise_floor_nats"])
@@ -134,7 +134,7 @@ def _of_all(cases: Sequence[Case], summary: Summary, paint: Paint, columns: int)
 def _positions(summary: Summary, paint: Paint, columns: int) -> Table:
     from rich.text import Text
 
-    table = _table(("position", "mean [interval]", "std", ""), left=(1, 3))
+    table = compact_table(("position", "mean [interval]", "std", ""), left=(1, 3))
     for row in summary["positions"]:
         mean = icl.infinite(row["mean_nats"])
         std = scale.NOT_MEASURED if row["std_nats"] is None else scale.nats_text(row["std_nats"])
@@ -146,7 +146,9 @@ def _positions(summary: Summary, paint: Paint, columns: int) -> Table:
 def _fixed(summary: Summary, paint: Paint) -> Table:
     from rich.text import Text
 
-    table = _table(("#", "id", "label", "text", "mean [interval]", "most", "worst in"), left=(1, 2, 3, 4), wide=3)
+    table = compact_table(
+        ("#", "id", "label", "text", "mean [interval]", "most", "worst in"), left=(1, 2, 3, 4), wide=3
+    )
     for row in sorted(summary["exemplars"], key=lambda row: -icl.infinite(row["mean_nats"])):
         mean = icl.infinite(row["mean_nats"])
         table.add_row(
@@ -168,7 +170,7 @@ def _labels(cases: Sequence[Case], summary: Summary) -> Table:
     own = icl.by_own_label(cases)
     knows = bool(summary["n_with_label"])
     heads = ("label", *(("right", "F1") if knows else ()), "predicted", "moves by", "exemplars with it")
-    table = _table(heads, left=(0,))
+    table = compact_table(heads, left=(0,))
     for row in summary["labels"]:
         label = row["label"]
         f1 = scale.NOT_MEASURED if row["f1"] is None else f"{row['f1']:.2f}"
@@ -185,7 +187,7 @@ def _labels(cases: Sequence[Case], summary: Summary) -> Table:
 def _queries(cases: Sequence[Case], paint: Paint) -> Table:
     from rich.text import Text
 
-    table = _table(("query", "text", "answer", "right", "nats", "by", "belief"), left=(0, 1, 2, 3, 5), wide=1)
+    table = compact_table(("query", "text", "answer", "right", "nats", "by", "belief"), left=(0, 1, 2, 3, 5), wide=1)
     for case in icl.by_loss(cases)[:_QUERIES_SHOWN]:
         nats, worst = icl.infinite(case["loss_nats"]), icl.worst_exemplar(case)
         table.add_row(
@@ -196,29 +198,6 @@ def _queries(cases: Sequence[Case], paint: Paint) -> Table:
             Text(scale.nats_cell(nats), style=paint.style(scale.heat(nats, case["noise_floor_nats"]))),
             Text(excerpt(f"{worst['position']}: {worst['id'] or worst['name']}", 12)),
             scale.percent(case["posterior"]),
-        )
-    return table
-
-
-def _table(heads: Sequence[str], *, left: Sequence[int], wide: int | None = None) -> Table:
-    """A table whose columns are numbers but for those at the left; one of them may have all the width there is."""
-    from rich.table import Table
-
-    table = Table(
-        box=None,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        collapse_padding=True,
-        header_style="dim",
-        expand=wide is not None,
-    )
-    for number, head in enumerate(heads):
-        table.add_column(
-            head,
-            justify="left" if number in left else "right",
-            no_wrap=True,
-            overflow="ellipsis",
-            ratio=1 if number == wide else None,
         )
     return table
 

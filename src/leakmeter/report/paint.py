@@ -17,6 +17,7 @@ from leakmeter.report.shade import visible
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.style import Style
+    from rich.table import Table
     from rich.text import Text
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -80,6 +81,29 @@ def heading(words: str) -> Text:
     from rich.text import Text
 
     return Text(words, style="bold underline")
+
+
+def compact_table(heads: Sequence[str], *, left: Sequence[int], wide: int | None = None) -> Table:
+    """A table whose columns are numbers but for those at the left; one of them may have all the width there is."""
+    from rich.table import Table
+
+    table = Table(
+        box=None,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        collapse_padding=True,
+        header_style="dim",
+        expand=wide is not None,
+    )
+    for number, head in enumerate(heads):
+        table.add_column(
+            head,
+            justify="left" if number in left else "right",
+            no_wrap=True,
+            overflow="ellipsis",
+            ratio=1 if number == wide else None,
+        )
+    return table
 
 
 def shaded(tokens: Sequence[str], nats: Sequence[float], floor_nats: float, paint: Paint) -> Text:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from leakmeter.report import icl, scale
 from leakmeter.report import susceptibility as words
-from leakmeter.report.paint import Composed, Paint, heading
+from leakmeter.report.paint import Composed, Paint, compact_table, heading
 from leakmeter.report.shade import Case, excerpt, visible
 from leakmeter.report.susceptibility import Summary
 
@@ -59,7 +59,7 @@ def _contexts(case: Case, paint: Paint, columns: int) -> Table:
 
     floor = icl.infinite(case["noise_floor_nats"])
     ranked = words.by_persuasion(case)
-    table = _table(("#", "id", "text", "nats", "", "from bare"), left=(1, 2, 4), wide=2)
+    table = compact_table(("#", "id", "text", "nats", "", "from bare"), left=(1, 2, 4), wide=2)
     for context in ranked[:_CONTEXTS_SHOWN]:
         nats = context["persuasion_nats"]
         heat = scale.heat(nats, floor)
@@ -112,7 +112,7 @@ def _remarks(cases: Sequence[Case], memorisation: str | None) -> Iterator[Render
 def _queries(cases: Sequence[Case], paint: Paint, columns: int) -> Table:
     from rich.text import Text
 
-    table = _table(("#", "query", "text", "nats", "interval", "", "of most"), left=(1, 2, 4, 5), wide=2)
+    table = compact_table(("#", "query", "text", "nats", "interval", "", "of most"), left=(1, 2, 4, 5), wide=2)
     for rank, case in enumerate(words.by_susceptibility(cases)[:_QUERIES_SHOWN], 1):
         nats = case["susceptibility_nats"]
         heat = scale.heat(nats, icl.infinite(case["noise_floor_nats"]))
@@ -134,7 +134,7 @@ def _queries(cases: Sequence[Case], paint: Paint, columns: int) -> Table:
 def _persuasive(summary: Summary, paint: Paint) -> Table:
     from rich.text import Text
 
-    table = _table(("#", "context", "text", "queries", "nats", "from bare"), left=(1, 2), wide=2)
+    table = compact_table(("#", "context", "text", "queries", "nats", "from bare"), left=(1, 2), wide=2)
     rows = summary["contexts"]
     for rank, row in enumerate(rows[:_CONTEXTS_SHOWN], 1):
         nats = row["mean_persuasion_nats"]
@@ -154,7 +154,7 @@ def _persuasive(summary: Summary, paint: Paint) -> Table:
 def _factors(summary: Summary, paint: Paint, columns: int) -> Table:
     from rich.text import Text
 
-    table = _table(("factor", "level", "queries", "mean [interval]", ""), left=(0, 1, 3, 4))
+    table = compact_table(("factor", "level", "queries", "mean [interval]", ""), left=(0, 1, 3, 4))
     before = None
     for name, row in words.factor_rows(summary):
         mean = row["mean_nats"]
@@ -162,29 +162,6 @@ def _factors(summary: Summary, paint: Paint, columns: int) -> Table:
         shown = excerpt(name, 16) if name != before else ""
         table.add_row(Text(shown), Text(excerpt(row["level"], 20)), f"{row['n']:,}", Text(words.mean_text(row)), bar)
         before = name
-    return table
-
-
-def _table(heads: Sequence[str], *, left: Sequence[int], wide: int | None = None) -> Table:
-    """A table whose columns are numbers but for those at the left; one of them may have all the width there is."""
-    from rich.table import Table
-
-    table = Table(
-        box=None,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        collapse_padding=True,
-        header_style="dim",
-        expand=wide is not None,
-    )
-    for number, head in enumerate(heads):
-        table.add_column(
-            head,
-            justify="left" if number in left else "right",
-            no_wrap=True,
-            overflow="ellipsis",
-            ratio=1 if number == wide else None,
-        )
     return table
 
 

@@ -78,7 +78,12 @@ SYMBOLS = {"cid_lambda": "λ", "epsilon": "ε"}
 _QUALITY = ("rouge_l_f1", "bertscore_f1", "factkb")
 # Tables of the field show these times 100.
 _PERCENT = (*_QUALITY, *(f"{name}_less_best" for name in _QUALITY), "accuracy", "macro_f1")
-_DIGITS = {"nats_per_token": 3, "paired_nats": 3, "unpaired_nats": 3, "tree_tokens_median": 0}  # after the point; 2 for others
+_DIGITS = {
+    "nats_per_token": 3,
+    "paired_nats": 3,
+    "unpaired_nats": 3,
+    "tree_tokens_median": 0,
+}  # after the point; 2 for others
 _PROBABILITIES = ("wilcoxon_p", "holm_p")
 _CSV_ONLY = ("_low", "_high", "_q25", "_q75", "_std")
 

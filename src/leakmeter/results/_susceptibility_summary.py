@@ -35,7 +35,7 @@ def summary(cases: Cases, *, seed: int = 0) -> dict[str, Any]:
     values = [case["susceptibility_nats"] for case in cases]
     return {
         "n": len(cases),
-        **_mean_of(values, seed),
+        **mean_of(values, seed),
         "quantiles_nats": {f"{level:g}": q for level, q in zip(_LEVELS, stats.quantiles(values, _LEVELS), strict=True)},
         "mean_from_bare_nats": _finite_mean([case["from_bare_nats"] for case in cases]),
         "share_below_noise_floor": sum(case["below_noise_floor"] for case in cases) / len(cases),
@@ -45,7 +45,7 @@ def summary(cases: Cases, *, seed: int = 0) -> dict[str, Any]:
             for case in sorted(cases, key=lambda case: -case["susceptibility_nats"])
         ],
         "contexts": _contexts(cases),
-        "factors": _factors(cases, seed),
+        "factors": levels_of_factors(cases, values, seed),
         "memorisation": _memorisation.of_queries(cases),
         "median_tree_tokens": float(np.median([case["cost"]["tree_tokens"] for case in cases])),
         "median_naive_tokens": float(np.median([case["cost"]["naive_tokens"] for case in cases])),
@@ -57,7 +57,8 @@ def plain(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _mean_of(values: Sequence[float], seed: int) -> dict[str, Any]:
+def mean_of(values: Sequence[float], seed: int) -> dict[str, Any]:
+    """Mean, standard deviation and 95 % bootstrap interval, null for one value, nats."""
     interval = stats.bootstrap_interval_of_mean(values, seed=seed) if len(values) > 1 else None
     return {
         "mean_nats": stats.mean(values),
@@ -90,13 +91,17 @@ def _contexts(cases: Cases) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -row["mean_persuasion_nats"])
 
 
-def _factors(cases: Cases, seed: int) -> dict[str, list[dict[str, Any]]]:
+def levels_of_factors(cases: Cases, values: Sequence[float], seed: int) -> dict[str, list[dict[str, Any]]]:
+    """Of each factor of the cases its levels with the mean of their values, in the order in which they come.
+
+    A factor with a level of its own for each query is left out.
+    """
     levels: dict[str, dict[str, list[float]]] = {}
-    for case in cases:
+    for case, value in zip(cases, values, strict=True):
         for name, level in case["factors"].items():
-            levels.setdefault(name, {}).setdefault(level, []).append(case["susceptibility_nats"])
+            levels.setdefault(name, {}).setdefault(level, []).append(value)
     return {
-        name: [{"level": level, "n": len(values), **_mean_of(values, seed)} for level, values in of_factor.items()]
+        name: [{"level": level, "n": len(some), **mean_of(some, seed)} for level, some in of_factor.items()]
         for name, of_factor in levels.items()
         if len(of_factor) < sum(map(len, of_factor.values()))
     }

@@ -12,6 +12,7 @@ import numpy as np
 
 from leakmeter.errors import UsageError
 from leakmeter.kernels import stats
+from leakmeter.results._susceptibility_summary import levels_of_factors, mean_of
 from leakmeter.results.base import Part, Result, run_facts
 from leakmeter.types.reading import Reading
 
@@ -145,23 +146,14 @@ def _of_sigma(cases: Cases, number: int, seed: int) -> dict[str, Any]:
     order = sorted(range(len(cases)), key=lambda i: -values[i])
     return {
         "sigma": told[0]["sigma"],
-        **_mean_of(values, seed),
+        **mean_of(values, seed),
         "quantiles_nats": {f"{level:g}": q for level, q in zip(_LEVELS, stats.quantiles(values, _LEVELS), strict=True)},
         "spearman_with_length": _spearman(values, [case["n_query_tokens"] for case in cases]),
         "spearman_with_entropy": _spearman(values, [case["entropy_nats"] for case in cases]),
         "queries": [
             {"id": cases[i]["id"], **{name: told[i][name] for name in ("fisher_nats", "interval_nats")}} for i in order
         ],
-        "factors": _factors(cases, values, seed),
-    }
-
-
-def _mean_of(values: Sequence[float], seed: int) -> dict[str, Any]:
-    interval = stats.bootstrap_interval_of_mean(values, seed=seed) if len(values) > 1 else None
-    return {
-        "mean_nats": stats.mean(values),
-        "std_nats": float(np.std(values)),
-        "interval_nats": None if interval is None else list(interval),
+        "factors": levels_of_factors(cases, values, seed),
     }
 
 
@@ -171,18 +163,6 @@ def _spearman(values: Sequence[float], others: Sequence[float]) -> float | None:
     if len(values) < FEWEST_TO_CORRELATE or len(set(values)) == 1 or len(set(others)) == 1:
         return None
     return float(spearmanr(values, others).statistic)
-
-
-def _factors(cases: Cases, values: Sequence[float], seed: int) -> dict[str, list[dict[str, Any]]]:
-    levels: dict[str, dict[str, list[float]]] = {}
-    for case, value in zip(cases, values, strict=True):
-        for name, level in case["factors"].items():
-            levels.setdefault(name, {}).setdefault(level, []).append(value)
-    return {
-        name: [{"level": level, "n": len(some), **_mean_of(some, seed)} for level, some in of_factor.items()]
-        for name, of_factor in levels.items()
-        if len(of_factor) < sum(map(len, of_factor.values()))
-    }
 
 
 @dataclass(frozen=True, slots=True)
