@@ -117,8 +117,11 @@ def _panel(panel: Any, rows: Sequence[Row], x: str, lines: Sequence[str], y: str
             # Rounding can put the interval of equal values beside their mean.
             below = [max(mean - edge, 0.0) for mean, edge in zip(means, low, strict=True)]
             above = [max(edge - mean, 0.0) for mean, edge in zip(means, high, strict=True)]
-            panel.errorbar(places, means, yerr=[below, above], marker="o", capsize=3, label=label)
+            # A line would say that there is something between two names.
+            style = "none" if is_text else "-"
+            panel.errorbar(places, means, yerr=[below, above], marker="o", linestyle=style, capsize=3, label=label)
     if is_text:
+        panel.margins(x=0.5 / max(1, len(names) - 1))
         panel.set_xticks(range(len(names)), names, rotation=20, ha="right")
     panel.set_xlabel(_heading(x))
     panel.set_ylabel(_heading(y))
