@@ -82,7 +82,7 @@ def test_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, sai
         (None, "line 2 is not a JSON object"),
         (
             {**GOOD, "contxt": "a"},
-            "line 2: unknown field 'contxt'; known: id, context, query, response, reference, messages",
+            "line 2: unknown field 'contxt'; known: id, context, query, response, decoding, reference, messages",
         ),
         ({"query": "Who?"}, "line 2: give either 'context' or 'messages'"),
         ({**GOOD, "messages": [{"role": "user", "content": "x"}]}, "line 2: give either 'context' or 'messages'"),

@@ -154,7 +154,7 @@ def test_batches_are_disjoint_in_order_and_full() -> None:
         (
             9,
             {},
-            "1 times 9 exemplars with label 'Sports' are asked for and there are 8; give more of them",
+            "9 exemplars with label 'Sports' are asked for and there are 8; give more of them",
         ),
         (3, {"most": 3}, "3 times 3 exemplars with label 'Sports' are asked for and there are 8"),
         (0, {}, "subset-size is 0; it has to be 1 or more"),

@@ -7,8 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from typing import Final
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, UnknownOptionError
 
 from leakmeter.cli import (
     audit,
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(arguments, exit_on_error=False, print_error=False)
     except (LeakmeterError, CycloptsError) as error:
-        _fail(str(error), 2)
+        _fail(_why_refused(error) or str(error), 2)
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): nobody is left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -73,6 +74,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}", 2)
     except KeyboardInterrupt:
         _fail("interrupted; finished cases are kept, the same command goes on from there", 130)
+
+
+_CHOOSING: Final = ("--top-k", "--top-p", "--min-p", "--typical-p", "--greedy", "--do-sample", "--num-beams")
+
+
+def _why_refused(error: Exception) -> str | None:
+    """Of an option that other tools have and this one cannot: why not, and what instead."""
+    if not isinstance(error, UnknownOptionError) or error.token.keyword not in _CHOOSING:
+        return None
+    return (
+        f"{error.token.keyword} is refused: a token that it leaves out without the context, and not with it, would "
+        "have an infinite loss (Flemings et al., Section 3.2); responses are sampled from the whole distribution. One "
+        "that was chosen otherwise can be given, as 'response' of a case with 'decoding'"
+    )
 
 
 def _fail(message: str, code: int) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 from leakmeter.data.chat import messages_of
 from leakmeter.data.text import checked_text, read_text, unused
 from leakmeter.errors import DataError
-from leakmeter.types.case import Case, Document
+from leakmeter.types.case import DECODINGS, Case, Document
 
-_FIELDS = ("id", "context", "query", "response", "reference", "messages")
+_FIELDS = ("id", "context", "query", "response", "decoding", "reference", "messages")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,20 @@ def case_of_fields(value: Mapping[str, Any], number: int, where: str) -> tuple[C
         query=checked_text(value.get("query", ""), "query", where),
         response=None if response is None else checked_text(response, "response", where),
         messages=messages_of(value["messages"], where) if "messages" in value else (),
+        decoding=_decoding(value, where),
     )
     return case, None if reference is None else checked_text(reference, "reference", where)
+
+
+def _decoding(value: Mapping[str, Any], where: str) -> str | None:
+    given = value.get("decoding")
+    if given is None:
+        return None
+    if given not in DECODINGS:
+        raise DataError(f"{where}: 'decoding' has to be one of {', '.join(DECODINGS)}")
+    if value.get("response") is None:
+        raise DataError(f"{where}: 'decoding' says how a response was chosen, and there is no 'response'")
+    return str(given)
 
 
 def _documents(value: object, where: str) -> tuple[Document, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
@@ -88,6 +88,8 @@ class Prepared:
     template: str
     unit: str
     n_truncated_tokens: int
+    decoding: str | None = field(default=None, kw_only=True)
+    """How the response was chosen, where it was given and that is known."""
 
 
 def prepare(
@@ -140,8 +142,9 @@ def prepare(
     else:
         covers = spans.of_units(layout, unit)
     item = _item(case.id, layout, covers, settings, response, spare, tokenizer, window)
+    n_cut = n_before - len(layout.tokens)
     return Prepared(
-        item, layout.context, bounds, query, template, settings.unit_of(case), n_before - len(layout.tokens)
+        item, layout.context, bounds, query, template, settings.unit_of(case), n_cut, decoding=case.decoding
     )
 
 

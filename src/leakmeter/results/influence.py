@@ -126,13 +126,21 @@ def _over_samples(prefix: str, values: Sequence[float], params: Mapping[str, Any
 
 
 def _warnings(texts: Mapping[str, Any]) -> list[str]:
+    out = []
+    decoding = texts.get("decoding", "sampling")
+    if decoding != "sampling":
+        out.append(
+            f"The response was chosen by {decoding}, and is measured as if it had been sampled from the whole "
+            "distribution. What it really told may be more: a token that is left out without a piece, and not with it, "
+            "tells of the piece for certain."
+        )
     has_values = any(span["kind"] == "value" for span in texts["spans"])
     if any(span["repeats"] for span in texts["spans"]) and not has_values:
-        return [
+        out.append(
             "Some pieces say the same value: leaving one out leaves the other in, and both may read near zero; "
             "--group measures each such value with all its mentions removed."
-        ]
-    return []
+        )
+    return out
 
 
 def _sum(values: FloatArray) -> float:

@@ -20,7 +20,7 @@ from leakmeter.prompts.generation import GenerationSettings, prepare_generation
 from leakmeter.prompts.questions import PreparedQuestion, QuestionSettings, prepare_question, spec_of_question
 from leakmeter.store.rundir import RunDirectory
 from leakmeter.studies.prediction import predictor_of, shares
-from leakmeter.types.case import Case
+from leakmeter.types.case import Case, recorded
 from leakmeter.types.exemplar import ExemplarCase
 from leakmeter.types.question import QuestionCase
 from leakmeter.types.reading import RESPONSE, TOKEN_ID, Reading
@@ -120,7 +120,7 @@ def spec_of(
             "device": device,
             "memory_bytes": getattr(backend, "memory_bytes", None),
         },
-        cases=tuple(spec_of_question(case) if isinstance(case, QuestionCase) else asdict(case) for case in cases),
+        cases=tuple(spec_of_question(case) if isinstance(case, QuestionCase) else recorded(case) for case in cases),
         version=metadata.version("leakmeter"),
         environment={
             "python": platform.python_version(),
@@ -262,6 +262,8 @@ def texts_of(one: Prepared, settings: Settings, readings: Sequence[Reading], bac
         "responses": [response_texts(ids, backend.tokenizer) for ids in responses],
         "spans": [asdict(span) for span in one.item.spans],
     }
+    if one.decoding is not None:
+        texts["decoding"] = one.decoding
     if one.item.answers is not None:
         texts["labels"] = list(one.item.answers.labels)
     if isinstance(one, PreparedQuestion):

@@ -35,6 +35,7 @@ from leakmeter.studies.cells import digest, made_directory
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kinds.base import Choice
 from leakmeter.studies.quality import Quality
+from leakmeter.types.case import recorded
 
 LAMBDA: Final = "cid_lambda"
 EPSILON: Final = "epsilon"
@@ -122,7 +123,7 @@ def sweep_directory(
         "decoding": {f.name: getattr(sweep.measures[0], f.name) for f in fields(Decode) if f.name != sweep.kind},
         "model": model,
         "settings": asdict(settings),
-        "cases": [asdict(record.case) for record in records],
+        "cases": [recorded(record.case) for record in records],
         "machine": machine,
         "version": metadata.version("leakmeter"),
     }

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+DECODINGS: Final = ("sampling", "greedy", "beam", "top-k", "top-p")
+"""How a response may have been chosen; all but sampling leave tokens of the distribution out."""
+_UNKNOWN: Final = ("decoding", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +37,10 @@ class Case:
     response: str | None = None
     messages: tuple[Message, ...] = ()
     """A whole chat instead of documents: the last user message, or the query, asks; the others are context."""
+    decoding: str | None = None
+    """How the response was chosen, one of `DECODINGS`, where that is known."""
+
+
+def recorded(case: Any) -> dict[str, Any]:
+    """A case of any kind, or what holds one, as that which names a run: without what is not known of its response."""
+    return asdict(case, dict_factory=lambda pairs: {key: value for key, value in pairs if (key, value) != _UNKNOWN})
