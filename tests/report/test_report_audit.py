@@ -19,7 +19,7 @@ from rich.console import Console
 
 import leakmeter
 from leakmeter.errors import UsageError
-from leakmeter.report import audit_chart, audit_figure, audit_page
+from leakmeter.report import audit_chart, audit_figure, frame
 from leakmeter.report import audit_words as words
 from leakmeter.report.audit_page import render_audit, render_public_audit
 from leakmeter.report.audit_terminal import audit_overview, audit_public_view, audit_view
@@ -168,9 +168,9 @@ def test_a_text_in_two_batches_is_told(audited: list[Case]) -> None:
 def test_what_does_not_fit_is_left_out_and_said(audited: list[Case], monkeypatch: pytest.MonkeyPatch) -> None:
     many = [{**audited[0], "id": f"b{i}"} for i in range(9)]
     whole = render_audit(many, summary(many))
-    monkeypatch.setattr(audit_page, "PAGE_BYTES", len(whole.encode()) * 2 // 3)
+    monkeypatch.setattr(frame, "PAGE_BYTES", len(whole.encode()) * 2 // 3)
     less = render_audit(many, summary(many))
-    assert len(less.encode()) <= audit_page.PAGE_BYTES
+    assert len(less.encode()) <= frame.PAGE_BYTES
     n_shown = less.count('<article class="case"')
     assert 1 <= n_shown < 9
     assert f"{9 - n_shown} further batches are left out of this page" in flat(less)

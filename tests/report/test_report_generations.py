@@ -14,7 +14,7 @@ from report_cases import HOSTILE
 
 from leakmeter.errors import UsageError
 from leakmeter.kernels.copied import copied, words_of
-from leakmeter.report import generations, scale
+from leakmeter.report import frame, scale
 from leakmeter.report.generations import Column, Generation, Generations, render_generations
 
 CONTEXT = "The vault code is 7731 and the key hangs by the door."
@@ -148,8 +148,8 @@ def test_texts_stay_text() -> None:
 
 
 def test_a_page_stays_small_and_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert generations.PAGE_BYTES < 2_000_000
-    monkeypatch.setattr(generations, "PAGE_BYTES", 200_000)
+    assert frame.PAGE_BYTES < 2_000_000
+    monkeypatch.setattr(frame, "PAGE_BYTES", 200_000)
     long = generation(["wörd "] * 100, [0.123] * 100, text="wörd " * 100)
     many = [record(str(i), *(column(f"λ = {j}", "", CONTEXT, long) for j in range(4))) for i in range(20)]
     text = page(*many, n_records=200)

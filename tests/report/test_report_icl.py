@@ -14,7 +14,7 @@ from report_cases import HOSTILE
 from rich.console import Console
 
 from leakmeter.errors import UsageError
-from leakmeter.report import chart, icl, icl_chart, icl_page
+from leakmeter.report import chart, frame, icl, icl_chart, queries
 from leakmeter.report.icl_page import render_icl
 from leakmeter.report.icl_terminal import icl_overview, icl_view
 from leakmeter.report.shade import visible
@@ -124,7 +124,7 @@ def test_the_words_say_what_was_measured() -> None:
     )
     quiet = asked(exemplars=[exemplar(1, 1e-6, 1e-7)], worst_exemplar="e1")
     assert "nothing that could be measured" in icl.verdict(quiet)
-    assert flat(icl.cost(cases)) == (
+    assert flat(queries.cost(cases)) == (
         "240 tree tokens in 2.0 s, 50 % saved against 480 of full prompts; predicted 240 in about 1 s"
     )
 
@@ -265,7 +265,7 @@ def test_a_page_of_a_thousand_queries_is_under_2_megabytes() -> None:
             one["text"] = "text " * 60
     page = page_of(cases)
     n = page.count('class="asked"')
-    assert len(page.encode()) <= icl_page.PAGE_BYTES
+    assert len(page.encode()) <= frame.PAGE_BYTES
     assert 800 <= n <= 1000
     assert n == 1000 or f"{1000 - n} further quer" in page
 

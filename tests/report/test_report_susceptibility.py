@@ -13,8 +13,8 @@ from report_cases import HOSTILE
 from rich.console import Console
 
 from leakmeter.errors import UsageError
+from leakmeter.report import frame
 from leakmeter.report import susceptibility as words
-from leakmeter.report import susceptibility_page
 from leakmeter.report.shade import visible
 from leakmeter.report.susceptibility_page import render_susceptibility
 from leakmeter.report.susceptibility_terminal import susceptibility_overview, susceptibility_view
@@ -160,7 +160,7 @@ def test_the_page_has_every_query_most_susceptible_first() -> None:
 def test_a_page_of_many_queries_is_under_2_megabytes() -> None:
     page = page_of([asked(f"q{i}", 0.5 + 1e-4 * i, n=25) for i in range(700)])
     n = page.count('class="asked"')
-    assert len(page.encode()) <= susceptibility_page.PAGE_BYTES
+    assert len(page.encode()) <= frame.PAGE_BYTES
     assert 200 <= n < 700
     assert f"{700 - n} less susceptible queries are left out" in page
 

@@ -16,8 +16,6 @@ from leakmeter.report.scale import nats_cell, nats_text
 from leakmeter.report.shade import Case, excerpt, visible
 from leakmeter.report.view import View, origin_view
 
-PAGE_BYTES: Final = 1_900_000
-"""Size up to which batches are shown."""
 _EXEMPLARS_SHOWN: Final = 10
 _EXEMPLAR_CHARACTERS: Final = 160
 
@@ -46,12 +44,7 @@ def render_audit(
     ordered = sorted(cases, key=lambda case: case["verdict"]["holds"])
     views = [_batch(case, number) for number, case in enumerate(ordered, 1)]
     shared = {**_summary(cases, summary), **origin_view(command, run)}
-    n = len(views)
-    page = _page(views, shared)
-    while n > 1 and (size := len(page.encode())) > PAGE_BYTES:
-        n = max(1, min(n - 1, n * PAGE_BYTES // size))
-        page = _page(views[:n], {**shared, "n_left_out": len(views) - n})
-    return page
+    return frame.fitting(len(views), lambda n: _page(views[:n], {**shared, "n_left_out": len(views) - n}))
 
 
 def render_public_audit(publics: Sequence[Mapping[str, Any]]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from leakmeter.report import audit_words as words
-from leakmeter.report.paint import Composed, heading
+from leakmeter.report.paint import Composed, facts, heading
 from leakmeter.report.scale import nats_cell, nats_text
 from leakmeter.report.shade import Case, excerpt, visible
 
@@ -70,7 +70,7 @@ def _batch(case: Case) -> Iterator[RenderableType]:
     for warning in case["warnings"]:
         yield Text(f"! {visible(warning)}", style="bold")
     yield Text(words.PRIVATE, style="bold")
-    yield _facts(case)
+    yield facts(words.settings(case))
 
 
 def _batches(cases: Sequence[Case], summary: Mapping[str, Any]) -> Iterator[RenderableType]:
@@ -106,7 +106,7 @@ def _batches(cases: Sequence[Case], summary: Mapping[str, Any]) -> Iterator[Rend
     yield Text("promised, measured: Rényi divergence at the order of the promised ε, nats", style="dim")
     yield Text()
     yield Text(words.PRIVATE, style="bold")
-    yield _facts(cases[0])
+    yield facts(words.settings(cases[0]))
 
 
 def _public(publics: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
@@ -117,7 +117,7 @@ def _public(publics: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     most = max((public["guarantee"] for public in publics), key=lambda told: words.infinite(told["epsilon"]))
     yield from _promise(most)
     yield Text(words.CONDITIONS)
-    yield _facts(publics[0])
+    yield facts(words.settings(publics[0]))
 
 
 def _verdict(cases: Sequence[Case]) -> Iterator[RenderableType]:
@@ -188,10 +188,3 @@ def _table(
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table
-
-
-def _facts(case: Mapping[str, Any]) -> RenderableType:
-    from rich.text import Text
-
-    told = {name: text for name, text in words.settings(case).items() if name != "Weights (SHA-256)"}
-    return Text(" · ".join(f"{name.lower()} {text}" for name, text in told.items()), style="dim")

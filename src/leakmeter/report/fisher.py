@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from leakmeter.report import words
+from leakmeter.report.queries import interval_text
 from leakmeter.report.scale import heat, nats_text
 from leakmeter.report.shade import Case, visible
 
@@ -101,12 +102,6 @@ def correlations(row: Summary) -> str | None:
 def by_value(cases: Sequence[Case], number: int) -> list[Case]:
     """The queries, highest value of a Σ first, which is given by its number; ties in their order."""
     return sorted(cases, key=lambda case: -case["values"][number]["fisher_nats"])
-
-
-def interval_text(row: Mapping[str, Any]) -> str:
-    """The interval of a value or of a mean; empty where there is none."""
-    interval = row["interval_nats"]
-    return "" if interval is None else f"[{', '.join(map(nats_text, interval))}]"
 
 
 def value_text(value: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from leakmeter.errors import UsageError
 from leakmeter.report import fisher as words
-from leakmeter.report import frame, icl, scale
+from leakmeter.report import frame, queries, scale
 from leakmeter.report import susceptibility as shared
 from leakmeter.report.fisher import Summary
 from leakmeter.report.shade import Case, excerpt
@@ -47,7 +47,7 @@ def render_fisher(
         told=None if several else words.told(cases[0]),
         readings=[*words.readings(cases), words.INTERVALS],
         caveat=words.CAVEAT,
-        warnings=icl.warnings(cases),
+        warnings=queries.warnings(cases),
         sigmas=[_sigma(cases, number, row) for number, row in enumerate(summary["values"])],
         settings={**words.settings(cases), "Cost": words.cost(cases)},
         n_queries=len(cases),
@@ -69,7 +69,7 @@ def _sigma(cases: Sequence[Case], number: int, row: Mapping[str, Any]) -> View:
                 "level": excerpt(level["level"], 40),
                 "n": f"{level['n']:,}",
                 "mean": scale.nats_cell(level["mean_nats"]),
-                "interval": words.interval_text(level),
+                "interval": queries.interval_text(level),
             }
             for name, level in shared.factor_rows(row)
         ],
@@ -83,7 +83,7 @@ def _query(rank: int, case: Case, value: Mapping[str, Any]) -> View:
         "text": excerpt(case["query"], _CHARACTERS),
         "value": scale.nats_cell(value["fisher_nats"]),
         "heat": words.shade(value["sigma"], value["fisher_nats"]),
-        "interval": words.interval_text(value),
+        "interval": queries.interval_text(value),
         "spread": scale.nats_cell(value["spread_nats"]),
         "drift": scale.nats_cell(value["drift_nats"]),
         "entropy": scale.nats_cell(case["entropy_nats"]),

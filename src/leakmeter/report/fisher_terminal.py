@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from leakmeter.report import fisher as words
-from leakmeter.report import icl, scale
+from leakmeter.report import queries, scale
 from leakmeter.report import susceptibility as shared
 from leakmeter.report.fisher import Summary
 from leakmeter.report.paint import Composed, Paint, compact_table, heading
@@ -60,7 +60,7 @@ def _values(case: Case, paint: Paint) -> Table:
         table.add_row(
             value["sigma"],
             Text(scale.nats_cell(nats), style=paint.style(words.shade(value["sigma"], nats))),
-            Text(words.interval_text(value), style="dim"),
+            Text(queries.interval_text(value), style="dim"),
             scale.nats_cell(value["spread_nats"]),
             scale.nats_cell(value["drift_nats"]),
         )
@@ -99,7 +99,7 @@ def _queries(cases: Sequence[Case], number: int, paint: Paint) -> Table:
             Text(excerpt(case["id"], 16)),
             Text(excerpt(case["query"], 80)),
             Text(scale.nats_cell(nats), style=paint.style(words.shade(value["sigma"], nats))),
-            Text(words.interval_text(value), style="dim"),
+            Text(queries.interval_text(value), style="dim"),
             scale.nats_cell(case["entropy_nats"]),
             f"{case['n_query_tokens']:,}",
         )
@@ -123,7 +123,7 @@ def _factors(row: Mapping[str, Any]) -> Table:
 def _remarks(cases: Sequence[Case]) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    for warning in icl.warnings(cases):
+    for warning in queries.warnings(cases):
         yield Text(f"! {warning}", style="bold")
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
-from typing import Any
+from typing import Any, Final
 
 from leakmeter.report import scale
+
+PAGE_BYTES: Final = 1_900_000
+"""Size of a page up to which its items are shown."""
 
 
 def render(template: str, *, styles: Sequence[str] = ("page.css",), script: str | None = None, **values: Any) -> str:
@@ -50,6 +53,20 @@ def render(template: str, *, styles: Sequence[str] = ("page.css",), script: str 
         **values,
     )
     return html + "\n"
+
+
+def fitting(n: int, draw: Callable[[int], str]) -> str:
+    """The page of as many items, from the first, as fit into `PAGE_BYTES`, and of at least one.
+
+    Args:
+        n: items there are, one or more.
+        draw: makes the page of the first so many.
+    """
+    page = draw(n)
+    while n > 1 and (size := len(page.encode())) > PAGE_BYTES:
+        n = max(1, min(n - 1, n * PAGE_BYTES // size))
+        page = draw(n)
+    return page
 
 
 def asset(name: str) -> str:

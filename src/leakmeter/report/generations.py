@@ -19,8 +19,6 @@ from leakmeter.report import frame, scale
 from leakmeter.report.shade import excerpt, visible
 from leakmeter.report.view import View, token_view
 
-PAGE_BYTES: Final = 1_900_000
-"""Size up to which records are shown."""
 RUN_WORDS: Final = 4
 """So many words in a row, or more, are marked as a passage that was copied; fewer are often chance."""
 _ROUNDING_NATS: Final = 1e-9
@@ -70,7 +68,7 @@ class Generations:
 
 
 def render_generations(records: Sequence[Generations], *, title: str, about: Sequence[str], n_records: int) -> str:
-    """The page as text: as many of the records, from the first, as fit into `PAGE_BYTES`, and at least one.
+    """The page as text: as many of the records, from the first, as fit into `frame.PAGE_BYTES`, and at least one.
 
     Equal input gives equal bytes.
 
@@ -86,12 +84,7 @@ def render_generations(records: Sequence[Generations], *, title: str, about: Seq
     if not records:
         raise UsageError("no record to show: a page of generations needs at least one")
     views = [_record(record, number) for number, record in enumerate(records, 1)]
-    n = len(views)
-    page = _page(views, title, about, n_records)
-    while n > 1 and (size := len(page.encode())) > PAGE_BYTES:
-        n = max(1, min(n - 1, n * PAGE_BYTES // size))
-        page = _page(views[:n], title, about, n_records)
-    return page
+    return frame.fitting(len(views), lambda n: _page(views[:n], title, about, n_records))
 
 
 def _page(views: Sequence[View], title: str, about: Sequence[str], n_records: int) -> str:

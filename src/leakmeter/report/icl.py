@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leakmeter.report import scale, words
+from leakmeter.report import scale
+from leakmeter.report.queries import infinite, interval_text
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.shade import Case, visible
 
@@ -26,7 +26,6 @@ CAVEAT: Final = (
 )
 _SPACES: Final = {"labels": "the labels, renormalised", "vocabulary": "the whole vocabulary"}
 _LABELS_SHOWN: Final = 6
-_NUMBER: Final = re.compile(r"\d[\d.e-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +40,6 @@ class LabelRow:
     """log A(S, x)(y) − log A(S∖i, x)(y)."""
     is_prediction: bool
     is_gold: bool
-
-
-def infinite(nats: float | None) -> float:
-    """A loss of a case object as a number: null stands for infinity there."""
-    return math.inf if nats is None else float(nats)
 
 
 def probability(share: float | None) -> str:
@@ -116,20 +110,6 @@ def vocabulary(cases: Sequence[Case]) -> str | None:
         f"The maximum is over all tokens, also those that are all but impossible. Over tokens with a probability of "
         f"1e-6 or more, with or without the exemplar, the mean is {nats_text(likely)}\u00a0nats; over the labels alone "
         f"{nats_text(labels)}."
-    )
-
-
-def cost(cases: Sequence[Case]) -> str:
-    """Tokens and time, predicted and taken."""
-    run, naive, seconds = (
-        sum(case["cost"][name] for case in cases) for name in ("tree_tokens", "naive_tokens", "seconds")
-    )
-    predicted = sum(case["cost"]["predicted"]["tree_tokens"] for case in cases)
-    expected = [case["cost"]["predicted"]["seconds"] for case in cases]
-    about = "" if None in expected else f" in {words.about_seconds(sum(expected))}"
-    return (
-        f"{run:,} tree tokens in {seconds:.1f}\u00a0s, {words.saved(run, naive)} saved against {naive:,} of full "
-        f"prompts; predicted {predicted:,}{about}"
     )
 
 
@@ -221,28 +201,9 @@ def by_own_label(cases: Sequence[Case]) -> dict[str, float]:
     return {label: _mean_of(losses) for label, losses in found.items() if label is not None}
 
 
-def warnings(cases: Sequence[Case]) -> list[str]:
-    """The queries' warnings; those that differ in numbers alone are one, told once with how many there are."""
-    found: dict[str, list[str]] = {}
-    for case in cases:
-        for warning in case["warnings"]:
-            found.setdefault(_NUMBER.sub("", warning), []).append(warning)
-    n = len(cases)
-    return [
-        visible(alike[0] if n == 1 else f"In {len(alike):,} of {n:,} queries, the first: {alike[0]}")
-        for alike in found.values()
-    ]
-
-
 def mean_text(row: Mapping[str, Any]) -> str:
     """Mean and interval of a row of a summary."""
     return _mean(row, with_std=False)
-
-
-def interval_text(row: Mapping[str, Any]) -> str:
-    """Interval of a row of a summary; empty where it has none."""
-    interval = row["interval_nats"]
-    return "" if interval is None else f"[{', '.join(map(nats_text, interval))}]"
 
 
 def _mean(row: Mapping[str, Any], *, with_std: bool) -> str:

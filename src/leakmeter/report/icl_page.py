@@ -1,7 +1,7 @@
 """ICL influence of many queries as one HTML file without any script (see `frame`).
 
-The queries stand in blocks that open one by one, largest losses first. What does not fit into `PAGE_BYTES` is left out,
-and the page says so: of a thousand AG News queries with four exemplars each, 870 fit.
+The queries stand in blocks that open one by one, largest losses first. What does not fit into `frame.PAGE_BYTES` is
+left out, and the page says so: of a thousand AG News queries with four exemplars each, 870 fit.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from leakmeter.errors import UsageError
-from leakmeter.report import chart, frame, icl, icl_chart, scale
+from leakmeter.report import chart, frame, icl, icl_chart, queries, scale
 from leakmeter.report.icl import Summary
 from leakmeter.report.shade import Case, excerpt, visible
 from leakmeter.report.view import View, origin_view
 
-PAGE_BYTES: Final = 1_900_000
-"""Size up to which queries are shown."""
 QUERIES_A_BLOCK: Final = 50
 _QUERY_CHARACTERS: Final = 400
 _EXEMPLAR_CHARACTERS: Final = 130
@@ -40,12 +38,7 @@ def render_icl(
         raise UsageError("no query to show: a page needs at least one, as `leakmeter icl --json` prints them")
     shared = {**_summary(cases, summary), **origin_view(command, run)}
     views = [_query(case) for case in icl.by_loss(cases)]
-    n = len(views)
-    page = _page(views, shared)
-    while n > 1 and (size := len(page.encode())) > PAGE_BYTES:
-        n = max(1, min(n - 1, n * PAGE_BYTES // size))
-        page = _page(views[:n], {**shared, "n_left_out": len(views) - n})
-    return page
+    return frame.fitting(len(views), lambda n: _page(views[:n], {**shared, "n_left_out": len(views) - n}))
 
 
 def _page(views: Sequence[View], shared: View) -> str:
@@ -70,10 +63,10 @@ def _summary(cases: Sequence[Case], summary: Summary) -> View:
         "intervals": icl.INTERVALS if several else "",
         "caveat": icl.CAVEAT,
         "noise": icl.noise(summary, cases),
-        "warnings": icl.warnings(cases),
+        "warnings": queries.warnings(cases),
         # Of a single query its own tables say all of it.
         **(_tables(cases, summary) if several else {}),
-        "settings": {**icl.settings(cases[0]), "Cost": icl.cost(cases)},
+        "settings": {**icl.settings(cases[0]), "Cost": queries.cost(cases)},
         "n_queries": len(cases),
         "n_left_out": 0,
     }
@@ -91,13 +84,13 @@ def _tables(cases: Sequence[Case], summary: Summary) -> View:
 
 
 def _mean_row(row: Mapping[str, Any], name: str) -> View:
-    mean = icl.infinite(row["mean_nats"])
+    mean = queries.infinite(row["mean_nats"])
     return {
         "name": excerpt(name, 40),
         "mean": scale.nats_cell(mean),
         "heat": scale.heat(mean, 0.0),
         "width": scale.percent_of_axis(mean),
-        "interval": icl.interval_text(row),
+        "interval": queries.interval_text(row),
         "std": scale.NOT_MEASURED if row["std_nats"] is None else scale.nats_cell(row["std_nats"]),
     }
 
@@ -108,7 +101,7 @@ def _exemplar_row(row: Mapping[str, Any]) -> View:
         "position": row["position"],
         "label": excerpt(row["label"] or "", 40),
         "text": excerpt(row["text"], 320),
-        "most": scale.nats_cell(icl.infinite(row["max_nats"])),
+        "most": scale.nats_cell(queries.infinite(row["max_nats"])),
         "worst_share": f"{100 * row['worst_share']:.0f}\u00a0%",
     }
 
@@ -131,7 +124,7 @@ def _label_table(cases: Sequence[Case], summary: Summary) -> list[View]:
 def _query(case: Case) -> View:
     floor, worst = case["noise_floor_nats"], icl.worst_exemplar(case)
     rows, n_more = icl.label_rows(case)
-    nats = icl.infinite(case["loss_nats"])
+    nats = queries.infinite(case["loss_nats"])
     return {
         "id": excerpt(case["id"], 40),
         "line": excerpt(case["query"], 90),
@@ -160,7 +153,7 @@ def _query(case: Case) -> View:
 
 
 def _of_query(exemplar: Case, floor_nats: float) -> View:
-    nats = icl.infinite(exemplar["loss_nats"])
+    nats = queries.infinite(exemplar["loss_nats"])
     return {
         "name": visible(exemplar["name"]),
         "id": excerpt(exemplar["id"] or "", 24),

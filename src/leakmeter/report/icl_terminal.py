@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from leakmeter.report import icl, scale
+from leakmeter.report import icl, queries, scale
 from leakmeter.report.icl import Summary
-from leakmeter.report.paint import Composed, Paint, compact_table, heading
+from leakmeter.report.paint import Composed, Paint, compact_table, facts, heading
 from leakmeter.report.shade import Case, excerpt, visible
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _of_query(case: Case, paint: Paint, columns: int) -> Iterator[RenderableType
 
     yield Text(icl.verdict(case), style="bold")
     yield Text(icl.belief(case))
-    for warning in icl.warnings([case]):
+    for warning in queries.warnings([case]):
         yield Text(f"! {warning}", style="bold")
     yield Text()
     yield heading(f"Query {visible(case['id'])}")
@@ -54,7 +54,7 @@ def _of_query(case: Case, paint: Paint, columns: int) -> Iterator[RenderableType
     yield Text()
     yield Text(icl.READING, style="dim")
     floor = scale.nats_text(case["noise_floor_nats"])
-    yield _facts([case], {**icl.settings(case), "Noise floor": f"{floor}\u00a0nats"})
+    yield facts({**icl.settings(case), "Noise floor": f"{floor}\u00a0nats", "Cost": queries.cost([case])})
 
 
 def _probabilities(case: Case) -> Table:
@@ -83,7 +83,7 @@ def _exemplars(case: Case, paint: Paint, columns: int) -> Table:
     heads = ("#", "id", "label", "text", "nats", "changes most", *([""] if bar_columns else []), "belief")
     table = compact_table(heads, left=(1, 2, 3, 5, len(heads) - 2), wide=3)
     for one in case["exemplars"]:
-        nats = icl.infinite(one["loss_nats"])
+        nats = queries.infinite(one["loss_nats"])
         heat = scale.heat(nats, case["noise_floor_nats"])
         table.add_row(
             str(one["position"]),
@@ -107,7 +107,7 @@ def _of_all(cases: Sequence[Case], summary: Summary, paint: Paint, columns: int)
     told = icl.vocabulary(cases)
     if told is not None:
         yield Text(told)
-    for warning in icl.warnings(cases):
+    for warning in queries.warnings(cases):
         yield Text(f"! {warning}", style="bold")
     if summary["exemplars"]:
         yield Text()
@@ -127,7 +127,7 @@ def _of_all(cases: Sequence[Case], summary: Summary, paint: Paint, columns: int)
     yield Text(icl.INTERVALS, style="dim")
     yield Text(icl.READING, style="dim")
     yield Text(icl.noise(summary, cases), style="dim")
-    yield _facts(cases, icl.settings(cases[0]))
+    yield facts({**icl.settings(cases[0]), "Cost": queries.cost(cases)})
     yield Text(icl.CAVEAT, style="dim")
 
 
@@ -136,7 +136,7 @@ def _positions(summary: Summary, paint: Paint, columns: int) -> Table:
 
     table = compact_table(("position", "mean [interval]", "std", ""), left=(1, 3))
     for row in summary["positions"]:
-        mean = icl.infinite(row["mean_nats"])
+        mean = queries.infinite(row["mean_nats"])
         std = scale.NOT_MEASURED if row["std_nats"] is None else scale.nats_text(row["std_nats"])
         bar = paint.bar(mean, scale.heat(mean, 0.0), max(10, min(40, columns - 44)))
         table.add_row(str(row["position"]), Text(icl.mean_text(row)), std, bar)
@@ -149,15 +149,15 @@ def _fixed(summary: Summary, paint: Paint) -> Table:
     table = compact_table(
         ("#", "id", "label", "text", "mean [interval]", "most", "worst in"), left=(1, 2, 3, 4), wide=3
     )
-    for row in sorted(summary["exemplars"], key=lambda row: -icl.infinite(row["mean_nats"])):
-        mean = icl.infinite(row["mean_nats"])
+    for row in sorted(summary["exemplars"], key=lambda row: -queries.infinite(row["mean_nats"])):
+        mean = queries.infinite(row["mean_nats"])
         table.add_row(
             str(row["position"]),
             Text(excerpt(row["id"] or row["name"], 12)),
             Text(excerpt(row["label"] or "", _LABEL_CHARACTERS)),
             Text(excerpt(row["text"], 60)),
             Text(icl.mean_text(row), style=paint.style(scale.heat(mean, 0.0))),
-            scale.nats_text(icl.infinite(row["max_nats"])),
+            scale.nats_text(queries.infinite(row["max_nats"])),
             f"{100 * row['worst_share']:.0f}\u00a0%",
         )
     return table
@@ -178,7 +178,7 @@ def _labels(cases: Sequence[Case], summary: Summary) -> Table:
             Text(excerpt(label, 24)),
             *((f"{row['n_right_label']:,}", f1) if knows else ()),
             f"{row['n_predicted']:,}",
-            scale.nats_text(icl.infinite(row["mean_nats"])),
+            scale.nats_text(queries.infinite(row["mean_nats"])),
             scale.nats_text(own[label]) if label in own else scale.NOT_MEASURED,
         )
     return table
@@ -189,7 +189,7 @@ def _queries(cases: Sequence[Case], paint: Paint) -> Table:
 
     table = compact_table(("query", "text", "answer", "right", "nats", "by", "belief"), left=(0, 1, 2, 3, 5), wide=1)
     for case in icl.by_loss(cases)[:_QUERIES_SHOWN]:
-        nats, worst = icl.infinite(case["loss_nats"]), icl.worst_exemplar(case)
+        nats, worst = queries.infinite(case["loss_nats"]), icl.worst_exemplar(case)
         table.add_row(
             Text(excerpt(case["id"], 12)),
             Text(excerpt(case["query"], 60)),
@@ -200,11 +200,3 @@ def _queries(cases: Sequence[Case], paint: Paint) -> Table:
             scale.percent(case["posterior"]),
         )
     return table
-
-
-def _facts(cases: Sequence[Case], settings: dict[str, str]) -> RenderableType:
-    from rich.text import Text
-
-    told = {name: value for name, value in settings.items() if name != "Weights (SHA-256)"}
-    told["Cost"] = icl.cost(cases)
-    return Text(" · ".join(f"{name.lower()} {value}" for name, value in told.items()), style="dim")

@@ -7,7 +7,7 @@ interpret any of it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -104,6 +104,14 @@ def compact_table(heads: Sequence[str], *, left: Sequence[int], wide: int | None
             ratio=1 if number == wide else None,
         )
     return table
+
+
+def facts(told: Mapping[str, str]) -> Text:
+    """How something was measured, on a few dim lines; the hash of the weights is for pages."""
+    from rich.text import Text
+
+    shown = (f"{name.lower()} {value}" for name, value in told.items() if name != "Weights (SHA-256)")
+    return Text(" · ".join(shown), style="dim")
 
 
 def shaded(tokens: Sequence[str], nats: Sequence[float], floor_nats: float, paint: Paint) -> Text:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from leakmeter.report.queries import interval_text
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import Case, visible
 
@@ -134,12 +135,6 @@ def factor_rows(summary: Summary) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if 1 < len(levels) <= _LEVELS_AT_MOST:
             for level in levels:
                 yield name, level
-
-
-def interval_text(case: Case) -> str:
-    """A query's interval; empty where it has none."""
-    interval = case["interval_nats"]
-    return "" if interval is None else f"[{', '.join(map(nats_text, interval))}]"
 
 
 def mean_text(row: Mapping[str, Any]) -> str:

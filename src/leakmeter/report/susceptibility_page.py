@@ -1,6 +1,7 @@
 """Susceptibility of many queries as one HTML file without any script (see `frame`).
 
-Queries open one by one, most susceptible first. What does not fit into `PAGE_BYTES` is left out, and the page says so.
+Queries open one by one, most susceptible first. What does not fit into `frame.PAGE_BYTES` is left out, and the page
+says so.
 """
 
 from __future__ import annotations
@@ -9,14 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from leakmeter.errors import UsageError
-from leakmeter.report import frame, icl, scale
+from leakmeter.report import frame, queries, scale
 from leakmeter.report import susceptibility as words
 from leakmeter.report.shade import Case, excerpt, visible
 from leakmeter.report.susceptibility import Summary
 from leakmeter.report.view import View, origin_view
 
-PAGE_BYTES: Final = 1_900_000
-"""Size up to which queries are shown."""
 _CONTEXTS_OF_ALL: Final = 100
 _CONTEXTS_OF_QUERY: Final = 20
 _CHARACTERS: Final = 130
@@ -42,12 +41,7 @@ def render_susceptibility(
         )
     shared = {**_summary(cases, summary), **origin_view(command, run)}
     views = [_query(rank, case) for rank, case in enumerate(words.by_susceptibility(cases), 1)]
-    n = len(views)
-    page = _page(views, shared)
-    while n > 1 and (size := len(page.encode())) > PAGE_BYTES:
-        n = max(1, min(n - 1, n * PAGE_BYTES // size))
-        page = _page(views[:n], {**shared, "n_left_out": len(views) - n})
-    return page
+    return frame.fitting(len(views), lambda n: _page(views[:n], {**shared, "n_left_out": len(views) - n}))
 
 
 def _page(views: Sequence[View], shared: View) -> str:
@@ -68,11 +62,11 @@ def _summary(cases: Sequence[Case], summary: Summary) -> View:
         "intervals": words.INTERVALS,
         "caveat": words.CAVEAT,
         "noise": words.noise(summary, cases),
-        "warnings": icl.warnings(cases),
+        "warnings": queries.warnings(cases),
         "factors": [_factor_row(name, row) for name, row in words.factor_rows(summary)],
         "contexts": [_context_row(row) for row in contexts[:_CONTEXTS_OF_ALL]] if several else [],
         "n_more_contexts": max(0, len(contexts) - _CONTEXTS_OF_ALL),
-        "settings": {**words.settings(cases), "Cost": icl.cost(cases)},
+        "settings": {**words.settings(cases), "Cost": queries.cost(cases)},
         "n_queries": len(cases),
         "n_left_out": 0,
     }
@@ -85,7 +79,7 @@ def _factor_row(name: str, row: Mapping[str, Any]) -> View:
         "n": f"{row['n']:,}",
         "mean": scale.nats_cell(row["mean_nats"]),
         "heat": scale.heat(row["mean_nats"], 0.0),
-        "interval": words.interval_text(row),
+        "interval": queries.interval_text(row),
     }
 
 
@@ -96,12 +90,12 @@ def _context_row(row: Mapping[str, Any]) -> View:
         "n": f"{row['n']:,}",
         "nats": scale.nats_cell(row["mean_persuasion_nats"]),
         "heat": scale.heat(row["mean_persuasion_nats"], 0.0),
-        "from_bare": scale.nats_cell(icl.infinite(row["mean_from_bare_nats"])),
+        "from_bare": scale.nats_cell(queries.infinite(row["mean_from_bare_nats"])),
     }
 
 
 def _query(rank: int, case: Case) -> View:
-    floor, contexts = icl.infinite(case["noise_floor_nats"]), words.by_persuasion(case)
+    floor, contexts = queries.infinite(case["noise_floor_nats"]), words.by_persuasion(case)
     share = case["share_of_ceiling"]
     return {
         "rank": rank,
@@ -112,7 +106,7 @@ def _query(rank: int, case: Case) -> View:
         "memorisation": words.memorisation(case["memorisation"]),
         "nats": scale.nats_cell(case["susceptibility_nats"]),
         "heat": scale.heat(case["susceptibility_nats"], floor),
-        "interval": words.interval_text(case),
+        "interval": queries.interval_text(case),
         "share": "" if share is None else f"{100 * share:.0f}\u00a0% of most",
         "contexts": [
             {
@@ -120,7 +114,7 @@ def _query(rank: int, case: Case) -> View:
                 "text": excerpt(context["text"], _CHARACTERS),
                 "nats": scale.nats_cell(context["persuasion_nats"]),
                 "heat": scale.heat(context["persuasion_nats"], floor),
-                "from_bare": scale.nats_cell(icl.infinite(context["persuasion_from_bare_nats"])),
+                "from_bare": scale.nats_cell(queries.infinite(context["persuasion_from_bare_nats"])),
                 "greedy": excerpt(context["greedy_answer"] or "", 40),
             }
             for context in contexts[:_CONTEXTS_OF_QUERY]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from leakmeter.report import icl, scale
+from leakmeter.report import queries, scale
 from leakmeter.report import susceptibility as words
-from leakmeter.report.paint import Composed, Paint, compact_table, heading
+from leakmeter.report.paint import Composed, Paint, compact_table, facts, heading
 from leakmeter.report.shade import Case, excerpt, visible
 from leakmeter.report.susceptibility import Summary
 
@@ -51,13 +51,13 @@ def _of_query(case: Case, paint: Paint, columns: int) -> Iterator[RenderableType
     yield Text()
     yield Text(words.reading([case]), style="dim")
     floor = scale.nats_text(case["noise_floor_nats"])
-    yield _facts([case], {**words.settings([case]), "Noise floor": f"{floor}\u00a0nats"})
+    yield facts({**words.settings([case]), "Noise floor": f"{floor}\u00a0nats", "Cost": queries.cost([case])})
 
 
 def _contexts(case: Case, paint: Paint, columns: int) -> Table:
     from rich.text import Text
 
-    floor = icl.infinite(case["noise_floor_nats"])
+    floor = queries.infinite(case["noise_floor_nats"])
     ranked = words.by_persuasion(case)
     table = compact_table(("#", "id", "text", "nats", "", "from bare"), left=(1, 2, 4), wide=2)
     for context in ranked[:_CONTEXTS_SHOWN]:
@@ -69,7 +69,7 @@ def _contexts(case: Case, paint: Paint, columns: int) -> Table:
             Text(excerpt(context["text"], 80)),
             Text(scale.nats_cell(nats), style=paint.style(heat)),
             paint.bar(nats, heat, 8 if columns >= _WIDE_COLUMNS else 0),
-            scale.nats_cell(icl.infinite(context["persuasion_from_bare_nats"])),
+            scale.nats_cell(queries.infinite(context["persuasion_from_bare_nats"])),
         )
     if len(ranked) > _CONTEXTS_SHOWN:
         table.add_row("", "", f"and {len(ranked) - _CONTEXTS_SHOWN:,} more")
@@ -96,7 +96,7 @@ def _of_all(cases: Sequence[Case], summary: Summary, paint: Paint, columns: int)
     yield Text(words.reading(cases), style="dim")
     yield Text(words.INTERVALS, style="dim")
     yield Text(words.noise(summary, cases), style="dim")
-    yield _facts(cases, words.settings(cases))
+    yield facts({**words.settings(cases), "Cost": queries.cost(cases)})
     yield Text(words.CAVEAT, style="dim")
 
 
@@ -105,7 +105,7 @@ def _remarks(cases: Sequence[Case], memorisation: str | None) -> Iterator[Render
 
     if memorisation is not None:
         yield Text(memorisation)
-    for warning in icl.warnings(cases):
+    for warning in queries.warnings(cases):
         yield Text(f"! {warning}", style="bold")
 
 
@@ -115,14 +115,14 @@ def _queries(cases: Sequence[Case], paint: Paint, columns: int) -> Table:
     table = compact_table(("#", "query", "text", "nats", "interval", "", "of most"), left=(1, 2, 4, 5), wide=2)
     for rank, case in enumerate(words.by_susceptibility(cases)[:_QUERIES_SHOWN], 1):
         nats = case["susceptibility_nats"]
-        heat = scale.heat(nats, icl.infinite(case["noise_floor_nats"]))
+        heat = scale.heat(nats, queries.infinite(case["noise_floor_nats"]))
         share = case["share_of_ceiling"]
         table.add_row(
             str(rank),
             Text(excerpt(case["id"], 16)),
             Text(excerpt(case["query"], 80)),
             Text(scale.nats_cell(nats), style=paint.style(heat)),
-            Text(words.interval_text(case), style="dim"),
+            Text(queries.interval_text(case), style="dim"),
             paint.bar(nats, heat, 6 if columns >= _WIDE_COLUMNS else 0),
             scale.NOT_MEASURED if share is None else f"{100 * share:.0f}\u00a0%",
         )
@@ -144,7 +144,7 @@ def _persuasive(summary: Summary, paint: Paint) -> Table:
             Text(excerpt(row["text"], 80)),
             f"{row['n']:,}",
             Text(scale.nats_cell(nats), style=paint.style(scale.heat(nats, 0.0))),
-            scale.nats_cell(icl.infinite(row["mean_from_bare_nats"])),
+            scale.nats_cell(queries.infinite(row["mean_from_bare_nats"])),
         )
     if len(rows) > _CONTEXTS_SHOWN:
         table.add_row("", "", f"and {len(rows) - _CONTEXTS_SHOWN:,} more")
@@ -163,11 +163,3 @@ def _factors(summary: Summary, paint: Paint, columns: int) -> Table:
         table.add_row(Text(shown), Text(excerpt(row["level"], 20)), f"{row['n']:,}", Text(words.mean_text(row)), bar)
         before = name
     return table
-
-
-def _facts(cases: Sequence[Case], settings: dict[str, str]) -> RenderableType:
-    from rich.text import Text
-
-    shown = {name: value for name, value in settings.items() if name != "Weights (SHA-256)"}
-    shown["Cost"] = icl.cost(cases)
-    return Text(" · ".join(f"{name.lower()} {value}" for name, value in shown.items()), style="dim")

@@ -1,0 +1,52 @@
+"""What reports of many queries share, whatever was measured of them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from leakmeter.report import words
+from leakmeter.report.scale import nats_text
+from leakmeter.report.shade import Case, visible
+
+_NUMBER: Final = re.compile(r"\d[\d.e-]*")
+
+
+def infinite(nats: float | None) -> float:
+    """A loss of a case object as a number: null stands for infinity there."""
+    return math.inf if nats is None else float(nats)
+
+
+def interval_text(row: Mapping[str, Any]) -> str:
+    """Interval of a case or of a row of a summary; empty where it has none."""
+    interval = row["interval_nats"]
+    return "" if interval is None else f"[{', '.join(map(nats_text, interval))}]"
+
+
+def cost(cases: Sequence[Case]) -> str:
+    """Tokens and time, predicted and taken."""
+    run, naive, seconds = (
+        sum(case["cost"][name] for case in cases) for name in ("tree_tokens", "naive_tokens", "seconds")
+    )
+    predicted = sum(case["cost"]["predicted"]["tree_tokens"] for case in cases)
+    expected = [case["cost"]["predicted"]["seconds"] for case in cases]
+    about = "" if None in expected else f" in {words.about_seconds(sum(expected))}"
+    return (
+        f"{run:,} tree tokens in {seconds:.1f}\u00a0s, {words.saved(run, naive)} saved against {naive:,} of full "
+        f"prompts; predicted {predicted:,}{about}"
+    )
+
+
+def warnings(cases: Sequence[Case]) -> list[str]:
+    """The queries' warnings; those that differ in numbers alone are one, told once with how many there are."""
+    found: dict[str, list[str]] = {}
+    for case in cases:
+        for warning in case["warnings"]:
+            found.setdefault(_NUMBER.sub("", warning), []).append(warning)
+    n = len(cases)
+    return [
+        visible(alike[0] if n == 1 else f"In {len(alike):,} of {n:,} queries, the first: {alike[0]}")
+        for alike in found.values()
+    ]
