@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.results import fisher as gradients
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from leakmeter.measures.susceptibility import Susceptibility
     from leakmeter.results.base import Part
     from leakmeter.types.gradient import Sigma
-
-QUERIES_TOGETHER: Final = 8
-"""Queries that are measured together: each context that stands before all of them is run once for the eight."""
 
 Rows = Sequence[str | Mapping[str, Any]]
 
@@ -208,6 +205,7 @@ class _Asked:
         from leakmeter.api import loading
         from leakmeter.data.questions import contexts_of, questions_of
         from leakmeter.prompts.questions import QuestionSettings
+        from leakmeter.studies.questions import TOGETHER
         from leakmeter.studies.run import Watch, measure_cases, prepare_case
         from leakmeter.types.question import QuestionCase
 
@@ -219,7 +217,7 @@ class _Asked:
             prepare_case(QuestionCase(question.id, question, before), backend, settings, measure)
             for question in questions
         ]
-        return measure_cases(backend, measure, settings, prepared, None, Watch(), group_size=QUERIES_TOGETHER)
+        return measure_cases(backend, measure, settings, prepared, None, Watch(), group_size=TOGETHER)
 
 
 def _records(rows: Rows, column: str) -> list[Mapping[str, Any]]:

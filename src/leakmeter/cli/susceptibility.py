@@ -64,9 +64,10 @@ def susceptibility(
     run.json
         Print one JSON object a query, and a last one with their summary.
     """
-    from leakmeter.api.susceptibility import QUERIES_TOGETHER, check_gradients, check_place
+    from leakmeter.api.susceptibility import check_gradients, check_place
     from leakmeter.data.questions import load_contexts, load_questions
     from leakmeter.prompts.questions import QuestionSettings
+    from leakmeter.studies.questions import TOGETHER
     from leakmeter.types.question import QuestionCase
 
     run = run or RunOptions()
@@ -100,7 +101,7 @@ def susceptibility(
         chosen,
         name,
         run,
-        group_size=QUERIES_TOGETHER,
+        group_size=TOGETHER,
         results=results,
         accept=accept,
     )

@@ -187,8 +187,8 @@ def _weight(value: object, where: str) -> float:
     if _none(value):
         return 1.0
     try:
-        weight = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
+        weight = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
         weight = math.nan
     if not 0 < weight < math.inf:
         raise DataError(f"{where}: 'weight' has to be a number above 0")

@@ -45,6 +45,13 @@ def neighbourhood_noise(
     return spread
 
 
+def going_on(prompt: Prompt) -> Request:
+    """The prompt's last token as a response that the next round takes further, so that its states are kept."""
+    *before, last = (piece for piece in prompt.pieces if piece.ids)
+    shorter = Prompt((*before, replace(last, ids=last.ids[:-1])))
+    return Request((shorter,), last.ids[-1:], Stretch(Target(), 0, 1))
+
+
 def _forked(
     item: Item, response: tuple[int, ...], want: Target | MixedTarget, prompts: tuple[Prompt, ...]
 ) -> Generator[list[Request], list[Scores], FloatArray]:

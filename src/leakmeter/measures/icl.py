@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import permutations
 from typing import Final, Literal, get_args
 
@@ -13,7 +13,8 @@ from leakmeter.errors import ScoreError, UnknownNameError, UsageError
 from leakmeter.kernels.calibration import calibrated, log_mean
 from leakmeter.kernels.log_ratio import FARTHEST, LogRatioFromFirst, log_ratio
 from leakmeter.kernels.logspace import log_softmax
-from leakmeter.kernels.wants import Labels, Stretch, Target
+from leakmeter.kernels.wants import Labels, Target
+from leakmeter.measures._noise import going_on
 from leakmeter.types.item import Answers, Item
 from leakmeter.types.prompt import Prompt
 from leakmeter.types.reading import LABEL, NATS, TOKEN_ID, Reading
@@ -106,7 +107,7 @@ class Icl:
         few = self._prompts(item, answers, [names[i] for i in _ends(item)])
         labels = self._requests(answers, prompts)
         vocabulary = [Request(prompts, (), LogRatioFromFirst(self.temperature))] if self.space == "vocabulary" else []
-        scores = yield [*labels, *vocabulary, *map(_going_on, few)]
+        scores = yield [*labels, *vocabulary, *map(going_on, few)]
         label_scores = self._label_scores(scores[: len(labels)])
         entries = [one.values[1:, 0] for one in scores[len(labels) : len(labels) + len(vocabulary)]]
         # The last token of a few prompts is run once more, from states that were kept: alone, where it had company.
@@ -219,10 +220,3 @@ def _ends(item: Item) -> list[int]:
 def _of_contrast(ones: FloatArray, others: FloatArray) -> float:
     """Twice the most that log-probabilities differ: what that makes to a contrast of two."""
     return 2.0 * float(np.abs(log_ratio(ones, others)).max())
-
-
-def _going_on(prompt: Prompt) -> Request:
-    """The prompt's last token as a response that the next round takes further, so that its states are kept."""
-    *before, last = (piece for piece in prompt.pieces if piece.ids)
-    shorter = Prompt((*before, replace(last, ids=last.ids[:-1])))
-    return Request((shorter,), last.ids[-1:], Stretch(Target(), 0, 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -12,7 +12,8 @@ import numpy as np
 from leakmeter.errors import UsageError
 from leakmeter.kernels import susceptibility as kernel
 from leakmeter.kernels.susceptibility import ContextMixture, Likeliest
-from leakmeter.kernels.wants import Stretch, Target
+from leakmeter.kernels.wants import Target
+from leakmeter.measures._noise import going_on
 from leakmeter.types.item import ContextSet, Item
 from leakmeter.types.prompt import Prompt
 from leakmeter.types.reading import NATS, RESPONSE, TOKEN_ID, Reading
@@ -92,8 +93,8 @@ class Susceptibility:
         every, places = _distinct(item, contexts)
         few = _few(item, every)
         requests, again = self._requests(contexts, every), self._requests(contexts, few)
-        going_on = [_going_on(prompt) for prompt in few.prompts if len(prompt.ids) > 1]
-        scores = yield [*requests, *again, *going_on]
+        kept = [going_on(prompt) for prompt in few.prompts if len(prompt.ids) > 1]
+        scores = yield [*requests, *again, *kept]
         found = self._statistics(scores[: len(requests)], contexts, every)
         once = self._statistics(scores[len(requests) : len(requests) + len(again)], contexts, few)
         # The last token of a few prompts is run once more, from states that were kept: alone, where it had company.
@@ -186,10 +187,3 @@ def _differ(once: FloatArray, twice: FloatArray) -> float:
     ones, others = once[1:, :2], twice[1:, :2]
     both = np.isinf(ones) & np.isinf(others)
     return 2.0 * float(np.abs(np.where(both, 0.0, ones) - np.where(both, 0.0, others)).max())
-
-
-def _going_on(prompt: Prompt) -> Request:
-    """The prompt's last token as a response that the next round takes further, so that its states are kept."""
-    *before, last = (piece for piece in prompt.pieces if piece.ids)
-    shorter = Prompt((*before, replace(last, ids=last.ids[:-1])))
-    return Request((shorter,), last.ids[-1:], Stretch(Target(), 0, 1))

@@ -17,7 +17,7 @@ from leakmeter.studies.kinds.base import Choice, Kind, at_least_one, field_types
 from leakmeter.types.question import QuestionCase
 
 TOGETHER: Final = 8
-"""Queries that are scored together: those of a relation share most of their contexts."""
+"""Queries that are scored together: each context that stands before all of them is run once for the eight."""
 SHIPPED: Final = "relations"
 """Name of the set of relations that comes with leakmeter."""
 LEVELS: Final[Mapping[str, tuple[str, str]]] = {
