@@ -8,6 +8,7 @@ import numpy as np
 
 from leakmeter.backends.toy import Toy
 from leakmeter.kernels import fisher
+from leakmeter.types.chunk import Chunk
 from leakmeter.types.gradient import NEUTRAL, GradientRequest, TopTokens
 from leakmeter.types.request import Gradients
 
@@ -17,7 +18,7 @@ _NEUTRAL_ID = 32
 class DifferentiableToy(Toy):
     """η is a one-hot vector a token, so that the embedding table is the identity; there are no layers."""
 
-    def differentiate(self, requests: Sequence[GradientRequest]) -> list[Gradients]:
+    def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
         self.n_tokens_run += sum(request.n_tokens for request in requests)
         return [self._gradients(request) for request in requests]
 

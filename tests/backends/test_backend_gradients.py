@@ -16,10 +16,12 @@ from leakmeter.backends.base import Backend, DifferentiableBackend, check_differ
 from leakmeter.backends.hf import HfBackend, backend
 from leakmeter.backends.hf.places import layer_of
 from leakmeter.backends.toy import Toy
+from leakmeter.engine.plan import plan_contexts
 from leakmeter.errors import CapabilityError, ScoreError
 from leakmeter.kernels.fisher import estimated
 from leakmeter.types.gradient import NEUTRAL, GradientRequest, Place, Probes, TopTokens, tokens_of
 from leakmeter.types.prompt import CONTEXT, QUERY, Piece, Prompt
+from leakmeter.types.request import Gradients
 
 ALL = TopTokens(N_VOCAB)
 """All tokens of the vocabulary, whose numbers add up to the trace."""
@@ -33,9 +35,13 @@ def with_slot(prompt: Prompt, n: int, ids: tuple[int, ...] = ()) -> Prompt:
     return prompt.with_inserted(1, Piece("slot", CONTEXT, ids or (NEUTRAL,) * n))
 
 
+def differentiate(made: DifferentiableBackend, requests: list[GradientRequest]) -> list[Gradients]:
+    return made.differentiate(requests, plan_contexts(requests))
+
+
 def exact(model: Any, request: GradientRequest) -> np.ndarray:
     """tr(I Σ) and μᵀ I μ of each Σ, (Σ, 2)."""
-    (found,) = backend_of(model).differentiate([request])
+    (found,) = differentiate(backend_of(model), [request])
     return found.values.sum(axis=0)
 
 
@@ -162,6 +168,34 @@ def test_what_contexts_do_to_residual_states(kind: str, layer: int) -> None:
     assert found.any() == (layer > 0)
 
 
+@pytest.mark.parametrize("shares", [True, False])
+@pytest.mark.parametrize("kind", ["llama", "gemma2", "mistral", "mamba"])
+def test_contexts_of_several_queries_are_run_once(kind: str, shares: bool) -> None:
+    def behind(prompt: Prompt) -> tuple[Prompt, ...]:
+        return tuple(with_slot(prompt, 0, ids) for ids in CONTEXTS)
+
+    # Alike in the frame before the context, different in the query and in what comes after it.
+    after = random_prompt(np.random.default_rng(9), N_VOCAB, [], frame=2, query=2).pieces[:1]
+    prompts = [
+        Prompt((*query().pieces[:1], *query(seed, n).pieces[1:], *after)) for seed, n in ((0, 3), (1, 5), (2, 3))
+    ]
+    requests = [
+        GradientRequest(one, Place("layer", layer), ALL, ("empirical",), behind(one), WEIGHTS)
+        for one, layer in zip(prompts, (1, 1, 0), strict=True)
+    ]
+    made = tiny_backend(kind, share_prefixes=shares)
+    together = differentiate(made, requests)
+    n_run = made.n_tokens_run - sum(one.n_tokens for one in requests)
+    for request, found in zip(requests, together, strict=True):
+        (alone,) = differentiate(tiny_backend(kind, share_prefixes=False), [request])
+        np.testing.assert_allclose(found.values, alone.values, rtol=2e-3, atol=2e-3 * np.abs(alone.values).max() + 1e-9)
+    assert n_run % 2 == 0  # two layers were asked for
+    if made.shares_prefixes:
+        n_frame, n_contexts = len(prompts[0].pieces[0].ids), sum(map(len, CONTEXTS))
+        assert n_run // 2 == n_frame + n_contexts + len(CONTEXTS) * (3 + 5 + 3)
+    assert not made.forward.model.config._attn_implementation.startswith("leakmeter")
+
+
 def test_what_contexts_do_to_a_slot() -> None:
     model = fresh_model("llama", dtype=torch.float64)
     prompt = query()
@@ -183,8 +217,8 @@ def test_random_directions_have_the_exact_trace_for_their_mean(n_range: int) -> 
     behind = tuple(with_slot(query(), 0, ids) for ids in CONTEXTS)
     of = (Place("layer", 1), ("identity", "empirical"), behind, WEIGHTS)
     whole = exact(model, GradientRequest(query(), of[0], ALL, *of[1:]))
-    (found,) = backend_of(model).differentiate(
-        [GradientRequest(query(), of[0], Probes(400, 1, "a", n_range=n_range), *of[1:])]
+    (found,) = differentiate(
+        backend_of(model), [GradientRequest(query(), of[0], Probes(400, 1, "a", n_range=n_range), *of[1:])]
     )
     for i, expected in enumerate(whole):
         made = estimated(found.values[:, i], 400)
@@ -203,7 +237,7 @@ def test_intervals_cover_the_exact_trace_as_often_as_they_say(n_range: int) -> N
     requests = [
         GradientRequest(*of, Probes(n_probes, seed, "a", n_range=n_range), ("identity",)) for seed in range(n_trials)
     ]
-    made = [estimated(found.values[:, 0], n_probes) for found in backend_of(model).differentiate(requests)]
+    made = [estimated(found.values[:, 0], n_probes) for found in differentiate(backend_of(model), requests)]
     off = np.asarray([(one.value - whole) / one.standard_error for one in made])
     for level in (0.8, 0.95):
         covered = np.mean(np.abs(off) < stats.t.ppf(0.5 + level / 2, n_probes - 1))
@@ -220,11 +254,11 @@ def test_together_and_alone_the_numbers_are_the_same(kind: str, directions: TopT
         for seed, n in ((0, 3), (1, 5), (2, 3), (3, 3), (4, 5))
     ]
     made = tiny_backend(kind)
-    together = made.differentiate(requests)
+    together = differentiate(made, requests)
     assert made.n_tokens_run == sum(request.n_tokens for request in requests)
     few = tiny_backend(kind, tokens_per_batch=16)
     for request, one in zip(requests, together, strict=True):
-        for (alone,) in (made.differentiate([request]), few.differentiate([request])):
+        for (alone,) in (differentiate(made, [request]), differentiate(few, [request])):
             np.testing.assert_allclose(
                 np.sqrt(np.abs(one.values)), np.sqrt(np.abs(alone.values)), rtol=2e-3, atol=2e-3 * scale(one.values)
             )
@@ -238,11 +272,12 @@ def scale(values: np.ndarray) -> float:
 
 def test_probes_are_the_same_in_one_request_and_in_two() -> None:
     made = tiny_backend()
-    whole, first, second = made.differentiate(
+    whole, first, second = differentiate(
+        made,
         [
             GradientRequest(query(), Place("query"), Probes(n, 7, "a", first=first), ("identity",))
             for n, first in ((6, 0), (2, 0), (4, 2))
-        ]
+        ],
     )
     np.testing.assert_allclose(np.concatenate([first.values, second.values]), whole.values, rtol=1e-4)
 
@@ -251,7 +286,7 @@ def test_entropy_and_mass_are_those_of_the_next_token() -> None:
     model = fresh_model("llama")
     with torch.no_grad():
         p = model(torch.from_numpy(query().ids)[None]).logits[0, -1].double().softmax(-1)
-    (top,) = backend_of(model).differentiate([GradientRequest(query(), Place("query"), TopTokens(3), ("identity",))])
+    (top,) = differentiate(backend_of(model), [GradientRequest(query(), Place("query"), TopTokens(3), ("identity",))])
     assert top.entropy == pytest.approx(float(-(p * p.log()).sum()), abs=1e-5)
     assert top.log_mass == pytest.approx(float(p.topk(3).values.sum().log()), abs=1e-5)
 
@@ -265,12 +300,12 @@ def test_the_model_is_left_as_it_was() -> None:
     places = (Place("query"), Place("layer", 1))
     requests = [GradientRequest(query(), place, Probes(2, 0, "a", n_range=2), ("identity",)) for place in places]
     with torch.no_grad():
-        made.differentiate(requests)
+        differentiate(made, requests)
         assert not torch.is_grad_enabled()
     with torch.inference_mode():
-        made.differentiate(requests)
+        differentiate(made, requests)
     with pytest.raises(CapabilityError):
-        made.differentiate([GradientRequest(query(), Place("layer", 9), ALL, ("identity",))])
+        differentiate(made, [GradientRequest(query(), Place("layer", 9), ALL, ("identity",))])
     assert model.training
     assert model.config._attn_implementation == "sdpa"
     for name, weight in model.named_parameters():
@@ -284,34 +319,34 @@ def test_weights_that_were_trained_in_between_are_seen() -> None:
     model = fresh_model("llama", dtype=torch.float64)
     request = GradientRequest(query(), Place("query"), ALL, ("embedding",))
     made = backend_of(model)
-    (before,) = made.differentiate([request])
+    (before,) = differentiate(made, [request])
     with torch.no_grad():
         model.get_input_embeddings().weight[5] += 1.0
-    (after,) = made.differentiate([request])
-    np.testing.assert_array_equal(after.values, backend_of(model).differentiate([request])[0].values)
+    (after,) = differentiate(made, [request])
+    np.testing.assert_array_equal(after.values, differentiate(backend_of(model), [request])[0].values)
     assert not np.allclose(after.values, before.values)
 
 
 def test_memory_that_runs_out_costs_digits_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = [GradientRequest(query(i), Place("query"), Probes(3, 0, "a"), ("identity",)) for i in range(4)]
-    whole = tiny_backend().differentiate(requests)
+    whole = differentiate(tiny_backend(), requests)
     answers = backend.Differentiator.answers
 
-    def small(self: Any, some: list[GradientRequest], limits: Any) -> Any:
+    def small(self: Any, some: list[GradientRequest], behind: Any, limits: Any) -> Any:
         if len(some) > 1:
             raise MemoryError
-        return answers(self, some, limits)
+        return answers(self, some, behind, limits)
 
     monkeypatch.setattr(backend.Differentiator, "answers", small)
     made = tiny_backend()
-    for one, other in zip(made.differentiate(requests), whole, strict=True):
+    for one, other in zip(differentiate(made, requests), whole, strict=True):
         np.testing.assert_allclose(one.values, other.values, rtol=1e-3)
     assert made.n_halvings == 3
 
 
 def test_operations_that_take_one_direction_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = [GradientRequest(query(), Place("query"), Probes(3, 0, "a", n_range=2), ("identity",))]
-    (whole,) = tiny_backend().differentiate(requests)
+    (whole,) = differentiate(tiny_backend(), requests)
     grad = torch.autograd.grad
 
     def single(*args: Any, is_grads_batched: bool = False, **kwargs: Any) -> Any:
@@ -320,7 +355,7 @@ def test_operations_that_take_one_direction_at_a_time(monkeypatch: pytest.Monkey
         return grad(*args, **kwargs)
 
     monkeypatch.setattr(torch.autograd, "grad", single)
-    np.testing.assert_allclose(tiny_backend().differentiate(requests)[0].values, whole.values, rtol=1e-3)
+    np.testing.assert_allclose(differentiate(tiny_backend(), requests)[0].values, whole.values, rtol=1e-3)
 
 
 @pytest.mark.parametrize("kind", ATTENTION + RECURRENT)
@@ -328,8 +363,8 @@ def test_the_layers_of_a_model_are_found(kind: str) -> None:
     model = fresh_model(kind)
     n_layers = model.config.get_text_config().num_hidden_layers
     assert len({id(layer_of(model, i, "tiny")) for i in range(n_layers)}) == n_layers
-    (found,) = backend_of(model).differentiate(
-        [GradientRequest(query(), Place("layer", 1), Probes(3, 0, "a", n_range=2), ("identity",))]
+    (found,) = differentiate(
+        backend_of(model), [GradientRequest(query(), Place("layer", 1), Probes(3, 0, "a", n_range=2), ("identity",))]
     )
     assert np.isfinite(found.values).all()
     assert found.values[:, 0, 0].any()
@@ -339,7 +374,7 @@ def test_what_cannot_be_done_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     made = tiny_backend()
 
     def ask(prompt: Prompt, place: Place) -> None:
-        made.differentiate([GradientRequest(prompt, place, TopTokens(2), ("identity",))])
+        differentiate(made, [GradientRequest(prompt, place, TopTokens(2), ("identity",))])
 
     with pytest.raises(CapabilityError, match="'tiny' has layers 0 to 2"):
         ask(query(), Place("layer", 3))
@@ -351,11 +386,11 @@ def test_what_cannot_be_done_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     broken = fresh_model("llama")
     broken.get_output_embeddings().weight.data[3] = float("nan")
     with pytest.raises(ScoreError, match="--dtype float32"):
-        backend_of(broken).differentiate([GradientRequest(query(), Place("query"), ALL, ("identity",))])
+        differentiate(backend_of(broken), [GradientRequest(query(), Place("query"), ALL, ("identity",))])
     with torch.inference_mode():
         model = fresh_model("llama")
     with pytest.raises(CapabilityError, match="inference_mode"):
-        backend_of(model).differentiate([GradientRequest(query(), Place("query"), ALL, ("identity",))])
+        differentiate(backend_of(model), [GradientRequest(query(), Place("query"), ALL, ("identity",))])
 
 
 def test_a_back_end_without_gradients_is_known_before_a_model_is_loaded() -> None:

@@ -13,6 +13,7 @@ import pytest
 from differentiable_toy import DifferentiableToy
 from leakmeter.backends.toy import Toy
 from leakmeter.engine.drive import drive
+from leakmeter.engine.plan import plan_contexts
 from leakmeter.engine.planning import planning_backend, predict
 from leakmeter.errors import CapabilityError, UnknownNameError, UsageError, WindowError
 from leakmeter.kernels.wants import Rows
@@ -176,7 +177,7 @@ def test_probes_are_taken_until_they_suffice_and_those_that_decide_are_left_out(
     assert abs(values.mean() - np.trace(i)) < 4 * values.std() / np.sqrt(len(values))
     trial = measure.trial(question())
     (first,) = next(trial)
-    (second,) = trial.send([toy().differentiate([first])[0]])
+    (second,) = trial.send([toy().differentiate([first], plan_contexts([first]))[0]])
     assert (first.directions.first, second.directions.first) == (0, 8)
 
 
@@ -265,7 +266,14 @@ def test_a_small_model_takes_what_was_predicted() -> None:
     measure = Fisher(place="layer:1", sigma=("identity", "empirical"))
     predicted = predict(planning_backend(backend, None), measure.trial(question()))
     (readings,), taken = drive(backend, [measure.trial(question())])
-    assert taken.n_tokens_run == predicted.n_tokens_run == 5 * 25 + sum(6 + len(ids) for ids in CONTEXTS)
+    assert (
+        taken.n_tokens_run
+        == predicted.n_tokens_run
+        == (
+            # The frame is the same before all contexts; what stands between and the query are of each.
+            5 * 25 + len(OPEN.ids) + sum(len(ids) + len(SEPARATOR.ids) + len(QUERY.ids) for ids in CONTEXTS)
+        )
+    )
     assert taken.n_prompts == predicted.n_prompts == 4
     assert all(np.isfinite(reading.values).all() for reading in readings)
 

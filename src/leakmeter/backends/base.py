@@ -59,8 +59,13 @@ class Backend(Protocol):
 class DifferentiableBackend(Backend, Protocol):
     """A back end that also says how its distributions move with the vectors it reads."""
 
-    def differentiate(self, requests: Sequence[GradientRequest]) -> list[Gradients]:
+    def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
         """Answer every request, in order.
+
+        Args:
+            requests: what is asked.
+            contexts: for each context of each request whose `runs_contexts` holds, in order, the tokens whose states
+                are wanted; its runs say how they are found without running a token twice.
 
         Raises:
             CapabilityError: the model has no such place, or cannot be differentiated.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from leakmeter.backends.base import Backend, DifferentiableBackend, check_differentiates
-from leakmeter.engine.plan import plan
+from leakmeter.engine.plan import plan, plan_contexts
 from leakmeter.types.chunk import Chunk
 from leakmeter.types.gradient import GradientRequest
 from leakmeter.types.request import Asked, Gradients, Request, Scores, Trial
@@ -27,7 +27,7 @@ class Cost:
     n_full_pass_tokens: int = 0
     """Tokens that one full pass for each prompt would have run."""
     n_gradient_tokens: int = 0
-    """Of these, and of those run, how many went forward or backward for gradients."""
+    """Of these, how many were to go forward or backward for gradients."""
 
 
 def drive(
@@ -71,11 +71,12 @@ def _differentiate(backend: Backend, requests: Sequence[GradientRequest], cost: 
     if not requests:
         return []
     check_differentiates(backend, backend.name)
-    n_tokens = sum(request.n_tokens for request in requests)
-    cost.n_prompts += sum(1 + len(request.contexts) * request.runs_contexts for request in requests)
+    contexts = plan_contexts(requests)
+    n_tokens = sum(request.n_tokens for request in requests) + contexts.n_full_pass_tokens
+    cost.n_prompts += len(requests) + len(contexts.requests)
     cost.n_full_pass_tokens += n_tokens
     cost.n_gradient_tokens += n_tokens
-    return cast(DifferentiableBackend, backend).differentiate(requests)
+    return cast(DifferentiableBackend, backend).differentiate(requests, contexts)
 
 
 def _advance(

@@ -17,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.errors import UsageError
+from leakmeter.kernels.wants import PromptStates
 from leakmeter.types.chunk import Chunk, Run
+from leakmeter.types.gradient import GradientRequest, tokens_of
 from leakmeter.types.prompt import IntArray, Prompt
 from leakmeter.types.request import Request
 
@@ -79,6 +81,22 @@ def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
         for branch in branches
     )
     return Chunk(tuple(requests), runs, tuple(slots), n_slots, round)
+
+
+def plan_contexts(requests: Sequence[GradientRequest]) -> Chunk:
+    """Build the runs that find the states of a place behind contexts, of all requests that need them.
+
+    Returns:
+        a chunk with a request for each context of each of these requests, in order; of its prompt the rows from the
+        first token whose vectors vary to the last one, and nothing after that is run.
+    """
+    return plan([_states(prompt, one.place.role) for one in requests if one.runs_contexts for prompt in one.contexts])
+
+
+def _states(prompt: Prompt, role: str) -> Request:
+    has_role = [piece.role == role for piece in prompt.pieces]
+    needed = Prompt(prompt.pieces[: len(has_role) - has_role[::-1].index(True)])
+    return Request((needed,), (), PromptStates(len(needed.ids) - int(tokens_of(needed, role)[0])))
 
 
 def _sequence(prompt: Prompt, response: tuple[int, ...], n_rows: int) -> tuple[IntArray, IntArray]:

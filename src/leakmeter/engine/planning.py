@@ -94,20 +94,21 @@ class PlanningBackend:
         self._count_rows(chunk)
         return [self._answer(request, token) for request, token in zip(chunk.requests, self._free, strict=False)]
 
-    def differentiate(self, requests: Sequence[GradientRequest]) -> list[Gradients]:
+    def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
         """Count what gradients take, and answer with none."""
         work = self.work
+        n_before = work.n_tokens
+        self._count_runs(contexts)
         for request in requests:
             n_prompt, n_passes = len(request.prompt.ids), 1 + request.directions.n_passes
             work.n_tokens += request.n_tokens
-            self.n_tokens_run += request.n_tokens
-            contexts = request.contexts if request.runs_contexts else ()
-            work.n_seen += n_passes * cost.n_seen(0, n_prompt) + sum(cost.n_seen(0, len(one.ids)) for one in contexts)
+            work.n_seen += n_passes * cost.n_seen(0, n_prompt)
             work.n_rows += n_passes
             # Going back, tokens of many directions share a pass.
             at_once = self.size.n_pass_tokens if self.size is not None else n_prompt
             work.n_passes += 1 + -(-(request.n_tokens - n_prompt) // at_once)
             work.n_slices += n_passes
+        self.n_tokens_run += work.n_tokens - n_before
         shape = [(one.directions.n_exact + one.directions.n_probes, len(one.sigmas), 2) for one in requests]
         return [Gradients(np.zeros(numbers), entropy=0.0, log_mass=0.0) for numbers in shape]
 

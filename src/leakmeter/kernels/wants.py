@@ -84,6 +84,23 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptStates:
+    """The last `n` tokens of a prompt, whose states in a layer are wanted: there is nothing to make of logits."""
+
+    n: int
+    rows_together: ClassVar[bool] = False
+    continues: ClassVar[bool] = False
+
+    def rows(self, n_response: int) -> range:
+        """Row 0 stands at the prompt's last token; the others before it."""
+        return range(1 - self.n, 1)
+
+    def reduce(self, rows: Any, targets: Any) -> Any:
+        """Refused: no logits are made."""
+        raise TypeError("states are no logits")
+
+
+@dataclass(frozen=True, slots=True)
 class Draw(NextToken):
     """The next token, drawn from p̄_{λ,T} by inverting its distribution at `uniform`: (prompt, 1, 2).
 

@@ -136,9 +136,8 @@ class GradientRequest:
 
     @property
     def n_tokens(self) -> int:
-        """Tokens that are put through the layers, forward or backward, which takes about as long."""
-        n_contexts = sum(len(prompt.ids) for prompt in self.contexts) if self.runs_contexts else 0
-        return len(self.prompt.ids) * (1 + self.directions.n_passes) + n_contexts
+        """Tokens of its own that go through the layers, forward or backward, which takes about as long."""
+        return len(self.prompt.ids) * (1 + self.directions.n_passes)
 
 
 def tokens_of(prompt: Prompt, role: str) -> IntArray:

@@ -13,7 +13,7 @@ from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.gradients import Differentiator, alike
 from leakmeter.backends.hf.kept import Kept
 from leakmeter.backends.hf.memory import default_memory, is_out_of_memory
-from leakmeter.backends.hf.places import differentiable
+from leakmeter.backends.hf.places import differentiable, layer_of
 from leakmeter.backends.hf.reduce import answers
 from leakmeter.backends.hf.reuse import Reuse
 from leakmeter.backends.hf.schedule import Done, Padding, batches, limits_for, together, windows
@@ -21,7 +21,8 @@ from leakmeter.backends.hf.states import Segment, Start, State
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import CapabilityError, ScoreError
 from leakmeter.types.chunk import Chunk, Run
-from leakmeter.types.gradient import GradientRequest
+from leakmeter.types.gradient import GradientRequest, tokens_of
+from leakmeter.types.prompt import IntArray, Prompt
 from leakmeter.types.request import Gradients, Scores
 
 _ALIKE = Padding(new=1.0, starts=1.5)
@@ -89,16 +90,17 @@ class HfBackend:
                 except (MemoryError, RuntimeError) as error:
                     self._halve(error, self.limits.logits_per_slice > self.forward.n_vocab)
 
-    def differentiate(self, requests: Sequence[GradientRequest]) -> list[Gradients]:
+    def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
         """Carry the requests' directions back, those of prompts of equal length together."""
         found: dict[int, Gradients] = {}
+        behind = self._behind(requests, contexts)
         todo = alike(requests, self.limits)
         with differentiable(self.model, self.name):
             while todo:
                 group = todo.pop(0)
                 some = [requests[i] for i in group]
                 try:
-                    answers = self._differentiator.answers(some, self.limits)
+                    answers = self._differentiator.answers(some, [behind[i] for i in group], self.limits)
                 except (MemoryError, RuntimeError) as error:
                     self._halve(error, len(group) > 1 or self.limits.tokens_per_pass > len(some[0].prompt.ids))
                     half = -(-len(group) // 2)
@@ -108,15 +110,30 @@ class HfBackend:
                 found.update(zip(group, answers, strict=True))
         return [found[i] for i in range(len(requests))]
 
-    def _features(self, chunk: Chunk) -> Tensor:
-        """Features of every wanted row, (slot, size)."""
+    def _behind(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Tensor | None]:
+        """What contexts make of each request's place, (context, position, size); None where they need not be run."""
+        self._check_positions(contexts)
+        numbers = sorted({request.place.layer for request in requests if request.runs_contexts})
+        layers = {number: layer_of(self.model, number, self.name) for number in numbers}
+        with self.forward.borrowed():
+            states = {number: self._features(contexts, layer) for number, layer in layers.items()}
+        slots = iter(contexts.slots)
+        return [
+            torch.stack([_varied(states[one.place.layer], prompt, one, next(slots)) for prompt in one.contexts])
+            if one.runs_contexts
+            else None
+            for one in requests
+        ]
+
+    def _features(self, chunk: Chunk, until: torch.nn.Module | None = None) -> Tensor:
+        """Features of every wanted row, (slot, size): the states that enter a layer, where passes stop at one."""
         # Weights that were trained in between make kept states stale: torch counts changes in place.
         version = sum(p._version for p in self.model.parameters() if not p.is_inference())
         if version != self._kept_for:
             self._kept.clear()
             self._kept_for = version
         if not self.shares_prefixes:
-            return self._full_passes(chunk)
+            return self._full_passes(chunk, until)
         features: Tensor | None = None
         states: dict[int, State] = {}
         continued = {int(s) for r, slots in chunk.answers() if r.want.continues for s in slots[:, -1]}
@@ -134,7 +151,7 @@ class HfBackend:
             while todo:
                 group = todo.pop(0)
                 try:
-                    out, taken = self._pass(group, chunk, starts, lasting, continues)
+                    out, taken = self._pass(group, chunk, starts, lasting, continues, until)
                 except (MemoryError, RuntimeError) as error:
                     members = [i for batch in group for i in batch]
                     self._halve(error, len(members) > 1 or len(self._kept) > 0)
@@ -186,6 +203,7 @@ class HfBackend:
         starts: dict[int, Start],
         lasting: dict[int, bool],
         continues: Sequence[bool],
+        until: torch.nn.Module | None,
     ) -> tuple[list[Tensor], list[tuple[int, State | None]]]:
         """One forward pass over batches: each row's features (new token, size), its run and its lasting state."""
         segments = [
@@ -198,16 +216,16 @@ class HfBackend:
             )
             for batch in group
         ]
-        out = self.forward.passed(segments, [chunk.runs[i].ids for batch in group for i in batch])
+        out = self.forward.passed(segments, [chunk.runs[i].ids for batch in group for i in batch], until)
         taken: list[tuple[int, State | None]] = []
         for segment, batch in zip(segments, group, strict=True):
             taken.extend(zip(batch, segment.states() if segment.lasts else [None] * len(batch), strict=True))
         return out, taken
 
-    def _full_passes(self, chunk: Chunk) -> Tensor:
+    def _full_passes(self, chunk: Chunk, until: torch.nn.Module | None) -> Tensor:
         features: Tensor | None = None
         for run in chunk.runs:
-            out = self.forward.plain(run.ids) if not self.forward.forks else self._alone(run)
+            out = self.forward.plain(run.ids, until) if not self.forward.forks else self._alone(run, until)
             self.n_tokens_run += len(run.ids)
             if features is None:
                 features = out.new_empty((chunk.n_slots, out.shape[-1]))
@@ -215,10 +233,10 @@ class HfBackend:
         assert features is not None
         return features
 
-    def _alone(self, run: Run) -> Tensor:
+    def _alone(self, run: Run, until: torch.nn.Module | None) -> Tensor:
         """Features of one whole sequence, gaps in its positions kept."""
         segment = Segment([Start(None, 0)], [run.positions], len(run.ids), lasts=False)
-        return self.forward.passed([segment], [run.ids])[0]
+        return self.forward.passed([segment], [run.ids], until)[0]
 
     def _halve(self, error: BaseException, is_possible: bool) -> None:
         """Go on with half of every limit where memory ran out; any other error goes on its way."""
@@ -251,6 +269,12 @@ def _halves(group: Sequence[Sequence[int]]) -> list[list[list[int]]]:
         return [[list(batch) for batch in part] for part in (group[:half], group[half:])]
     half = len(group[0]) // 2
     return [[list(part)] for part in (group[0][:half], group[0][half:]) if part]
+
+
+def _varied(states: Tensor, prompt: Prompt, request: GradientRequest, slots: IntArray) -> Tensor:
+    """The states of a context's prompt at the tokens whose vectors vary, (position, size)."""
+    tokens = tokens_of(prompt, request.place.role)
+    return states[torch.from_numpy(slots[0, tokens - tokens[0]]).to(states.device)]
 
 
 def put(features: Tensor, run: Run, out: Tensor, n_start: int) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from leakmeter.backends.hf import attention
 from leakmeter.backends.hf import head as heads
 from leakmeter.backends.hf.masks import attention_mask, windows_by_kind
+from leakmeter.backends.hf.places import entering_layer
 from leakmeter.backends.hf.states import Segment, Start, State
 from leakmeter.types.prompt import IntArray
 
@@ -68,16 +69,19 @@ class Forward:
         """Features (..., size) to logits (..., vocab)."""
         return self._head(features) if self.has_head else features
 
-    def plain(self, ids: IntArray) -> Tensor:
-        """Features of a whole sequence, without a cache: (token, size)."""
-        return self._features(input_ids=torch.from_numpy(ids)[None].to(self.model.device), use_cache=False)[0]
+    def plain(self, ids: IntArray, until: torch.nn.Module | None = None) -> Tensor:
+        """Features of a whole sequence, without a cache: (token, size); or what enters a layer."""
+        return self._features(until, input_ids=torch.from_numpy(ids)[None].to(self.model.device), use_cache=False)[0]
 
-    def passed(self, segments: Sequence[Segment], ids: Sequence[IntArray]) -> list[Tensor]:
+    def passed(
+        self, segments: Sequence[Segment], ids: Sequence[IntArray], until: torch.nn.Module | None = None
+    ) -> list[Tensor]:
         """Features of each row's new tokens, (new token, size), rows in the order of the segments.
 
         Args:
             segments: the rows; more than one only where `joins_segments`.
             ids: of each row's whole sequence.
+            until: the layer before which to stop; what enters it are the features then.
         """
         new_ids, new_positions = _new_tokens(segments, ids)
         device = self.model.device
@@ -92,11 +96,13 @@ class Forward:
         extra: dict[str, Any] = {"position_ids": new_positions[0].to(device)} if self.takes_positions else {}
         if not self.joins_segments:
             extra["attention_mask"] = masks[0] if len(masks[0]) > 1 else next(iter(masks[0].values()))
-        out = self._features(input_ids=new_ids[0].to(device), past_key_values=cache, use_cache=True, **extra)
+        out = self._features(until, input_ids=new_ids[0].to(device), past_key_values=cache, use_cache=True, **extra)
         sizes = [segment.n_new for segment in segments for _ in segment.starts]
         return list(torch.split(out[0], sizes)) if self.joins_segments else list(out)
 
-    def _features(self, **inputs: Any) -> Tensor:
+    def _features(self, until: torch.nn.Module | None, **inputs: Any) -> Tensor:
+        if until is not None:
+            return entering_layer(self.model, until, inputs)
         features: Tensor = (
             self.model.base_model(**inputs).last_hidden_state if self.has_head else self.model(**inputs).logits
         )

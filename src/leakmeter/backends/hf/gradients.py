@@ -18,7 +18,7 @@ from torch import Tensor
 
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.memory import is_out_of_memory
-from leakmeter.backends.hf.places import cut_at, entering_layer
+from leakmeter.backends.hf.places import cut_at
 from leakmeter.backends.hf.schedule import Limits
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import CapabilityError, ScoreError
@@ -68,8 +68,16 @@ class Differentiator:
         ids = self._tokenizer.encode_data("\n", first=False).ids
         return ids[-1] if ids else 0
 
-    def answers(self, requests: Sequence[GradientRequest], limits: Limits) -> list[Gradients]:
-        """Answers to requests that are alike; see `alike`."""
+    def answers(
+        self, requests: Sequence[GradientRequest], behind: Sequence[Tensor | None], limits: Limits
+    ) -> list[Gradients]:
+        """Answers to requests that are alike; see `alike`.
+
+        Args:
+            requests: those.
+            behind: of each, what contexts make of its place, (context, position, size), where they were run.
+            limits: how much is done at once.
+        """
         ids = torch.stack([self._ids(request) for request in requests])
         with cut_at(self._model, requests[0].place, self._name) as leaves:
             if self._forward.has_head:
@@ -81,7 +89,7 @@ class Differentiator:
             raise ScoreError(f"'{self._name}' gave logits that are no numbers for a query; try --dtype float32")
         (vectors,) = leaves
         return _Batch(requests, vectors, logits, limits).answers(
-            [self._weighers(request, vectors.detach()[row], limits) for row, request in enumerate(requests)]
+            [self._weighers(*one) for one in zip(requests, vectors.detach(), behind, strict=True)]
         )
 
     def _ids(self, request: GradientRequest) -> Tensor:
@@ -90,7 +98,9 @@ class Differentiator:
         ids = torch.from_numpy(request.prompt.ids)
         return torch.where(ids == NEUTRAL, self.neutral, ids).to(self._model.device)
 
-    def _weighers(self, request: GradientRequest, vectors: Tensor, limits: Limits) -> list[Callable[[Tensor], Tensor]]:
+    def _weighers(
+        self, request: GradientRequest, vectors: Tensor, behind: Tensor | None
+    ) -> list[Callable[[Tensor], Tensor]]:
         """For each Σ, what makes gradients (probe, position, size) into its numbers (probe, 2)."""
         own = vectors[torch.from_numpy(request.varied).to(vectors.device)].double()
         weighers: list[Callable[[Tensor], Tensor]] = []
@@ -101,9 +111,9 @@ class Differentiator:
                 mean, covariance = self._table_moments()
                 weighers.append(_with(fisher.of_moments, mean - own, covariance))
             else:
-                behind = self._behind(request, own, limits)
+                deviations = (self._slots(request, own) if behind is None else behind) - own
                 weights = torch.tensor(request.weights, dtype=torch.float64, device=own.device)
-                weighers.append(_with(fisher.of_deviations, behind - own, weights))
+                weighers.append(_with(fisher.of_deviations, deviations, weights))
         return weighers
 
     def _table_moments(self) -> tuple[Tensor, Tensor]:
@@ -118,28 +128,14 @@ class Differentiator:
                 self._moments = (version, mean.double(), (rows.T @ rows / len(rows)).double())
         return self._moments[1:]
 
-    def _behind(self, request: GradientRequest, own: Tensor, limits: Limits) -> Tensor:
-        """The vectors of the place as each context makes them, (context, position, size)."""
-        if request.place.kind == "slot":
-            found = own.repeat(len(request.contexts), 1, 1)
-            embed = self._model.get_input_embeddings()
-            for row, prompt in zip(found, request.contexts, strict=True):
-                ids = torch.from_numpy(prompt.ids[tokens_of(prompt, request.place.role)]).to(own.device)
-                # A context shorter than the slot stands next to the query.
-                row[len(row) - len(ids) :] = embed(ids).detach()
-            return found
-        found = own.new_empty((len(request.contexts), *own.shape))
-        by_length: dict[int, list[int]] = {}
-        for number, prompt in enumerate(request.contexts):
-            by_length.setdefault(len(prompt.ids), []).append(number)
-        for n_tokens, members in by_length.items():
-            at_once = max(1, limits.tokens_per_pass // n_tokens)
-            for some in (members[i : i + at_once] for i in range(0, len(members), at_once)):
-                prompts = [request.contexts[number] for number in some]
-                ids = torch.stack([torch.from_numpy(prompt.ids) for prompt in prompts]).to(own.device)
-                states = entering_layer(self._model, request.place.layer, ids, self._name)
-                for number, prompt, of_prompt in zip(some, prompts, states, strict=True):
-                    found[number] = of_prompt[torch.from_numpy(tokens_of(prompt, request.place.role)).to(own.device)]
+    def _slots(self, request: GradientRequest, own: Tensor) -> Tensor:
+        """The slot with each context in it, (context, position, size)."""
+        found = own.repeat(len(request.contexts), 1, 1)
+        embed = self._model.get_input_embeddings()
+        for row, prompt in zip(found, request.contexts, strict=True):
+            ids = torch.from_numpy(prompt.ids[tokens_of(prompt, request.place.role)]).to(own.device)
+            # A context shorter than the slot stands next to the query.
+            row[len(row) - len(ids) :] = embed(ids).detach()
         return found
 
 

@@ -6,7 +6,7 @@ tokens → embedding ──┬─→ layer 0 → … ──┬─→ layer ℓ �
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -86,25 +86,17 @@ class _ReachedError(Exception):
     """A pass has come as far as it has to."""
 
 
-def entering_layer(model: Any, layer: int, ids: Tensor, name: str) -> Tensor:
-    """Residual states that enter a layer, (row, token, size); what comes after it is not run.
-
-    Args:
-        model: the model.
-        layer: number of the layer, from 0.
-        ids: token ids, (row, token).
-        name: of the model, for the message.
-    """
+def entering_layer(model: Any, layer: torch.nn.Module, inputs: Mapping[str, Any]) -> Tensor:
+    """Residual states that enter one of a model's layers, (row, token, size); what comes after it is not run."""
 
     def stop(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         seen.append(args[0] if args else kwargs["hidden_states"])
         raise _ReachedError
 
     seen: list[Tensor] = []
-    handle = layer_of(model, layer, name).register_forward_pre_hook(stop, with_kwargs=True)
+    handle = layer.register_forward_pre_hook(stop, with_kwargs=True)
     try:
-        with torch.no_grad():
-            model.base_model(input_ids=ids, use_cache=False)
+        model.base_model(**inputs)
     except _ReachedError:
         pass
     finally:
