@@ -8,11 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from leakmeter.errors import UsageError
 from leakmeter.report.tables import HEADINGS
 
 Row = Mapping[str, Any]
 _LINES_WITH_BARS = 12  # from so many points on, a band shows the interval better than bars
+# Okabe and Ito's colours, which all kinds of eyes tell apart, without their yellow, which paper does not.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_APART = 0.04  # of the least distance of two places, between lines whose bars would cover each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,26 +109,32 @@ def _panel(panel: Any, rows: Sequence[Row], x: str, lines: Sequence[str], y: str
     names = list(dict.fromkeys(str(row[x]) for row in rows))
     is_text = any(isinstance(row[x], str) for row in rows)
     groups = dict.fromkeys(tuple(row[name] for name in lines) for row in rows)
-    for group in groups:
+    steps = np.diff(np.unique([float(row[x]) for row in rows])) if not is_text else ()
+    apart = _APART * (min(steps) if len(steps) else 1.0)
+    for number, group in enumerate(groups):
+        look = {"color": _COLOURS[number % len(_COLOURS)], "marker": _MARKERS[number % len(_MARKERS)]}
         of_line = [row for row in rows if tuple(row[name] for name in lines) == group and row.get(y) is not None]
-        places = [names.index(row[x]) if is_text else row[x] for row in of_line]
+        aside = apart * (number - (len(groups) - 1) / 2) if len(of_line) <= _LINES_WITH_BARS else 0.0
+        places = [aside + (names.index(row[x]) if is_text else row[x]) for row in of_line]
         means = [row[y] for row in of_line]
         # An item alone has no interval; matplotlib draws none for NaN.
         low, high = ([row[f"{y}_{end}"] for row in of_line] for end in ("low", "high"))
         label = ", ".join(f"{_heading(name)} {value}" for name, value in zip(lines, group, strict=True))
         if len(of_line) > _LINES_WITH_BARS:
-            (drawn,) = panel.plot(places, means, label=label)
-            panel.fill_between(places, low, high, alpha=0.2, color=drawn.get_color(), linewidth=0)
+            panel.plot(places, means, label=label, color=look["color"])
+            panel.fill_between(places, low, high, alpha=0.2, color=look["color"], linewidth=0)
         else:
             # Rounding can put the interval of equal values beside their mean.
             below = [max(mean - edge, 0.0) for mean, edge in zip(means, low, strict=True)]
             above = [max(edge - mean, 0.0) for mean, edge in zip(means, high, strict=True)]
             # A line would say that there is something between two names.
             style = "none" if is_text else "-"
-            panel.errorbar(places, means, yerr=[below, above], marker="o", linestyle=style, capsize=3, label=label)
+            panel.errorbar(places, means, yerr=[below, above], linestyle=style, capsize=3, label=label, **look)
     if is_text:
         panel.margins(x=0.5 / max(1, len(names) - 1))
         panel.set_xticks(range(len(names)), names, rotation=20, ha="right")
+    elif all(isinstance(row[x], int) for row in rows):
+        panel.xaxis.get_major_locator().set_params(integer=True)
     panel.set_xlabel(_heading(x))
     panel.set_ylabel(_heading(y))
     panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]))
