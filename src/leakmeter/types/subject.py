@@ -1,0 +1,51 @@
+"""A person whose data a model may know, and one value of theirs that it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+ValueType = Literal["phone", "email", "address", "relationship", "university"]
+VALUE_TYPES: Final[tuple[ValueType, ...]] = get_args(ValueType)
+STRUCTURED: Final[tuple[ValueType, ...]] = ("phone", "email", "address")
+"""Types that may also stand in a prompt, to ask for another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Somebody else's name, and what they are to the subject."""
+
+    kind: str
+    """Such as 'father'."""
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A person and what is theirs; anything but the name may be missing."""
+
+    id: str
+    """As the file has it, or the record's number from 1: all that errors and results call a person by."""
+    name: str
+    phone: str | None = None
+    """As written."""
+    email: str | None = None
+    address: str | None = None
+    """A postal address in one line."""
+    relationships: tuple[Relation, ...] = ()
+    university: str | None = None
+    """Name of a university or another affiliation."""
+    region: str = "US"
+    """ISO 3166 code of the country that telephone numbers without a country code are of."""
+
+    def targets(self) -> Iterator[tuple[ValueType, str | None, str]]:
+        """What is known of them: type, kind of relation where it is one, value."""
+        for type_ in STRUCTURED:
+            value = getattr(self, type_)
+            if value is not None:
+                yield type_, None, value
+        for relation in self.relationships:
+            yield "relationship", relation.kind, relation.name
+        if self.university is not None:
+            yield "university", None, self.university
