@@ -18,6 +18,7 @@ _LINES_WITH_BARS = 12  # from so many points on, a band shows the interval bette
 # Okabe and Ito's colours, which all kinds of eyes tell apart, without their yellow, which paper does not.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_LETTERS_LEVEL = 40  # of all names along an axis, beyond which they would run into each other
 _APART = 0.04  # of the least distance of two places, between lines whose bars would cover each other
 
 
@@ -55,7 +56,12 @@ def draw(
     """
     shown = [y for y in ys if any(row.get(y) is not None for row in rows)]
     return draw_panels(
-        shown, lambda panel, y: _panel(panel, rows, x, lines, y), look=_LOOK, title=title, footer=footer, stem=stem
+        shown,
+        lambda panel, y: _panel(panel, rows, x, lines, y, legend=bool(lines) and y == shown[0]),
+        look=_LOOK,
+        title=title,
+        footer=footer,
+        stem=stem,
     )
 
 
@@ -105,7 +111,7 @@ def draw_panels(
     return paths
 
 
-def _panel(panel: Any, rows: Sequence[Row], x: str, lines: Sequence[str], y: str) -> None:
+def _panel(panel: Any, rows: Sequence[Row], x: str, lines: Sequence[str], y: str, *, legend: bool) -> None:
     names = list(dict.fromkeys(str(row[x]) for row in rows))
     is_text = any(isinstance(row[x], str) for row in rows)
     groups = dict.fromkeys(tuple(row[name] for name in lines) for row in rows)
@@ -132,13 +138,14 @@ def _panel(panel: Any, rows: Sequence[Row], x: str, lines: Sequence[str], y: str
             panel.errorbar(places, means, yerr=[below, above], linestyle=style, capsize=3, label=label, **look)
     if is_text:
         panel.margins(x=0.5 / max(1, len(names) - 1))
-        panel.set_xticks(range(len(names)), names, rotation=20, ha="right")
+        slanted = {"rotation": 20, "ha": "right"} if sum(map(len, names)) > _LETTERS_LEVEL else {}
+        panel.set_xticks(range(len(names)), names, **slanted)
     elif all(isinstance(row[x], int) for row in rows):
         panel.xaxis.get_major_locator().set_params(integer=True)
     panel.set_xlabel(_heading(x))
     panel.set_ylabel(_heading(y))
     panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]))
-    if lines:
+    if legend:
         panel.legend(frameon=False)
 
 
