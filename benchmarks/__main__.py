@@ -1,7 +1,8 @@
 """`python -m benchmarks SCENARIO [--json] [--device cuda] [--model NAME]`: ours and each peer in turn, in one process.
 
 A pair counts only if the matrix-product rate measured before and after it differs by under 10 %; medians of the pairs
-that count are printed, one JSON object a peer. A peer that is not installed is left out with a line on stderr.
+that count are printed, one JSON object a peer. A peer that is not installed is left out with a line on stderr. `fisher`
+times all its ways in turn instead of pairs, and prints one object a setting, with its error of chance beside its time.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import base, scenarios
+from benchmarks.estimates import Estimates, rows
 from benchmarks.machine import forget_peak_rss, operations, peak_rss_mib
 from leakmeter.cli.process import keep_freed_memory
 
@@ -28,6 +30,12 @@ def main() -> None:
     keep_freed_memory()
     backend = base.load(options.model, options.device, options.dtype)
     scenario = scenarios.build(options.scenario, backend, options.data)
+    if isinstance(scenario, Estimates):
+        if options.memory or options.peer:
+            raise SystemExit(f"{options.scenario} is one table; give it neither --memory nor --peer")
+        for row in rows(scenario, backend, 0 if options.check else options.pairs):
+            _print({"scenario": options.scenario, **row}, options.json)
+        return
     if options.memory:
         loaded = forget_peak_rss()
         scenario.ours()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,13 +57,23 @@ def naive_votes(
 
 def padded_batches(model: Any, prompts: Sequence[Prompt], token: int, batch_size: int = 32) -> np.ndarray:
     """The next token's log-probability, equal-length prompts in batches without sharing; logits of the last row."""
-    out = []
-    with torch.inference_mode():
-        for start in range(0, len(prompts), batch_size):
-            ids = torch.tensor(np.stack([p.ids for p in prompts[start : start + batch_size]]), device=model.device)
-            logits = model(input_ids=ids, logits_to_keep=1).logits[:, 0]
-            out.append(torch.log_softmax(logits.double(), -1)[:, token].cpu().numpy())
-    return np.concatenate(out)[:, None]
+    batches = _last_rows(model, prompts, batch_size)
+    return np.concatenate([torch.log_softmax(rows.double(), -1)[:, token].cpu().numpy() for rows in batches])[:, None]
+
+
+def padded_susceptibility(model: Any, prompts: Sequence[Prompt], batch_size: int = 32) -> float:
+    """χ of a query behind equally likely contexts, nats: prompts and rows as in `padded_batches`."""
+    log_p = torch.cat([torch.log_softmax(rows.float(), -1) for rows in _last_rows(model, prompts, batch_size)])
+    mixture = torch.logsumexp(log_p, 0) - math.log(len(prompts))
+    return float((log_p.exp() * (log_p - mixture)).sum(-1).mean())
+
+
+def _last_rows(model: Any, prompts: Sequence[Prompt], batch_size: int) -> Iterator[torch.Tensor]:
+    for start in range(0, len(prompts), batch_size):
+        ids = torch.tensor(np.stack([p.ids for p in prompts[start : start + batch_size]]), device=model.device)
+        with torch.inference_mode():
+            rows = model(input_ids=ids, logits_to_keep=1).logits[:, 0]
+        yield rows
 
 
 def _last_row(model: Any, prompt: Prompt, response: Sequence[int]) -> torch.Tensor:

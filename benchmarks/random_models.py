@@ -28,6 +28,17 @@ _CONFIGS = {
         "num_key_value_heads": 8,
         "max_position_embeddings": 8192,
     },
+    # To compare numbers with. Weights are large enough that every token is felt.
+    "llama-tiny": {
+        "vocab_size": 30_000,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 8192,
+        "initializer_range": 0.35,
+    },
 }
 
 

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from benchmarks import peers, published, texts
+from benchmarks import fisher, peers, published, texts
 from benchmarks.base import Peer, Scenario, scored
+from benchmarks.estimates import Estimates
+from benchmarks.random_ids import Questions, ids, pieces
 from leakmeter.backends.hf import HfBackend
 from leakmeter.engine.drive import drive
 from leakmeter.engine.plan import plan
@@ -21,26 +23,20 @@ from leakmeter.types.prompt import Piece, Prompt
 from leakmeter.types.request import Request, Trial
 
 
-def build(name: str, backend: HfBackend, data: Path | None = None) -> Scenario:
+def build(name: str, backend: HfBackend, data: Path | None = None) -> Scenario | Estimates:
     """A scenario by name; `data` is the file of those that run on text."""
+    if name == _ESTIMATED:
+        return fisher.scenario(backend, Questions.drawn())
     return _ON_TEXT[name](backend, data) if name in _ON_TEXT else _SCENARIOS[name](backend)
-
-
-def _ids(rng: np.random.Generator, n: int) -> tuple[int, ...]:
-    return tuple(int(i) for i in rng.integers(100, 30_000, size=n))
-
-
-def _pieces(rng: np.random.Generator, n: int, size: int) -> list[Piece]:
-    return [Piece(f"c{i}", "context", _ids(rng, size)) for i in range(n)]
 
 
 def _ngram(n_context: int, n: int, n_query: int, n_response: int, *, short: bool) -> Callable[..., Scenario]:
     def make(backend: HfBackend) -> Scenario:
         rng = np.random.default_rng(1)
-        context = _pieces(rng, n_context // n, n)
-        whole = Prompt((*context, Piece("q", "query", _ids(rng, n_query))))
+        context = pieces(rng, n_context // n, n)
+        whole = Prompt((*context, Piece("q", "query", ids(rng, n_query))))
         prompts = [whole, *(whole.without(piece.name) for piece in context)]
-        response = _ids(rng, n_response)
+        response = ids(rng, n_response)
         requests = [Request(tuple(prompts), response, Target())]
         n_tokens = sum(len(p.ids) + n_response for p in prompts)
 
@@ -79,10 +75,8 @@ def _ngram(n_context: int, n: int, n_query: int, n_response: int, *, short: bool
 
 
 def _susceptibility(backend: HfBackend) -> Scenario:
-    rng = np.random.default_rng(2)
-    contexts = _pieces(rng, 256, 24)
-    queries = [Piece("q", "query", _ids(rng, 12)) for _ in range(8)]
-    prompts = [Prompt((context, query)) for query in queries for context in contexts]
+    questions = Questions.drawn()
+    prompts = [prompt for query in questions.queries for prompt in questions.behind(query)]
     token = 1000
     requests = [Request(tuple(prompts), (token,), Target())]
     return Scenario(
@@ -102,11 +96,11 @@ def _susceptibility(backend: HfBackend) -> Scenario:
 def _icl(redrawn: bool) -> Callable[..., Scenario]:
     def make(backend: HfBackend) -> Scenario:
         rng = np.random.default_rng(3)
-        fixed = _pieces(rng, 8, 60)
+        fixed = pieces(rng, 8, 60)
         requests = []
         for _ in range(32):
-            exemplars = _pieces(rng, 8, 60) if redrawn else fixed
-            whole = Prompt((*exemplars, Piece("q", "query", _ids(rng, 60))))
+            exemplars = pieces(rng, 8, 60) if redrawn else fixed
+            whole = Prompt((*exemplars, Piece("q", "query", ids(rng, 60))))
             requests.append(Request((whole, *(whole.without(e.name) for e in exemplars)), (1000,), Target()))
         prompts = [prompt for request in requests for prompt in request.prompts]
         part = prompts[: len(prompts) // 16]
@@ -130,7 +124,7 @@ def _decode(backend: HfBackend) -> Scenario:
     rng = np.random.default_rng(4)
     n_new = 50
     uniforms = rng.random((16, n_new))
-    wholes = [Prompt((Piece("c", "context", _ids(rng, 280)), Piece("q", "query", _ids(rng, 20)))) for _ in range(16)]
+    wholes = [Prompt((Piece("c", "context", ids(rng, 280)), Piece("q", "query", ids(rng, 20)))) for _ in range(16)]
     bares = [whole.blank() for whole in wholes]
 
     def trial(i: int) -> Trial[np.ndarray]:
@@ -157,7 +151,7 @@ def _decode(backend: HfBackend) -> Scenario:
             n_tokens=count,
         )
 
-    response = _ids(rng, n_new)
+    response = ids(rng, n_new)
     # What decoding needs at least is what scoring its responses does: every token once.
     least = plan([Request((b, w), response, Target()) for b, w in zip(bares, wholes, strict=True)])
     return Scenario(ours, {"naive": naive}, least)
@@ -189,7 +183,7 @@ def _private_generation(backend: HfBackend) -> Scenario:
     rng = np.random.default_rng(5)
     n_new, clip, temperature = 40, 10.0, 1.0
     uniforms = rng.random(n_new)
-    prompts = tuple(Prompt((Piece("e", "context", _ids(rng, 80)),)) for _ in range(50))
+    prompts = tuple(Prompt((Piece("e", "context", ids(rng, 80)),)) for _ in range(50))
 
     def trial() -> Trial[np.ndarray]:
         drawn: list[int] = []
@@ -212,7 +206,7 @@ def _private_generation(backend: HfBackend) -> Scenario:
             n_tokens=count,
         )
 
-    least = plan([Request(prompts, _ids(rng, n_new), Target())])
+    least = plan([Request(prompts, ids(rng, n_new), Target())])
     return Scenario(lambda: drive(backend, [trial()])[0][0], {"naive": naive}, least)
 
 
@@ -229,4 +223,5 @@ _ON_TEXT: dict[str, Callable[[HfBackend, Path | None], Scenario]] = {
     "sentences": texts.sentences,
     "occlusion": texts.occlusion,
 }
-NAMES = (*_SCENARIOS, *_ON_TEXT)
+_ESTIMATED = "fisher"
+NAMES = (*_SCENARIOS, _ESTIMATED, *_ON_TEXT)
