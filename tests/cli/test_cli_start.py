@@ -50,6 +50,16 @@ def test_nothing_heavy_is_imported_without_need(words: list[str]) -> None:
     assert ended.stdout.splitlines()[-1] == "HEAVY []"
 
 
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    from leakmeter.cli import _COMMANDS, program
+
+    for name, text in _COMMANDS.items():
+        command = program(name)[name]
+        own = command.help or command.default_command.__doc__
+        assert own.strip().splitlines()[0] == text, name
+        assert program()[name].help == text
+
+
 def test_importing_the_package_imports_nothing_of_it() -> None:
     code = (
         "import sys, leakmeter\n"

@@ -57,14 +57,14 @@ def test_there_is_a_readme_with_examples() -> None:
 
 @pytest.mark.parametrize(("where", "line"), list(command_lines()), ids=lambda value: value[:60])
 def test_every_command_line_parses(where: str, line: str) -> None:
-    from leakmeter.cli import app
+    from leakmeter.cli import program
 
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|>&;<")
     lexer.whitespace_split = True
     words = list(lexer)
     ends = [i for i, word in enumerate(words) if set(word) <= set("|>&;<")]
     words = words[1 : ends[0]] if ends else words[1:]
-    command, bound, *_ = app.parse_args(words, print_error=False, exit_on_error=False)
+    command, bound, *_ = program(words[0] if words else None).parse_args(words, print_error=False, exit_on_error=False)
     assert command is not None, where
     assert bound is not None
 

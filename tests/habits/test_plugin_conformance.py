@@ -185,10 +185,10 @@ def test_replaying_the_scores_gives_the_same_readings(name: str, response: str |
 
 @measures
 def test_a_measure_reaches_the_command_line_by_its_fields(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from leakmeter.cli import app, main
+    from leakmeter.cli import main, program
 
     command = name.replace("_", "-")
-    if command not in app:
+    if command not in program():
         pytest.skip(f"there is no command 'leakmeter {command}'")
     with pytest.raises(SystemExit):
         main([command, "--help"])

@@ -11,45 +11,50 @@ from typing import Final
 
 from cyclopts import App, CycloptsError, UnknownOptionError
 
-from leakmeter.cli import (
-    audit,
-    cache,
-    decode,
-    demo,
-    frontier,
-    icl,
-    icl_plan,
-    influence,
-    models,
-    process,
-    redact_plan,
-    regurgitation,
-    report,
-    study,
-    susceptibility,
-)
+from leakmeter.cli import process
 from leakmeter.errors import LeakmeterError
 
-app = App(
-    name="leakmeter",
-    help="Measure, in nats, what a language model lets through of the text it was given.",
-    version=lambda: metadata.version("leakmeter"),
-    suppress_keyboard_interrupt=False,
-)
-app.command(influence.influence)
-app.command(decode.decode)
-app.command(frontier.frontier)
-app.command(redact_plan.redact_plan)
-app.command(icl.icl)
-app.command(icl_plan.icl_plan)
-app.command(susceptibility.susceptibility)
-app.command(audit.app)
-app.command(study.study)
-app.command(regurgitation.regurgitation)
-app.command(report.report)
-app.command(demo.demo)
-app.command(models.app)
-app.command(cache.app)
+_COMMANDS: Final = {
+    "influence": "Measure, in nats, how much a response owes to each piece of its context.",
+    "decode": "Draw a response from what a model says with a context and without it, with a receipt in nats for each "
+    "token.",
+    "frontier": "Sweep λ or ε over your own cases: what each setting leaks, what it is good for, and which to ship.",
+    "redact-plan": "Find few pieces of a context without which a response owes at most so many nats to what is left of "
+    "it.",
+    "icl": "Measure, in nats, how much the answer to a query owes to each exemplar that stands before it.",
+    "icl-plan": "Search for exemplars of which less shows: reorder, drop, replace or add some, one move at a time.",
+    "susceptibility": "Measure, in nats, how far contexts move the answers to queries.",
+    "audit": "Generate texts from private exemplars, and hold what they tell against what was promised.",
+    "study": "Run a factor study: every cell a run that can be continued, then a table and a figure with intervals.",
+    "regurgitation": "Count the responses that repeat their contexts: Repeat prompts and ROUGE prompts, and their "
+    "quality.",
+    "report": "Write the HTML report of a finished run.",
+    "demo": "Measure an invented clinic note: which of its sentences does an answer owe to?",
+    "models": "List the models known by name, and fetch them.",
+    "cache": "Show the score cache, and empty it.",
+}
+"""What the list of commands says of each: the first line of its own help, without importing it."""
+_GROUPS: Final = ("audit", "models", "cache")
+"""Commands that have commands of their own."""
+
+
+def program(first: str | None = None) -> App:
+    """The command line.
+
+    Args:
+        first: its first word. A command is imported when it is asked for, and its help is its own then.
+    """
+    app = App(
+        name="leakmeter",
+        help="Measure, in nats, what a language model lets through of the text it was given.",
+        version=lambda: metadata.version("leakmeter"),
+        suppress_keyboard_interrupt=False,
+    )
+    for name, text in _COMMANDS.items():
+        module = name.replace("-", "_")
+        where = f"leakmeter.cli.{module}:{'app' if name in _GROUPS else module}"
+        app.command(where, name=name, help=None if name == first else text)
+    return app
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -63,7 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
     try:
-        app(arguments, exit_on_error=False, print_error=False)
+        words = sys.argv[1:] if arguments is None else arguments
+        program(words[0] if words else None)(words, exit_on_error=False, print_error=False)
     except (LeakmeterError, CycloptsError) as error:
         _fail(_why_refused(error) or str(error), 2)
     except BrokenPipeError:
