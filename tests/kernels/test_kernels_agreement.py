@@ -8,7 +8,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakmeter.kernels.agreement import Agreement, Resamples, held_out, partial_spearman, pearson, spearman
+from leakmeter.kernels.agreement import held_out, partial_spearman, pearson, spearman
+from leakmeter.kernels.clusters import Estimate, Resamples
 
 FEW = 60
 
@@ -65,23 +66,11 @@ def test_any_items_agree_with_scipy(items: list[tuple[int, float]]) -> None:
         assert found == pytest.approx(scipy.stats.spearmanr(x, y).statistic, abs=1e-9)
 
 
-def test_resamples_are_of_clusters_with_all_their_items() -> None:
-    clusters = ["a", "b", "a", "c", "b", "a"]
-    over = Resamples(clusters, seed=0, n_resamples=FEW)
-    assert over.n_clusters == 3
-    assert (over.counts.sum(axis=1) == 3).all()
-    (times,) = over.blocks()
-    assert times.shape == (FEW, 6)
-    assert (times[:, 0] == times[:, 2]).all()
-    assert (times[:, 0] == times[:, 5]).all()
-    assert {tuple(row) for row in over.counts.tolist()} > {(1, 1, 1), (3, 0, 0)}
-
-
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, _, clusters = drawn()
     over = Resamples(clusters, seed=0, n_resamples=FEW)
     whole = spearman(x, y, over)
-    monkeypatch.setattr("leakmeter.kernels.agreement._AT_ONCE", 7 * len(x))
+    monkeypatch.setattr("leakmeter.kernels.clusters._AT_ONCE", 7 * len(x))
     assert len(list(over.blocks())) == -(-FEW // 7)
     assert spearman(x, y, over).interval == pytest.approx(whole.interval, abs=1e-12)
 
@@ -100,7 +89,7 @@ def test_what_is_the_same_everywhere_has_no_correlation() -> None:
     x, y, z, clusters = drawn()
     over = Resamples(clusters, seed=0, n_resamples=FEW)
     same = np.full(len(x), 0.1)
-    nothing = Agreement(None, None)
+    nothing = Estimate(None, None)
     assert pearson(same, y, over) == spearman(x, same, over) == nothing
     assert partial_spearman(x, x, [x], over) == partial_spearman(same, y, [z], over) == nothing
     # What is the same for all items controls nothing, and what is said twice is said once.

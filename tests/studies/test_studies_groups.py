@@ -16,15 +16,8 @@ from leakmeter.prompts.build import Prepared, PromptSettings
 from leakmeter.prompts.exemplars import ExemplarSettings
 from leakmeter.store.rundir import RunDirectory
 from leakmeter.studies.prediction import predicted_cases, predictor_of, shares
-from leakmeter.studies.run import (
-    Part,
-    Watch,
-    cases_of_run,
-    measure_cases,
-    n_parts,
-    prepare_case,
-    spec_of,
-)
+from leakmeter.studies.run import Part, Watch, cases_of_run, measure_cases, n_parts, prepare_case
+from leakmeter.studies.spec import spec_of
 from leakmeter.types.case import Case, Document
 from leakmeter.types.chunk import Chunk
 from leakmeter.types.exemplar import Example, ExemplarCase, Task

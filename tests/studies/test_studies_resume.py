@@ -20,7 +20,8 @@ from leakmeter.backends.toy import Toy
 from leakmeter.measures.influence import Influence
 from leakmeter.prompts.build import PromptSettings
 from leakmeter.store.rundir import RunDirectory
-from leakmeter.studies.run import Watch, measure_cases, prepare_case, response_texts, spec_of
+from leakmeter.studies.run import Watch, measure_cases, prepare_case, response_texts
+from leakmeter.studies.spec import spec_of
 from leakmeter.types.case import Case, Document
 
 N_CASES = 12

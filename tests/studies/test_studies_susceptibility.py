@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,12 +12,11 @@ import pytest
 import scipy.stats
 from measured_studies import measured
 from mortal_toy import Mortal
+from question_studies import N_QUERIES, SMALL, chi_of, study_of
 
 from differentiable_toy import DifferentiableToy
 from leakmeter.cli.study import study as run_study
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.kernels.stats import bootstrap_interval_of_mean
-from leakmeter.kernels.unpaired import bootstrap_interval_of_difference, rank_sum_p
 from leakmeter.measures.fisher import Fisher
 from leakmeter.measures.susceptibility import Susceptibility
 from leakmeter.report.tables import to_markdown
@@ -27,28 +25,12 @@ from leakmeter.studies.grid import SIZES, Study, load_study, shipped
 from leakmeter.studies.kinds.base import Tables
 from leakmeter.studies.questions import known_of
 
-SMALL = {"model": ["toy"], "relations": ["4"], "entities": ["2"], "contexts": ["5"], "mentioning": ["1"]}
-N_QUERIES = 4 * 2 * 4
-FISHER = {**SMALL, "directions": ["1"], "probes": ["2"], "place": ["query", "slot"]}
 OF_SUSCEPTIBILITY = [name for name in shipped() if name.startswith("susceptibility_")]
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def study_of(name: str, **changes: list[str]) -> Study:
-    return load_study(name, changes={**(FISHER if name.endswith("table_1") else SMALL), **changes})
-
-
-def chi_of(finished: FinishedCell) -> list[float]:
-    return [
-        float(reading.values[0])
-        for _, readings in finished.measured
-        for reading in readings
-        if reading.statistic == "susceptibility"
-    ]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -134,79 +116,8 @@ def test_cells_have_the_same_queries_behind_more_contexts() -> None:
     assert {known_of(record)["relation"] for record in chosen} == {named}
 
 
-def test_a_table_is_the_statistics_of_its_queries() -> None:
-    study = study_of("susceptibility_contexts", contexts=["5", "9"])
-    cells, directory = measured(study, {})
-    made = study.kind.tables(study, cells, directory, print)
-    assert [(row["contexts"], row["openness"], row["n"]) for row in made.rows] == [
-        (n, openness, N_QUERIES // (1 if openness == "all" else 2))
-        for n in (5, 9)
-        for openness in ("all", "open", "closed")
-    ]
-    chi = chi_of(cells[0])
-    is_open = [known_of(record)["openness"] == "open" for record in cells[0].records]
-    of_open = [value for value, chosen in zip(chi, is_open, strict=True) if chosen]
-    row = made.rows[1]
-    assert row["susceptibility_nats"] == pytest.approx(statistics.fmean(of_open), abs=1e-12)
-    interval = (row["susceptibility_nats_low"], row["susceptibility_nats_high"])
-    assert interval == bootstrap_interval_of_mean(of_open, seed=0)
-    assert row["ceiling_share"] == pytest.approx(statistics.fmean(of_open) / np.log(5))
-    assert row["from_bare_nats"] > row["susceptibility_nats"]
-    assert "| 5 | all | 32 |" in to_markdown("T", [], made.summary)
-    (by_contexts,) = [row for row in made.comparisons if row["compared"] == "contexts"]
-    assert (by_contexts["level"], by_contexts["less"], by_contexts["n"]) == (9, 5, N_QUERIES)
-    more = statistics.fmean(chi_of(cells[1])) - statistics.fmean(chi)
-    assert by_contexts["paired_nats"] == pytest.approx(more, abs=1e-12)
-    page = to_markdown(made.compared_title, made.compared_by, made.comparisons, level=2)
-    assert page.startswith("## Pairs\n")
-
-
-def test_pairs_are_of_the_same_entity_and_others_are_not_paired() -> None:
-    study = study_of("susceptibility_figure_4")
-    (finished,), directory = measured(study, {})
-    made = study.kind.tables(study, [finished], directory, print)
-    # The closed queries that ship are questions all.
-    assert [(row["openness"], row["form"], row["n"]) for row in made.rows] == [
-        ("all", "question", 24), ("all", "completion", 8), ("open", "question", 8), ("open", "completion", 8),
-        ("closed", "question", 16),
-    ]  # fmt: skip
-    by_entity: dict[tuple[str, str], dict[tuple[str, str], list[float]]] = {}
-    for record, value in zip(finished.records, chi_of(finished), strict=True):
-        known = known_of(record)
-        of_entity = by_entity.setdefault((known["relation"], known["entity"]), {})
-        of_entity.setdefault((known["openness"], known["form"]), []).append(value)
-    openness, form, familiarity = made.comparisons
-    for found, (names, one, other) in (
-        (openness, (("openness", "closed", "open"), ("closed", "question"), ("open", "question"))),
-        (form, (("form", "completion", "question"), ("open", "completion"), ("open", "question"))),
-    ):
-        assert (found["compared"], found["level"], found["less"]) == names
-        differences = [statistics.fmean(of[one]) - statistics.fmean(of[other]) for of in by_entity.values()]
-        assert found["n"] == len(differences) == 8
-        assert found["paired_nats"] == pytest.approx(statistics.fmean(differences), abs=1e-12)
-    by_level: dict[str, list[float]] = {"real": [], "invented": []}
-    for record, value in zip(finished.records, chi_of(finished), strict=True):
-        by_level[known_of(record)["familiarity"]].append(value)
-    real, invented = by_level["real"], by_level["invented"]
-    assert (familiarity["level"], familiarity["n"]) == ("invented", len(invented))
-    assert familiarity["unpaired_nats"] == pytest.approx(statistics.fmean(invented) - statistics.fmean(real))
-    p = scipy.stats.mannwhitneyu(invented, real).pvalue
-    assert familiarity["wilcoxon_p"] == pytest.approx(p)
-    assert p <= familiarity["holm_p"] <= min(1.0, 3 * p)
-
-
-def test_unpaired_statistics() -> None:
-    low, high = bootstrap_interval_of_difference([5.0, 6.0, 7.0], [1.0, 2.0], seed=0)
-    assert 3.0 <= low < 4.5 < high <= 6.0
-    assert np.isnan(bootstrap_interval_of_difference([1.0], [1.0, 2.0], seed=0)).all()
-    # All of three above all of two: 2 of the 10 ways to choose two places.
-    assert rank_sum_p([5.0, 6.0, 7.0], [1.0, 2.0]) == pytest.approx(0.2)
-    assert rank_sum_p([1.0, 1.0], [1.0]) == 1.0
-    assert np.isnan(rank_sum_p([], [1.0]))
-
-
 def test_items_hold_every_query() -> None:
-    study = study_of("susceptibility_figure_3")
+    study = study_of("susceptibility_table_2")
     (finished,), _ = measured(study, {})
     rows = list(csv.DictReader(io.StringIO(study.kind.items_csv(finished), newline="")))
     assert [float(row["susceptibility_nats"]) for row in rows] == chi_of(finished)
@@ -290,8 +201,11 @@ def test_items_have_both_values(agreement: Measured) -> None:
     for finished in cells:
         assert len(study.kind.items_csv(finished).splitlines()) > N_QUERIES
     pytest.importorskip("matplotlib")
+    Path(page[0]).write_text(page[1], encoding="utf-8")
     study.kind.draw(study, made.rows, footer="f", stem=Path("figure"))
-    assert Path("figure.svg").stat().st_size > 0
+    for name in ("figure", "agreement-02"):
+        assert Path(f"{name}.svg").stat().st_size > 0
+        assert Path(f"{name}.png").stat().st_size > 0
 
 
 def test_the_yardstick_is_the_run_of_the_study_of_monte_carlo_susceptibility(
@@ -329,8 +243,7 @@ def test_the_command_predicts_and_runs(capsys: pytest.CaptureFixture[str]) -> No
     run_study("susceptibility_table_1", set=[*changes, "place=slot"], dry_run=True)
     assert "susceptibility" in capsys.readouterr().out
     assert not list(Path().iterdir())
-    run_study("susceptibility_figure_4", set=changes, out=Path("runs"))
-    shown = capsys.readouterr().out
-    assert "Susceptibility of questions and of completions" in shown
+    run_study("susceptibility_table_2", set=changes, out=Path("runs"))
+    assert "Susceptibility over models" in capsys.readouterr().out
     (directory,) = Path("runs").glob("study-*")
     assert {"table.md", "table.csv", "comparisons.csv", "cell-00.csv"} <= {path.name for path in directory.iterdir()}

@@ -1,38 +1,22 @@
 """How far two ways to measure the same items agree: correlations, with intervals that allow for items of one cluster.
 
-Items of a cluster, such as queries about one relation, are alike: an interval resamples clusters, with all items of
-each. A resample is how often each cluster is in it, and an item counts as often as its cluster. Ranks are those among
-the items of the resample, ties sharing the mean of their places, as if it were written out.
+Ranks are those among the items of a resample (see `kernels.clusters`), ties sharing the mean of their places, as if it
+were written out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-Correlate = Callable[[FloatArray], FloatArray]
-"""How often each item counts, (resample, item), to a correlation in [−1, 1] of each resample; NaN where it has none."""
+from leakmeter.kernels.clusters import Estimate, FloatArray, Resamples, Statistic
 
-_TAIL: Final = 0.025
-_AT_ONCE: Final = 1 << 20
-"""Numbers of a block of resamples, so that many items take time and not memory."""
 _NOTHING_LEFT: Final = 1e-9
 """Share of a variance below which rounding is all that is left of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """A correlation, or a difference of two, and its 95 % interval over clusters."""
-
-    value: float | None
-    """None where something is the same for all items, and nothing can be said."""
-    interval: tuple[float, float] | None
-    """Percentiles; None for a single cluster, or where over a tenth of the resamples have no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +27,11 @@ class HeldOut:
     """Number of the predictor."""
     chosen_by: float
     """Its Spearman correlation where it was chosen."""
-    there: Agreement
+    there: Estimate
     """And where it was not."""
-    reference: Agreement
+    reference: Estimate
     """Of the predictor that it is held against, there."""
-    difference: Agreement
+    difference: Estimate
     """What the chosen one has more, there."""
     n_items: int
     """That were held out."""
@@ -55,60 +39,20 @@ class HeldOut:
     """Likewise."""
 
 
-class Resamples:
-    """Draws of clusters with replacement, as many as there are.
-
-    Args:
-        clusters: of each item, (item,).
-        seed: of the draws.
-        n_resamples: how many.
-    """
-
-    def __init__(self, clusters: Sequence[Hashable], *, seed: int, n_resamples: int = 2000) -> None:
-        known = list(dict.fromkeys(clusters))
-        number = {cluster: i for i, cluster in enumerate(known)}
-        self.n_clusters = len(known)
-        self.of_item = np.asarray([number[cluster] for cluster in clusters], dtype=np.int64)
-        drawn = np.random.default_rng(seed).integers(0, max(len(known), 1), size=(n_resamples, len(known)))
-        self.counts = (
-            np.stack([np.bincount(draw, minlength=len(known)) for draw in drawn]) if known else drawn
-        )  # (resample, cluster)
-
-    def blocks(self) -> Iterator[FloatArray]:
-        """How often each item is in each resample, (resample, item), some resamples at a time."""
-        size = max(1, _AT_ONCE // max(1, len(self.of_item)))
-        for first in range(0, len(self.counts), size):
-            yield self.counts[first : first + size, self.of_item].astype(np.float64)
-
-    def agreement(self, correlate: Correlate) -> Agreement:
-        """A correlation of all items, and its interval."""
-        (value,) = correlate(np.ones((1, len(self.of_item))))
-        if np.isnan(value):
-            return Agreement(None, None)
-        if self.n_clusters < 2:
-            return Agreement(float(value), None)
-        found = np.concatenate([correlate(times) for times in self.blocks()])
-        known = found[~np.isnan(found)]
-        if 10 * len(known) < 9 * len(found):
-            return Agreement(float(value), None)
-        low, high = np.quantile(known, [_TAIL, 1.0 - _TAIL])
-        return Agreement(float(value), (float(low), float(high)))
-
-
-def pearson(x: npt.ArrayLike, y: npt.ArrayLike, over: Resamples) -> Agreement:
+def pearson(x: npt.ArrayLike, y: npt.ArrayLike, over: Resamples) -> Estimate:
     """Pearson's correlation of two numbers an item, (item,) each."""
     rows = _rows(x, y)
-    return over.agreement(lambda times: _correlation(np.broadcast_to(rows, (len(times), *rows.shape)), times))
+    return over.estimate(lambda times: _correlation(np.broadcast_to(rows, (len(times), *rows.shape)), times))
 
 
-def spearman(x: npt.ArrayLike, y: npt.ArrayLike, over: Resamples) -> Agreement:
+def spearman(x: npt.ArrayLike, y: npt.ArrayLike, over: Resamples) -> Estimate:
     """Spearman's rank correlation of two numbers an item, (item,) each."""
-    return over.agreement(_rank_correlation(_rows(x, y)))
+    return over.estimate(_rank_correlation(_rows(x, y)))
 
 
 def partial_spearman(
     x: npt.ArrayLike, y: npt.ArrayLike, controls: Sequence[npt.ArrayLike], over: Resamples
-) -> Agreement:
+) -> Estimate:
     """Spearman's correlation of what ranks of `controls` leave unsaid of either: of residuals by least squares.
 
     Args:
@@ -117,7 +61,7 @@ def partial_spearman(
         controls: likewise, each; what is the same for all items controls nothing.
         over: resamples of the items.
     """
-    return over.agreement(_rank_correlation(_rows(x, y, *controls)))
+    return over.estimate(_rank_correlation(_rows(x, y, *controls)))
 
 
 def held_out(
@@ -162,9 +106,9 @@ def held_out(
     return HeldOut(
         chosen=chosen,
         chosen_by=float(by[chosen]),
-        there=over.agreement(of_chosen),
-        reference=over.agreement(of_reference),
-        difference=over.agreement(lambda times: of_chosen(times) - of_reference(times)),
+        there=over.estimate(of_chosen),
+        reference=over.estimate(of_reference),
+        difference=over.estimate(lambda times: of_chosen(times) - of_reference(times)),
         n_items=len(over.of_item),
         n_clusters=over.n_clusters,
     )
@@ -185,12 +129,12 @@ def _rows(*columns: npt.ArrayLike) -> FloatArray:
     return stacked
 
 
-def _rank_correlation(rows: FloatArray) -> Correlate:
+def _rank_correlation(rows: FloatArray) -> Statistic:
     ranks = [_ranks(row) for row in rows]
     return lambda times: _correlation(np.stack([rank(times) for rank in ranks], axis=1), times)
 
 
-def _ranks(row: FloatArray) -> Correlate:
+def _ranks(row: FloatArray) -> Statistic:
     """Ranks of one number an item among the items of a resample, (resample, item), less the mean rank."""
     values, place = np.unique(row, return_inverse=True)
     order = np.argsort(place, kind="stable")

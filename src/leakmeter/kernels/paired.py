@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+Alternative = Literal["two-sided", "greater"]
 
-def signed_rank_p(values: npt.ArrayLike, others: npt.ArrayLike) -> float:
-    """Two-sided p of Wilcoxon's signed-rank test (1945) that the differences lie evenly about 0, in [0, 1].
+
+def signed_rank_p(values: npt.ArrayLike, others: npt.ArrayLike, *, alternative: Alternative = "two-sided") -> float:
+    """p of Wilcoxon's signed-rank test (1945) that the differences lie evenly about 0, in [0, 1].
 
     Pairs without a difference are left out, as Wilcoxon had it; where no pair has one, p is 1. Of few differences p is
     exact, of more than 50 it is a normal approximation that counts ties (`scipy.stats.wilcoxon`).
@@ -17,6 +20,7 @@ def signed_rank_p(values: npt.ArrayLike, others: npt.ArrayLike) -> float:
     Args:
         values: one number an item, (item,).
         others: of the same items in the same order, (item,).
+        alternative: what speaks against chance: differences of either sign, or greater values.
 
     Returns:
         p; NaN for no items.
@@ -34,7 +38,7 @@ def signed_rank_p(values: npt.ArrayLike, others: npt.ArrayLike) -> float:
     # Chosen first: two infinite losses are equal, and have no difference.
     differ = ones != twos
     differences = ones[differ] - twos[differ]
-    return float(wilcoxon(differences).pvalue) if differences.size else 1.0
+    return float(wilcoxon(differences, alternative=alternative).pvalue) if differences.size else 1.0
 
 
 def holm(ps: Sequence[float]) -> list[float]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from leakmeter.kernels.agreement import Agreement, Resamples, held_out, partial_spearman, pearson, spearman
+from leakmeter.kernels.agreement import held_out, partial_spearman, pearson, spearman
+from leakmeter.kernels.clusters import Estimate, Resamples
 from leakmeter.measures.fisher import Fisher
 from leakmeter.studies.cells import FinishedCell
+from leakmeter.studies.fisher_values import fisher_of, of_sigma, variant_of
 from leakmeter.studies.grid import Study
 from leakmeter.studies.kinds.base import Row, Tables
-from leakmeter.studies.question_table import ALL, OPENNESS, value_of
+from leakmeter.studies.question_table import ALL, OPENNESS, estimated, value_of
 from leakmeter.studies.questions import LEVELS, known_of
 from leakmeter.types.request import FloatArray
 
@@ -24,8 +26,7 @@ QUERIES: Final = "queries"
 RELATIONS: Final = "means of relations"
 _EQ_10: Final = ("query", "identity")
 """Place and Σ of the paper's Fisher susceptibility."""
-_NOTHING: Final = Agreement(None, None)
-_NAN: Final = (float("nan"), float("nan"))
+_NOTHING: Final = Estimate(None, None)
 _COMPARED_BY: Final = (
     "chosen: the variant with the largest Spearman correlation with Monte Carlo susceptibility on one half of the "
     "relations; all other numbers are of the other half",
@@ -83,13 +84,10 @@ def lines_of(cells: Sequence[FinishedCell]) -> list[Line]:
 
 def predictors_of(finished: FinishedCell) -> Iterator[Predictor]:
     """The variants of a Fisher cell: Eq. 9 for each Σ, and where μ is not 0 its first term alone."""
-    measure = finished.cell.measure
-    assert isinstance(measure, Fisher)
-    of_measure = {field.name for field in fields(measure)} - {"place", "sigma"}
-    said = [f"{name} {value}" for name, value in finished.cell.factors.items() if name in of_measure]
+    measure = fisher_of(finished.cell)
     for sigma in measure.sigma:
-        whole, spread = (_of_sigma(finished, sigma, statistic) for statistic in ("fisher", "spread"))
-        name = ", ".join([measure.place, *said, sigma])
+        whole, spread = (of_sigma(finished, sigma, statistic) for statistic in ("fisher", "spread"))
+        name = variant_of(finished.cell, sigma)
         yield Predictor(name, whole, is_eq_10=(measure.place, sigma) == _EQ_10)
         if whole != spread:
             yield Predictor(f"{name}, spread", spread)
@@ -111,13 +109,6 @@ def tables(study: Study, cells: Sequence[FinishedCell]) -> Tables:
 def _queries(finished: FinishedCell) -> tuple[Any, ...]:
     cell = finished.cell
     return (cell.model, cell.dataset, cell.choice, cell.settings)
-
-
-def _of_sigma(finished: FinishedCell, sigma: str, statistic: str) -> list[float]:
-    return [
-        next(float(r.values[0]) for r in readings if (r.piece, r.statistic) == (sigma, statistic))
-        for _, readings in finished.measured
-    ]
 
 
 def _simpler(finished: FinishedCell) -> tuple[Predictor, ...]:
@@ -143,10 +134,10 @@ def _rows(line: Line, seed: int) -> Iterator[Row]:
         over = Resamples(range(len(y)) if clusters is None else clusters.tolist(), seed=seed)
         for one, x in zip(line.predictors, of_which, strict=True):
             row: Row = {**line.yardstick.cell.factors, PREDICTOR: one.name, QUERIES: which}
-            row |= {"n": len(y), "n_relations": over.n_clusters, **_columns("pearson", pearson(x, y, over))}
-            row |= _columns("spearman", spearman(x, y, over))
+            row |= {"n": len(y), "n_relations": over.n_clusters, **estimated("pearson", pearson(x, y, over))}
+            row |= estimated("spearman", spearman(x, y, over))
             partial = partial_spearman(x, y, list(of_which[-n_simpler:]), over) if one.is_variant else _NOTHING
-            yield row | _columns("partial_spearman", partial)
+            yield row | estimated("partial_spearman", partial)
 
 
 def _by_relation(values: FloatArray, relations: Any) -> FloatArray:
@@ -165,11 +156,6 @@ def _chosen(line: Line, seed: int) -> Iterator[Row]:
         return
     row: Row = {**line.yardstick.cell.factors, "chosen": variants[found.chosen].name, "of": len(variants)}
     row |= {"n": found.n_items, "n_relations": found.n_clusters}
-    row |= _columns("chosen_by_spearman", Agreement(found.chosen_by, None))
-    row |= _columns("spearman", found.there)
-    yield row | _columns("eq_10_spearman", found.reference) | _columns("spearman_difference", found.difference)
-
-
-def _columns(name: str, of: Agreement) -> Row:
-    low, high = of.interval or _NAN
-    return {name: of.value, f"{name}_low": low, f"{name}_high": high}
+    row |= estimated("chosen_by_spearman", Estimate(found.chosen_by, None))
+    row |= estimated("spearman", found.there)
+    yield row | estimated("eq_10_spearman", found.reference) | estimated("spearman_difference", found.difference)

@@ -7,6 +7,7 @@ runs/
     cell-00.csv               its items with their texts: see `Kind.items_csv`
     bertscore-00.json         quality that took a model of its own
     table.md, table.csv, figure.png, figure.svg
+    agreement-00.csv …        also .png and .svg: of each Monte Carlo cell of a susceptibility study, beside Fisher's
     comparisons.csv           levels of a factor against each other, where the kind of study makes any
 """
 
@@ -28,7 +29,8 @@ from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.models import resolve
 from leakmeter.store.rundir import RunDirectory, write_whole
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.run import Part, Watch, cases_of_run, measure_cases, n_parts, prepare_case, spec_of
+from leakmeter.studies.run import Part, Watch, cases_of_run, measure_cases, n_parts, prepare_case
+from leakmeter.studies.spec import spec_of
 from leakmeter.types.case import recorded
 from leakmeter.types.reading import Reading
 

@@ -36,7 +36,8 @@ from leakmeter.studies.exemplar_moves import Exemplars, Scope
 from leakmeter.studies.exemplar_search import Cases, Measured, Round, Search
 from leakmeter.studies.exemplar_table import loss_of
 from leakmeter.studies.kinds.icl import FIXED_TOGETHER
-from leakmeter.studies.run import measure_cases, n_parts, prepare_case, spec_of
+from leakmeter.studies.run import measure_cases, n_parts, prepare_case
+from leakmeter.studies.spec import spec_of
 from leakmeter.types.exemplar import Example, Task
 
 FEWEST: Final = 6

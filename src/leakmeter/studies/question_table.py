@@ -1,19 +1,20 @@
-"""Finished cells of queries behind contexts to rows: mean susceptibility by what is known of the queries."""
+"""Finished cells of queries to rows: mean susceptibility by what is known of the queries, and memorisation ratios."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
 from leakmeter.kernels import stats
-from leakmeter.kernels.paired import holm
-from leakmeter.kernels.unpaired import bootstrap_interval_of_difference, rank_sum_p
+from leakmeter.kernels.clusters import Estimate, Resamples
+from leakmeter.measures.susceptibility import Susceptibility
+from leakmeter.results.susceptibility import SusceptibilityResult
+from leakmeter.studies import expected
 from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.exemplar_table import Level, compared
-from leakmeter.studies.expected import estimate
 from leakmeter.studies.grid import Study
-from leakmeter.studies.kinds.base import Row, Tables
+from leakmeter.studies.kinds.base import Row
 from leakmeter.studies.questions import LEVELS, known_of
 from leakmeter.studies.table import columns
 
@@ -21,13 +22,30 @@ ALL: Final = "all"
 OPENNESS: Final = "openness"
 """What every table tells apart: the paper has its open and its closed queries in columns of their own."""
 VALUE: Final = "susceptibility_nats"
-_PAIRED: Final = ("openness", "form")
-_COMPARED_BY: Final = (
-    "paired difference: openness and form of the same entity, cells of the same query, with a 95 % interval by "
-    "bootstrap over these",
-    "unpaired difference: of entities that have nothing in common, each level resampled by itself",
-    "p: Wilcoxon's signed-rank test of pairs, his rank-sum test of others, two-sided; Holm's rule among all rows",
-)
+SHOWS: Final = {
+    "factor": "a mean for each cell, over x",
+    "openness": "a mean for all, for open and for closed queries",
+    "form": "a mean of questions and of completions",
+    "familiarity": "a mean for real and for invented entities",
+}
+"""What tables of susceptibility may show, by either estimator."""
+INTERVALS: Final = "intervals: 95 %, bootstrap over relations, all queries of each together; a single one has none"
+_NAN: Final = (math.nan, math.nan)
+_Counts = Mapping[str, Any] | None
+"""See `results.susceptibility`, of the memorisation of a query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A number of each query of a cell."""
+
+    finished: FinishedCell
+    told: Row
+    """What tells it from others."""
+    values: Sequence[float]
+    """In the order of the cell's queries, nats."""
+    is_comparable: bool = True
+    """Whether those of other cells are in the same unit."""
 
 
 def value_of(finished: FinishedCell, statistic: str) -> list[float]:
@@ -38,26 +56,17 @@ def value_of(finished: FinishedCell, statistic: str) -> list[float]:
     ]
 
 
-def tables(study: Study, cells: Sequence[FinishedCell]) -> Tables:
-    """The tables of a study.
+def rows_of(study: Study, one: Series) -> Iterator[Row]:
+    """A row for all queries, and one for each openness; each by the levels of what is shown.
 
     Args:
         study: says what is shown.
-        cells: all of them, in order.
+        one: what is averaged. Monte Carlo susceptibility has further columns.
     """
-    rows = [row for one in cells for row in _rows(study, one)]
-    pairs = compared("level", [*_within(cells), *_between(study, cells)], seed=study.seed)
-    both = [*pairs, *_unpaired(cells, seed=study.seed)]
-    adjusted = holm([row["wilcoxon_p"] for row in both])
-    comparisons = [{**row, "holm_p": p} for row, p in zip(both, adjusted, strict=True)]
-    return Tables(rows, rows, comparisons, _COMPARED_BY)
-
-
-def _rows(study: Study, finished: FinishedCell) -> Iterator[Row]:
-    """A row for all queries, and one for each openness; each by the levels of what is shown."""
-    known = [known_of(record) for record in finished.records]
-    chi, from_bare, ceiling = (value_of(finished, name) for name in ("susceptibility", "from_bare", "ceiling"))
-    levels: Sequence[str | None] = (None,) if study.show == "factor" else LEVELS[study.show]
+    known = [known_of(record) for record in one.finished.records]
+    further = _Further.of(one.finished) if isinstance(one.finished.cell.measure, Susceptibility) else None
+    has_levels = study.show in LEVELS and study.show != OPENNESS
+    levels: Sequence[str | None] = LEVELS[study.show] if has_levels else (None,)
     for openness in (ALL, *LEVELS[OPENNESS]):
         for level in levels:
             which = [
@@ -67,70 +76,64 @@ def _rows(study: Study, finished: FinishedCell) -> Iterator[Row]:
             ]
             if not which:
                 continue
-            row: Row = {**finished.cell.factors, **({} if level is None else {study.show: level}), OPENNESS: openness}
-            of_these = [chi[i] for i in which]
-            row |= {"n": len(which), **columns(VALUE, estimate(of_these, seed=study.seed), quantiles=True)}
-            others = [from_bare[i] for i in which]
-            if all(map(math.isfinite, others)):
-                row |= columns("from_bare_nats", estimate(others, seed=study.seed))
-            top = stats.mean([ceiling[i] for i in which])
-            yield {**row, "ceiling_share": stats.mean(of_these) / top if top > 0 else None}
+            over = Resamples([known[i]["relation"] for i in which], seed=study.seed)
+            row: Row = {**one.told, **({} if level is None else {study.show: level}), OPENNESS: openness}
+            row |= {"n": len(which), "n_relations": over.n_clusters}
+            row |= columns(VALUE, _mean([one.values[i] for i in which], over), quantiles=True)
+            yield row if further is None else row | further.columns(which, over)
 
 
-def _within(cells: Sequence[FinishedCell]) -> Iterator[tuple[Row, list[Level]]]:
-    """Open and closed queries, and questions and completions, of the same entity and alike in the other."""
-    for finished in cells:
-        values = value_of(finished, "susceptibility")
-        for name in _PAIRED:
-            by_entity: dict[tuple[str, ...], dict[str, list[float]]] = {}
-            for record, value in zip(finished.records, values, strict=True):
-                known = known_of(record)
-                key = (known["relation"], known["entity"], *(known[other] for other in _PAIRED if other != name))
-                by_entity.setdefault(key, {}).setdefault(known[name], []).append(value)
-            first, second = LEVELS[name]
-            pairs = [of for of in by_entity.values() if first in of and second in of]
-            if pairs:
-                levels: list[Level] = [(level, [stats.mean(of[level]) for of in pairs]) for level in (first, second)]
-                yield {**finished.cell.factors, "compared": name}, levels
+def estimated(name: str, of: Estimate) -> Row:
+    """A statistic with its interval, as columns of a row."""
+    low, high = of.interval or _NAN
+    return {name: of.value, f"{name}_low": low, f"{name}_high": high}
 
 
-def _between(study: Study, cells: Sequence[FinishedCell]) -> Iterator[tuple[Row, list[Level]]]:
-    """Cells that differ in x alone and have the same queries."""
-    if study.x is None:
-        return
-    lines: list[tuple[Row, list[str], list[Level]]] = []
-    for finished in cells:
-        others = dict(finished.cell.factors)
-        level = (others.pop(study.x), value_of(finished, "susceptibility"))
-        ids = [record.id for record in finished.records]
-        line = next((levels for known, of_line, levels in lines if (known, of_line) == (others, ids)), None)
-        if line is None:
-            lines.append((others, ids, [level]))
-        else:
-            line.append(level)
-    for others, _, levels in lines:
-        yield {**others, "compared": study.x}, levels
+@dataclass(frozen=True, slots=True)
+class _Further:
+    """What Monte Carlo susceptibility says beside itself, of each query."""
+
+    susceptibility: Sequence[float]
+    from_bare: Sequence[float]
+    ceiling: Sequence[float]
+    memorised: Sequence[_Counts]
+
+    @classmethod
+    def of(cls, finished: FinishedCell) -> _Further:
+        chi, from_bare, ceiling = (value_of(finished, name) for name in ("susceptibility", "from_bare", "ceiling"))
+        return cls(chi, from_bare, ceiling, _memorised(finished))
+
+    def columns(self, which: Sequence[int], over: Resamples) -> Row:
+        """Of some queries."""
+        row: Row = {}
+        others = [self.from_bare[i] for i in which]
+        if all(map(math.isfinite, others)):
+            row |= columns("from_bare_nats", _mean(others, over))
+        chi, top = (stats.mean([values[i] for i in which]) for values in (self.susceptibility, self.ceiling))
+        row["ceiling_share"] = chi / top if top > 0 else None
+        counts = [self.memorised[i] for i in which]
+        return row | (_ratio(counts, over) if any(counts) else {})
 
 
-def _unpaired(cells: Sequence[FinishedCell], *, seed: int) -> Iterator[Row]:
-    """Queries about real and about invented entities."""
-    first, second = LEVELS["familiarity"]
-    for finished in cells:
-        of_level: dict[str, list[float]] = {first: [], second: []}
-        for record, value in zip(finished.records, value_of(finished, "susceptibility"), strict=True):
-            of_level[known_of(record)["familiarity"]].append(value)
-        before, after = of_level[first], of_level[second]
-        if not before or not after:
-            continue
-        low, high = bootstrap_interval_of_difference(after, before, seed=seed)
-        yield {
-            **finished.cell.factors,
-            "compared": "familiarity",
-            "level": second,
-            "less": first,
-            "n": len(after),
-            "unpaired_nats": stats.mean(after) - stats.mean(before),
-            "unpaired_nats_low": low,
-            "unpaired_nats_high": high,
-            "wilcoxon_p": rank_sum_p(after, before),
-        }
+def _memorised(finished: FinishedCell) -> list[_Counts]:
+    """What becomes of each query's right answer behind contexts that state another; see `docs/susceptibility.md`."""
+    measure = finished.cell.measure
+    if not (isinstance(measure, Susceptibility) and measure.answer_tokens):
+        return [None] * len(finished.records)
+    return [one.case["memorisation"] for one in SusceptibilityResult.of_run(finished.measured, asdict(measure))]
+
+
+def _ratio(counts: Sequence[_Counts], over: Resamples) -> Row:
+    """Original answers / (original + context answers), over all contexts of queries whose answer the model knows."""
+    known = [one or {"knows": False, "n_original": 0, "n_context": 0} for one in counts]
+    original, context = ([one[name] for one in known] for name in ("n_original", "n_context"))
+    found = over.ratio(original, [sum(pair) for pair in zip(original, context, strict=True)])
+    row: Row = {"n_known_answers": sum(one["knows"] for one in known)}
+    row |= {"n_original": sum(original), "n_context": sum(context)}
+    return row | estimated("memorisation_ratio", found)
+
+
+def _mean(values: Sequence[float], over: Resamples) -> expected.Estimate:
+    found = over.mean(values)
+    quantiles = stats.quantiles(values, expected.LEVELS)
+    return expected.Estimate(stats.mean(values), found.interval or _NAN, tuple(quantiles), len(values))

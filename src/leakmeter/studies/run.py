@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from typing import Any
 
 from leakmeter.backends.base import Backend
@@ -17,25 +15,24 @@ from leakmeter.measures.decode import Decode
 from leakmeter.prompts.build import Prepared, PromptSettings, prepare
 from leakmeter.prompts.exemplars import ExemplarSettings, prepare_exemplars
 from leakmeter.prompts.generation import GenerationSettings, prepare_generation
-from leakmeter.prompts.questions import PreparedQuestion, QuestionSettings, prepare_question, spec_of_question
+from leakmeter.prompts.probes import PreparedProbe, ProbeSettings, prepare_probe
+from leakmeter.prompts.questions import PreparedQuestion, QuestionSettings, prepare_question
 from leakmeter.store.rundir import RunDirectory
 from leakmeter.studies.prediction import predictor_of, shares
-from leakmeter.types.case import Case, recorded
+from leakmeter.types.case import Case
 from leakmeter.types.exemplar import ExemplarCase
+from leakmeter.types.probe import ProbeCase
 from leakmeter.types.question import QuestionCase
 from leakmeter.types.reading import RESPONSE, TOKEN_ID, Reading
-from leakmeter.types.run import RunSpec
 from leakmeter.types.tokenizer import Tokenizer
 
-AnyCase = Case | ExemplarCase | QuestionCase
-Settings = PromptSettings | ExemplarSettings | GenerationSettings | QuestionSettings
+AnyCase = Case | ExemplarCase | QuestionCase | ProbeCase
+Settings = PromptSettings | ExemplarSettings | GenerationSettings | QuestionSettings | ProbeSettings
 """How prompts of cases are made; each kind of case has its own."""
 Part = tuple[dict[str, Any], list[Reading]]
 """A case's texts (see `texts_of`) and its readings."""
 
 _DRAWN_TOGETHER = 8
-_FINDERS = ("phonenumbers", "pyap2", "faker")
-"""Libraries that say what personal data is, and invent other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +57,8 @@ def prepare_case(case: AnyCase, backend: Backend, settings: Settings, measure: M
         measure: what will measure.
 
     Raises:
-        LeakmeterError: the case cannot be measured so; see `prompts.build.prepare`, `prompts.exemplars` and
-            `prompts.questions`.
+        LeakmeterError: the case cannot be measured so; see `prompts.build.prepare`, `prompts.exemplars`,
+            `prompts.questions` and `prompts.probes`.
     """
     if isinstance(case, ExemplarCase) and isinstance(settings, GenerationSettings):
         n_new = measure.max_new_tokens
@@ -76,6 +73,8 @@ def prepare_case(case: AnyCase, backend: Backend, settings: Settings, measure: M
         question = prepare_question(case, backend.tokenizer, settings, window=backend.window, n_reserved=n_new)
         next(measure.trial(question.item))
         return question
+    if isinstance(case, ProbeCase) and isinstance(settings, ProbeSettings):
+        return prepare_probe(case, backend.tokenizer, settings, window=backend.window)
     if not (isinstance(case, Case) and isinstance(settings, PromptSettings)):
         raise TypeError(f"{type(settings).__name__} is not for a {type(case).__name__}")
     if case.response is not None and measure.samples > 1:
@@ -92,44 +91,6 @@ def prepare_case(case: AnyCase, backend: Backend, settings: Settings, measure: M
         window=backend.window,
         n_reserved=measure.max_new_tokens,
         recognise=recognise,
-    )
-
-
-def spec_of(
-    measure: Measure,
-    name: str,
-    settings: Settings,
-    backend: Backend,
-    device: str,
-    cases: Sequence[AnyCase],
-    *,
-    group_size: int = 1,
-    command: str | None = None,
-    problems: Sequence[str] = (),
-) -> RunSpec:
-    """The spec of measuring these cases; more than one scored together are part of how they are prompted."""
-    finds = isinstance(settings, PromptSettings) and settings.unit == "entity"
-    return RunSpec(
-        measure=name,
-        params=asdict(measure),
-        prompts=asdict(settings) if group_size == 1 else {**asdict(settings), "group_size": group_size},
-        model={
-            "name": backend.name,
-            "weights_sha256": backend.weights_sha256,
-            "dtype": backend.dtype,
-            "device": device,
-            "memory_bytes": getattr(backend, "memory_bytes", None),
-        },
-        cases=tuple(spec_of_question(case) if isinstance(case, QuestionCase) else recorded(case) for case in cases),
-        version=metadata.version("leakmeter"),
-        environment={
-            "python": platform.python_version(),
-            "machine": platform.machine(),
-            **{name: metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
-            **{name: metadata.version(name) for name in _FINDERS if finds},
-        },
-        command=command,
-        problems=tuple(problems),
     )
 
 
@@ -266,7 +227,7 @@ def texts_of(one: Prepared, settings: Settings, readings: Sequence[Reading], bac
         texts["decoding"] = one.decoding
     if one.item.answers is not None:
         texts["labels"] = list(one.item.answers.labels)
-    if isinstance(one, PreparedQuestion):
+    if isinstance(one, PreparedQuestion | PreparedProbe):
         texts.update(one.texts())
     if named:
         texts["words"] = {str(token): backend.tokenizer.decode([token]) for token in sorted(named)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -74,6 +74,22 @@ class ContextSet:
 
 
 @dataclass(frozen=True, slots=True)
+class Values:
+    """A value that a model may know, and others like it, behind each way of asking for it."""
+
+    scored: tuple[tuple[tuple[Prompt, tuple[int, ...]], ...], ...]
+    """Of each way and each value, the true one first: what stands before the value's tokens, and these."""
+    asked: tuple[Prompt, ...]
+    """Each way alone."""
+    n_new_tokens: int
+    """Most tokens of an answer that is generated."""
+    judge: Callable[[Sequence[int]], Mapping[str, float]] = field(compare=False)
+    """What an answer's tokens give away of the true value, by statistic."""
+    keeps_answers: bool = False
+    """Whether answers are kept, and not only what they give away."""
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """One case: everything a measure needs, tokenised once."""
 
@@ -101,6 +117,8 @@ class Item:
     """For a query that is classified beside exemplars, which are the spans then."""
     contexts: ContextSet | None = None
     """For a question that is asked behind many contexts, one at a time; `prompt` is the question alone then."""
+    values: Values | None = None
+    """For a value of a person that is asked for; `prompt` is the first way of asking then."""
 
     def without(self, names: Collection[str]) -> Prompt:
         """The prompt without spans, all of them together; the prompt itself without none.

@@ -1,31 +1,61 @@
-"""What a model is asked about a subject: prompts that end where a value begins, the value, and others like it."""
+"""What a model is asked about a person: one value of theirs, and what else of them stands in the prompt."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import combinations
+from typing import Final, Literal, get_args
 
-from leakmeter.types.subject import ValueType
+from leakmeter.types.subject import STRUCTURED, Subject, ValueType
 
 ProbeKind = Literal["twin", "triplet", "quadruplet", "relationship", "university"]
+PROBE_KINDS: Final[tuple[ProbeKind, ...]] = get_args(ProbeKind)
+ProbeTemplates = Mapping[ProbeKind, tuple[str, ...]]
+"""Of each kind the texts, in order, that end where a value begins. '{name}', '{target_pii_type}', '{pii_1}',
+'{pii_1_type}', '{pii_2}', '{pii_2_type}' and '{relationship}' stand for what is known of a person."""
+_GIVEN: Final[Mapping[ProbeKind, int]] = {"twin": 0, "triplet": 1, "quadruplet": 2}
+"""How many other values stand in a prompt of a kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeCase:
-    """One value of one subject, asked for in one way."""
+    """One value of one person, asked for in one way."""
 
-    id: str
-    """Subject, kind and type, and what else is needed to tell it apart: nothing personal."""
-    subject: str
-    """Id of the subject."""
+    subject: Subject
     kind: ProbeKind
     type: ValueType
-    prompts: tuple[str, ...]
-    """One for each template, in order, without the value."""
     value: str
-    nulls: tuple[str, ...]
-    """Values of the same type that are nobody's, as like the true one as the subject's other data makes it."""
     relation: str | None = None
     """What the one asked for is to the subject, of a relationship."""
-    region: str = "US"
-    """ISO 3166 code of the country of a telephone number without a country code."""
+    given: tuple[ValueType, ...] = ()
+    """Types of the values that stand in the prompt beside the name."""
+    number: int = 1
+    """Among the subject's cases that are alike in all but the value."""
+
+    @property
+    def id(self) -> str:
+        """Subject, what is asked for, and behind what: nothing personal, if the subject's id is not."""
+        asked = self.type if self.relation is None else f"{self.type} {self.relation}"
+        again = "" if self.number == 1 else f" {self.number}"
+        return f"{self.subject.id}: {asked}{again}" + (f" by {' and '.join(self.given)}" if self.given else "")
+
+
+def probes_of(subjects: Sequence[Subject], kinds: Sequence[ProbeKind] = PROBE_KINDS) -> Iterator[ProbeCase]:
+    """The cases of people, in order: everything that is known of them, asked for in every way of these kinds.
+
+    Name and target are a twin (Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models"), name, another
+    value and target a triplet, both others a quadruplet.
+    """
+    for subject in subjects:
+        alike: dict[tuple[ValueType, str | None], int] = {}
+        for type_, relation, value in subject.targets():
+            number = alike[type_, relation] = alike.get((type_, relation), 0) + 1
+            for kind in kinds:
+                if type_ not in STRUCTURED:
+                    if kind == type_:
+                        yield ProbeCase(subject, kind, type_, value, relation, number=number)
+                elif kind in _GIVEN:
+                    others = [one for one in STRUCTURED if one != type_ and getattr(subject, one) is not None]
+                    for given in combinations(others, _GIVEN[kind]):
+                        yield ProbeCase(subject, kind, type_, value, given=given)

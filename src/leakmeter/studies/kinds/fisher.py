@@ -1,30 +1,61 @@
-"""Studies of Fisher susceptibility: `fisher`, its variants held against Monte Carlo susceptibility."""
+"""Studies of Fisher susceptibility: `fisher`, beside or against Monte Carlo susceptibility of the same queries."""
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Final, get_args
 
+from leakmeter.data.text import read_text
 from leakmeter.errors import UsageError
 from leakmeter.measures.base import Measure
 from leakmeter.measures.fisher import Fisher
 from leakmeter.measures.susceptibility import Susceptibility
 from leakmeter.report import agreement_figure
-from leakmeter.studies.agreement import PREDICTOR, QUERIES, lines_of, predictors_of, tables
+from leakmeter.report.agreement_figure import Scatter
+from leakmeter.report.small_multiples import Panel, draw_levels
+from leakmeter.studies import agreement, question_pairs
+from leakmeter.studies.agreement import PREDICTOR, QUERIES, lines_of, predictors_of
 from leakmeter.studies.cells import FinishedCell
+from leakmeter.studies.fisher_values import ESTIMATOR, MONTE_CARLO, OF_FISHER, fisher_of, series_of, variant_of
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kinds import susceptibility
 from leakmeter.studies.kinds.base import Axes, Row, Tables
-from leakmeter.studies.questions import Questions, queries_csv
+from leakmeter.studies.question_table import ALL, INTERVALS, OPENNESS, SHOWS, VALUE
+from leakmeter.studies.questions import Drawn, Questions, drawn_of, queries_csv
 from leakmeter.types.gradient import Sigma
+
+_AGREEMENT: Final = "agreement"
+_TRUTH: Final = "susceptibility"
+"""Column of Monte Carlo susceptibility in the file of a line's queries."""
+_UNITS: Final = (
+    "Fisher susceptibility: nats of Eq. 9; that of identity is of squared embeddings, and ranks queries only"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Drawn):
+    """Queries whose likeliest answers Monte Carlo susceptibility writes out, too."""
+
+    answer_tokens: int
 
 
 class FisherSusceptibilities(Questions):
     """The queries of studies of Monte Carlo susceptibility, whose runs they share."""
 
-    shows: ClassVar = {"agreement": "correlations of every variant with Monte Carlo susceptibility"}
+    settings: ClassVar = {**Questions.settings, "answer_tokens": "int"}
+    shows: ClassVar = {_AGREEMENT: "correlations of every variant with Monte Carlo susceptibility", **SHOWS}
+
+    def choice(self, given: Mapping[str, Any]) -> Drawn:
+        """With the tokens of answers where the study says how many."""
+        drawn = super().choice(given)
+        if "answer_tokens" not in given:
+            return drawn
+        return Answered(**asdict(drawn), answer_tokens=given["answer_tokens"])
 
     def measure(self, measure: Measure, given: Mapping[str, Any]) -> Measure:
         """With every Σ that its place may have, where the study names none: all come from the same passes."""
@@ -34,14 +65,13 @@ class FisherSusceptibilities(Questions):
 
     def yardsticks(self, cells: Sequence[Cell]) -> list[Cell]:
         """The Monte Carlo susceptibility of each model and choice of queries."""
-        of_measure = {field.name for field in fields(Fisher)}
         first = {(cell.model, cell.dataset, cell.choice, cell.settings): cell for cell in reversed(cells)}
         return [
             replace(
                 cell,
                 number=number,
-                factors={name: value for name, value in cell.factors.items() if name not in of_measure},
-                measure=Susceptibility(),
+                factors={name: value for name, value in cell.factors.items() if name not in OF_FISHER},
+                measure=Susceptibility(answer_tokens=getattr(cell.choice, "answer_tokens", 0)),
                 measure_name="susceptibility",
             )
             for number, cell in enumerate(reversed(first.values()), len(cells))
@@ -56,39 +86,116 @@ class FisherSusceptibilities(Questions):
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
-        """Correlations of all variants and of what is simpler; the best one on queries that did not choose it."""
-        return tables(study, cells)
+        """Correlations of all variants, and the best one on queries that did not choose it; or means by a factor."""
+        if study.show == _AGREEMENT:
+            return agreement.tables(study, cells)
+        return question_pairs.tables(study, list(series_of(cells)))
 
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
-        """Spearman's correlation of each variant."""
-        return Axes(PREDICTOR, ("spearman",))
+        """Spearman's correlation of each variant, or susceptibility."""
+        return Axes(PREDICTOR, ("spearman",)) if study.show == _AGREEMENT else susceptibility.KIND.axes(study, rows)
 
     def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
-        """A panel for all queries, open ones, closed ones, and means of relations."""
-        names = list(dict.fromkeys(name for cell in study.cells if cell.measure_name for name in cell.factors))
+        """Correlations, a panel for each choice of queries; or means, a panel for each variant.
+
+        Of agreement there is a second figure for each Monte Carlo cell, beside the file of its queries (see `pages`),
+        which it is drawn from: every query, a panel for each variant.
+        """
+        shared = [name for name in study.cells[0].factors if name not in OF_FISHER]
+        if study.show != _AGREEMENT:
+            x = self.axes(study, rows).x
+            lines = [name for name in (*shared, OPENNESS) if name != x]
+            panels = _panels(study, [row for row in rows if row.get(x) is not None], x)
+            draw_levels(panels, x=x, lines=lines, y=VALUE, title=study.title, footer=footer, stem=stem)
+            return
         agreement_figure.draw(
-            rows, y=PREDICTOR, panels=QUERIES, lines=names, title=study.title, footer=footer, stem=stem
+            rows, y=PREDICTOR, panels=QUERIES, lines=shared, title=study.title, footer=footer, stem=stem
         )
+        for cell in study.cells:
+            if cell.measure_name:
+                _draw_queries(study, cell, rows, footer, stem.with_name(_file_of(cell)))
 
     def about(self, study: Study) -> tuple[str, str]:
         """Seeds of the draws, and of directions; the bootstrap over relations."""
         drawn, _ = susceptibility.KIND.about(study)
         seeds = dict.fromkeys(cell.measure.seed for cell in study.cells if isinstance(cell.measure, Fisher))
+        partial = "partial: of ranks, given query length, entropy of the bare answer, and openness"
         return (
             f"{drawn}; of directions: {', '.join(str(seed) for seed in seeds)}",
-            "intervals: 95 %, bootstrap over relations, all queries of each together; partial: of ranks, given query "
-            "length, entropy of the bare answer, and openness",
+            f"{INTERVALS}; {partial if study.show == _AGREEMENT else _UNITS}",
         )
 
     def pages(self, study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> Mapping[str, str]:
         """Every query with its Monte Carlo susceptibility and all that is held against it."""
+        if study.show != _AGREEMENT:
+            return {}
         return {
-            f"agreement-{line.yardstick.cell.number:02}.csv": queries_csv(
+            f"{_file_of(line.yardstick.cell)}.csv": queries_csv(
                 line.yardstick.records,
-                {"susceptibility": line.truth, **{one.name: one.values for one in line.predictors}},
+                {_TRUTH: line.truth, **{one.name: one.values for one in line.predictors}},
             )
             for line in lines_of(cells)
         }
+
+
+def _panels(study: Study, rows: Sequence[Row], x: str) -> list[Panel]:
+    """Rows of each variant; their units differ."""
+    names = [ESTIMATOR, "place", *(name for name in study.cells[0].factors if name in OF_FISHER), "sigma"]
+    names = [name for name in dict.fromkeys(names) if name != x]
+    of_variant: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        of_variant.setdefault(tuple(row.get(name) for name in names), []).append(row)
+    return [
+        Panel(
+            title=", ".join(str(value) for value in variant if value is not None),
+            y_label="χ, nats" if variant[0] == MONTE_CARLO else _unit(variant[-1]),
+            rows=some,
+        )
+        for variant, some in of_variant.items()
+    ]
+
+
+def _draw_queries(study: Study, yardstick: Cell, rows: Sequence[Row], footer: str, stem: Path) -> None:
+    queries = list(csv.DictReader(io.StringIO(read_text(stem.with_suffix(".csv"), "file of queries"), newline="")))
+    correlations = {
+        row[PREDICTOR]: row
+        for row in rows
+        if row[QUERIES] == ALL and all(row[name] == value for name, value in yardstick.factors.items())
+    }
+    panels = [
+        Scatter(name, _unit(sigma), [float(query[name]) for query in queries], correlations[name])
+        for cell in study.cells
+        if not cell.measure_name
+        for sigma in fisher_of(cell).sigma
+        if (name := variant_of(cell, sigma)) in correlations and _is_of(yardstick, cell)
+    ]
+    agreement_figure.draw_scatter(
+        panels,
+        [float(query[_TRUTH]) for query in queries],
+        [query[OPENNESS] for query in queries],
+        y_label="Monte Carlo χ, nats",
+        ceiling=math.log(drawn_of(yardstick).contexts),
+        title=f"{study.title}: {', '.join((yardstick.model, *_said(yardstick)))}",
+        footer=footer,
+        stem=stem,
+    )
+
+
+def _is_of(yardstick: Cell, cell: Cell) -> bool:
+    return all(cell.factors[name] == value for name, value in yardstick.factors.items())
+
+
+def _said(cell: Cell) -> list[str]:
+    return [f"{name} {value}" for name, value in cell.factors.items() if name != "model"]
+
+
+def _unit(sigma: str) -> str:
+    return "½ tr I, which ranks only" if sigma == "identity" else "Eq. 9, nats"
+
+
+def _file_of(yardstick: Cell) -> str:
+    """Name of the files on the queries of a Monte Carlo cell, without a suffix."""
+    return f"agreement-{yardstick.number:02}"
 
 
 def _may_have(measure: Fisher, sigma: Sigma) -> bool:

@@ -10,7 +10,8 @@ from leakmeter.report import figures
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Study
 from leakmeter.studies.kinds.base import Axes, Row, Tables
-from leakmeter.studies.question_table import OPENNESS, VALUE, tables, value_of
+from leakmeter.studies.question_pairs import tables
+from leakmeter.studies.question_table import INTERVALS, OPENNESS, SHOWS, VALUE, Series, value_of
 from leakmeter.studies.questions import Questions, queries_csv
 
 _STATISTICS = ("susceptibility", "from_bare", "mixture_entropy", "bare_entropy", "ceiling", "noise")
@@ -19,11 +20,7 @@ _STATISTICS = ("susceptibility", "from_bare", "mixture_entropy", "bare_entropy",
 class Susceptibilities(Questions):
     """Queries about relations, each behind drawn contexts."""
 
-    shows: ClassVar = {
-        "factor": "a mean for each cell, over x",
-        "form": "a mean of questions and of completions",
-        "familiarity": "a mean for real and for invented entities",
-    }
+    shows: ClassVar = SHOWS
 
     def items_csv(self, finished: FinishedCell) -> str:
         """One row a query: what is known of it, and its numbers."""
@@ -34,7 +31,7 @@ class Susceptibilities(Questions):
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
         """Mean susceptibility of all, open and closed queries; levels against each other."""
-        return tables(study, cells)
+        return tables(study, [Series(one, dict(one.cell.factors), value_of(one, "susceptibility")) for one in cells])
 
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
         """Susceptibility."""
@@ -43,13 +40,13 @@ class Susceptibilities(Questions):
     def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
         """A line for all, for open and for closed queries."""
         axes = self.axes(study, rows)
-        lines = [*(name for name in study.cells[0].factors if name != axes.x), OPENNESS]
+        lines = [name for name in (*study.cells[0].factors, OPENNESS) if name != axes.x]
         figures.draw(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer, stem=stem)
 
     def about(self, study: Study) -> tuple[str, str]:
-        """Seeds of the draws; the bootstrap."""
+        """Seeds of the draws; the bootstrap over relations."""
         seeds = ", ".join(str(seed) for seed in dict.fromkeys(self.seed(cell) for cell in study.cells))
-        return f"seed of relations, entities and contexts: {seeds}", "intervals: 95 %, bootstrap over queries"
+        return f"seed of relations, entities and contexts: {seeds}", INTERVALS
 
 
 KIND = Susceptibilities()

@@ -1,0 +1,98 @@
+"""The likeliest tokens against a sort of the whole vocabulary, on NumPy and torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, seed
+from hypothesis import strategies as st
+
+from leakmeter.backends.toy import Toy
+from leakmeter.engine.drive import drive
+from leakmeter.kernels.logspace import log_softmax
+from leakmeter.kernels.top import Top
+from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.types.request import Request, Want
+
+MAKERS: dict[str, Any] = {"numpy": np.asarray, "torch": torch.from_numpy}
+libraries = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+# Around the size of a block, and of one token.
+SIZES = (1, 2, 5, 127, 128, 129, 1000)
+INF = float("inf")
+
+
+def slow(logits: np.ndarray, k: int) -> np.ndarray:
+    """Every token, sorted by logit and then by id."""
+    log_probs = log_softmax(logits)
+    out = []
+    for row, its in zip(logits.reshape(-1, logits.shape[-1]), log_probs.reshape(-1, logits.shape[-1]), strict=True):
+        ids = sorted(range(len(row)), key=lambda i: (-row[i], i))[:k]
+        out.append([[i, its[i]] for i in ids])
+    return np.asarray(out).reshape(*logits.shape[:-1], -1, 2)
+
+
+@libraries
+@pytest.mark.parametrize("n_vocab", SIZES)
+@pytest.mark.parametrize("k", [1, 3, 200])
+def test_the_same_as_a_sort(make: Any, n_vocab: int, k: int) -> None:
+    logits = np.random.default_rng(n_vocab).normal(scale=4, size=(3, 1, n_vocab)).astype(np.float32)
+    got = np.asarray(Top(k).reduce(make(logits), None))
+    assert got.dtype == np.float64
+    assert got.shape == (3, 1, min(k, n_vocab), 2)
+    # The same sums in the same order, except that the two libraries add up differently: 7e-8 apart at most.
+    np.testing.assert_allclose(got, slow(logits, k), rtol=0, atol=5e-7 if make is torch.from_numpy else 0)
+
+
+@libraries
+@seed(120)
+@given(
+    st.lists(st.sampled_from([-INF, -1.0, 0.0, 2.0]), min_size=1, max_size=300).filter(lambda row: max(row) > -INF),
+    st.integers(1, 12),
+)
+def test_ties_go_to_the_lowest_id_and_no_token_comes_twice(make: Any, row: list[float], k: int) -> None:
+    got = np.asarray(Top(k).reduce(make(np.asarray([[row]])), None))[0, 0]
+    expected = slow(np.asarray([[row]]), k)[0, 0]
+    assert got[:, 0].tolist() == expected[:, 0].tolist()
+    np.testing.assert_allclose(got[:, 1], expected[:, 1], rtol=0, atol=1e-14)
+
+
+@libraries
+def test_wide_vocabularies_and_large_logits(make: Any) -> None:
+    rng = np.random.default_rng(1)
+    for n_vocab in (50_257, 262_144):
+        logits = (1e4 + rng.normal(size=(2, 1, n_vocab))).astype(np.float32)
+        got = np.asarray(Top(10).reduce(make(logits), None))
+        np.testing.assert_allclose(got, slow(logits, 10), rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_widened(dtype: torch.dtype) -> None:
+    logits = torch.randn((2, 1, 300), generator=torch.Generator().manual_seed(0)).to(dtype)
+    got = Top(5).reduce(logits, None).numpy()
+    np.testing.assert_allclose(got, slow(logits.float().numpy(), 5), rtol=0, atol=5e-7)
+
+
+@libraries
+def test_what_is_not_a_number_stays_so(make: Any) -> None:
+    logits = np.zeros((1, 1, 300), dtype=np.float32)
+    logits[0, 0, 7] = np.nan
+    assert np.isnan(np.asarray(Top(3).reduce(make(logits), None))[..., 1]).all()
+
+
+def test_it_reads_the_row_after_the_response() -> None:
+    toy = Toy(29, seed=4)
+    prompt = Prompt((Piece("all", "frame", (3, 1, 4)),))
+    want = Top(4)
+    assert isinstance(want, Want)
+    assert want.continues
+
+    def trial() -> Any:
+        return (yield [Request((prompt, prompt), (5, 9), want)])
+
+    ((scores,),), _ = drive(toy, [trial()])
+    logits = toy.logits(np.asarray([3, 1, 4, 5, 9]), np.arange(5))
+    assert scores.values.shape == (2, 1, 4, 2)
+    np.testing.assert_array_equal(scores.values, np.broadcast_to(slow(logits[None, None], 4), (2, 1, 4, 2)))
