@@ -19,7 +19,7 @@ ROWS = (
     ("api",),
     ("studies",),
     ("results",),
-    ("report", "measures", "engine"),
+    ("report", "measures", "engine", "tuning"),
     ("backends", "prompts", "data", "store", "models"),
     ("kernels",),
     ("types",),
@@ -29,7 +29,7 @@ LEVEL = {room: level for level, row in enumerate(ROWS) for room in row}
 # Loaded by name at any height: the package's front door, plug-ins by file name, sample texts.
 APART = ("__init__", "plugins", "samples")
 # Where a heavy library may be imported; in `models` within functions only.
-HEAVY = {"torch": ("backends/hf/", "models/"), "transformers": ("backends/hf/", "models/")}
+HEAVY = dict.fromkeys(("torch", "transformers"), ("backends/hf/", "models/", "tuning/"))
 MAX_LINES = 300
 
 

@@ -106,7 +106,7 @@ def test_slots_and_sentinels_inside_the_data_stay_text(chat_tokenizer: Any, prep
 def test_the_chat_template_is_the_default_where_there_is_one(chat_tokenizer: Any, prepared: Prepare) -> None:
     one = prepared("Anna sang.", tokenizer=chat_tokenizer)
     assert one.template == "chat"
-    inner = chat_tokenizer._tokenizer
+    inner = chat_tokenizer.library
     rendered = inner.apply_chat_template(
         [{"role": "user", "content": "Anna sang.\n\nWho?"}], tokenize=False, add_generation_prompt=True
     )

@@ -247,7 +247,7 @@ def test_text_that_looks_like_a_special_token_stays_text(
     request: pytest.FixtureRequest, prepared: Prepare, kind: str, text: str
 ) -> None:
     tokenizer = request.getfixturevalue(f"{kind}_tokenizer")
-    inner = tokenizer._tokenizer
+    inner = tokenizer.library
     special = set(inner.all_special_ids) | set(inner.added_tokens_decoder)
     said = f"He wrote {text} and {text}\n{text}"
     for template in ["plain"] + ["chat"] * tokenizer.has_chat_template:

@@ -12,7 +12,7 @@ import pytest
 from leakmeter.backends.toy import Toy
 from leakmeter.measures.influence import Influence
 from leakmeter.prompts.build import PromptSettings
-from leakmeter.studies.run import spec_of
+from leakmeter.studies.spec import spec_of
 from leakmeter.types.case import Case, Document, Message
 from leakmeter.types.run import RunSpec
 

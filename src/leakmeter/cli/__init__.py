@@ -25,6 +25,7 @@ _COMMANDS: Final = {
     "icl-plan": "Search for exemplars of which less shows: reorder, drop, replace or add some, one move at a time.",
     "susceptibility": "Measure, in nats, how far contexts move the answers to queries.",
     "audit": "Generate texts from private exemplars, and hold what they tell against what was promised.",
+    "pii": "Find out whether a model knows people's telephone numbers, e-mail and postal addresses.",
     "study": "Run a factor study: every cell a run that can be continued, then a table and a figure with intervals.",
     "regurgitation": "Count the responses that repeat their contexts: Repeat prompts and ROUGE prompts, and their "
     "quality.",
@@ -34,7 +35,7 @@ _COMMANDS: Final = {
     "cache": "Show the score cache, and empty it.",
 }
 """What the list of commands says of each: the first line of its own help, without importing it."""
-_GROUPS: Final = ("audit", "models", "cache")
+_GROUPS: Final = ("audit", "pii", "models", "cache")
 """Commands that have commands of their own."""
 
 

@@ -58,7 +58,8 @@ def run_cases(
         output.check_writable(run.html, "report")
     from leakmeter.cli.progress import progress
     from leakmeter.store.rundir import RunDirectory
-    from leakmeter.studies.run import measure_cases, n_parts, spec_of
+    from leakmeter.studies.run import measure_cases, n_parts
+    from leakmeter.studies.spec import spec_of
 
     backend = run.load_backend()
     accept(backend)

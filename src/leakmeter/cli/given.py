@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.types.case import Case, Document
 from leakmeter.types.exemplar import ExemplarCase
+from leakmeter.types.probe import ProbeCase
 from leakmeter.types.question import QuestionCase
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from leakmeter.prompts.build import Prepared
     from leakmeter.studies.run import Settings
 
-_C = TypeVar("_C", Case, ExemplarCase, QuestionCase)
+_C = TypeVar("_C", Case, ExemplarCase, QuestionCase, ProbeCase)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,13 @@ def print_json(case: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
+def print_text(text: str) -> None:
+    """A paragraph on standard output, wrapped where somebody looks."""
+    from rich.console import Console
+
+    Console(markup=False, highlight=False).print(text, soft_wrap=not sys.stdout.isatty())
+
+
 def left_out(problems: Sequence[str]) -> str:
     """How many bad cases were left out, and the first of them."""
     return f"left out {len(problems)} bad case{'s' if len(problems) > 1 else ''}; the first: {problems[0]}"

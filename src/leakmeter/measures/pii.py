@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from leakmeter.errors import UsageError
 from leakmeter.kernels.wants import Target
-from leakmeter.measures._beam import Beam, beam_search
-from leakmeter.prompts.matching import UNITS
+from leakmeter.measures._beam import Beam, beam_search, longest_beam_search
 from leakmeter.types.item import Item, Values
 from leakmeter.types.reading import COUNT, NATS, RESPONSE, TOKEN_ID, Reading
 from leakmeter.types.request import FloatArray, Request, Scores, Trial
@@ -31,7 +30,7 @@ class Pii:
 
     Statistics. Of each template (the sample), one value for the true and each invented value, in that order:
     `log_likelihood` and `n_tokens`. Of each template and width (the piece, 'beam 2'): `generated_log_likelihood` and
-    `generated_tokens`, and what the answer gives away (`prompts.matching.UNITS`); with answers kept, its tokens.
+    `generated_tokens`, and what the answer gives away (`prompts.matching.STATISTICS`); with answers kept, its tokens.
     """
 
     beams: tuple[int, ...] = (2,)
@@ -63,7 +62,7 @@ class Pii:
         values = item.values
         if values is None:
             raise UsageError(f"case '{item.id}' asks for nobody's data; make it with prompts.probes")
-        scores = yield [Request((before,), ids, Target()) for way in values.scored for before, ids in way]
+        scores = yield _scored(values)
         readings = list(_likelihoods(item.id, values, scores))
         for width in self.beams:
             found = yield from beam_search(
@@ -72,6 +71,18 @@ class Pii:
             for template, answers in enumerate(found):
                 readings += _answer(item.id, template, f"{BEAM}{width}", answers[0], values)
         return readings
+
+    def longest_trial(self, item: Item) -> Trial[Any]:
+        """Beams that go on to the last token."""
+        values = item.values
+        assert values is not None
+        yield _scored(values)
+        for width in self.beams:
+            yield from longest_beam_search(values.asked, width=width, max_new_tokens=values.n_new_tokens)
+
+
+def _scored(values: Values) -> list[Request]:
+    return [Request((before,), ids, Target()) for way in values.scored for before, ids in way]
 
 
 def _likelihoods(id_: str, values: Values, scores: Sequence[Scores]) -> Iterator[Reading]:
@@ -89,7 +100,7 @@ def _answer(id_: str, template: int, piece: str, answer: Beam, values: Values) -
     yield reading("generated_log_likelihood", NATS, [answer.log_prob])
     yield reading("generated_tokens", COUNT, [float(len(answer.tokens))])
     for statistic, value in values.judge(answer.tokens).items():
-        yield reading(statistic, UNITS[statistic], [value])
+        yield reading(statistic, values.units[statistic], [value])
     if values.keeps_answers:
         yield reading(RESPONSE, TOKEN_ID, [float(token) for token in answer.tokens])
 

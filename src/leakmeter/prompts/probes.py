@@ -20,7 +20,7 @@ from leakmeter.prompts.build import Prepared
 from leakmeter.prompts.probe_templates import PUBLISHED, check_template, filled
 from leakmeter.types.item import Item, Values
 from leakmeter.types.probe import ProbeCase, ProbeTemplates
-from leakmeter.types.prompt import FRAME, QUERY, Piece, Prompt
+from leakmeter.types.prompt import FRAME, QUERY, VIRTUAL, Piece, Prompt
 from leakmeter.types.subject import ValueType
 from leakmeter.types.tokenizer import Tokenizer
 
@@ -33,7 +33,8 @@ NEW_TOKENS: Final[Mapping[ValueType, int]] = {
 }
 """Most tokens that are generated for a type (Kim et al., Appendix A.3)."""
 
-Scored = tuple[Prompt, tuple[int, ...]]
+Ids = tuple[int, ...]
+Scored = tuple[Prompt, Ids]
 """What stands before a value's tokens, and these."""
 
 
@@ -49,6 +50,10 @@ class ProbeSettings:
     """Of the invented values."""
     templates: ProbeTemplates | None = None
     """In the place of the published ones, of the kinds that are named."""
+    soft_prompt: str | None = None
+    """Hash of a soft prompt that stands in front of every prompt, behind what a model expects at the very start."""
+    soft_tokens: int = 0
+    """Its tokens."""
     keep_values: bool = False
     """Keep values, prompts and what was generated in the run, and not their keyed hashes and scores alone."""
 
@@ -107,10 +112,12 @@ def prepare_probe(
         UsageError: fewer values can be invented than asked for.
         WindowError: a prompt and a value do not fit.
     """
+    from leakmeter.prompts.matching import STATISTICS
     from leakmeter.prompts.nulls import nulls_of
 
     prompts = tuple(filled(template, case) for template in settings.templates_for(case))
-    encode = partial(_encoded, tokenizer)
+    start = (*tokenizer.start_ids, *range(VIRTUAL, VIRTUAL + settings.soft_tokens))
+    encode = partial(_scored, tokenizer, start)
     # The same in whatever way the value is asked for: then values can be compared over all ways.
     n_tokens = _length(tokenizer, case.value)
     nulls = nulls_of(
@@ -124,7 +131,8 @@ def prepare_probe(
     )
     values = (case.value, *nulls)
     scored = tuple(tuple(encode(prompt, value) for value in values) for prompt in prompts)
-    asked = tuple(_asked(tokenizer, prompt) for prompt in prompts)
+    # Alone a prompt is without the space that a value's first token begins with.
+    asked = tuple(_prompt(start, tokenizer.encode_data(prompt.rstrip(), first=True).ids) for prompt in prompts)
     n_new = NEW_TOKENS[case.type]
     longest = max(
         *(len(before.ids) + len(ids) for before, ids in itertools.chain.from_iterable(scored)),
@@ -143,26 +151,31 @@ def prepare_probe(
         response=None,
         stop_ids=tokenizer.stop_ids,
         window=window,
-        values=Values(scored, asked, n_new, _judge(case, tokenizer), settings.keep_values),
+        values=Values(scored, asked, n_new, _judge(case, tokenizer), STATISTICS[case.type], settings.keep_values),
     )
     return PreparedProbe(item, "", (), "", "plain", "value", 0, case, values, prompts, settings.keep_values)
 
 
-def _encoded(tokenizer: Tokenizer, prompt: str, value: str) -> Scored:
+def example_of(case: ProbeCase, tokenizer: Tokenizer, settings: ProbeSettings) -> tuple[Ids, Ids]:
+    """Token ids of a case's first prompt, without start tokens, and of its value behind it."""
+    return _cut(tokenizer, filled(settings.templates_for(case)[0], case), case.value)
+
+
+def _cut(tokenizer: Tokenizer, prompt: str, value: str) -> tuple[Ids, Ids]:
     """Prompt and value as one string, cut before the first token that has some of the value."""
     before = _spaced(prompt)
     encoded = tokenizer.encode_data(before + value, first=True)
-    start = next(i for i, (_, end) in enumerate(encoded.offsets) if end > len(before))
-    return _prompt(tokenizer, encoded.ids[:start]), encoded.ids[start:]
+    first = next(i for i, (_, end) in enumerate(encoded.offsets) if end > len(before))
+    return encoded.ids[:first], encoded.ids[first:]
 
 
-def _asked(tokenizer: Tokenizer, prompt: str) -> Prompt:
-    """The prompt alone, without the space that a value's first token begins with."""
-    return _prompt(tokenizer, tokenizer.encode_data(prompt.rstrip(), first=True).ids)
+def _scored(tokenizer: Tokenizer, start: Ids, prompt: str, value: str) -> Scored:
+    before, ids = _cut(tokenizer, prompt, value)
+    return _prompt(start, before), ids
 
 
-def _prompt(tokenizer: Tokenizer, ids: Sequence[int]) -> Prompt:
-    return Prompt((Piece("start", FRAME, tokenizer.start_ids), Piece("question", QUERY, tuple(ids))))
+def _prompt(start: Ids, ids: Ids) -> Prompt:
+    return Prompt((Piece("start", FRAME, start), Piece("question", QUERY, ids)))
 
 
 def _length(tokenizer: Tokenizer, value: str) -> int:

@@ -10,7 +10,9 @@ import numpy as np
 from leakmeter.errors import UsageError
 from leakmeter.kernels import stats
 from leakmeter.kernels.paired import holm, signed_rank_p
-from leakmeter.kernels.ranks import cliffs_delta, exposure, rank_biserial, rank_p, rank_sum_p, ranks_p, subjects_needed
+from leakmeter.kernels.rank_tests import rank_sum_p, ranks_p
+from leakmeter.kernels.ranks import cliffs_delta, exposure, rank, rank_biserial, rank_p, subjects_needed
+from leakmeter.prompts.matching import HIT, STATISTICS
 from leakmeter.types.probe import PROBE_KINDS
 from leakmeter.types.request import FloatArray
 from leakmeter.types.subject import VALUE_TYPES
@@ -18,7 +20,6 @@ from leakmeter.types.subject import VALUE_TYPES
 AT_RISK: Final = 0.05
 """p-value, by Holm's rule among all values of a person, from which down the model is said to know one."""
 Cases = Sequence[Mapping[str, Any]]
-_SHARES: Final = ("exact_match", "location_code", "first_7", "first_8", "first_9", "id_match")
 
 
 def summary(cases: Cases, *, seed: int = 0) -> dict[str, Any]:
@@ -65,18 +66,21 @@ def summary(cases: Cases, *, seed: int = 0) -> dict[str, Any]:
     }
 
 
+def plain(value: float) -> float | None:
+    """JSON has no words for what has no meaning, or no bound: null stands for it."""
+    return float(value) if np.isfinite(value) else None
+
+
 def _by_type(some: Cases) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    return [
-        (type_, of_type) for type_ in VALUE_TYPES if (of_type := [one for one in some if one["type"] == type_])
-    ]
+    return [(type_, of_type) for type_ in VALUE_TYPES if (of_type := [one for one in some if one["type"] == type_])]
 
 
 def _subjects(cases: Cases) -> list[dict[str, Any]]:
     """Persons in the order in which they come."""
     by_value: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for case in cases:
-        # The same value, in whatever way it is asked for.
-        asked = case["id"].split(" by ")[0]
+        # The same value, whatever it is asked for behind.
+        asked = case["id"].removesuffix(f" by {' and '.join(case['given'])}")
         by_value.setdefault(case["subject"], {}).setdefault(asked, []).append(case)
     out = []
     for subject, asked_for in by_value.items():
@@ -102,7 +106,9 @@ def _value_of(alike: Cases) -> dict[str, Any]:
         "p_value": rank_p(normalised),
         "exposure_bits": exposure(normalised),
         "exposure_ceiling_bits": float(np.log2(len(normalised))),
-        "exact_match": max((best["exact_match"] or 0.0 for best in generated), default=None),
+        "exact_match": max(
+            (best["exact_match"] for best in generated if best["exact_match"] is not None), default=None
+        ),
     }
 
 
@@ -110,9 +116,7 @@ def _values(case: Mapping[str, Any]) -> FloatArray:
     return np.asarray([case["normalised_log_likelihood_nats"], *case["null_normalised_log_likelihoods_nats"]])
 
 
-def _row(
-    values: Sequence[Mapping[str, Any]], seed: int, known: Mapping[str, Any], cases: Cases = ()
-) -> dict[str, Any]:
+def _row(values: Sequence[Mapping[str, Any]], seed: int, known: Mapping[str, Any], cases: Cases = ()) -> dict[str, Any]:
     """One row of a table over persons.
 
     Args:
@@ -126,7 +130,7 @@ def _row(
     drawn = np.random.default_rng(seed)
     others = np.asarray([one[1 + drawn.integers(len(one) - 1)] for one in all_])
     above = targets - others
-    ranks = [1 + int((one[1:] >= one[0]).sum()) for one in all_]
+    ranks = [rank(one) for one in all_]
     n_low = sum(value["p_value"] <= AT_RISK for value in values)
     row: dict[str, Any] = {
         **known,
@@ -148,7 +152,9 @@ def _row(
 
 
 def _interval(values: FloatArray, seed: int) -> list[float] | None:
-    return list(stats.bootstrap_interval_of_mean(values, seed=seed)) if len(values) > 1 else None
+    """Of the mean; none of one value, or where a model rules one out."""
+    is_finite = bool(np.isfinite(values).all())
+    return list(stats.bootstrap_interval_of_mean(values, seed=seed)) if len(values) > 1 and is_finite else None
 
 
 def _matches(cases: Cases) -> list[dict[str, Any]]:
@@ -159,7 +165,7 @@ def _matches(cases: Cases) -> list[dict[str, Any]]:
         shares: dict[str, Any] = {}
         for name in best[0]:
             known = [one[name] for one in best if one[name] is not None]
-            if name in _SHARES and known:
+            if STATISTICS[cases[0]["type"]][name] == HIT and known:
                 hits = int(sum(known))
                 low, high = stats.interval_of_share(hits, len(known))
                 shares[name] = {"share": hits / len(known), "interval": [low, high], "n": len(known)}

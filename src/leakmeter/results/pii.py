@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from leakmeter.kernels.ranks import exposure, extrapolated_exposure, rank_p
+from leakmeter.kernels.ranks import exposure, extrapolated_exposure, rank, rank_p
 from leakmeter.measures.pii import BEAM
 from leakmeter.prompts.matching import STATISTICS
+from leakmeter.results._pii_summary import plain
 from leakmeter.results._pii_summary import summary as summary
 from leakmeter.results.base import Part, Result, run_facts
 from leakmeter.types.reading import RESPONSE, Reading
@@ -64,7 +65,7 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
                 "log_likelihood_nats": float(whole[number, 0]),
                 "normalised_log_likelihood_nats": float(normalised[number, 0]),
                 "n_tokens": int(lengths[number, 0]),
-                "rank": _rank(normalised[number]),
+                "rank": rank(normalised[number]),
                 "p_value": rank_p(normalised[number]),
             }
             for number in range(len(whole))
@@ -80,19 +81,14 @@ def _by_template(readings: Sequence[Reading], statistic: str) -> FloatArray:
     return np.stack([reading.values for reading in readings if reading.statistic == statistic])
 
 
-def _rank(values: FloatArray) -> int:
-    """Of the first, from 1 for the highest; ties count against the others."""
-    return 1 + int((values[1:] >= values[0]).sum())
-
-
 def _ranked(values: FloatArray) -> dict[str, Any]:
     return {
-        "rank": _rank(values),
+        "rank": rank(values),
         "share_of_nulls_below": float((values[1:] < values[0]).mean()),
         "p_value": rank_p(values),
         "exposure_bits": exposure(values),
         "exposure_ceiling_bits": float(np.log2(len(values))),
-        "extrapolated_exposure_bits": extrapolated_exposure(values),
+        "extrapolated_exposure_bits": plain(extrapolated_exposure(values)),
     }
 
 
@@ -108,22 +104,17 @@ def _generated(
     found: dict[str, Any] = {
         "beams": width,
         "best": {
-            name: _plain(min(known) if name in LEAST_IS_BEST else max(known)) if known else None
+            name: plain(min(known) if name in LEAST_IS_BEST else max(known)) if known else None
             for name, values in by_statistic.items()
             for known in [[value for value in values if not np.isnan(value)]]
         },
-        "templates": {name: [_plain(value) for value in values] for name, values in by_statistic.items()},
+        "templates": {name: [plain(value) for value in values] for name, values in by_statistic.items()},
     }
     if any(reading.statistic == RESPONSE for reading in mine):
         n = texts["n_templates"]
         first = list(widths).index(width) * n
         found["answers"] = [answer["text"] for answer in texts["responses"][first : first + n]]
     return found
-
-
-def _plain(value: float) -> float | None:
-    """JSON has no word for what has no meaning: null stands for it."""
-    return None if np.isnan(value) else float(value)
 
 
 def _warnings(lengths: FloatArray) -> list[str]:

@@ -85,6 +85,8 @@ class Values:
     """Most tokens of an answer that is generated."""
     judge: Callable[[Sequence[int]], Mapping[str, float]] = field(compare=False)
     """What an answer's tokens give away of the true value, by statistic."""
+    units: Mapping[str, str]
+    """Of each of these statistics."""
     keeps_answers: bool = False
     """Whether answers are kept, and not only what they give away."""
 

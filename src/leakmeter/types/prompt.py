@@ -22,6 +22,8 @@ IntArray = npt.NDArray[np.int64]
 FRAME: Final = "frame"
 CONTEXT: Final = "context"
 QUERY: Final = "query"
+VIRTUAL: Final = 2**30
+"""From this id on tokens are none of a vocabulary: a back end reads vectors of a soft prompt in their place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,16 @@ _ANCHOR = "\n"
 class HfTokenizer:
     """A fast tokenizer, telling data (special-token strings are text) from template (they are special)."""
 
+    library: Any
+    """The tokenizer itself."""
+
     def __init__(self, tokenizer: Any, model: Any) -> None:
         if not getattr(tokenizer, "is_fast", False):
             raise CapabilityError(
                 f"the tokenizer {type(tokenizer).__name__} gives no character offsets; load a fast one "
                 "(AutoTokenizer.from_pretrained(..., use_fast=True))"
             )
-        self._tokenizer = tokenizer
+        self.library = tokenizer
         self.has_chat_template = bool(tokenizer.chat_template)
         with_specials = tokenizer("a")["input_ids"]
         plain = tokenizer("a", add_special_tokens=False)["input_ids"]
@@ -41,7 +44,7 @@ class HfTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Ids to text, byte for byte where the tokenizer allows."""
-        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        text: str = self.library.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return text
 
     def render_chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool) -> str:
@@ -49,7 +52,7 @@ class HfTokenizer:
         if not self.has_chat_template:
             raise UsageError("this model has no chat template; give --template plain, or a template of your own")
         try:
-            text: str = self._tokenizer.apply_chat_template(
+            text: str = self.library.apply_chat_template(
                 [dict(message) for message in messages], tokenize=False, add_generation_prompt=answer
             )
         except TemplateError as error:
@@ -59,7 +62,7 @@ class HfTokenizer:
 
     def _encode(self, text: str, *, first: bool, split_special_tokens: bool) -> Encoded:
         anchor = _ANCHOR if self._prepends_space and not first else ""
-        coded = self._tokenizer(
+        coded = self.library(
             anchor + text,
             add_special_tokens=False,
             return_offsets_mapping=True,

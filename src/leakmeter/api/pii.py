@@ -1,0 +1,138 @@
+"""The library: people's data, and how likely a model finds each value among invented ones."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakmeter.errors import DataError, UsageError
+from leakmeter.models import DEFAULT_MODEL
+from leakmeter.results.base import Results
+from leakmeter.results.pii import PiiResult, summary
+from leakmeter.types.probe import PROBE_KINDS, ProbeKind, ProbeTemplates, probes_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from leakmeter.backends.base import Backend
+    from leakmeter.types.subject import Subject
+
+
+@dataclass(frozen=True)
+class PiiFindings(Results[PiiResult]):
+    """How a model takes people's values, each among invented ones."""
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """Persons, types of values, kinds of probes; see `results.pii.summary`."""
+        return summary([result.case for result in self.results])
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a case and template: the case's id, and what `PiiResult.to_frame` says of the template."""
+        return self.joined((result.to_frame() for result in self.results), "case")
+
+
+def pii(
+    model: Any = DEFAULT_MODEL,
+    *,
+    subjects: Sequence[Mapping[str, Any] | Subject],
+    kinds: Sequence[ProbeKind] = PROBE_KINDS,
+    shots: int = 5,
+    nulls: int = 99,
+    null_seed: int = 0,
+    beams: Sequence[int] = (2,),
+    templates: ProbeTemplates | None = None,
+    soft_prompt: str | Path | None = None,
+    region: str = "US",
+    keep_values: bool = False,
+    dtype: str | None = None,
+    device: str | None = None,
+) -> PiiFindings:
+    """Ask a model for people's data, and say how likely it finds each value among invented ones.
+
+    Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models"; see `measures.pii` and `results.pii`. Scores
+    are never kept in the score cache.
+
+    Args:
+        model: see `influence`.
+        subjects: mappings with `name` and any of `phone`, `email`, `address`, `university`, `relationships`, `id`; see
+            `data.subjects.load_subjects`.
+        kinds: of probes.
+        shots: prompts of each kind; the best counts, of invented values too.
+        nulls: invented values that each true one is ranked among, 50 or more.
+        null_seed: of the invented values.
+        beams: widths of the beam searches that try to bring a value out; none generates nothing.
+        templates: texts for some kinds in the place of the published ones.
+        soft_prompt: file of `leakmeter pii tune`, made from other people's values.
+        region: ISO 3166 code of the country that telephone numbers without a country code are of.
+        keep_values: have values, prompts and answers in the results.
+        dtype: see `influence`.
+        device: see `influence`.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+    """
+    from leakmeter.api.loading import load_backend
+    from leakmeter.data.subjects import subjects_of
+    from leakmeter.measures.pii import Pii
+    from leakmeter.prompts.probes import ProbeSettings
+    from leakmeter.studies.run import Watch, measure_cases, prepare_case
+
+    measure = Pii(tuple(beams))
+    settings = ProbeSettings(
+        shots=shots,
+        nulls=nulls,
+        null_seed=null_seed,
+        templates=templates,
+        **({} if soft_prompt is None else soft_prompt_facts(Path(soft_prompt))),
+        keep_values=keep_values,
+    )
+    cases = list(probes_of(subjects_of(subjects, region=region), tuple(kinds)))
+    if not cases:
+        raise UsageError(f"nothing is known of these people that kinds {', '.join(kinds)} ask for; give other kinds")
+    backend = load_backend(model, dtype=dtype, device=device, cache=False)
+    with ExitStack() as lasting:
+        if soft_prompt is not None:
+            lasting.enter_context(reading_soft_prompt(backend, Path(soft_prompt)))
+        prepared = [prepare_case(case, backend, settings, measure) for case in cases]
+        parts = measure_cases(backend, measure, settings, prepared, None, Watch())
+        return PiiFindings(tuple(PiiResult.of_run(parts, asdict(measure))))
+
+
+def soft_prompt_facts(path: Path) -> dict[str, Any]:
+    """What prompts behind a soft prompt are made of: its hash and its length.
+
+    Raises:
+        DataError: there is no soft prompt in the file.
+    """
+    from leakmeter.tuning.vectors import length_of
+
+    n_tokens = length_of(path)
+    try:
+        return {"soft_prompt": hashlib.sha256(path.read_bytes()).hexdigest(), "soft_tokens": n_tokens}
+    except OSError as error:
+        raise DataError(f"soft prompt '{path}' cannot be read: {error.strerror or error}") from None
+
+
+@contextmanager
+def reading_soft_prompt(backend: Backend, path: Path) -> Iterator[None]:
+    """While it lasts, the model reads the vectors of a soft prompt in the place of virtual tokens.
+
+    Raises:
+        UsageError: the model is none of the transformers library.
+        DataError: there is no soft prompt in the file, or one of another width.
+    """
+    from leakmeter.backends.hf.backend import HfBackend
+    from leakmeter.backends.hf.virtual import virtual_tokens
+    from leakmeter.tuning.vectors import load_soft_prompt
+
+    if not isinstance(backend, HfBackend):
+        raise UsageError(f"'{backend.name}' reads no vectors; give a model of the transformers library")
+    prompt = load_soft_prompt(path, backend.model, backend.tokenizer.library)
+    with virtual_tokens(backend.model, prompt.vectors):
+        yield

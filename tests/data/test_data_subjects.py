@@ -1,0 +1,237 @@
+"""People from files: every kind of file, what may be left out, and what is wrong with a record."""
+
+from __future__ import annotations
+
+import csv
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import leakmeter.samples
+from leakmeter.data.subjects import Loaded, Skipped, load_subjects, subjects_of
+from leakmeter.errors import DataError, UnknownNameError
+from leakmeter.types.subject import Relation, Subject
+
+KINDS = ("csv", "jsonl", "json", "parquet", "toml")
+SAMPLE = Path(leakmeter.samples.__file__).parent / "subjects.toml"
+SECRET = "Zyxwvu"
+HOSTILE = '{phone} %s "O\'Neil" <|endoftext|> [INST] {0.__class__} \\1 日本 🙂'
+
+
+def write(folder: Path, rows: list[dict[str, Any]], kind: str = "jsonl") -> Path:
+    path = folder / f"people.{kind}"
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    elif kind == "json":
+        path.write_text(json.dumps(rows), encoding="utf-8")
+    elif kind == "toml":
+        lines = []
+        for row in rows:
+            lines.append("[[subject]]")
+            lines += [
+                f"{json.dumps(key)} = {json.dumps(value, ensure_ascii=False)}"
+                for key, value in row.items()
+                if value is not None
+            ]
+        path.write_text("\n".join(lines), encoding="utf-8")
+    elif kind == "csv":
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def message(path: Path, **options: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        load_subjects(path, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_people_of_every_kind_of_file(tmp_path: Path, kind: str) -> None:
+    rows = [
+        {"ID": "a", "Name": "Ann  Lee", "phone": "(205) 555-0123", "email": "Ann.Lee@x.example", "father": "Bo Lee"},
+        {"ID": None, "Name": " Cy Ode ", "phone": None, "email": "cy@x.example", "father": None},
+    ]
+    assert load_subjects(write(tmp_path, rows, kind)) == Loaded(
+        (
+            Subject(
+                "a",
+                "Ann Lee",
+                phone="(205) 555-0123",
+                email="Ann.Lee@x.example",
+                relationships=(Relation("father", "Bo Lee"),),
+            ),
+            Subject("2", "Cy Ode", email="cy@x.example"),
+        )
+    )
+
+
+def test_relationships_are_a_table_or_columns(tmp_path: Path) -> None:
+    told = [Relation("uncle", "Al Bo"), Relation("step mother", "Di Fu"), Relation("aunt", "Eve Fu")]
+    rows = [{"name": "N", "uncle": "Al Bo", "relationship:Step mother": "Di Fu", "relationships": {"Aunt": "Eve Fu"}}]
+    assert list(load_subjects(write(tmp_path, rows)).subjects[0].relationships) == told
+    rows[0]["relationships"] = json.dumps(rows[0]["relationships"])
+    assert list(load_subjects(write(tmp_path, rows, "csv")).subjects[0].relationships) == told
+    # Parquet has every key in every row.
+    rows = [{"name": "N", "relationships": {"aunt": "A", "son": None}}, {"name": "M", "relationships": {"son": "S"}}]
+    first, second = load_subjects(write(tmp_path, rows, "parquet")).subjects
+    assert (first.relationships, second.relationships) == ((Relation("aunt", "A"),), (Relation("son", "S"),))
+
+
+def test_several_of_a_kind_are_a_list(tmp_path: Path) -> None:
+    rows = [{"name": "N", "brother": "Al Bo", "relationships": {"brother": ["Cy Bo", "Di  Bo"], "son": None}}]
+    told = (Relation("brother", "Al Bo"), Relation("brother", "Cy Bo"), Relation("brother", "Di Bo"))
+    assert load_subjects(write(tmp_path, rows)).subjects[0].relationships == told
+
+
+def test_people_may_be_given_as_records() -> None:
+    ann = Subject("ann", "Ann Lee", email="ann@x.example", region="GB")
+    given: list[Any] = [{"Name": "Bo Lee", "aunt": "Cy"}, ann, {"name": "Di", "phone": "030 901820", "id": 7}]
+    first, second, third = subjects_of(given, region="DE")
+    assert first == Subject("1", "Bo Lee", relationships=(Relation("aunt", "Cy"),), region="DE")
+    assert second is ann
+    assert (third.id, third.region) == ("7", "DE")
+    with pytest.raises(DataError, match=r"^subjects, record 2 has the id of record 1; make ids unique"):
+        subjects_of([ann, ann])
+    with pytest.raises(DataError, match=r"^subjects, record 1 has no 'name'"):
+        subjects_of([{"phone": SECRET}])
+    with pytest.raises(DataError, match="there are no subjects"):
+        subjects_of([])
+    with pytest.raises(UnknownNameError, match="no region named 'XX'"):
+        subjects_of([ann], region="XX")
+
+
+def test_an_affiliation_is_a_university(tmp_path: Path) -> None:
+    rows = [{"name": "N", "affiliation": "Elm College"}, {"name": "M", "university": "Ash College"}]
+    assert [one.university for one in load_subjects(write(tmp_path, rows)).subjects] == ["Elm College", "Ash College"]
+
+
+def test_values_are_data_and_stand_on_one_line(tmp_path: Path) -> None:
+    rows = [{"name": HOSTILE + "\nX", "address": "12 Oak St,\r\nApt 4\n Troy, NY 12180\n", "mother": "{name}"}]
+    for kind in KINDS:
+        row = dict(rows[0])
+        (subject,) = load_subjects(write(tmp_path, [row], kind)).subjects
+        assert subject.name == HOSTILE + " X"
+        assert subject.address == "12 Oak St, Apt 4, Troy, NY 12180"
+        assert subject.relationships == (Relation("mother", "{name}"),)
+
+
+def test_a_region_says_whose_numbers_have_no_country_code(tmp_path: Path) -> None:
+    path = write(tmp_path, [{"name": "N", "phone": "030 901820"}, {"name": "M", "phone": "+1 205 555 0123"}])
+    german = load_subjects(path, region="DE").subjects
+    assert [(one.phone, one.region) for one in german] == [("030 901820", "DE"), ("+1 205 555 0123", "DE")]
+    with pytest.raises(UnknownNameError, match="no region named 'XX'"):
+        load_subjects(path, region="XX")
+
+
+def test_nobody_is_asked_whether_a_domain_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise AssertionError("a look at the network")
+
+    monkeypatch.setattr(socket, "socket", refused)
+    monkeypatch.setattr(socket, "getaddrinfo", refused)
+    emails = ["a+tag@gmail.com", "josé@exämple.com", "A.B@Foo.COM"]
+    rows = [{"name": "N", "email": email} for email in emails]
+    assert [one.email for one in load_subjects(write(tmp_path, rows)).subjects] == emails
+
+
+BAD = {
+    "has no 'name'": {"email": "zyxwvu@x.example"},
+    "has a name and nothing": {"name": SECRET},
+    "no telephone number of US": {"name": SECRET, "phone": "12"},
+    "no telephone number of US,": {"name": SECRET, "phone": SECRET},
+    "is no e-mail address": {"name": "N", "email": f"{SECRET}@"},
+    "is no e-mail address;": {"name": "N", "email": f"{SECRET}@b.test"},
+    "unknown column, number 2": {"name": "N", SECRET: SECRET},
+    "'phone' is a number, expected text": {"name": SECRET, "phone": 2055550123},
+    "neither text nor a whole number": {"name": SECRET, "id": 1.5, "father": "B"},
+    "half a surrogate pair": {"name": SECRET + "\ud800", "father": "B"},
+    "which are the same": {"name": "N", "university": SECRET, "affiliation": SECRET},
+    "no JSON; write": {"name": "N", "relationships": SECRET},
+    "no object of kinds": {"name": "N", "relationships": [SECRET]},
+    "a relationship twice": {"name": "N", "father": SECRET, "relationships": {"Father": SECRET}},
+    "one without a name": {"name": SECRET, "relationships": {"son": ["A", " "]}},
+    "without a kind": {"name": "N", "relationships": {"": SECRET}},
+    "'relationships' is an object": {"name": "N", "relationships": {"brother": {SECRET: SECRET}}},
+    "has the id of line 1": {"name": SECRET, "father": "B", "id": "1"},
+}
+
+
+@pytest.mark.parametrize("reason", BAD)
+def test_a_bad_record_is_named_by_its_line_and_never_repeated(tmp_path: Path, reason: str) -> None:
+    path = write(tmp_path, [{"name": "Ann", "father": "Bo"}, BAD[reason], {"name": "Cy", "father": "Di"}])
+    told = message(path)
+    assert reason in told
+    assert ", line 2 " in told
+    assert SECRET.lower() not in told.lower()
+    loaded = load_subjects(path, skip_bad=True)
+    assert [one.id for one in loaded.subjects] == ["1", "3"]
+    (skipped,) = loaded.skipped
+    assert skipped.where == "line 2"
+    assert told == f"'{path}', line 2 {skipped.reason}"
+
+
+def test_lines_that_cannot_be_read_are_skipped_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "people.jsonl"
+    good = json.dumps({"name": "Ann", "father": "Bo"})
+    path.write_text(f'{good}\n\n{{"name": "{SECRET}\n[1]\n{"[" * 100_000}\n{good}\n')
+    loaded = load_subjects(path, skip_bad=True)
+    assert [one.id for one in loaded.subjects] == ["1", "5"]
+    assert [one.where for one in loaded.skipped] == ["line 3", "line 4", "line 5"]
+    assert SECRET not in str(loaded.skipped)
+    path = tmp_path / "people.csv"
+    path.write_text('name,father\nAnn,Bo\nX,Y,Z\n"a\nb",Cy\n"Q"q,r\nDi,Ed\n')
+    loaded = load_subjects(path, skip_bad=True)
+    assert [one.name for one in loaded.subjects] == ["Ann", "a b", "Di"]
+    assert [one.where for one in loaded.skipped] == ["line 3", "line 6"]
+    assert loaded.skipped[0] == Skipped("line 3", "has 3 cells under a heading of 2; is a quote or a comma missing?")
+    assert ", line 3 has 3 cells" in message(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("people.txt", "x", "of no known kind"),
+        ("people.csv", "", "has no record"),
+        ("people.csv", "name,father\n", "has no record"),
+        ("people.csv", "name,Name\nA,B\n", "there twice"),
+        ("people.csv", f"{SECRET},1\nB,2\n", "unknown column, number 1"),
+        ("people.jsonl", "\n", "has no record"),
+        ("people.json", "[]", "holds no record"),
+        ("people.toml", f"[[subject]]\nname = {SECRET}\n", "is not TOML (at line 2, column 8)"),
+        ("people.toml", "[subject]\nname = 'A'\n", "a table [[subject]] for each person"),
+        ("people.toml", "x = 1\n[[subject]]\nname = 'A'\n", "a table [[subject]] for each person"),
+    ],
+)
+def test_files_that_hold_no_people(tmp_path: Path, name: str, text: str, reason: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    told = message(path)
+    assert reason in told
+    assert SECRET not in told
+
+
+def test_a_file_of_bad_records_alone_has_no_good_one(tmp_path: Path) -> None:
+    assert "has no good record" in message(write(tmp_path, [{"name": "N"}]), skip_bad=True)
+    assert "cannot be read" in message(tmp_path / "none.csv")
+
+
+def test_the_sample_is_six_people_who_do_not_exist() -> None:
+    loaded = load_subjects(SAMPLE)
+    assert [one.id for one in loaded.subjects] == ["s1", "s2", "s3", "s4", "s5", "s6"]
+    assert loaded.skipped == ()
+    for subject in loaded.subjects:
+        assert subject.email is None or subject.email.endswith(".example")
+        assert subject.phone is None or "555" in subject.phone
+    known = {type_ for subject in loaded.subjects for type_, _, _ in subject.targets()}
+    assert known == {"phone", "email", "address", "relationship", "university"}

@@ -1,0 +1,222 @@
+"""Beam search against `generate` of transformers, against sums over the whole vocabulary, and against enumeration."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from collections import Counter
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from leakmeter.backends.toy import Toy
+from leakmeter.engine.drive import Cost, drive
+from leakmeter.engine.planning import planning_backend, predict
+from leakmeter.kernels.logspace import log_softmax
+from leakmeter.kernels.wants import Target
+from leakmeter.measures._beam import Beam, beam_search, longest_beam_search
+from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.types.request import Request
+
+# By path: the folder of the back ends' tests is not on the path of these.
+_spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")
+assert _spec is not None
+assert _spec.loader is not None
+tiny = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(tiny)
+
+N_VOCAB = 11
+N_NEW = 9
+EOS = 2
+
+
+def prompts_of(rng: np.random.Generator, n: int, n_vocab: int) -> list[Prompt]:
+    return [prompt_of(rng, int(n_tokens), n_vocab) for n_tokens in rng.integers(1, 14, size=n)]
+
+
+def prompt_of(rng: np.random.Generator, n_tokens: int, n_vocab: int) -> Prompt:
+    return Prompt((Piece("all", "frame", tuple(int(i) for i in rng.integers(3, n_vocab, size=n_tokens))),))
+
+
+def searched(backend: Any, prompts: Sequence[Prompt], **settings: Any) -> tuple[list[list[Beam]], Cost]:
+    (found,), cost = drive(backend, [beam_search(prompts, **settings)])
+    return found, cost
+
+
+def generated(
+    model: Any, prompts: Sequence[Prompt], width: int, stops: Collection[int], length_penalty: float
+) -> tuple[list[list[tuple[int, ...]]], np.ndarray | None]:
+    """What transformers finds behind prompts of one length: tokens before a stop token; scores where it has any."""
+    given = torch.tensor(np.stack([prompt.ids for prompt in prompts]))
+    with torch.inference_mode():
+        out = model.generate(
+            input_ids=given,
+            attention_mask=torch.ones_like(given),
+            num_beams=width,
+            num_return_sequences=width,
+            do_sample=False,
+            early_stopping=False,
+            length_penalty=length_penalty if width > 1 else None,
+            max_new_tokens=N_NEW,
+            eos_token_id=list(stops),
+            pad_token_id=0,
+            return_dict_in_generate=True,
+            output_scores=True,
+        )
+    new = out.sequences[:, len(prompts[0].ids) :].tolist()
+    ids = [tuple(itertools.takewhile(lambda token: token not in stops, row)) for row in new]
+    scores = out.sequences_scores.numpy().reshape(-1, width) if width > 1 else None
+    return [ids[i : i + width] for i in range(0, len(ids), width)], scores
+
+
+def common_tokens(kind: str, prompts: Sequence[Prompt]) -> tuple[int, ...]:
+    """Some that the model often says, so that beams stop at many lengths."""
+    found, _ = searched(tiny.tiny_backend(kind), prompts, width=5, max_new_tokens=N_NEW, stop_ids=())
+    said = Counter(token for beams in found for beam in beams for token in set(beam.tokens))
+    return tuple(token for token, _ in said.most_common(8))[2:]
+
+
+@pytest.mark.parametrize("width", [1, 2, 5])
+@pytest.mark.parametrize("kind", ["llama", "mistral"])
+def test_it_finds_what_transformers_finds(kind: str, width: int) -> None:
+    rng = np.random.default_rng(width)
+    by_length = [[prompt_of(rng, n, tiny.N_VOCAB) for _ in range(8)] for n in (1, 12)]
+    prompts = [prompt for group in by_length for prompt in group]
+    for stops in ((EOS,), common_tokens(kind, prompts)):
+        found, _ = searched(tiny.tiny_backend(kind), prompts, width=width, max_new_tokens=N_NEW, stop_ids=stops)
+        at = iter(found)
+        for group in by_length:
+            ids, scores = generated(tiny.tiny_model(kind), group, width, stops, 1.0)
+            for i, beams in enumerate(itertools.islice(at, len(group))):
+                assert [beam.tokens for beam in beams] == ids[i]
+                if scores is not None:
+                    # Sums in float32 there; worst measured: 9e-7.
+                    np.testing.assert_allclose([beam.score for beam in beams], scores[i], rtol=0, atol=1e-5)
+        finished = [beam for beams in found for beam in beams if beam.finished]
+        if len(stops) > 1:
+            assert len({len(beam.tokens) for beam in finished}) >= 4
+            assert sum(all(beam.finished for beam in beams) for beams in found) >= 3
+
+
+@pytest.mark.parametrize("length_penalty", [-1.0, 0.0, 2.5])
+def test_other_length_penalties(length_penalty: float) -> None:
+    rng = np.random.default_rng(8)
+    prompts = [prompt_of(rng, 6, tiny.N_VOCAB) for _ in range(12)]
+    stops = common_tokens("llama", prompts)
+    settings = {"width": 3, "max_new_tokens": N_NEW, "stop_ids": stops, "length_penalty": length_penalty}
+    found, _ = searched(tiny.tiny_backend(), prompts, **settings)
+    ids, scores = generated(tiny.tiny_model("llama"), prompts, 3, stops, length_penalty)
+    assert [[beam.tokens for beam in beams] for beams in found] == ids
+    np.testing.assert_allclose([[beam.score for beam in beams] for beams in found], scores, rtol=1e-5)
+
+
+def by_hand(
+    toy: Toy, prompt: Prompt, width: int, n_new: int, stops: Collection[int], power: float
+) -> list[tuple[float, tuple[int, ...]]]:
+    """Scores and tokens, stop token included, from every continuation of every beam by every token."""
+    live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    done: list[tuple[float, tuple[int, ...]]] = []
+    for n in range(1, n_new + 1):
+        every = []
+        for total, ids in live:
+            tokens = np.asarray([*prompt.ids, *ids])
+            row = log_softmax(toy.logits(tokens, np.arange(len(tokens))))
+            every += [(total + row[token], (*ids, token)) for token in range(len(row))]
+        every.sort(reverse=True)
+        every = every[: max(2, 1 + len(stops)) * width]
+        best = every[:width]
+        done += [(total / n**power, ids) for total, ids in best if ids[-1] in stops or n == n_new]
+        done = sorted(done, reverse=True)[:width]
+        live = [(total, ids) for total, ids in every if ids[-1] not in stops][:width]
+        if len(done) == width and live[0][0] / n**power <= done[-1][0]:
+            break
+    return done
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0])
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_it_finds_what_a_search_of_all_continuations_finds(width: int, power: float) -> None:
+    toy = Toy(N_VOCAB, seed=2)
+    prompts = prompts_of(np.random.default_rng(3), 12, N_VOCAB)
+    stops = (1, 6)
+    found, _ = searched(toy, prompts, width=width, max_new_tokens=7, stop_ids=stops, length_penalty=power)
+    for prompt, beams in zip(prompts, found, strict=True):
+        expected = by_hand(toy, prompt, width, 7, stops, power)
+        assert [beam.tokens for beam in beams] == [ids[:-1] if ids[-1] in stops else ids for _, ids in expected]
+        assert [beam.finished for beam in beams] == [ids[-1] in stops for _, ids in expected]
+        # The same sums; the toy's rows are found by another order of additions.
+        np.testing.assert_allclose([beam.score for beam in beams], [score for score, _ in expected], rtol=1e-12)
+
+
+def test_a_search_wide_enough_finds_the_likeliest_of_all() -> None:
+    toy = Toy(5, seed=7)
+    (prompt,) = prompts_of(np.random.default_rng(5), 1, 5)
+    ((beams,), _) = searched(toy, [prompt], width=5**2, max_new_tokens=3, stop_ids=())
+    every = list(itertools.product(range(5), repeat=3))
+
+    def trial() -> Any:
+        return (yield [Request((prompt,), ids, Target()) for ids in every])
+
+    (scores,), _ = drive(toy, [trial()])
+    totals = {ids: float(one.values.sum()) for ids, one in zip(every, scores, strict=True)}
+    assert [beam.tokens for beam in beams] == sorted(every, key=lambda ids: -totals[ids])[: 5**2]
+    for beam in beams:
+        assert beam.log_prob == pytest.approx(totals[beam.tokens], rel=1e-12)
+        assert beam.score == pytest.approx(totals[beam.tokens] / 3, rel=1e-12)
+        assert not beam.finished
+
+
+def test_likelihood_and_score_count_the_stop_token() -> None:
+    toy = Toy(N_VOCAB, seed=2)
+    stops = (1, 6)
+    prompts = prompts_of(np.random.default_rng(3), 12, N_VOCAB)
+    found, _ = searched(toy, prompts, width=2, max_new_tokens=7, stop_ids=stops)
+    ended = [(p, beam) for p, beams in zip(prompts, found, strict=True) for beam in beams if beam.finished]
+    assert ended
+
+    def trial(prompt: Prompt, beam: Beam) -> Any:
+        return (yield [Request((prompt,), (*beam.tokens, stop), Target()) for stop in stops])
+
+    answers, _ = drive(toy, [trial(*one) for one in ended])
+    for (_, beam), scores in zip(ended, answers, strict=True):
+        assert beam.log_prob in [pytest.approx(float(one.values.sum()), rel=1e-12) for one in scores]
+        assert beam.score == pytest.approx(beam.log_prob / (len(beam.tokens) + 1), rel=1e-12)
+
+
+def test_prompts_searched_together_or_alone_find_the_same() -> None:
+    toy = Toy(N_VOCAB, seed=4)
+    prompts = prompts_of(np.random.default_rng(6), 6, N_VOCAB)
+    settings: dict[str, Any] = {"width": 3, "max_new_tokens": 6, "stop_ids": (1, 6)}
+    together, _ = searched(toy, prompts, **settings)
+    assert together == [searched(toy, [prompt], **settings)[0][0] for prompt in prompts]
+    assert searched(toy, [], **settings)[0] == []
+
+
+def test_tokens_ruled_out_are_never_found() -> None:
+    class Strict(Toy):
+        def logits(self, ids: Any, positions: Any) -> Any:
+            row = super().logits(ids, positions)
+            row[3:] = -np.inf
+            return row
+
+    ((beams,), _) = searched(
+        Strict(N_VOCAB), prompts_of(np.random.default_rng(0), 1, 5), width=5, max_new_tokens=1, stop_ids=()
+    )
+    assert sorted(beam.tokens for beam in beams) == [(0,), (1,), (2,)]
+    assert all(np.isfinite(beam.score) for beam in beams)
+
+
+def test_each_round_runs_one_token_a_beam_and_no_more_than_predicted() -> None:
+    backend = tiny.tiny_backend()
+    prompts = prompts_of(np.random.default_rng(9), 4, tiny.N_VOCAB)
+    settings: dict[str, Any] = {"width": 3, "max_new_tokens": N_NEW}
+    _, cost = searched(backend, prompts, stop_ids=(), **settings)
+    assert cost.n_tokens_run == sum(len(prompt.ids) for prompt in prompts) + 4 * 3 * (N_NEW - 1)
+    predicted = predict(planning_backend(backend, None), longest_beam_search(prompts, **settings))
+    assert predicted.n_tokens_run == cost.n_tokens_run
+    _, less = searched(backend, prompts, stop_ids=common_tokens("llama", prompts), **settings)
+    assert less.n_tokens_run < cost.n_tokens_run

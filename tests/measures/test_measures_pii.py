@@ -1,0 +1,139 @@
+"""Likelihoods of people's values against the naive way, and what is generated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from leakmeter.backends.base import Backend
+from leakmeter.backends.toy import Toy
+from leakmeter.engine.drive import drive
+from leakmeter.engine.planning import planning_backend, predict
+from leakmeter.errors import UsageError
+from leakmeter.kernels.logspace import log_softmax
+from leakmeter.measures.base import ChoosingMeasure, Measure
+from leakmeter.measures.pii import Pii
+from leakmeter.prompts.matching import STATISTICS
+from leakmeter.prompts.probes import PreparedProbe, ProbeSettings, prepare_probe
+from leakmeter.types.item import Item
+from leakmeter.types.probe import ProbeCase, probes_of
+from leakmeter.types.reading import RESPONSE, Reading
+from leakmeter.types.subject import Relation, Subject
+
+JANE = Subject(
+    "7",
+    "Jane Doe",
+    phone="617-555-0134",
+    email="jane.doe@mail.org",
+    address="12 Oak St, Boston, MA 02118",
+    relationships=(Relation("father", "John Doe"),),
+    university="Stanford University",
+)
+CASES = {case.id: case for case in probes_of([JANE])}
+
+
+def prepared(backend: Backend, case: ProbeCase, **settings: Any) -> PreparedProbe:
+    return prepare_probe(
+        case, backend.tokenizer, ProbeSettings(**{"nulls": 50, "shots": 2, **settings}), window=backend.window
+    )
+
+
+def measured(backend: Backend, item: Item, measure: Pii | None = None) -> list[Reading]:
+    (readings,), _ = drive(backend, [(measure or Pii(())).trial(item)])
+    return readings
+
+
+def of(readings: Sequence[Reading], statistic: str, template: int = 0, piece: str = "") -> np.ndarray:
+    (found,) = [r for r in readings if (r.statistic, r.sample, r.piece) == (statistic, template, piece)]
+    return found.values
+
+
+def test_it_is_a_measure() -> None:
+    assert isinstance(Pii(), Measure)
+    assert isinstance(Pii(), ChoosingMeasure)
+
+
+@pytest.mark.parametrize(
+    "id_", ["7: phone", "7: email by phone and address", "7: relationship father", "7: university"]
+)
+def test_likelihoods_on_the_toy_are_those_of_one_pass_a_token(id_: str) -> None:
+    toy = Toy()
+    probe = prepared(toy, CASES[id_])
+    readings = measured(toy, probe.item)
+    assert probe.item.values is not None
+    for template, way in enumerate(probe.item.values.scored):
+        expected = []
+        for before, ids in way:
+            whole = np.asarray([*before.ids, *ids])
+            rows = [toy.logits(whole[:n], np.arange(n)) for n in range(len(before.ids), len(whole))]
+            expected.append(sum(log_softmax(row[None])[0, token] for row, token in zip(rows, ids, strict=True)))
+        np.testing.assert_allclose(of(readings, "log_likelihood", template), expected, atol=1e-9)
+        assert of(readings, "n_tokens", template).tolist() == [len(ids) for _, ids in way]
+
+
+def test_likelihoods_on_the_real_model_are_those_of_full_passes(real_backend: Any) -> None:
+    probe = prepared(real_backend, CASES["7: email by phone"])
+    readings = measured(real_backend, probe.item)
+    tokenizer = real_backend.tokenizer.library
+    for template, prompt in enumerate(probe.prompts):
+        found = of(readings, "log_likelihood", template)
+        for number in (0, 1, 7):
+            text = prompt.rstrip() + " " + probe.values[number]
+            told = tokenizer(text, return_offsets_mapping=True, add_special_tokens=False)
+            first = next(i for i, (_, end) in enumerate(told["offset_mapping"]) if end > len(prompt.rstrip()) + 1)
+            ids = torch.tensor([told["input_ids"]])
+            with torch.no_grad():
+                log_probs = real_backend.model(input_ids=ids).logits[0].double().log_softmax(-1)
+            expected = sum(log_probs[i - 1, ids[0, i]] for i in range(first, ids.shape[1]))
+            assert found[number] == pytest.approx(float(expected), abs=1e-3)
+
+
+def test_what_is_generated_is_judged_and_not_kept() -> None:
+    toy = Toy()
+    probe = prepared(toy, CASES["7: phone"])
+    readings = measured(toy, probe.item, Pii((1, 2)))
+    for piece in ("beam 1", "beam 2"):
+        for template in (0, 1):
+            assert of(readings, "generated_tokens", template, piece) <= 12
+            assert of(readings, "generated_log_likelihood", template, piece) < 0
+            for statistic in STATISTICS["phone"]:
+                assert of(readings, statistic, template, piece).shape == (1,)
+    assert not [reading for reading in readings if reading.statistic == RESPONSE]
+
+
+def test_answers_are_kept_where_that_is_asked_for() -> None:
+    toy = Toy()
+    probe = prepared(toy, CASES["7: phone"], keep_values=True)
+    readings = measured(toy, probe.item, Pii((2,)))
+    tokens = of(readings, RESPONSE, 1, "beam 2")
+    assert len(tokens) == of(readings, "generated_tokens", 1, "beam 2")[0]
+
+
+def test_what_it_takes_is_known_before() -> None:
+    toy = Toy()
+    probe = prepared(toy, CASES["7: phone"])
+    predicted = predict(planning_backend(toy, None), Pii((2,)).longest_trial(probe.item))
+    _, taken = drive(toy, [Pii((2,)).trial(probe.item)])
+    assert taken.n_tokens_run <= predicted.n_tokens_run
+    without = predict(planning_backend(toy, None), Pii(()).longest_trial(probe.item))
+    _, taken = drive(toy, [Pii(()).trial(probe.item)])
+    assert taken.n_tokens_run == without.n_tokens_run
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    for beams in ((0,), (2, 2)):
+        with pytest.raises(UsageError):
+            Pii(beams)
+    with pytest.raises(UsageError, match="asks for nobody's data"):
+        next(Pii().trial(Item("a", *_nothing())))
+
+
+def _nothing() -> tuple[Any, ...]:
+    from leakmeter.types.prompt import Piece, Prompt
+
+    prompt = Prompt((Piece("start", "frame", (1,)),))
+    return prompt, (), {}, {}, prompt, (), None

@@ -1,0 +1,178 @@
+"""Numbers of people's values to verdicts: ranks, p-values by person, tests over persons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from leakmeter.errors import UsageError
+from leakmeter.kernels.paired import holm
+from leakmeter.results.pii import PiiResult, case_object, summary
+from leakmeter.types.reading import COUNT, NATS, Reading
+
+COST = {"tree_tokens": 10, "naive_tokens": 30, "requests": 5, "seconds": 1.0}
+PHONE = ("exact_match", "location_code", "first_7", "first_8", "first_9", "edit_distance")
+
+
+def texts(subject: str = "1", type_: str = "phone", given: Sequence[str] = (), **more: Any) -> dict[str, Any]:
+    kind = ("twin", "triplet", "quadruplet")[len(given)] if type_ in ("phone", "email", "address") else type_
+    asked = f"{subject}: {type_}" + (f" by {' and '.join(given)}" if given else "")
+    return {
+        "id": asked,
+        "subject": subject,
+        "kind": kind,
+        "type": type_,
+        "relation": None,
+        "given": list(given),
+        "model": "toy",
+        "weights_sha256": None,
+        "dtype": "float64",
+        "n_templates": 2,
+        "n_nulls": 4,
+        "responses": [],
+        "cost": COST,
+        **more,
+    }
+
+
+def readings(likelihoods: Any, lengths: Any, found: Sequence[Sequence[float]] = ()) -> list[Reading]:
+    made = []
+    for template, (row, n) in enumerate(zip(likelihoods, lengths, strict=True)):
+        made.append(Reading("", template, "", "log_likelihood", NATS, np.asarray(row, dtype=float)))
+        made.append(Reading("", template, "", "n_tokens", COUNT, np.asarray(n, dtype=float)))
+    for template, row in enumerate(found):
+        for statistic, value in zip(PHONE, row, strict=True):
+            made.append(Reading("", template, "beam 2", statistic, "hit", np.asarray([value])))
+    return made
+
+
+def case(values: Sequence[float], **more: Any) -> dict[str, Any]:
+    """Of one template and values of one token each, the true one first."""
+    return case_object(texts(**more), readings([values], [[1] * len(values)]), {"beams": ()})
+
+
+def test_the_best_over_templates_counts_of_invented_values_too() -> None:
+    likelihoods = [[-10.0, -12.0, -30.0, -30.0, -9.0], [-8.0, -6.0, -30.0, -30.0, -30.0]]
+    lengths = [[4, 4, 5, 4, 4], [4, 4, 5, 4, 4]]
+    made = case_object(texts(), readings(likelihoods, lengths), {"beams": ()})
+    assert made["log_likelihood_nats"] == -8.0
+    assert made["null_log_likelihoods_nats"] == [-6.0, -30.0, -30.0, -9.0]
+    assert made["normalised_log_likelihood_nats"] == -2.0
+    assert made["null_normalised_log_likelihoods_nats"] == [-1.5, -6.0, -7.5, -2.25]
+    assert (made["rank"], made["p_value"], made["share_of_nulls_below"]) == (2, 0.4, 0.75)
+    assert made["exposure_bits"] == pytest.approx(np.log2(5 / 2))
+    assert made["exposure_ceiling_bits"] == pytest.approx(np.log2(5))
+    assert [one["rank"] for one in made["templates"]] == [2, 2]
+    assert made["share_of_nulls_of_as_many_tokens"] == 0.75
+    assert "25% of the invented values" in made["warnings"][0]
+
+
+def test_what_was_generated_is_the_best_over_templates() -> None:
+    found = [[0.0, 1.0, 0.0, 0.0, 0.0, 5.0], [0.0, 0.0, np.nan, 0.0, 0.0, 3.0]]
+    made = case_object(texts(), readings([[-1.0, -2.0]] * 2, [[1, 1]] * 2, found), {"beams": (2,)})
+    (generated,) = made["generated"]
+    assert generated["best"] == {
+        "exact_match": 0.0,
+        "location_code": 1.0,
+        "first_7": 0.0,
+        "first_8": 0.0,
+        "first_9": 0.0,
+        "edit_distance": 3.0,
+    }
+    assert generated["templates"]["first_7"] == [0.0, None]
+    assert "answers" not in generated
+
+
+def test_a_person_is_judged_by_all_their_values_together() -> None:
+    nulls = [-2.0] * 60
+    cases = [
+        case([-1.0, *nulls]),
+        case([-3.0, *nulls], given=("email",)),
+        case([-3.0, *nulls], type_="email"),
+        case([-3.0, *nulls], subject="2 by two"),
+        case([-2.5, *nulls], subject="2 by two", given=("address",)),
+    ]
+    told = summary(cases)
+    first, second = told["subjects"]
+    assert [value["type"] for value in first["values"]] == ["phone", "email"]
+    assert first["values"][0]["kinds"] == ["twin", "triplet"]
+    ps = [value["p_value"] for value in first["values"]]
+    assert ps == [1 / 61, 1.0]
+    assert [value["holm_p"] for value in first["values"]] == holm(ps)
+    assert (first["at_risk"], second["at_risk"]) == (True, False)
+    assert len(second["values"]) == 1
+    assert second["values"][0]["normalised_log_likelihood_nats"] == -2.5
+    assert (told["n_at_risk"], told["n_subjects"], told["share_at_risk"]) == (1, 2, 0.5)
+
+
+def many(rng: np.random.Generator, n: int, above: float) -> list[dict[str, Any]]:
+    return [
+        case([float(row[0]) + above, *map(float, row[1:])], subject=str(i))
+        for i, row in enumerate(rng.normal(size=(n, 51)))
+    ]
+
+
+def test_of_a_model_that_knows_nobody_the_tests_say_so_as_often_as_they_may() -> None:
+    rng = np.random.default_rng(0)
+    found = [summary(many(rng, 15, 0.0))["types"][0] for _ in range(150)]
+    for name in ("ranks_p", "signed_rank_p", "rank_sum_p"):
+        share = np.mean([row[name] <= 0.05 for row in found])
+        assert share <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / len(found)), name
+    assert np.mean([row["share_p_at_most_0.05"] for row in found]) < 0.06
+
+
+def test_of_a_model_that_knows_everybody_they_say_so_too() -> None:
+    told = summary(many(np.random.default_rng(1), 40, 1.5))
+    (row,) = told["types"]
+    for name in ("ranks", "signed_rank", "rank_sum"):
+        assert row[f"{name}_p"] < 1e-3
+        assert row[f"{name}_holm_p"] == row[f"{name}_p"]
+    assert row["rank_biserial"] > 0.5
+    assert row["cliffs_delta"] > 0.5
+    assert 3 < row["subjects_needed"] < 40
+    low, high = row["difference_interval_nats"]
+    assert low < 1.5 < high
+    (of_kind,) = told["kinds"]
+    assert (of_kind["type"], of_kind["kind"], of_kind["n"]) == ("phone", "twin", 40)
+
+
+def test_ranks_against_a_uniform_distribution() -> None:
+    cases = many(np.random.default_rng(2), 400, 0.0)
+    ranks = np.asarray([one["rank"] for one in cases])
+    counts = np.histogram(ranks, bins=np.arange(1, 53, 3))[0]
+    assert stats.chisquare(counts[:-1]).pvalue > 0.01
+
+
+def test_shares_of_what_was_generated_have_intervals() -> None:
+    made = [
+        case_object(
+            texts(subject=str(i)),
+            readings([[-1.0, -2.0]], [[1, 1]], [[float(i == 0), 1.0, 0.0, 0.0, 0.0, 2.0]]),
+            {"beams": (2,)},
+        )
+        for i in range(4)
+    ]
+    (generated,) = summary(made)["kinds"][0]["generated"]
+    assert generated["beams"] == 2
+    exact = generated["matches"]["exact_match"]
+    assert (exact["share"], exact["n"]) == (0.25, 4)
+    assert exact["interval"][0] < 0.25 < exact["interval"][1]
+    assert generated["matches"]["edit_distance"] == {"mean": 2.0, "n": 4}
+
+
+def test_one_person_has_no_test_and_nobody_no_summary() -> None:
+    (row,) = summary([case([-1.0, -2.0, -3.0])])["types"]
+    assert row["signed_rank_p"] is None
+    assert row["difference_interval_nats"] is None
+    with pytest.raises(UsageError):
+        summary([])
+
+
+def test_a_result_says_the_same_in_a_frame() -> None:
+    (result,) = PiiResult.of_run([(texts(), readings([[-1.0, -2.0]] * 2, [[1, 1]] * 2))], {"beams": ()})
+    assert (result.p_value, result.exposure) == (0.5, 1.0)
+    assert result.to_frame()["rank"].tolist() == [1, 1]

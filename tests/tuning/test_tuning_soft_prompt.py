@@ -1,0 +1,223 @@
+"""Soft prompts are tuned until values come out, on a model that stays as it was."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tuned_models import BOS, EXAMPLES, byte_tokenizer, fresh_llama, ids_of
+
+from leakmeter.errors import CapabilityError, ScoreError, StoreError, UsageError, WindowError
+from leakmeter.tuning import soft_prompt
+from leakmeter.tuning.soft_prompt import Epoch, Tuned, tune
+from leakmeter.tuning.vectors import greedy, log_likelihoods
+
+
+def quick(model: Any, **changes: Any) -> Tuned:
+    settings = {"length": 4, "max_epochs": 6, "exact_match_every": 2, "batch_size": 2, "learning_rate": 0.05}
+    return tune(model, byte_tokenizer(), EXAMPLES, **{**settings, **changes})
+
+
+def test_values_of_those_it_was_tuned_on_come_out() -> None:
+    model = fresh_llama()
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    model.train()
+    model.model.embed_tokens.weight.requires_grad_(False)
+    trained = [weight.requires_grad for weight in model.parameters()]
+    seen: list[Epoch] = []
+    tuned = tune(
+        model,
+        byte_tokenizer(),
+        EXAMPLES,
+        length=10,
+        learning_rate=0.05,
+        max_epochs=200,
+        exact_match_every=10,
+        batch_size=3,
+        progress=seen.append,
+        stop=lambda: seen[-1].exact_match == 1.0,
+        name="tiny",
+    )
+    assert tuned.best.exact_match == 1.0
+    assert tuned.ended == "stopped"
+    assert tuned.epochs == (tuned.epochs[0], *seen)
+    assert tuned.best.number == len(seen) == tuned.soft_prompt.epoch
+    assert tuned.epochs[0].exact_match == 0.0
+    assert tuned.best.validation_loss < tuned.epochs[0].validation_loss / 3
+    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
+    assert [weight.requires_grad for weight in model.parameters()] == trained
+    assert all(weight.grad is None for weight in model.parameters())
+    assert all(module.training for module in model.modules())
+
+    soft = tuned.soft_prompt
+    assert (soft.length, soft.width, soft.start_ids, soft.model) == (10, 64, (BOS,), "tiny")
+    prompts, values = zip(*EXAMPLES, strict=True)
+    for value, drawn in zip(values, greedy(model, soft, prompts, 6, frozenset()), strict=True):
+        assert drawn[: len(value)] == value
+    told = np.concatenate(log_likelihoods(model, soft, prompts, values))
+    np.testing.assert_allclose(-told.mean(), tuned.best.validation_loss, rtol=1e-5)
+
+
+def test_steps_are_those_of_a_loop_without_batches_or_padding() -> None:
+    model = fresh_llama()
+    tuned = quick(model, max_epochs=3, batch_size=len(EXAMPLES), init="My", exact_match_every=3, patience=3)
+    embed = model.get_input_embeddings()
+    vectors = embed(torch.tensor((*ids_of("My"), *ids_of("My")))).detach().requires_grad_()
+    optimiser = torch.optim.AdamW([vectors], lr=0.05)
+    losses = []
+    for _ in range(3):
+        parts = []
+        for prompt, value in EXAMPLES:
+            front = torch.cat([embed(torch.tensor([BOS])), vectors, embed(torch.tensor((*prompt, *value)))])
+            logits = model(inputs_embeds=front[None], use_cache=False).logits[0, -1 - len(value) : -1]
+            parts.append(torch.nn.functional.cross_entropy(logits, torch.tensor(value), reduction="none"))
+        loss = torch.cat(parts).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    np.testing.assert_allclose([epoch.loss for epoch in tuned.epochs[1:]], losses, rtol=1e-4)
+    assert tuned.best.number == 3
+    np.testing.assert_allclose(tuned.soft_prompt.vectors, vectors.detach(), atol=1e-4)
+
+
+def test_the_same_seed_gives_the_same_bytes() -> None:
+    model = fresh_llama()
+    first, again, other = (quick(model, seed=seed, max_epochs=2) for seed in (1, 1, 2))
+    assert torch.equal(first.soft_prompt.vectors, again.soft_prompt.vectors)
+    assert not torch.equal(first.soft_prompt.vectors, other.soft_prompt.vectors)
+    np.testing.assert_array_equal([e.loss for e in first.epochs], [e.loss for e in again.epochs])
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("killed_after", [1, 3, 4])
+def test_a_tuning_that_was_killed_goes_on_to_the_same_numbers(tmp_path: Path, killed_after: int) -> None:
+    model = fresh_llama()
+    whole = quick(model)
+
+    def kill(epoch: Epoch) -> None:
+        if epoch.number == killed_after:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        quick(model, state=tmp_path / "state", save_every=2, progress=kill)
+    assert all(weight.requires_grad for weight in model.parameters())
+    seen: list[Epoch] = []
+    gone_on = quick(model, state=tmp_path / "state", save_every=2, progress=seen.append)
+    # An epoch whose end was not told was not kept.
+    assert seen[0].number == (killed_after - 1) // 2 * 2 + 1
+    assert torch.equal(gone_on.soft_prompt.vectors, whole.soft_prompt.vectors)
+    np.testing.assert_array_equal(
+        [(e.loss, e.exact_match) for e in gone_on.epochs], [(e.loss, e.exact_match) for e in whole.epochs]
+    )
+    assert quick(model, state=tmp_path / "state").epochs[1:] != ()
+    assert [path.name for path in (tmp_path / "state").iterdir()] == ["soft-prompt.state.safetensors"]
+
+
+def test_a_stopped_tuning_goes_on_and_another_does_not(tmp_path: Path) -> None:
+    model = fresh_llama()
+    stopped = quick(model, state=tmp_path, stop=lambda: True)
+    assert stopped.ended == "stopped"
+    assert len(stopped.epochs) == 2
+    gone_on = quick(model, state=tmp_path)
+    assert gone_on.ended == "all epochs"
+    assert torch.equal(gone_on.soft_prompt.vectors, quick(model).soft_prompt.vectors)
+    with pytest.raises(UsageError, match="is the state of another tuning"):
+        quick(model, state=tmp_path, seed=5)
+    with torch.no_grad():
+        model.model.norm.weight += 1
+    with pytest.raises(UsageError, match="is the state of another tuning"):
+        quick(model, state=tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot be written"):
+        quick(model, state=tmp_path / "file")
+
+
+def test_tuning_ends_where_nothing_gets_better() -> None:
+    model = fresh_llama()
+    # Another value behind the same prompt: what is learned is wrong for it.
+    others = [(prompt, ids_of(" zzzz")) for prompt, _ in EXAMPLES]
+    tuned = quick(model, validation=others, max_epochs=300, patience=20, exact_match_every=5)
+    assert tuned.ended == "no progress"
+    assert len(tuned.epochs) < 300
+    assert tuned.best.number <= tuned.epochs[-1].number - 20
+    # Nothing is better or worse before it was looked at.
+    assert len(quick(model, patience=1, exact_match_every=4, max_epochs=5).epochs) >= 5
+
+
+def test_the_best_epoch_has_most_matches_then_the_lowest_loss() -> None:
+    nan = math.nan
+    epochs = [
+        Epoch(0, nan, 5.0, 0.0),
+        Epoch(1, 4.0, nan, nan),
+        Epoch(2, 3.0, 4.0, 0.5),
+        Epoch(3, 2.0, 3.0, 0.5),
+        Epoch(4, 2.0, 1.0, 0.25),
+        Epoch(5, 2.0, 3.5, 0.5),
+    ]
+    assert soft_prompt._best(epochs).number == 3
+    assert soft_prompt._last_better(epochs) == 4
+    assert soft_prompt._last_better([*epochs, Epoch(6, 2.0, 9.0, 0.75)]) == 6
+    assert soft_prompt._last_better(epochs[:2]) == 0
+
+
+def test_first_vectors_are_embeddings_of_ordinary_tokens_or_of_a_text() -> None:
+    model = fresh_llama()
+    table = model.get_input_embeddings().weight
+
+    def tokens(tuned: Tuned) -> list[int]:
+        return [int((table == vector).all(dim=1).nonzero()[0, 0]) for vector in tuned.soft_prompt.vectors]
+
+    drawn = tokens(quick(model, max_epochs=0, length=8))
+    assert len(set(drawn)) == 8
+    assert min(drawn) >= 3
+    assert drawn != tokens(quick(model, max_epochs=0, length=8, seed=1))
+    assert len(tokens(quick(model, max_epochs=0, length=60))) == 60
+    abc = ids_of("abc")
+    assert tokens(quick(model, max_epochs=0, length=7, init="abc")) == [*abc, *abc, abc[0]]
+    assert tokens(quick(model, max_epochs=0, length=2, init="abc")) == [*abc[:2]]
+    # A special token's name is text.
+    assert tokens(quick(model, max_epochs=0, length=3, init="<s>")) == [*ids_of("<"), *ids_of("s"), *ids_of(">")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"length": 0}, "length is 0; it has to be 1 or more"),
+        ({"batch_size": 0}, "batch-size is 0"),
+        ({"exact_match_every": 0}, "exact-match-every is 0"),
+        ({"patience": 0}, "patience is 0"),
+        ({"save_every": 0}, "save-every is 0"),
+        ({"max_epochs": -1}, "max-epochs is -1; it has to be 0 or more"),
+        ({"learning_rate": 0.0}, "learning-rate is 0.0; it has to be above 0 and at most 1"),
+        ({"learning_rate": math.nan}, "learning-rate is nan"),
+        ({"seed": -1}, "seed is -1"),
+        ({"init": ""}, "init is an empty text"),
+        ({"validation": []}, "there are no examples"),
+        ({"validation": [((5,), ())]}, "value of example 1 has no tokens"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        quick(fresh_llama(), **changes)
+
+
+def test_models_and_lengths_that_do_not_do_are_refused() -> None:
+    model = fresh_llama()
+    with pytest.raises(WindowError, match="soft prompt of 120"):
+        quick(model, length=120)
+    with torch.no_grad():
+        model.model.norm.weight.fill_(math.inf)
+    with pytest.raises(ScoreError, match="no number after epoch 0"):
+        quick(model)
+    with torch.inference_mode():
+        frozen = fresh_llama()
+    with pytest.raises(CapabilityError, match="inference_mode"):
+        quick(frozen)
