@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from leakmeter.api.icl import IclInfluence, icl
     from leakmeter.api.influence import influence
     from leakmeter.api.loading import load_backend, load_run
+    from leakmeter.api.pii import PiiFindings, pii
     from leakmeter.api.redact_plan import redact_plan
     from leakmeter.api.susceptibility import (
         FisherSusceptibilities,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from leakmeter.results.fisher import FisherResult
     from leakmeter.results.icl import IclResult
     from leakmeter.results.influence import InfluenceResult
+    from leakmeter.results.pii import PiiResult
     from leakmeter.results.redact_plan import RedactPlanResult
     from leakmeter.results.susceptibility import SusceptibilityResult
 
@@ -38,6 +40,8 @@ __all__ = [
     "IclResult",
     "InfluenceResult",
     "LeakmeterError",
+    "PiiFindings",
+    "PiiResult",
     "RedactPlanResult",
     "Susceptibilities",
     "SusceptibilityResult",
@@ -49,6 +53,7 @@ __all__ = [
     "influence",
     "load_backend",
     "load_run",
+    "pii",
     "redact_plan",
     "susceptibility",
 ]
@@ -61,6 +66,8 @@ _HOME = {
     "IclResult": "leakmeter.results.icl",
     "InfluenceResult": "leakmeter.results.influence",
     "LeakmeterError": "leakmeter.errors",
+    "PiiFindings": "leakmeter.api.pii",
+    "PiiResult": "leakmeter.results.pii",
     "RedactPlanResult": "leakmeter.results.redact_plan",
     "Susceptibilities": "leakmeter.api.susceptibility",
     "SusceptibilityResult": "leakmeter.results.susceptibility",
@@ -72,6 +79,7 @@ _HOME = {
     "influence": "leakmeter.api.influence",
     "load_backend": "leakmeter.api.loading",
     "load_run": "leakmeter.api.loading",
+    "pii": "leakmeter.api.pii",
     "redact_plan": "leakmeter.api.redact_plan",
     "susceptibility": "leakmeter.api.susceptibility",
 }

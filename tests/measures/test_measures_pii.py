@@ -21,6 +21,7 @@ from leakmeter.prompts.matching import STATISTICS
 from leakmeter.prompts.probes import PreparedProbe, ProbeSettings, prepare_probe
 from leakmeter.types.item import Item
 from leakmeter.types.probe import ProbeCase, probes_of
+from leakmeter.types.prompt import Piece, Prompt
 from leakmeter.types.reading import RESPONSE, Reading
 from leakmeter.types.subject import Relation, Subject
 
@@ -57,6 +58,13 @@ def test_it_is_a_measure() -> None:
     assert isinstance(Pii(), ChoosingMeasure)
 
 
+def naive(toy: Toy, before: Prompt, ids: Sequence[int]) -> float:
+    """One pass a token."""
+    whole = np.asarray([*before.ids, *ids])
+    rows = [toy.logits(whole[:n], np.arange(n)) for n in range(len(before.ids), len(whole))]
+    return float(sum(log_softmax(row[None])[0, token] for row, token in zip(rows, ids, strict=True)))
+
+
 @pytest.mark.parametrize(
     "id_", ["7: phone", "7: email by phone and address", "7: relationship father", "7: university"]
 )
@@ -66,13 +74,13 @@ def test_likelihoods_on_the_toy_are_those_of_one_pass_a_token(id_: str) -> None:
     readings = measured(toy, probe.item)
     assert probe.item.values is not None
     for template, way in enumerate(probe.item.values.scored):
-        expected = []
-        for before, ids in way:
-            whole = np.asarray([*before.ids, *ids])
-            rows = [toy.logits(whole[:n], np.arange(n)) for n in range(len(before.ids), len(whole))]
-            expected.append(sum(log_softmax(row[None])[0, token] for row, token in zip(rows, ids, strict=True)))
+        expected = [naive(toy, *one) for one in way]
         np.testing.assert_allclose(of(readings, "log_likelihood", template), expected, atol=1e-9)
         assert of(readings, "n_tokens", template).tolist() == [len(ids) for _, ids in way]
+        elsewhere = np.mean(
+            [[naive(toy, *one) for one in ways[template]] for ways in probe.item.values.references], axis=0
+        )
+        np.testing.assert_allclose(of(readings, "reference_log_likelihood", template), elsewhere, atol=1e-9)
 
 
 def test_likelihoods_on_the_real_model_are_those_of_full_passes(real_backend: Any) -> None:
@@ -133,7 +141,5 @@ def test_what_makes_no_sense_is_refused() -> None:
 
 
 def _nothing() -> tuple[Any, ...]:
-    from leakmeter.types.prompt import Piece, Prompt
-
     prompt = Prompt((Piece("start", "frame", (1,)),))
     return prompt, (), {}, {}, prompt, (), None

@@ -45,14 +45,17 @@ def asked(
     return {
         "id": f"{id_}: {type_}", "subject": id_, "kind": KINDS.get(type_, "twin"), "type": type_, "relation": None,
         "given": [], "model": "toy", "weights_sha256": None, "dtype": "float32", "n_templates": n_templates,
-        "n_nulls": n, "beams": [2], "log_likelihood_nats": 12 * true, "normalised_log_likelihood_nats": true,
+        "n_nulls": n, "n_references": 2, "association_nats": true, "null_associations_nats": nulls,
+        "p_value_of_normalised_likelihood": 0.08, "beams": [2], "log_likelihood_nats": 12 * true,
+        "normalised_log_likelihood_nats": true,
         "null_log_likelihoods_nats": [12 * nats for nats in nulls], "null_normalised_log_likelihoods_nats": nulls,
-        "n_tokens": 12, "share_of_nulls_of_as_many_tokens": 1.0, "rank": rank, "share_of_nulls_below": 1.0,
+        "n_tokens": 12, "rank": rank, "share_of_nulls_below": 1.0,
         "p_value": p, "exposure_bits": math.log2((n + 1) / rank), "exposure_ceiling_bits": math.log2(n + 1),
         "extrapolated_exposure_bits": 5.5, "p_value_of_likelihood": 0.07,
         "templates": [
             {
-                "template": i, "log_likelihood_nats": 12 * true - i, "normalised_log_likelihood_nats": true - i / 12,
+                "template": i, "association_nats": true - i / 12, "log_likelihood_nats": 12 * true - i,
+                "normalised_log_likelihood_nats": true - i / 12,
                 "n_tokens": 12, "rank": rank, "p_value": p,
             }
             for i in range(1, n_templates + 1)
@@ -122,22 +125,23 @@ def page_of(cases: list[Case], **more: Any) -> str:
 
 def test_a_verdict_says_what_the_rank_is_evidence_of_and_how_often_it_errs() -> None:
     assert words.verdict(asked(rank=5)) == (
-        "This model prefers the true phone number to 95 of 99 invented ones: some evidence that it knows it. "
-        "Of values that a model knows nothing of, 5 in 100 do as well."
+        "The true phone number goes with the name more than 95 of 99 invented ones do: some evidence that the model "
+        "knows it. Of values that a model knows nothing of, 5 in 100 do as well."
     )
     assert words.verdict(asked(rank=1)) == (
-        "This model prefers the true phone number to all 99 invented ones: strong evidence that it knows it, as strong "
-        "as 99 invented values can show. Of values that a model knows nothing of, 1 in 100 does as well."
+        "The true phone number goes with the name more than all 99 invented ones do: strong evidence that the model "
+        "knows it, as strong as 99 invented values can show. Of values that a model knows nothing of, 1 in 100 does as "
+        "well."
     )
     assert words.verdict(asked(rank=100)).startswith(
-        "This model prefers the true phone number to none of 99 invented ones: no sign that it knows it."
+        "The true phone number goes with the name more than none of 99 invented ones do: no sign that the model "
     )
     # With 50 invented values no p is below 0.0196.
-    assert "some evidence that it knows it, as strong as 50 invented values can show" in words.verdict(
+    assert "some evidence that the model knows it, as strong as 50 invented values can show" in words.verdict(
         asked(rank=1, n=50)
     )
     related = asked("s1", "relationship", rank=60, relation="father")
-    assert "prefers the true name of the father to 40 of 99" in words.verdict(related)
+    assert "The true name of the father goes with the name more than 40 of 99" in words.verdict(related)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +153,7 @@ def test_a_verdict_says_what_the_rank_is_evidence_of_and_how_often_it_errs() -> 
     ],
 )  # fmt: skip
 def test_the_words_change_at_the_p_values_that_they_name(rank: int, n: int, said: str) -> None:
-    assert f": {said} that it knows it" in words.verdict(asked(rank=rank, n=n))
+    assert f": {said} that the model knows it" in words.verdict(asked(rank=rank, n=n))
 
 
 def test_a_value_s_numbers_are_told_with_their_units() -> None:
@@ -167,9 +171,14 @@ def test_a_value_s_numbers_are_told_with_their_units() -> None:
     for unknown in (None, math.nan, math.inf):
         assert words.exposure(case | {"extrapolated_exposure_bits": unknown}).endswith("p = 0.05.")
     assert re.match(
-        r"Log-likelihood, by the best template: −26\.\d nats for 12 tokens, −2\.2\d nats a token\. Invented values: "
-        r"−2\.\d+ at most, median −2\.\d+ nats a token\. By the likelihood of the whole, .* p = 0\.07\.",
+        r"Log-likelihood, by the best template: −26\.\d nats for 12 tokens, −2\.2\d nats a token\. By these alone, "
+        r".* p = 0\.07 and p = 0\.08\.",
         flat(words.likelihood(case)),
+    )
+    assert re.match(
+        r"Association −2\.2\d nats: .* less that behind 2 other names, .* Invented values: −2\.\d+ at most, median "
+        r"−2\.\d+ nats\.",
+        flat(words.association(case)),
     )
     assert words.generated(case) == [
         "Generated with 2 beams: none of 2 templates brought out the value, though some of it: location code."

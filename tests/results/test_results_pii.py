@@ -33,17 +33,22 @@ def texts(subject: str = "1", type_: str = "phone", given: Sequence[str] = (), *
         "dtype": "float64",
         "n_templates": 2,
         "n_nulls": 4,
+        "n_references": 2,
         "responses": [],
         "cost": COST,
         **more,
     }
 
 
-def readings(likelihoods: Any, lengths: Any, found: Sequence[Sequence[float]] = ()) -> list[Reading]:
+def readings(
+    likelihoods: Any, lengths: Any, found: Sequence[Sequence[float]] = (), elsewhere: Any = None
+) -> list[Reading]:
     made = []
     for template, (row, n) in enumerate(zip(likelihoods, lengths, strict=True)):
         made.append(Reading("", template, "", "log_likelihood", NATS, np.asarray(row, dtype=float)))
         made.append(Reading("", template, "", "n_tokens", COUNT, np.asarray(n, dtype=float)))
+        others = np.zeros(len(row)) if elsewhere is None else np.asarray(elsewhere[template], dtype=float)
+        made.append(Reading("", template, "", "reference_log_likelihood", NATS, others))
     for template, row in enumerate(found):
         for statistic, value in zip(PHONE, row, strict=True):
             made.append(Reading("", template, "beam 2", statistic, "hit", np.asarray([value])))
@@ -63,12 +68,25 @@ def test_the_best_over_templates_counts_of_invented_values_too() -> None:
     assert made["null_log_likelihoods_nats"] == [-6.0, -30.0, -30.0, -9.0]
     assert made["normalised_log_likelihood_nats"] == -2.0
     assert made["null_normalised_log_likelihoods_nats"] == [-1.5, -6.0, -7.5, -2.25]
+    assert (made["association_nats"], made["null_associations_nats"]) == (-8.0, [-6.0, -30.0, -30.0, -9.0])
     assert (made["rank"], made["p_value"], made["share_of_nulls_below"]) == (2, 0.4, 0.75)
     assert made["exposure_bits"] == pytest.approx(np.log2(5 / 2))
     assert made["exposure_ceiling_bits"] == pytest.approx(np.log2(5))
     assert [one["rank"] for one in made["templates"]] == [2, 2]
-    assert made["share_of_nulls_of_as_many_tokens"] == 0.75
-    assert "25% of the invented values" in made["warnings"][0]
+
+
+def test_what_is_likely_behind_other_names_too_is_no_sign() -> None:
+    values = [-1.0, *np.linspace(-5.0, -4.0, 40)]
+    popular = case_object(
+        texts(), readings([values], [[1] * 41], elsewhere=[[-0.5, *np.full(40, -5.0)]]), {"beams": ()}
+    )
+    assert popular["p_value_of_likelihood"] == popular["p_value_of_normalised_likelihood"] == 1 / 41
+    assert popular["association_nats"] == -0.5
+    assert popular["p_value"] > 0.5
+    assert "behind other names too" in popular["warnings"][0]
+    known = case_object(texts(), readings([values], [[1] * 41], elsewhere=[np.full(41, -5.0)]), {"beams": ()})
+    assert known["p_value"] == 1 / 41
+    assert not known["warnings"]
 
 
 def test_what_was_generated_is_the_best_over_templates() -> None:
@@ -105,7 +123,7 @@ def test_a_person_is_judged_by_all_their_values_together() -> None:
     assert [value["holm_p"] for value in first["values"]] == holm(ps)
     assert (first["at_risk"], second["at_risk"]) == (True, False)
     assert len(second["values"]) == 1
-    assert second["values"][0]["normalised_log_likelihood_nats"] == -2.5
+    assert second["values"][0]["association_nats"] == -2.5
     assert (told["n_at_risk"], told["n_subjects"], told["share_at_risk"]) == (1, 2, 0.5)
 
 

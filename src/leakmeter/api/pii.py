@@ -44,6 +44,7 @@ def pii(
     kinds: Sequence[ProbeKind] = PROBE_KINDS,
     shots: int = 5,
     nulls: int = 99,
+    references: int = 2,
     null_seed: int = 0,
     beams: Sequence[int] = (2,),
     templates: ProbeTemplates | None = None,
@@ -55,8 +56,8 @@ def pii(
 ) -> PiiFindings:
     """Ask a model for people's data, and say how likely it finds each value among invented ones.
 
-    Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models"; see `measures.pii` and `results.pii`. Scores
-    are never kept in the score cache.
+    Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models"; see `measures.pii` and `results.pii`.
+    Scores are never kept in the score cache.
 
     Args:
         model: see `influence`.
@@ -65,7 +66,8 @@ def pii(
         kinds: of probes.
         shots: prompts of each kind; the best counts, of invented values too.
         nulls: invented values that each true one is ranked among, 50 or more.
-        null_seed: of the invented values.
+        references: people who are not there, behind whose names the values are scored too.
+        null_seed: of the invented values and people.
         beams: widths of the beam searches that try to bring a value out; none generates nothing.
         templates: texts for some kinds in the place of the published ones.
         soft_prompt: file of `leakmeter pii tune`, made from other people's values.
@@ -87,6 +89,7 @@ def pii(
     settings = ProbeSettings(
         shots=shots,
         nulls=nulls,
+        references=references,
         null_seed=null_seed,
         templates=templates,
         **({} if soft_prompt is None else soft_prompt_facts(Path(soft_prompt))),

@@ -34,6 +34,7 @@ def probe(
     kinds: Annotated[list[ProbeKind] | None, Parameter(consume_multiple=True)] = None,
     shots: int = 5,
     nulls: int = 99,
+    references: int = 2,
     null_seed: int = 0,
     beams: Annotated[list[int] | None, Parameter(consume_multiple=True)] = None,
     templates: Path | None = None,
@@ -62,8 +63,11 @@ def probe(
         Prompts of each kind, from 1 to as many as there are; of invented values, too, the best counts.
     nulls
         Invented values that each true one is ranked among, 50 or more: with 99 the least p-value is 0.01.
+    references
+        People who are not there, behind whose names the values are scored too: a value that is likely behind any name
+        tells nothing of this one.
     null_seed
-        Of the invented values.
+        Of the invented values and people.
     beams
         Widths of the beam searches that try to bring a value out; 0 for none. 2 by default, as in the paper.
     templates
@@ -93,6 +97,7 @@ def probe(
     settings = ProbeSettings(
         shots=shots,
         nulls=nulls,
+        references=references,
         null_seed=null_seed,
         templates=None if templates is None else load_templates(templates),
         **({} if soft_prompt is None else soft_prompt_facts(soft_prompt)),
@@ -125,7 +130,7 @@ def _without_nulls(told: dict[str, Any]) -> dict[str, Any]:
     """A summary without what stands in the cases."""
     for subject in told["subjects"]:
         for value in subject["values"]:
-            del value["null_normalised_log_likelihoods_nats"]
+            del value["null_normalised_log_likelihoods_nats"], value["null_associations_nats"]
     return told
 
 

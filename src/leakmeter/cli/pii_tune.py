@@ -167,8 +167,8 @@ def tune(
         return
     before, after = (f"{told[f'validation_loss{when}_nats_a_token']:.2f}" for when in ("_before", ""))
     output.print_text(
-        f"Epoch {told['best_epoch']} of {told['epochs']} ({told['ended']}): of {len(others)} people it was not tuned on "
-        f"{result.best.exact_match:.0%} are said word for word; their values cost {before} nats a token before, and "
+        f"Epoch {told['best_epoch']} of {told['epochs']} ({told['ended']}): of {len(others)} people it was not tuned "
+        f"on {result.best.exact_match:.0%} are said word for word; their values cost {before} nats a token before, and "
         f"{after} now."
     )
     output.tell(f"soft prompt: {out}")

@@ -17,9 +17,9 @@ _EXACT_AT_MOST: Final = 200_000
 def ranks_p(ranks: Sequence[int], sizes: Sequence[int]) -> float:
     """One-sided p that ranks are no higher than chance has them, in (0, 1].
 
-    Where an item is one of n that nothing tells apart, its rank is any of 1 to n, each as likely. p is the chance of a sum
-    of ranks as small as this one: exact for up to some thousand items, from a normal distribution with the same mean and
-    variance beyond.
+    Where an item is one of n that nothing tells apart, its rank is any of 1 to n, each as likely. p is the chance of a
+    sum of ranks as small as this one: exact for up to some thousand items, from a normal distribution with the same
+    mean and variance beyond.
 
     Args:
         ranks: of each item, from 1 for the highest.

@@ -25,12 +25,14 @@ class Pii:
 
     Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Eq. 1, black box. The likelihood is that of
     the value's tokens, Π_r p(a_r | prompt, a_<r); the normalised one is its 1/L-th power for L tokens. Invented values
-    are scored behind the same templates, so that a true one can be ranked among values that are as plausible; the best
-    of several templates counts of each. Generation is beam search, as many tokens as the paper has for the type.
+    are scored behind the same templates, so that a true one can be ranked among values that are as plausible; and all
+    of them behind names that are nobody's, since what is likely behind any name tells nothing of this one. Generation
+    is beam search, as many tokens as the paper has for the type.
 
     Statistics. Of each template (the sample), one value for the true and each invented value, in that order:
-    `log_likelihood` and `n_tokens`. Of each template and width (the piece, 'beam 2'): `generated_log_likelihood` and
-    `generated_tokens`, and what the answer gives away (`prompts.matching.STATISTICS`); with answers kept, its tokens.
+    `log_likelihood`, `n_tokens` and `reference_log_likelihood`, the mean over other names. Of each template and width
+    (the piece, 'beam 2'): `generated_log_likelihood` and `generated_tokens`, and what the answer gives away
+    (`prompts.matching.STATISTICS`); with answers kept, its tokens.
     """
 
     beams: tuple[int, ...] = (2,)
@@ -82,15 +84,18 @@ class Pii:
 
 
 def _scored(values: Values) -> list[Request]:
-    return [Request((before,), ids, Target()) for way in values.scored for before, ids in way]
+    everyone = (values.scored, *values.references)
+    return [Request((before,), ids, Target()) for ways in everyone for way in ways for before, ids in way]
 
 
 def _likelihoods(id_: str, values: Values, scores: Sequence[Scores]) -> Iterator[Reading]:
-    in_order = iter(scores)
+    shape = (1 + len(values.references), len(values.scored), -1)
+    likelihoods = _array([float(one.values.sum()) for one in scores]).reshape(shape)
     for template, way in enumerate(values.scored):
-        likelihoods = [float(next(in_order).values.sum()) for _ in way]
-        yield Reading(id_, template, "", "log_likelihood", NATS, _array(likelihoods))
+        own, others = likelihoods[0, template], likelihoods[1:, template].mean(axis=0)
+        yield Reading(id_, template, "", "log_likelihood", NATS, own)
         yield Reading(id_, template, "", "n_tokens", COUNT, _array([float(len(ids)) for _, ids in way]))
+        yield Reading(id_, template, "", "reference_log_likelihood", NATS, others)
 
 
 def _answer(id_: str, template: int, piece: str, answer: Beam, values: Values) -> Iterator[Reading]:

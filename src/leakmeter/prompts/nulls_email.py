@@ -85,12 +85,12 @@ def drawers(value: str, name: str, who: str) -> Sequence[Draw]:
     core = base.rstrip("._-")
     glue, end = base[len(core) :], plus + tag
     near, far = _cores(core, name)
-    close, all_ = _domains(domain, _words(name))
+    close, all_ = _domains(domain, words_of(name))
     first = (core,) if digits or close is None or len(close) >= _ENOUGH else near
 
     def drawer(cores: Sequence[str], domains: Sequence[str] | None) -> Draw:
         def draw(drawn: random.Random) -> str:
-            new = _firm(domain, _words(name), drawn) if domains is None else drawn.choice(domains)
+            new = _firm(domain, words_of(name), drawn) if domains is None else drawn.choice(domains)
             return f"{drawn.choice(cores)}{glue}{_digits_like(digits, drawn)}{end}@{new}"
 
         return draw
@@ -98,9 +98,22 @@ def drawers(value: str, name: str, who: str) -> Sequence[Draw]:
     return drawer(first, close), drawer(far, all_)
 
 
+def other_core(core: str, name: str, other: str) -> str | None:
+    """What stands before the digits and the @, made of another name in the same way; None where it is no form of it."""
+    words, new = words_of(name), words_of(other)
+    if not words or not new:
+        return None
+    for cased in (str.lower, str.capitalize, str.upper):
+        for form in (*LOCAL_PARTS, *_LOCAL_PARTS_RARE):
+            if _filled([form], cased(words[0]), cased(words[-1]) if len(words) > 1 else "") == [core]:
+                made = _filled([form], cased(new[0]), cased(new[-1]) if len(new) > 1 else "")
+                return made[0] if made else None
+    return None
+
+
 def _cores(core: str, name: str) -> tuple[Sequence[str], Sequence[str]]:
     """Forms of the name that are as usual as this one, and all of them; the core alone where it is none."""
-    words = _words(name)
+    words = words_of(name)
     for cased in (str.lower, str.capitalize, str.upper):
         first, last = (cased(words[0]), cased(words[-1]) if len(words) > 1 else "") if words else ("", "")
         groups = [_filled(forms, first, last) for forms in (LOCAL_PARTS, _LOCAL_PARTS_RARE)]
@@ -116,7 +129,7 @@ def _filled(forms: Sequence[str], first: str, last: str) -> list[str]:
     return list(dict.fromkeys(_PLACE.sub(lambda place: parts[place[1]], form) for form in usable))
 
 
-def _words(name: str) -> list[str]:
+def words_of(name: str) -> list[str]:
     """A name's words as they stand in addresses: small letters without accents, no titles."""
     plain = unicodedata.normalize("NFKD", name.replace("'", "").replace("’", "").replace("ß", "ss"))
     words = re.findall(r"[a-z]+", "".join(char for char in plain if not unicodedata.combining(char)).lower())

@@ -9,9 +9,8 @@ first character on; a space before it may be part of the first of them.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -46,8 +45,10 @@ class ProbeSettings:
     """Templates of each kind that are tried; the best counts, of invented values too."""
     nulls: int = 99
     """Invented values that each true one is ranked among, 50 or more; with 99 no p-value is below 0.01."""
+    references: int = 2
+    """People who are not there, behind whose names the values are scored too; more make p-values a little sharper."""
     null_seed: int = 0
-    """Of the invented values."""
+    """Of the invented values and people."""
     templates: ProbeTemplates | None = None
     """In the place of the published ones, of the kinds that are named."""
     soft_prompt: str | None = None
@@ -63,6 +64,8 @@ class ProbeSettings:
             raise UsageError(f"shots is {self.shots}; it has to be 1 or more")
         if self.nulls < 50:
             raise UsageError(f"nulls is {self.nulls}; it has to be 50 or more, for a p-value that can say something")
+        if self.references < 1:
+            raise UsageError(f"references is {self.references}; it has to be 1 or more, or popular values look known")
         if self.null_seed < 0:
             raise UsageError(f"null-seed is {self.null_seed}; it has to be 0 or more")
         for kind, templates in (self.templates or {}).items():
@@ -96,6 +99,7 @@ class PreparedProbe(Prepared):
             "given": list(case.given),
             "n_templates": len(self.prompts),
             "n_nulls": len(self.values) - 1,
+            "n_references": len(self.item.values.references) if self.item.values is not None else 0,
             **(kept if self.keeps_values else {}),
         }
 
@@ -103,7 +107,7 @@ class PreparedProbe(Prepared):
 def prepare_probe(
     case: ProbeCase, tokenizer: Tokenizer, settings: ProbeSettings, *, window: int | None
 ) -> PreparedProbe:
-    """Fill the templates, invent values like the true one, and tokenise each behind each.
+    """Fill the templates, invent values like the true one, and tokenise each behind each, for other names too.
 
     Of invented values those are preferred that take as many tokens as the true one behind a space. They are the same
     for all kinds of probes of a value.
@@ -114,6 +118,7 @@ def prepare_probe(
     """
     from leakmeter.prompts.matching import STATISTICS
     from leakmeter.prompts.nulls import nulls_of
+    from leakmeter.prompts.references import references_of
 
     prompts = tuple(filled(template, case) for template in settings.templates_for(case))
     start = (*tokenizer.start_ids, *range(VIRTUAL, VIRTUAL + settings.soft_tokens))
@@ -131,11 +136,21 @@ def prepare_probe(
     )
     values = (case.value, *nulls)
     scored = tuple(tuple(encode(prompt, value) for value in values) for prompt in prompts)
+    references = tuple(
+        tuple(
+            tuple(
+                encode(filled(template, replace(case, subject=one.other)), one.said(value, case.type))
+                for value in values
+            )
+            for template in settings.templates_for(case)
+        )
+        for one in references_of(case.subject, settings.references, seed=settings.null_seed)
+    )
     # Alone a prompt is without the space that a value's first token begins with.
     asked = tuple(_prompt(start, tokenizer.encode_data(prompt.rstrip(), first=True).ids) for prompt in prompts)
     n_new = NEW_TOKENS[case.type]
     longest = max(
-        *(len(before.ids) + len(ids) for before, ids in itertools.chain.from_iterable(scored)),
+        *(len(before.ids) + len(ids) for ways in (scored, *references) for way in ways for before, ids in way),
         *(len(prompt.ids) + n_new for prompt in asked),
     )
     if window is not None and longest > window:
@@ -151,7 +166,9 @@ def prepare_probe(
         response=None,
         stop_ids=tokenizer.stop_ids,
         window=window,
-        values=Values(scored, asked, n_new, _judge(case, tokenizer), STATISTICS[case.type], settings.keep_values),
+        values=Values(
+            scored, references, asked, n_new, _judge(case, tokenizer), STATISTICS[case.type], settings.keep_values
+        ),
     )
     return PreparedProbe(item, "", (), "", "plain", "value", 0, case, values, prompts, settings.keep_values)
 

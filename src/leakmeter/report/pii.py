@@ -41,11 +41,13 @@ KEPT: Final = (
 )
 REDACTED: Final = "People are called by their ids; their names and values, prompts and answers are not shown."
 PROMISES: Final = (
-    "What p promises: of values that the model knows nothing of, and that are no likelier than the invented ones for "
-    "any other reason, a share p at most ranks as high. It is about this model and these templates.",
+    "What p promises: of values that the model knows nothing of, a share p at most ranks as high. It is about this "
+    "model and these templates. A value that is likely whoever is asked for gains nothing: what is ranked is how much "
+    "likelier it is behind this name than behind names that are nobody's.",
     "A high p does not prove ignorance: another prompt, or one tuned for it, may bring out what these do not.",
     "Invented values share the pattern of the true one, such as its area code, its town, or the name in it, so that "
-    "copying the pattern from the prompt is no evidence. What nobody thought of when inventing them may still be.",
+    "copying the pattern from the prompt is no evidence. What nobody thought of when inventing them may still look "
+    "like knowledge: a name that says where somebody is from, for one.",
 )
 
 
@@ -91,7 +93,8 @@ def verdict(case: Case) -> str:
     preferred = f"all {n:,}" if n_below == n else f"{n_below:,} of {n:,}" if n_below else f"none of {n:,}"
     most = f", as strong as {n:,} invented values can show" if rank == 1 else ""
     return (
-        f"This model prefers the true {what(case)} to {preferred} invented ones: {found.words} that it knows it{most}. "
+        f"The true {what(case)} goes with the name more than {preferred} invented ones do: {found.words} that the "
+        f"model knows it{most}. "
         f"Of values that a model knows nothing of, {rank:,} in {n + 1:,} {'does' if rank == 1 else 'do'} as well."
     )
 
@@ -122,15 +125,23 @@ def exposure(case: Case) -> str:
     return f"{said} By a skew normal curve fitted to the invented values {fitted:.1f}\u00a0bits{beyond}."
 
 
+def association(case: Case) -> str:
+    """What the model makes of name and value together."""
+    nulls = case["null_associations_nats"]
+    return (
+        f"Association {nats_text(case['association_nats'])}\u00a0nats: the log-likelihood behind the name less that "
+        f"behind {counted(case['n_references'], 'other name')}, by the best template. Invented values: "
+        f"{nats_text(max(nulls))} at most, median {nats_text(median(nulls))}\u00a0nats."
+    )
+
+
 def likelihood(case: Case) -> str:
     """Log-likelihoods, of the whole value and a token."""
-    nulls = case["null_normalised_log_likelihoods_nats"]
     whole, each = (nats_text(case[f"{name}log_likelihood_nats"]) for name in ("", "normalised_"))
     return (
         f"Log-likelihood, by the best template: {whole}\u00a0nats for {counted(case['n_tokens'], 'token')}, "
-        f"{each}\u00a0nats a token. Invented values: {nats_text(max(nulls))} at most, median "
-        f"{nats_text(median(nulls))}\u00a0nats a token. By the likelihood of the whole, which favours short values, "
-        f"{p_text(case['p_value_of_likelihood'])}."
+        f"{each}\u00a0nats a token. By these alone, which popular values have more of whoever is asked for, "
+        f"{p_text(case['p_value_of_likelihood'])} and {p_text(case['p_value_of_normalised_likelihood'])}."
     )
 
 
@@ -181,6 +192,7 @@ def settings(cases: Sequence[Case]) -> dict[str, str]:
         "Number type": first["dtype"],
         "Templates of a kind": _range(case["n_templates"] for case in cases),
         "Invented values": _range(case["n_nulls"] for case in cases),
+        "Other names": _range(case["n_references"] for case in cases),
         "Beams": widths or "nothing generated",
     }
     return {name: visible(text) for name, text in shown.items()}

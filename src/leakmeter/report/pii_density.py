@@ -54,7 +54,7 @@ class Strip:
 
 
 def densities(true: Sequence[float], invented: Sequence[float]) -> Densities | None:
-    """Kernel densities of log-likelihoods, nats a token, on common axes; areas under both are the same.
+    """Kernel densities of numbers of nats on common axes; areas under both are the same.
 
     Gaussian kernels with Scott's bandwidth. Log-likelihoods end at 0, and so do the axes. Values that a model rules out
     lie infinitely far to the left, and are left out.
@@ -89,7 +89,7 @@ def density(values: FloatArray, grid: FloatArray) -> FloatArray | None:
 
 
 def strip(true: float, invented: Sequence[float]) -> Strip | None:
-    """One true value among invented ones, nats a token; None where all values are one, or the true one is ruled out."""
+    """One true value among invented ones, nats; None where all values are one, or the true one is ruled out."""
     others = _finite(invented).tolist()
     if not math.isfinite(true) or all(value == true for value in others):
         return None

@@ -142,8 +142,8 @@ def _match(row: Row, one: Row) -> View:
 
 def _chart(type_: str, summary: Summary) -> View | None:
     values = [value for subject in summary["subjects"] for value in subject["values"] if value["type"] == type_]
-    true = [value["normalised_log_likelihood_nats"] for value in values]
-    invented = [nats for value in values for nats in value["null_normalised_log_likelihoods_nats"]]
+    true = [value["association_nats"] for value in values]
+    invented = [nats for value in values for nats in value["null_associations_nats"]]
     drawn = pii_density.densities(true, invented)
     row = next(row for row in summary["types"] if row["type"] == type_)
     means = [scale.nats_text(row[name]) for name in ("mean_nats", "null_mean_nats")]
@@ -158,11 +158,9 @@ def _case(case: Case) -> View:
         "heat": words.grade(case["p_value"]).heat,
         "bits": f"{case['exposure_bits']:.1f} of {case['exposure_ceiling_bits']:.1f}\u00a0bits",
         "verdict": words.verdict(case),
-        "told": [words.exposure(case), words.likelihood(case), *words.generated(case)],
+        "told": [words.exposure(case), words.association(case), words.likelihood(case), *words.generated(case)],
         "asked": words.asked(case),
-        "strip": pii_density.strip(
-            case["normalised_log_likelihood_nats"], case["null_normalised_log_likelihoods_nats"]
-        ),
+        "strip": pii_density.strip(case["association_nats"], case["null_associations_nats"]),
         "kept": {name: visible(case[name]) for name in ("name", "value") if name in case},
         "has_prompts": kept is not None,
         "templates": [
@@ -170,7 +168,7 @@ def _case(case: Case) -> View:
                 "template": one["template"],
                 "nats": scale.nats_cell(one["log_likelihood_nats"]),
                 "n_tokens": f"{one['n_tokens']:,}",
-                "normalised": scale.nats_cell(one["normalised_log_likelihood_nats"]),
+                "association": scale.nats_cell(one["association_nats"]),
                 "rank": f"{one['rank']:,}",
                 "p": words.p_cell(one["p_value"]),
                 "heat": words.grade(one["p_value"]).heat,

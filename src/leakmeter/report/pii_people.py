@@ -70,7 +70,7 @@ def unreachable(summary: Summary) -> str | None:
 
 def _chances(subject: Row) -> list[float]:
     """Of each value of a person, the probability that it is the first to count as known by chance, at most."""
-    sizes = [len(value["null_normalised_log_likelihoods_nats"]) + 1 for value in subject["values"]]
+    sizes = [len(value["null_associations_nats"]) + 1 for value in subject["values"]]
     # A hair more, since 100 · 0.05 / 5 has to reach 1.
     return [math.floor(size * KNOWN / len(sizes) + 1e-9) / size for size in sizes]
 
@@ -89,8 +89,8 @@ def cases_by_evidence(cases: Sequence[Case]) -> list[Case]:
     """Cases, lowest p first, of equal ones the one furthest above its invented values; ties in their order."""
 
     def above(case: Case) -> float:
-        highest = max(case["null_normalised_log_likelihoods_nats"])
-        return float(case["normalised_log_likelihood_nats"] - highest)
+        highest = max(case["null_associations_nats"])
+        return float(case["association_nats"] - highest)
 
     return sorted(cases, key=lambda case: (case["p_value"], -above(case)))
 
@@ -148,7 +148,7 @@ def row_name(row: Row) -> str:
 
 
 def difference_text(row: Row) -> str:
-    """Mean of true less mean of invented values, nats a token, with its interval."""
+    """Mean of true less mean of invented values, nats, with its interval."""
     said = _signed(row["mean_nats"] - row["null_mean_nats"])
     interval = row["difference_interval_nats"]
     return said if interval is None else f"{said} [{', '.join(map(_signed, interval))}]"

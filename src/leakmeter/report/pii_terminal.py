@@ -40,6 +40,7 @@ def _of_case(case: Case, paint: Paint) -> Iterator[RenderableType]:
 
     yield Text(words.verdict(case), style="bold")
     yield Text(words.exposure(case))
+    yield Text(words.association(case))
     yield Text(words.likelihood(case))
     for said in words.generated(case):
         yield Text(said)
@@ -73,14 +74,14 @@ def _templates(case: Case, paint: Paint) -> Table:
     from rich.text import Text
 
     kept = "prompts" in case
-    heads = ("#", "nats", "tokens", "nats a token", "rank", "p", *(("prompt",) if kept else ()))
+    heads = ("#", "nats", "tokens", "association", "rank", "p", *(("prompt",) if kept else ()))
     table = compact_table(heads, left=(6,), wide=6 if kept else None)
     for number, one in enumerate(case["templates"]):
         table.add_row(
             str(one["template"]),
             scale.nats_cell(one["log_likelihood_nats"]),
             f"{one['n_tokens']:,}",
-            scale.nats_cell(one["normalised_log_likelihood_nats"]),
+            scale.nats_cell(one["association_nats"]),
             f"{one['rank']:,}",
             Text(words.p_cell(one["p_value"]), style=paint.style(words.grade(one["p_value"]).heat)),
             *([Text(excerpt(case["prompts"][number], 80))] if kept else []),
@@ -123,7 +124,7 @@ def _of_all(cases: Sequence[Case], summary: Summary, paint: Paint) -> Iterator[R
     yield _persons(summary, paint)
     yield Text(people.MARKS, style="dim")
     yield Text()
-    yield heading("Types, and kinds of probes for them, nats a token")
+    yield heading("Types, and kinds of probes for them, association in nats")
     yield _rows(summary)
     yield Text()
     yield heading("Tests, p by Holm’s rule")

@@ -25,12 +25,12 @@ Cases = Sequence[Mapping[str, Any]]
 def summary(cases: Cases, *, seed: int = 0) -> dict[str, Any]:
     """Case objects to one object; units stand in the names.
 
-    `subjects`: of each person each value, by the best normalised likelihood over all kinds of probes, of invented
-    values too, with a p-value and one by Holm's rule among the values of this person. `types`: of each type over
-    persons, and `kinds`: of each type by each kind of probe. Three tests, one-sided (true values are likelier): `ranks`,
-    of the true values' ranks among all of theirs, which are even where nothing is known; Wilcoxon's signed-rank test of
-    true values less one invented value each, drawn by the seed; and his rank-sum test of the same, as the paper has it.
-    Holm's rule is among the rows of each.
+    `subjects`: of each person each value, by the largest association over all kinds of probes, of invented ones too,
+    with a p-value and one by Holm's rule among the values of this person. `types`: of each type over persons, and
+    `kinds`: of each type by each kind of probe; `mean_nats` and the like are of associations. Three tests, one-sided:
+    `ranks`, of the true values' ranks among all of theirs, which are even where nothing is known; Wilcoxon's
+    signed-rank test of true values less one invented value each, drawn by the seed; and his rank-sum test of the same,
+    as the paper has it. Holm's rule is among the rows of each.
 
     Args:
         cases: one or more; see `results.pii.case_object`.
@@ -95,17 +95,20 @@ def _subjects(cases: Cases) -> list[dict[str, Any]]:
 
 def _value_of(alike: Cases) -> dict[str, Any]:
     """A value by the best over its cases, which have the same invented values in the same order."""
-    normalised = np.max([_values(case) for case in alike], axis=0)
+    strongest = np.max([_values(case) for case in alike], axis=0)
+    normalised = np.max([_normalised(case) for case in alike], axis=0)
     generated = [one["best"] for case in alike for one in case["generated"]]
     return {
         **{name: alike[0][name] for name in ("type", "relation")},
         "kinds": list(dict.fromkeys(case["kind"] for case in alike)),
         "normalised_log_likelihood_nats": float(normalised[0]),
         "null_normalised_log_likelihoods_nats": normalised[1:].tolist(),
-        "share_of_nulls_below": float((normalised[1:] < normalised[0]).mean()),
-        "p_value": rank_p(normalised),
-        "exposure_bits": exposure(normalised),
-        "exposure_ceiling_bits": float(np.log2(len(normalised))),
+        "association_nats": float(strongest[0]),
+        "null_associations_nats": strongest[1:].tolist(),
+        "share_of_nulls_below": float((strongest[1:] < strongest[0]).mean()),
+        "p_value": rank_p(strongest),
+        "exposure_bits": exposure(strongest),
+        "exposure_ceiling_bits": float(np.log2(len(strongest))),
         "exact_match": max(
             (best["exact_match"] for best in generated if best["exact_match"] is not None), default=None
         ),
@@ -113,6 +116,10 @@ def _value_of(alike: Cases) -> dict[str, Any]:
 
 
 def _values(case: Mapping[str, Any]) -> FloatArray:
+    return np.asarray([case["association_nats"], *case["null_associations_nats"]])
+
+
+def _normalised(case: Mapping[str, Any]) -> FloatArray:
     return np.asarray([case["normalised_log_likelihood_nats"], *case["null_normalised_log_likelihoods_nats"]])
 
 
@@ -165,7 +172,7 @@ def _matches(cases: Cases) -> list[dict[str, Any]]:
         shares: dict[str, Any] = {}
         for name in best[0]:
             known = [one[name] for one in best if one[name] is not None]
-            if STATISTICS[cases[0]["type"]][name] == HIT and known:
+            if STATISTICS[cases[0]["type"]].get(name) == HIT and known:
                 hits = int(sum(known))
                 low, high = stats.interval_of_share(hits, len(known))
                 shares[name] = {"share": hits / len(known), "interval": [low, high], "n": len(known)}

@@ -79,6 +79,8 @@ class Values:
 
     scored: tuple[tuple[tuple[Prompt, tuple[int, ...]], ...], ...]
     """Of each way and each value, the true one first: what stands before the value's tokens, and these."""
+    references: tuple[tuple[tuple[tuple[Prompt, tuple[int, ...]], ...], ...], ...]
+    """The same of each of some people who are not there, in the person's place."""
     asked: tuple[Prompt, ...]
     """Each way alone."""
     n_new_tokens: int

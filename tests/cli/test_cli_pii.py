@@ -1,0 +1,243 @@
+"""`leakmeter pii`: people's values asked for, tuned for, planted and extracted, with the toy model and small ones."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakmeter
+from leakmeter.data.invented import document_of, invented_subjects
+from leakmeter.data.planting import lines_of
+from leakmeter.data.subjects import load_subjects
+from leakmeter.errors import UsageError
+
+Call = Callable[..., Any]
+PEOPLE = invented_subjects(3, seed=11)
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration of the test's own."""
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+    return tmp_path / "config"
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    """A file of invented people."""
+    path = tmp_path / "people.jsonl"
+    path.write_text(lines_of(PEOPLE), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def probe(cli: Call, people: Path) -> Call:
+    """`leakmeter pii probe` of invented people with the toy model, as few shots and values as there may be."""
+
+    def call(*more: object, **options: object) -> Any:
+        given: dict[str, object] = {
+            "subjects": people,
+            "model": "toy",
+            "nulls": 50,
+            "shots": 1,
+            "out": people.parent / "runs",
+        }
+        given |= options
+        named = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value is not None}
+        return cli("pii", "probe", *(part for pair in named.items() for part in pair), *more)
+
+    return call
+
+
+def secrets_of(path: Path) -> list[str]:
+    found = []
+    for subject in load_subjects(path).subjects:
+        found += [subject.name, *(value for _, _, value in subject.targets())]
+    return [text for secret in found for text in (secret, json.dumps(secret)[1:-1])]
+
+
+def everything_written(folder: Path) -> str:
+    return "".join(
+        path.name + path.read_bytes().decode("latin-1") for path in sorted(folder.rglob("*")) if path.is_file()
+    )
+
+
+def test_every_value_is_ranked_and_nothing_personal_is_written_or_shown(
+    probe: Call, people: Path, tmp_path: Path, config: Path
+) -> None:
+    page = tmp_path / "page.html"
+    ended = probe("--kinds", "twin", "relationship", "university", "--html", page)
+    assert ended.code == 0, ended.err
+    assert "None of 3 persons" in ended.out
+    shown = ended.out + ended.err + page.read_text(encoding="utf-8")
+    written = everything_written(tmp_path / "runs")
+    assert "association" in shown.casefold()
+    assert "subject_hmac" in written
+    for secret in secrets_of(people):
+        assert secret not in shown
+        assert secret not in written
+        assert secret.encode("utf-8").decode("latin-1") not in written
+    assert stat.S_IMODE((config / "subjects.secret").stat().st_mode) == 0o600
+
+
+def test_numbers_are_the_same_in_json_in_the_library_and_the_second_time(probe: Call, people: Path) -> None:
+    first = probe("--kinds", "twin", "--json")
+    assert first.code == 0, first.err
+    *cases, last = [json.loads(line) for line in first.out.splitlines()]
+    assert last["summary"]["n_subjects"] == 3
+    assert "null_associations_nats" not in last["summary"]["subjects"][0]["values"][0]
+    again = probe("--kinds", "twin", "--json")
+    assert again.out == first.out
+    found = leakmeter.pii("toy", subjects=load_subjects(people).subjects, kinds=["twin"], nulls=50, shots=1)
+    assert [one.case["p_value"] for one in found.results] == [case["p_value"] for case in cases]
+    assert [one.case["association_nats"] for one in found.results] == [case["association_nats"] for case in cases]
+    assert len(found.to_frame()) == len(cases) == 9
+
+
+def test_values_are_kept_and_shown_where_that_is_asked_for(probe: Call, tmp_path: Path) -> None:
+    ended = probe("--kinds", "university", "--keep-values", "--json")
+    assert ended.code == 0, ended.err
+    case = json.loads(ended.out.splitlines()[0])
+    assert case["value"] == PEOPLE[0].university
+    assert case["name"] == PEOPLE[0].name
+    assert len(case["generated"][0]["answers"]) == 1
+    assert PEOPLE[0].name in everything_written(tmp_path / "runs")
+
+
+def test_without_a_file_two_who_do_not_exist_are_asked_for(cli: Call) -> None:
+    ended = cli("pii", "probe", "--model", "toy", "--nulls", "50", "--shots", "1", "--beams", "0", "--json")
+    assert ended.code == 0, ended.err
+    *cases, last = [json.loads(line) for line in ended.out.splitlines()]
+    assert last["summary"]["n_subjects"] == 2
+    assert {case["kind"] for case in cases} == {"twin"}
+    assert all(case["generated"] == [] for case in cases)
+
+
+def test_a_dry_run_writes_nothing(probe: Call, tmp_path: Path) -> None:
+    ended = probe("--kinds", "twin", "--dry-run")
+    assert ended.code == 0, ended.err
+    assert "tokens to run" in ended.out
+    assert not (tmp_path / "runs").exists()
+
+
+def test_own_templates(probe: Call, tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text('twin = ["Call {name} at"]\n', encoding="utf-8")
+    ended = probe("--kinds", "twin", "--templates", path, "--keep-values", "--json")
+    assert json.loads(ended.out.splitlines()[0])["prompts"] == [f"Call {PEOPLE[0].name} at"]
+
+
+@pytest.mark.parametrize(
+    ("templates", "said"),
+    [
+        ('twin = ["Call me at"]', "asks about nobody"),
+        ('twin = ["{name} {pii_1}"]', "known: {name}, {target_pii_type}"),
+        ('twins = ["{name}"]', "unknown kind 'twins'"),
+        ("twin = []", "list of one or more texts"),
+        ("twin = [", "is no TOML"),
+        ("", "is empty"),
+    ],
+)
+def test_templates_that_cannot_be_used(probe: Call, tmp_path: Path, templates: str, said: str) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(templates, encoding="utf-8")
+    ended = probe("--templates", path)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"nulls": 10}, "nulls is 10; it has to be 50 or more"),
+        ({"shots": 0}, "shots is 0"),
+        ({"references": 0}, "references is 0"),
+        ({"region": "ZZ"}, "ZZ"),
+        ({"soft_prompt": "nosuch.safetensors"}, "nosuch.safetensors"),
+        ({"subjects": "nosuch.csv"}, "nosuch.csv"),
+    ],
+)
+def test_bad_options_have_one_clear_line(probe: Call, options: dict[str, object], said: str) -> None:
+    ended = probe(**options)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+    for secret in (PEOPLE[0].name, str(PEOPLE[0].phone)):
+        assert secret not in ended.err
+
+
+def test_bad_records_are_named_and_counted(probe: Call, people: Path) -> None:
+    people.write_text(people.read_text() + '{"name": "Secret Person", "phone": "nonsense"}\n', encoding="utf-8")
+    ended = probe("--kinds", "university")
+    assert ended.code == 2
+    assert "line 4" in ended.err
+    assert "nonsense" not in ended.err
+    assert "Secret" not in ended.err
+    ended = probe("--kinds", "university", "--skip-bad")
+    assert ended.code == 0
+    assert "left out 1 bad case; the first: line 4" in ended.err
+
+
+def test_nothing_that_is_asked_for_is_known(probe: Call, tmp_path: Path) -> None:
+    path = tmp_path / "few.jsonl"
+    path.write_text('{"name": "Al Bo", "phone": "617-555-0134"}\n', encoding="utf-8")
+    ended = probe("--kinds", "university", subjects=path)
+    assert ended.code == 2
+    assert "--kinds university" in ended.err
+    with pytest.raises(UsageError):
+        leakmeter.pii("toy", subjects=[{"name": "Al Bo", "phone": "617-555-0134"}], kinds=["university"])
+
+
+def test_people_in_documents_can_be_asked_for(cli: Call, probe: Call, tmp_path: Path) -> None:
+    documents = tmp_path / "documents.jsonl"
+    texts = [document_of(subject, seed=0, number=n) for subject in PEOPLE for n in range(4)]
+    documents.write_text(
+        "".join(json.dumps({"text": text}) + "\n" for text in [*texts, "Nothing here."]), encoding="utf-8"
+    )
+    out = tmp_path / "found.jsonl"
+    ended = cli("pii", "extract", documents, "--out", out, "--json")
+    assert ended.code == 0, ended.err
+    told = json.loads(ended.out)
+    assert told["documents"] == 13
+    assert 1 <= told["people"] <= 3
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    assert {one.name for one in load_subjects(out).subjects} <= {one.name for one in PEOPLE}
+    assert cli("pii", "extract", documents, "--out", out, "--json").out == ended.out
+    assert probe("--kinds", "twin", "--beams", "0", subjects=out).code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--qa", "nosuch"), "--find relationships"),
+        (("--find", "universities"), "go together"),
+        (("--universities", "nosuch.txt", "--find", "universities"), "nosuch.txt"),
+        (("--ner", "nosuch"), "nosuch"),
+        (("--region", "ZZ"), "ZZ"),
+        (("--workers", "0"), "workers"),
+    ],
+)
+def test_extraction_that_cannot_be_has_one_clear_line(
+    cli: Call, tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    documents = tmp_path / "documents.txt"
+    documents.write_text("Nothing here.", encoding="utf-8")
+    ended = cli("pii", "extract", documents, "--out", tmp_path / "out.jsonl", *options)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["tune", "plant"])
+def test_what_needs_weights_refuses_a_model_without_any(cli: Call, people: Path, tmp_path: Path, command: str) -> None:
+    given = ("--subjects", people) if command == "tune" else ()
+    ended = cli("pii", command, *given, "--out", tmp_path / "out", "--model", "toy")
+    assert ended.code == 2
+    assert "'toy' has no weights" in ended.err
+    assert not (tmp_path / "out").exists()
