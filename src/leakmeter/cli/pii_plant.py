@@ -24,7 +24,7 @@ def plant(
     held_out: int = 40,
     epochs: int = 1,
     learning_rate: float = 1e-4,
-    batch_tokens: int = 1024,
+    batch_tokens: int = 256,
     seed: int = 0,
     json: Flag = False,
     model: ModelOptions | None = None,

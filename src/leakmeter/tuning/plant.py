@@ -59,7 +59,7 @@ def plant(
     learning_rate: float = 1e-4,
     warmup_steps: int = 10,
     max_norm: float = 1.0,
-    batch_tokens: int = 1024,
+    batch_tokens: int = 256,
     seed: int = 0,
     save_every: int = 100,
     name: str | None = None,
