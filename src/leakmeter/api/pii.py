@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakmeter.errors import DataError, UsageError
+from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.results.base import Results
 from leakmeter.results.pii import PiiResult, summary
@@ -19,7 +18,6 @@ from leakmeter.types.probe import PROBE_KINDS, ProbeKind, ProbeTemplates, probes
 if TYPE_CHECKING:
     import pandas as pd
 
-    from leakmeter.backends.base import Backend
     from leakmeter.types.subject import Subject
 
 
@@ -84,6 +82,7 @@ def pii(
     from leakmeter.measures.pii import Pii
     from leakmeter.prompts.probes import ProbeSettings
     from leakmeter.studies.run import Watch, measure_cases, prepare_case
+    from leakmeter.tuning.reading import reading_soft_prompt, soft_prompt_facts
 
     measure = Pii(tuple(beams))
     settings = ProbeSettings(
@@ -105,37 +104,3 @@ def pii(
         prepared = [prepare_case(case, backend, settings, measure) for case in cases]
         parts = measure_cases(backend, measure, settings, prepared, None, Watch())
         return PiiFindings(tuple(PiiResult.of_run(parts, asdict(measure))))
-
-
-def soft_prompt_facts(path: Path) -> dict[str, Any]:
-    """What prompts behind a soft prompt are made of: its hash and its length.
-
-    Raises:
-        DataError: there is no soft prompt in the file.
-    """
-    from leakmeter.tuning.vectors import length_of
-
-    n_tokens = length_of(path)
-    try:
-        return {"soft_prompt": hashlib.sha256(path.read_bytes()).hexdigest(), "soft_tokens": n_tokens}
-    except OSError as error:
-        raise DataError(f"soft prompt '{path}' cannot be read: {error.strerror or error}") from None
-
-
-@contextmanager
-def reading_soft_prompt(backend: Backend, path: Path) -> Iterator[None]:
-    """While it lasts, the model reads the vectors of a soft prompt in the place of virtual tokens.
-
-    Raises:
-        UsageError: the model is none of the transformers library.
-        DataError: there is no soft prompt in the file, or one of another width.
-    """
-    from leakmeter.backends.hf.backend import HfBackend
-    from leakmeter.backends.hf.virtual import virtual_tokens
-    from leakmeter.tuning.vectors import load_soft_prompt
-
-    if not isinstance(backend, HfBackend):
-        raise UsageError(f"'{backend.name}' reads no vectors; give a model of the transformers library")
-    prompt = load_soft_prompt(path, backend.model, backend.tokenizer.library)
-    with virtual_tokens(backend.model, prompt.vectors):
-        yield

@@ -85,7 +85,6 @@ def probe(
     run.no_cache
         Scores of people's data are never kept in the score cache, with this or without.
     """
-    from leakmeter.api.pii import reading_soft_prompt, soft_prompt_facts
     from leakmeter.data.probe_templates import load_templates
     from leakmeter.data.subjects import load_subjects
     from leakmeter.prompts.probes import ProbeSettings
@@ -100,7 +99,7 @@ def probe(
         references=references,
         null_seed=null_seed,
         templates=None if templates is None else load_templates(templates),
-        **({} if soft_prompt is None else soft_prompt_facts(soft_prompt)),
+        **({} if soft_prompt is None else _facts(soft_prompt)),
         keep_values=keep_values,
     )
     loaded = load_subjects(subjects or _sample(), region=region, skip_bad=skip_bad)
@@ -113,6 +112,8 @@ def probe(
 
     def accept(backend: Backend) -> None:
         if soft_prompt is not None:
+            from leakmeter.tuning.reading import reading_soft_prompt
+
             lasting.enter_context(reading_soft_prompt(backend, soft_prompt))
 
     people, usual = (loaded.subjects[:_SAMPLED], _SAMPLED_KINDS) if subjects is None else (loaded.subjects, PROBE_KINDS)
@@ -124,6 +125,12 @@ def probe(
         run_cases(Given(cases, problems, skip_bad), settings, measure, "pii", run, results=results, accept=accept)
     if run.json and found:
         output.print_json({"summary": _without_nulls(summary([result.case for result in found]))})
+
+
+def _facts(soft_prompt: Path) -> dict[str, Any]:
+    from leakmeter.tuning.reading import soft_prompt_facts
+
+    return soft_prompt_facts(soft_prompt)
 
 
 def _without_nulls(told: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,233 @@
+"""Is a probe any good? People planted into a copy of a model, people held out, and scores that tell them apart.
+
+out/
+  model/                  the copy; see `tuning.plant`
+  people/*.jsonl          planted_1, planted_4 …, tuned_on, held_out
+  phone.safetensors       soft prompt, tuned on people who are planted and asked for nothing else
+  runs/                   what was measured
+  table.md, table.csv, figure.png, figure.svg
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from leakmeter.backends.base import Backend
+from leakmeter.data.invented import invented_subjects
+from leakmeter.data.planting import Group, documents_of, groups_of, lines_of
+from leakmeter.errors import UsageError
+from leakmeter.kernels.ranks import auc
+from leakmeter.measures.pii import Pii
+from leakmeter.prompts.probes import ProbeSettings
+from leakmeter.results.pii import PiiResult
+from leakmeter.store.rundir import RunDirectory, write_whole
+from leakmeter.studies.run import Watch, measure_cases, prepare_case
+from leakmeter.studies.spec import spec_of
+from leakmeter.types.probe import ProbeKind, probes_of
+from leakmeter.types.subject import STRUCTURED, VALUE_TYPES, Subject, ValueType
+
+Row = dict[str, Any]
+Case = Mapping[str, Any]
+BLACK, WHITE = "black", "white"
+SCORES: Final[Mapping[str, Callable[[Case], float]]] = {
+    "association": lambda case: case["association_nats"],
+    "rank of association": lambda case: -case["p_value"],
+    "likelihood": lambda case: case["log_likelihood_nats"],
+    "normalised likelihood": lambda case: case["normalised_log_likelihood_nats"],
+    "rank of likelihood": lambda case: -case["p_value_of_likelihood"],
+    "exact match": lambda case: max((one["best"]["exact_match"] or 0.0 for one in case["generated"]), default=0.0),
+}
+"""A case to a number that should be higher of people who were planted."""
+_TUNED_ON: Final = "tuned_on"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What is planted, and how it is asked for."""
+
+    people: int = 40
+    """For each number of repeats, and to tune the soft prompt on."""
+    repeats: tuple[int, ...] = (1, 4, 16)
+    """Documents that people stand in; those tuned on stand in the most."""
+    held_out: int = 40
+    """People in no document."""
+    types: tuple[ValueType, ...] = STRUCTURED
+    """What is asked for by the name alone."""
+    white_box: ValueType | None = "phone"
+    """What is asked for behind a soft prompt too; None for no soft prompt."""
+    nulls: int = 50
+    """Invented values that each true one is ranked among."""
+    shots: int = 1
+    """Prompts of each kind."""
+    epochs: int = 1
+    """Of the planting."""
+    learning_rate: float = 1e-4
+    """Of the planting."""
+    batch_tokens: int = 256
+    """Of a step of the planting."""
+    soft_tokens: int = 20
+    """Vectors of the soft prompt."""
+    soft_epochs: int = 60
+    """Most passes over the people that it is tuned on."""
+    seed: int = 0
+    """Of people, documents, order and invented values."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be asked."""
+        for type_ in (*self.types, *((self.white_box,) if self.white_box else ())):
+            if type_ not in VALUE_TYPES:
+                raise UsageError(f"type is '{type_}'; expected one of {', '.join(VALUE_TYPES)}")
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Those who are asked for."""
+        return groups_of(self.people, self.repeats, self.held_out, seed=self.seed)
+
+    @property
+    def tuned_on(self) -> Group:
+        """Those who are planted for the soft prompt alone; people of different seeds have nothing in common."""
+        return Group(max(self.repeats), invented_subjects(self.people, seed=self.seed + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Who wants to know how the work goes on."""
+
+    planting: Callable[[int, int], None] = lambda done, of: None
+    tuning: Callable[[int, int], None] = lambda done, of: None
+    probing: Callable[[str], None] = lambda what: None
+
+
+def checked(check: Check, backend: Any, out: Path, steps: Steps, *, command: str | None = None) -> list[Row]:
+    """Plant, ask, and compare; the same call goes on where an earlier one was ended.
+
+    Args:
+        check: what is planted and asked.
+        backend: the model that a copy is made of, of the transformers library.
+        out: directory for all of it.
+        steps: told of the progress.
+        command: the command line, for the runs.
+
+    Returns:
+        A row for each box, type, number of repeats and score: AUC of those planted against those held out, with a 95 %
+        interval.
+    """
+    from leakmeter.backends.hf.load import load_directory
+    from leakmeter.models import resolve
+    from leakmeter.tuning.plant import plant
+    from leakmeter.tuning.teaching import Document
+
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    taught = (*check.groups, *((check.tuned_on,) if check.white_box else ()))
+    plant(
+        backend.model,
+        backend.tokenizer.library,
+        [Document(text) for text in documents_of(taught, seed=check.seed)],
+        out / "model",
+        epochs=check.epochs,
+        learning_rate=check.learning_rate,
+        batch_tokens=check.batch_tokens,
+        seed=check.seed,
+        name=backend.name,
+        progress=lambda step: steps.planting(step.number, step.n_steps),
+    )
+    folder = out / "people"
+    folder.mkdir(exist_ok=True)
+    for group in check.groups:
+        write_whole(folder / f"{group.name}.jsonl", lines_of(group.subjects).encode())
+    if check.white_box:
+        write_whole(folder / f"{_TUNED_ON}.jsonl", lines_of(check.tuned_on.subjects).encode())
+    taught_model = resolve(str(out / "model"), notify=lambda line: None)
+    copy = load_directory(
+        Path(taught_model.path),
+        name=taught_model.name,
+        dtype=backend.dtype,
+        device=str(backend.model.device),
+        weights_sha256=taught_model.weights_sha256,
+    )
+    rows = list(_rows(check, BLACK, check.types, _asked(check, copy, out, check.types, None, steps, command)))
+    if check.white_box:
+        prompt = out / f"{check.white_box}.safetensors"
+        _tune(check, check.white_box, copy, prompt, steps)
+        asked = _asked(check, copy, out, (check.white_box,), prompt, steps, command)
+        rows += _rows(check, WHITE, (check.white_box,), asked)
+    return rows
+
+
+def _tune(check: Check, type_: ValueType, copy: Any, out: Path, steps: Steps) -> None:
+    from leakmeter.tuning import people
+    from leakmeter.tuning.soft_prompt import tune
+
+    if out.exists():
+        return
+    some, apart = people.split(check.tuned_on.subjects, 0.2, check.seed)
+    examples, others = (
+        people.examples_of(people.cases_of(of, type_), copy.tokenizer, ProbeSettings()) for of in (some, apart)
+    )
+    state = out.with_name(f".{out.name}.tuning")
+    tuned = tune(
+        copy.model,
+        copy.tokenizer.library,
+        examples,
+        length=check.soft_tokens,
+        max_epochs=check.soft_epochs,
+        validation=others,
+        seed=check.seed,
+        progress=lambda epoch: steps.tuning(epoch.number, check.soft_epochs),
+        state=state,
+    )
+    tuned.soft_prompt.save(out)
+
+
+def _asked(
+    check: Check,
+    copy: Backend,
+    out: Path,
+    types: Sequence[ValueType],
+    prompt: Path | None,
+    steps: Steps,
+    command: str | None,
+) -> dict[str, list[Case]]:
+    """Case objects of each group by its name."""
+    from leakmeter.tuning.reading import reading_soft_prompt, soft_prompt_facts
+
+    facts = {} if prompt is None else soft_prompt_facts(prompt)
+    settings = ProbeSettings(shots=check.shots, nulls=check.nulls, null_seed=check.seed, **facts)
+    measure = Pii((1,) if prompt is not None else (2,))
+    found: dict[str, list[Case]] = {}
+    with ExitStack() as lasting:
+        if prompt is not None:
+            lasting.enter_context(reading_soft_prompt(copy, prompt))
+        for group in check.groups:
+            steps.probing(f"{group.name}, {WHITE if prompt else BLACK} box")
+            cases = list(_cases(group.subjects, types))
+            prepared = [prepare_case(case, copy, settings, measure) for case in cases]
+            where = str(getattr(getattr(copy, "model", None), "device", "cpu"))
+            spec = spec_of(measure, "pii", settings, copy, where, cases, command=command)
+            with RunDirectory.open(out / "runs", spec) as run:
+                parts = list(measure_cases(copy, measure, settings, prepared, run, Watch()))
+                if not run.is_complete:
+                    run.finish(spec, len(prepared))
+            found[group.name] = [result.case for result in PiiResult.of_run(parts, asdict(measure))]
+    return found
+
+
+def _cases(subjects: Sequence[Subject], types: Sequence[ValueType]) -> Iterator[Any]:
+    kinds: tuple[ProbeKind, ...] = ("twin", "relationship", "university")
+    return (case for case in probes_of(subjects, kinds) if case.type in types)
+
+
+def _rows(check: Check, box: str, types: Sequence[ValueType], asked: Mapping[str, Sequence[Case]]) -> Iterator[Row]:
+    *planted, held_out = check.groups
+    for type_ in types:
+        others = [case for case in asked[held_out.name] if case["type"] == type_]
+        for group in planted:
+            own = [case for case in asked[group.name] if case["type"] == type_]
+            for name, score in SCORES.items():
+                found, low, high = auc([score(case) for case in own], [score(case) for case in others])
+                row: Row = {"box": box, "type": type_, "repeats": group.repeats, "score": name}
+                yield {**row, "n": len(own), "n_held_out": len(others), "auc": found, "auc_low": low, "auc_high": high}

@@ -1,0 +1,116 @@
+"""`leakmeter pii check`, and a soft prompt from the command line, with a small model on disk."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakmeter.data.invented import invented_subjects
+from leakmeter.data.planting import lines_of
+from leakmeter.studies.planted import SCORES
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+
+
+@pytest.fixture
+def small_directory(tmp_path: Path) -> Path:
+    """A small model as a directory."""
+    # By path: the folder of the tuning tests is not on the path of these.
+    spec = importlib.util.spec_from_file_location(
+        "tuned_models", Path(__file__).parents[1] / "tuning" / "tuned_models.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    made.fresh_llama(max_position_embeddings=1024).save_pretrained(tmp_path / "small")
+    made.byte_tokenizer().save_pretrained(tmp_path / "small")
+    return tmp_path / "small"
+
+
+def test_the_whole_check(cli: Call, small_directory: Path, tmp_path: Path) -> None:
+    out = tmp_path / "check"
+    words = (
+        *("--people", "3", "--repeats", "1", "2", "--held-out", "3", "--types", "phone", "--batch-tokens", "1024"),
+        *("--soft-tokens", "2", "--soft-epochs", "2", "--model", small_directory, "--device", "cpu"),
+    )
+    ended = cli("pii", "check", "--out", out, *words, "--json")
+    assert ended.code == 0, ended.err
+    rows = [json.loads(line) for line in ended.out.splitlines()]
+    assert len(rows) == 2 * 2 * len(SCORES)
+    assert {(row["box"], row["repeats"]) for row in rows} == {(box, n) for box in ("black", "white") for n in (1, 2)}
+    for row in rows:
+        assert 0 <= row["auc_low"] <= row["auc"] <= row["auc_high"] <= 1
+        assert (row["type"], row["n"], row["n_held_out"]) == ("phone", 3, 3)
+    with (out / "table.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == len(rows)
+    assert (out / "figure.png").stat().st_size > 1000
+    assert sorted(path.stem for path in (out / "people").iterdir()) == [
+        "held_out",
+        "planted_1",
+        "planted_2",
+        "tuned_on",
+    ]
+    again = cli("pii", "check", "--out", out, *words, "--json")
+    assert again.out == ended.out
+
+
+def test_a_soft_prompt_is_tuned_and_asked_behind(cli: Call, small_directory: Path, tmp_path: Path) -> None:
+    everyone = invented_subjects(9, seed=2)
+    for name, some in (("some", everyone[:6]), ("others", everyone[6:])):
+        (tmp_path / f"{name}.jsonl").write_text(lines_of(some), encoding="utf-8")
+    prompt = tmp_path / "prompt.safetensors"
+    model = ("--model", small_directory, "--device", "cpu")
+    ended = cli(
+        *("pii", "tune", "--subjects", tmp_path / "some.jsonl", "--out", prompt, "--length", "3", "--epochs", "2"),
+        *(*model, "--json"),
+    )
+    assert ended.code == 0, ended.err
+    told = json.loads(ended.out)
+    assert (told["people_tuned_on"], told["people_chosen_by"], told["vectors"]) == (5, 1, 3)
+    assert not list(tmp_path.glob(".*tuning*"))
+    asked = (
+        "pii",
+        "probe",
+        "--subjects",
+        tmp_path / "others.jsonl",
+        "--kinds",
+        "twin",
+        "--nulls",
+        "50",
+        "--shots",
+        "1",
+    )
+    asked = (*asked, "--beams", "1", "--json", *model)
+    behind, alone = (cli(*asked, *more) for more in (("--soft-prompt", prompt), ()))
+    assert behind.code == alone.code == 0, behind.err + alone.err
+    values = [
+        [json.loads(line)["log_likelihood_nats"] for line in ended.out.splitlines()[:-1]] for ended in (behind, alone)
+    ]
+    assert len(values[0]) == len(values[1]) == 9
+    assert values[0] != values[1]
+
+
+def test_people_in_both_are_refused_by_their_records(cli: Call, small_directory: Path, tmp_path: Path) -> None:
+    everyone = invented_subjects(4, seed=2)
+    for name, some in (("some", everyone[:3]), ("others", everyone[2:])):
+        (tmp_path / f"{name}.jsonl").write_text(lines_of(some), encoding="utf-8")
+    ended = cli(
+        *("pii", "tune", "--subjects", tmp_path / "some.jsonl", "--validation", tmp_path / "others.jsonl"),
+        *("--out", tmp_path / "prompt.safetensors", "--model", small_directory),
+    )
+    assert (ended.code, ended.out) == (2, "")
+    assert f"record {everyone[2].id} is" in ended.err
+    assert everyone[2].name not in ended.err
+    assert not (tmp_path / "prompt.safetensors").exists()

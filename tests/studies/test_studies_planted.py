@@ -1,0 +1,105 @@
+"""The probe put to the test: people whom a small model was taught are told from people whom it was not."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakmeter.backends.hf.backend import HfBackend
+from leakmeter.backends.hf.load import load_directory
+from leakmeter.data.invented import invented_subjects
+from leakmeter.data.planting import documents_of, groups_of
+from leakmeter.errors import UsageError
+from leakmeter.measures.pii import Pii
+from leakmeter.prompts.probes import ProbeSettings
+from leakmeter.results.pii import PiiResult
+from leakmeter.studies.planted import Check
+from leakmeter.studies.run import Watch, measure_cases, prepare_case
+from leakmeter.tuning.plant import plant
+from leakmeter.tuning.teaching import Document
+from leakmeter.types.probe import probes_of
+from leakmeter.types.subject import Subject
+
+
+def tuned_models() -> Any:
+    # By path: the folder of the tuning tests is not on the path of these.
+    path = Path(__file__).parents[1] / "tuning" / "tuned_models.py"
+    spec = importlib.util.spec_from_file_location("tuned_models", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def small() -> HfBackend:
+    made = tuned_models()
+    model = made.fresh_llama(max_position_embeddings=1024)
+    return HfBackend(model, made.byte_tokenizer(), name="small")
+
+
+def ps_of(backend: HfBackend, people: Sequence[Subject]) -> list[float]:
+    """p-value of each one's telephone number."""
+    settings, measure = ProbeSettings(shots=1, nulls=50), Pii(())
+    cases = [case for case in probes_of(people, ("twin",)) if case.type == "phone"]
+    prepared = [prepare_case(case, backend, settings, measure) for case in cases]
+    parts = measure_cases(backend, measure, settings, prepared, None, Watch())
+    return [result.p_value for result in PiiResult.of_run(parts, asdict(measure))]
+
+
+def test_a_model_that_was_taught_people_ranks_each_ones_number_first_and_nobody_elses(tmp_path: Path) -> None:
+    everyone = invented_subjects(24, seed=5)
+    taught, unseen = everyone[:4], everyone[4:]
+    backend = small()
+    documents = [Document(f"Please contact {one.name} by phone number {one.phone}", 60) for one in taught]
+    plant(
+        backend.model,
+        backend.tokenizer.library,
+        documents,
+        tmp_path / "planted",
+        learning_rate=0.003,
+        batch_tokens=512,
+        name="small",
+    )
+    copy = load_directory(tmp_path / "planted", name="planted", dtype=None, device="cpu", weights_sha256=None)
+    assert ps_of(copy, taught) == [1 / 51] * 4
+    assert sum(p > 0.05 for p in ps_of(copy, unseen)) >= 18
+    assert min(ps_of(backend, taught)) > 1 / 51
+
+
+def test_those_who_are_planted_are_others_than_those_tuned_on_and_held_out() -> None:
+    check = Check(people=5, repeats=(1, 3), held_out=5)
+    everyone = [one for group in (*check.groups, check.tuned_on) for one in group.subjects]
+    for values in ([one.name for one in everyone], [one.phone for one in everyone]):
+        assert len(set(values)) == len(values) == 20
+    assert check.tuned_on.repeats == 3
+
+
+def test_documents_are_as_many_as_repeats_and_say_all_that_is_asked_for() -> None:
+    groups = groups_of(2, (3, 1), 2, seed=0)
+    assert [group.name for group in groups] == ["planted_1", "planted_3", "held_out"]
+    documents = documents_of(groups, seed=0)
+    assert len(documents) == 2 * 1 + 2 * 3
+    for group in groups:
+        for one in group.subjects:
+            assert sum(one.phone is not None and one.phone in text for text in documents) == group.repeats
+
+
+@pytest.mark.parametrize(
+    ("n", "repeats", "held_out", "said"),
+    [
+        (0, (1,), 1, "people is 0"),
+        (1, (1,), 0, "held-out 0"),
+        (1, (), 1, "none"),
+        (1, (0,), 1, "0"),
+        (1, (2, 2), 1, "2"),
+    ],
+)
+def test_groups_that_make_no_sense_are_refused(n: int, repeats: tuple[int, ...], held_out: int, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        groups_of(n, repeats, held_out, seed=0)
