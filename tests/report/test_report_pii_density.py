@@ -55,10 +55,14 @@ def test_both_curves_share_their_axes() -> None:
     assert 2 <= len(drawn.ticks) <= 6
 
 
-def test_the_axis_ends_at_0_nats() -> None:
-    drawn = densities([-0.01, -0.02, -0.1, -0.05, -0.03], [-1.0, -2.0, -1.5, -1.2, -1.7])
+def test_axes_reach_beyond_all_values_on_both_sides() -> None:
+    drawn = densities([1.0, 2.0, 1.5, 1.2, 3.0], [-1.0, -2.0, -1.5, -1.2, -1.7])
     assert drawn is not None
-    assert drawn.ticks[-1] == (WIDTH, "0")
+    (x1, first), (x2, second) = drawn.ticks[0], drawn.ticks[-1]
+    low, high = (float(text.replace("−", "-")) for text in (first, second))
+    a_nat = (x2 - x1) / (high - low)
+    assert x1 + (-2.0 - low) * a_nat > 0
+    assert x1 + (3.0 - low) * a_nat < WIDTH
 
 
 def test_too_few_values_or_no_spread_have_no_curve() -> None:

@@ -1,4 +1,4 @@
-"""Log-likelihoods of true and invented values as numbers of static drawings: densities, and one value among others."""
+"""Associations of true and invented values as numbers of static drawings: densities, and one value among others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Densities:
     true: Curve
     invented: Curve
     ticks: tuple[tuple[float, str], ...]
-    """Places and numbers of round log-likelihoods."""
+    """Places and numbers of round associations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Strip:
 def densities(true: Sequence[float], invented: Sequence[float]) -> Densities | None:
     """Kernel densities of numbers of nats on common axes; areas under both are the same.
 
-    Gaussian kernels with Scott's bandwidth. Log-likelihoods end at 0, and so do the axes. Values that a model rules out
-    lie infinitely far to the left, and are left out.
+    Gaussian kernels with Scott's bandwidth. Values that a model rules out lie infinitely far to the left, and are left
+    out.
 
     Returns:
         The drawing; None where all values are one, or all true or all invented ones ruled out.
@@ -68,7 +68,7 @@ def densities(true: Sequence[float], invented: Sequence[float]) -> Densities | N
         return None
     reach = _BANDWIDTHS * max(_bandwidth(values) for values in samples)
     margin = _MARGIN * float(np.ptp(whole))
-    low, high = float(whole.min()) - max(reach, margin), min(0.0, float(whole.max()) + max(reach, margin))
+    low, high = float(whole.min()) - max(reach, margin), float(whole.max()) + max(reach, margin)
     grid = np.linspace(low, high, _POINTS)
     heights = [density(values, grid) for values in samples]
     top = max((float(curve.max()) for curve in heights if curve is not None), default=1.0)

@@ -55,7 +55,10 @@ def _shared(cases: Sequence[Case], summary: Summary) -> View:
         "headline": people.headline(summary) if several else words.verdict(cases[0]),
         "kept": words.KEPT if is_private else words.REDACTED,
         "is_private": is_private,
-        "warnings": [*filter(None, [people.unreachable(summary) if several else None]), *queries.warnings(cases)],
+        "warnings": [
+            *filter(None, [people.unreachable(summary) if several else None]),
+            *queries.warnings(cases, "values"),
+        ],
         "promises": words.PROMISES,
         "grades": [
             {"heat": grade.heat, "words": grade.words, "p": f"p ≤ {grade.p_at_most:g}" if grade.heat else "p > 0.1"}

@@ -142,7 +142,7 @@ def _of_all(cases: Sequence[Case], summary: Summary, paint: Paint) -> Iterator[R
 def _warnings(cases: Sequence[Case]) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    for warning in queries.warnings(cases):
+    for warning in queries.warnings(cases, "values"):
         yield Text(f"! {warning}", style="bold")
 
 

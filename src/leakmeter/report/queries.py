@@ -39,14 +39,14 @@ def cost(cases: Sequence[Case]) -> str:
     )
 
 
-def warnings(cases: Sequence[Case]) -> list[str]:
-    """The queries' warnings; those that differ in numbers alone are one, told once with how many there are."""
+def warnings(cases: Sequence[Case], what: str = "queries") -> list[str]:
+    """The cases' warnings; those that differ in numbers alone are one, told once with how many there are."""
     found: dict[str, list[str]] = {}
     for case in cases:
         for warning in case["warnings"]:
             found.setdefault(_NUMBER.sub("", warning), []).append(warning)
     n = len(cases)
     return [
-        visible(alike[0] if n == 1 else f"In {len(alike):,} of {n:,} queries, the first: {alike[0]}")
+        visible(alike[0] if n == 1 else f"In {len(alike):,} of {n:,} {what}, the first: {alike[0]}")
         for alike in found.values()
     ]
