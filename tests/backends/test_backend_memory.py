@@ -106,11 +106,11 @@ class Short:
         self.n_refused = 0
         passed, logits = backend.forward.passed, backend.forward.logits
 
-        def pass_(segments: Sequence[Any], ids: Sequence[Any]) -> Any:
+        def pass_(segments: Sequence[Any], ids: Sequence[Any], until: Any) -> Any:
             if len(ids) > n_rows:
                 self.n_refused += 1
                 raise error
-            return passed(segments, ids)
+            return passed(segments, ids, until)
 
         def logits_(features: Any) -> Any:
             if features[..., 0].numel() * N_VOCAB > n_logits:

@@ -25,7 +25,7 @@ from leakmeter.measures.influence import Influence
 from leakmeter.measures.private_generation import PrivateGeneration
 from leakmeter.prompts.build import PromptSettings, prepare
 from leakmeter.types.case import Case, Document
-from leakmeter.types.item import Answers, ContextSet, Item
+from leakmeter.types.item import Answers, ContextSet, Item, Values
 from leakmeter.types.prompt import Piece, Prompt
 from leakmeter.types.request import Request
 from leakmeter.types.size import ModelSize, Speed
@@ -152,9 +152,11 @@ def test_every_measure_can_be_predicted(name: str) -> None:
 
 
 def with_labels(item: Item) -> Item:
-    """For measures that take the spans for exemplars of two labels, or the prompts without them for contexts."""
+    """For measures that take spans for exemplars of two labels, the prompts without them for contexts, or values."""
     contexts = ContextSet(tuple(item.cuts), tuple(item.cuts.values()), (1 / len(item.cuts),) * len(item.cuts))
-    return replace(item, answers=Answers(("one", "other"), ((3,), (5,)), 0, {}), contexts=contexts)
+    ways = (((item.prompt, (3, 5)), (item.prompt, (4,))),)
+    values = Values(ways, (ways,), (item.prompt,), 3, lambda said: {}, {})
+    return replace(item, answers=Answers(("one", "other"), ((3,), (5,)), 0, {}), contexts=contexts, values=values)
 
 
 def test_sequences_drawn_one_after_the_other_take_what_was_predicted() -> None:

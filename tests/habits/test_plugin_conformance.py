@@ -19,14 +19,14 @@ from leakmeter import plugins
 from leakmeter.backends.base import Backend
 from leakmeter.backends.toy import Toy
 from leakmeter.engine.drive import drive
-from leakmeter.engine.plan import plan
+from leakmeter.engine.plan import plan, plan_contexts
 from leakmeter.errors import UnknownNameError
 from leakmeter.measures.base import Measure
 from leakmeter.prompts.build import PromptSettings, prepare
 from leakmeter.results.base import Result
 from leakmeter.types import reading as units
 from leakmeter.types.case import Case, Document
-from leakmeter.types.item import Answers, ContextSet, Item
+from leakmeter.types.item import Answers, ContextSet, Item, Values
 from leakmeter.types.prompt import QUERY
 from leakmeter.types.reading import Reading
 from leakmeter.types.request import Asked, Request, Scores, Trial
@@ -50,7 +50,11 @@ def item(id_: str = "one", response: str | None = "Anna sang.") -> Item:
     # A measure of exemplars takes the spans for them, and one of contexts the prompts without each.
     answers = Answers(labels, ids, 0, {"blank": blank, "n/a": sets})
     contexts = ContextSet(tuple(sets), tuple(sets.values()), (1 / len(sets),) * len(sets))
-    return dataclasses.replace(made, answers=answers, contexts=contexts)
+    # One of values asks for both, behind either name.
+    ways = (((made.prompt, ids[0]), (made.prompt, ids[1])),)
+    judged = {"exact_match": units.COUNT}
+    values = Values(ways, (ways,), (made.prompt,), 4, lambda said: {"exact_match": float(len(said))}, judged)
+    return dataclasses.replace(made, answers=answers, contexts=contexts, values=values)
 
 
 def quick(name: str, **parameters: Any) -> Measure:
@@ -69,7 +73,8 @@ def run(*trials: Trial[list[Reading]]) -> list[list[Reading]]:
 def answered(toy: DifferentiableToy, asked: Sequence[Asked]) -> list[Scores]:
     """Answers in the order of the requests, of either kind."""
     scores = iter(toy.score(plan([one for one in asked if isinstance(one, Request)])))
-    gradients = iter(toy.differentiate([one for one in asked if not isinstance(one, Request)]))
+    of_gradients = [one for one in asked if not isinstance(one, Request)]
+    gradients = iter(toy.differentiate(of_gradients, plan_contexts(of_gradients)))
     return [next(scores) if isinstance(one, Request) else next(gradients) for one in asked]
 
 
@@ -190,8 +195,9 @@ def test_a_measure_reaches_the_command_line_by_its_fields(name: str, capsys: pyt
     command = name.replace("_", "-")
     if command not in program():
         pytest.skip(f"there is no command 'leakmeter {command}'")
+    words = [command, "probe"] if name == "pii" else [command]
     with pytest.raises(SystemExit):
-        main([command, "--help"])
+        main([*words, "--help"])
     said = capsys.readouterr().out
     for field in dataclasses.fields(plugins.find("measures", name)):
         assert f"--{field.name.replace('_', '-')}" in said

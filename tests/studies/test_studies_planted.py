@@ -13,12 +13,11 @@ import pytest
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.load import load_directory
 from leakmeter.data.invented import invented_subjects
-from leakmeter.data.planting import documents_of, groups_of
+from leakmeter.data.planting import Check, documents_of, groups_of
 from leakmeter.errors import UsageError
 from leakmeter.measures.pii import Pii
 from leakmeter.prompts.probes import ProbeSettings
 from leakmeter.results.pii import PiiResult
-from leakmeter.studies.planted import Check
 from leakmeter.studies.run import Watch, measure_cases, prepare_case
 from leakmeter.tuning.plant import plant
 from leakmeter.tuning.teaching import Document

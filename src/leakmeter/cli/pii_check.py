@@ -5,15 +5,15 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from leakmeter.cli import output
+from leakmeter.cli.counting import counting
 from leakmeter.cli.options import Flag
 from leakmeter.cli.pii_tune import ModelOptions
-from leakmeter.cli.progress import counting
-from leakmeter.studies.planted import Check, Row, Steps, checked
+from leakmeter.data.planting import Check
 
 
 def check(
@@ -38,6 +38,7 @@ def check(
     """
     from leakmeter.report import tables
     from leakmeter.store.rundir import write_whole
+    from leakmeter.studies.planted import Steps, checked
 
     wanted = asked or Check()
     command = shlex.join(["leakmeter", *sys.argv[1:]])
@@ -61,13 +62,13 @@ def check(
     output.tell(f"check: {out}")
 
 
-def _draw(rows: list[Row], out: Path, command: str) -> None:
+def _draw(rows: list[dict[str, Any]], out: Path, command: str) -> None:
     from leakmeter.errors import UsageError
     from leakmeter.report import figures
 
     groups = list(dict.fromkeys((row["box"], row["type"]) for row in rows))
     named = {group: f"AUC, {group[1]}, {group[0]} box" for group in groups}
-    wide: dict[tuple[int, str], Row] = {}
+    wide: dict[tuple[int, str], dict[str, Any]] = {}
     for row in rows:
         of = wide.setdefault((row["repeats"], row["score"]), {"repeats": row["repeats"], "score": row["score"]})
         name = named[row["box"], row["type"]]

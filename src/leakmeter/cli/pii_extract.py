@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from cyclopts import Parameter
 
 from leakmeter.cli import output
+from leakmeter.cli.counting import counting
 from leakmeter.cli.options import Flag
-from leakmeter.cli.progress import counting
 from leakmeter.errors import UsageError
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from leakmeter.cli import output
+from leakmeter.cli.counting import counting
 from leakmeter.cli.options import Flag
 from leakmeter.cli.pii_tune import ModelOptions
-from leakmeter.cli.progress import counting
 
 _REPEATS: Final = (1, 4, 16)
 _FOLDER: Final = "people"

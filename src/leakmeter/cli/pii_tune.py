@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from cyclopts import Parameter
 
 from leakmeter.cli import output
+from leakmeter.cli.counting import counting
 from leakmeter.cli.options import Flag
-from leakmeter.cli.progress import counting
 from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.types.subject import ValueType

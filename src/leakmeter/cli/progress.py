@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from leakmeter.backends.base import Backend
@@ -34,32 +34,6 @@ def progress(backend: Backend, n_cases: int) -> Iterator[Watch]:
     finally:
         ended.set()
         thread.join()
-
-
-@contextmanager
-def counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A function that is told how many of how many are done, and draws a bar of them.
-
-    Args:
-        what: they are, in the plural.
-    """
-    if not sys.stderr.isatty():
-        yield lambda n_done, n: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda n_done, n: bar.update(task, completed=n_done, total=n)
 
 
 def _tell_halving(case_id: str, n_halvings: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from leakmeter.data.invented import document_of, invented_subjects
 from leakmeter.errors import UsageError
-from leakmeter.types.subject import Subject
+from leakmeter.types.subject import STRUCTURED, VALUE_TYPES, Subject, ValueType
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,54 @@ class Group:
     def name(self) -> str:
         """Such as 'planted_16' or 'held_out'."""
         return f"planted_{self.repeats}" if self.repeats else "held_out"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What is planted, and how it is asked for."""
+
+    people: int = 40
+    """For each number of repeats, and to tune the soft prompt on."""
+    repeats: tuple[int, ...] = (1, 4, 16)
+    """Documents that people stand in; those tuned on stand in the most."""
+    held_out: int = 40
+    """People in no document."""
+    types: tuple[ValueType, ...] = STRUCTURED
+    """What is asked for by the name alone."""
+    white_box: ValueType | None = "phone"
+    """What is asked for behind a soft prompt too; None for no soft prompt."""
+    nulls: int = 50
+    """Invented values that each true one is ranked among."""
+    shots: int = 1
+    """Prompts of each kind."""
+    epochs: int = 1
+    """Of the planting."""
+    learning_rate: float = 1e-4
+    """Of the planting."""
+    batch_tokens: int = 256
+    """Of a step of the planting."""
+    soft_tokens: int = 20
+    """Vectors of the soft prompt."""
+    soft_epochs: int = 60
+    """Most passes over the people that it is tuned on."""
+    seed: int = 0
+    """Of people, documents, order and invented values."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be asked."""
+        for type_ in (*self.types, *((self.white_box,) if self.white_box else ())):
+            if type_ not in VALUE_TYPES:
+                raise UsageError(f"type is '{type_}'; expected one of {', '.join(VALUE_TYPES)}")
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Those who are asked for."""
+        return groups_of(self.people, self.repeats, self.held_out, seed=self.seed)
+
+    @property
+    def tuned_on(self) -> Group:
+        """Those who are planted for the soft prompt alone; people of different seeds have nothing in common."""
+        return Group(max(self.repeats), invented_subjects(self.people, seed=self.seed + 1))
 
 
 def groups_of(n: int, repeats: Sequence[int], held_out: int, *, seed: int, region: str = "US") -> tuple[Group, ...]:

@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.backends.base import Backend
-from leakmeter.data.invented import invented_subjects
-from leakmeter.data.planting import Group, documents_of, groups_of, lines_of
-from leakmeter.errors import UsageError
+from leakmeter.data.planting import Check, documents_of, lines_of
 from leakmeter.kernels.ranks import auc
 from leakmeter.measures.pii import Pii
 from leakmeter.prompts.probes import ProbeSettings
@@ -28,7 +26,7 @@ from leakmeter.store.rundir import RunDirectory, write_whole
 from leakmeter.studies.run import Watch, measure_cases, prepare_case
 from leakmeter.studies.spec import spec_of
 from leakmeter.types.probe import ProbeKind, probes_of
-from leakmeter.types.subject import STRUCTURED, VALUE_TYPES, Subject, ValueType
+from leakmeter.types.subject import Subject, ValueType
 
 Row = dict[str, Any]
 Case = Mapping[str, Any]
@@ -43,54 +41,6 @@ SCORES: Final[Mapping[str, Callable[[Case], float]]] = {
 }
 """A case to a number that should be higher of people who were planted."""
 _TUNED_ON: Final = "tuned_on"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """What is planted, and how it is asked for."""
-
-    people: int = 40
-    """For each number of repeats, and to tune the soft prompt on."""
-    repeats: tuple[int, ...] = (1, 4, 16)
-    """Documents that people stand in; those tuned on stand in the most."""
-    held_out: int = 40
-    """People in no document."""
-    types: tuple[ValueType, ...] = STRUCTURED
-    """What is asked for by the name alone."""
-    white_box: ValueType | None = "phone"
-    """What is asked for behind a soft prompt too; None for no soft prompt."""
-    nulls: int = 50
-    """Invented values that each true one is ranked among."""
-    shots: int = 1
-    """Prompts of each kind."""
-    epochs: int = 1
-    """Of the planting."""
-    learning_rate: float = 1e-4
-    """Of the planting."""
-    batch_tokens: int = 256
-    """Of a step of the planting."""
-    soft_tokens: int = 20
-    """Vectors of the soft prompt."""
-    soft_epochs: int = 60
-    """Most passes over the people that it is tuned on."""
-    seed: int = 0
-    """Of people, documents, order and invented values."""
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be asked."""
-        for type_ in (*self.types, *((self.white_box,) if self.white_box else ())):
-            if type_ not in VALUE_TYPES:
-                raise UsageError(f"type is '{type_}'; expected one of {', '.join(VALUE_TYPES)}")
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """Those who are asked for."""
-        return groups_of(self.people, self.repeats, self.held_out, seed=self.seed)
-
-    @property
-    def tuned_on(self) -> Group:
-        """Those who are planted for the soft prompt alone; people of different seeds have nothing in common."""
-        return Group(max(self.repeats), invented_subjects(self.people, seed=self.seed + 1))
 
 
 @dataclass(frozen=True, slots=True)
