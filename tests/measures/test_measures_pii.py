@@ -89,7 +89,7 @@ def test_likelihoods_on_the_real_model_are_those_of_full_passes(real_backend: An
     tokenizer = real_backend.tokenizer.library
     for template, prompt in enumerate(probe.prompts):
         found = of(readings, "log_likelihood", template)
-        for number in (0, 1, 7):
+        for number in (0, 7):
             text = prompt.rstrip() + " " + probe.values[number]
             told = tokenizer(text, return_offsets_mapping=True, add_special_tokens=False)
             first = next(i for i, (_, end) in enumerate(told["offset_mapping"]) if end > len(prompt.rstrip()) + 1)

@@ -158,6 +158,7 @@ def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:
         assert "<script" not in page
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium to look at pages with")
 def test_a_browser_shows_the_page_without_complaint(tmp_path: Path) -> None:
     path = tmp_path / "fisher.html"

@@ -190,6 +190,7 @@ def test_a_page_needs_a_record() -> None:
         page()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium to look at pages with")
 def test_a_browser_shows_the_page_without_complaint(tmp_path: Path) -> None:
     hostile = Generations(HOSTILE, "x", HOSTILE, HOSTILE, [column(HOSTILE, HOSTILE, HOSTILE)])

@@ -340,6 +340,7 @@ def test_a_page_of_many_persons_is_under_2_megabytes() -> None:
     assert "2 more persons are left out of this table" in page
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium to look at pages with")
 def test_a_browser_shows_the_page_without_complaint(tmp_path: Path) -> None:
     path = tmp_path / "pii.html"

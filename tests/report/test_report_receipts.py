@@ -206,6 +206,7 @@ def test_bars_keep_to_their_axis() -> None:
     assert len(chart.bars([1.0] * 3000, [""] * 3000, label="x").ticks) <= 11
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium to look at pages with")
 def test_a_browser_shows_the_pages_without_complaint(tmp_path: Path) -> None:
     with Browser() as browser:
