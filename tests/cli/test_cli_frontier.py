@@ -186,6 +186,7 @@ def test_other_references_are_measured_by_the_same_runs(cli: Call, cases: Path) 
     assert len(list(Path("runs").glob("decode-*"))) == 3
 
 
+@pytest.mark.long
 def test_a_sweep_killed_again_and_again_ends_like_one_left_alone(cases: Path, tmp_path: Path) -> None:
     words = [str(word) for word in words_of(cases, "epsilon")]
 

@@ -161,6 +161,7 @@ def test_a_finished_plan_measures_nothing_and_a_longer_one_only_what_is_new(cli:
     assert len(after) > len(before)
 
 
+@pytest.mark.long
 def test_a_plan_killed_again_and_again_ends_like_one_left_alone(words: list[object], tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from leakmeter.cli import main; main()", *map(str, words)]
     out, calm_out = tmp_path / "killed" / "runs", tmp_path / "calm" / "runs"
