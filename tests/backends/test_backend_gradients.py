@@ -183,12 +183,15 @@ def test_contexts_of_several_queries_are_run_once(kind: str, shares: bool) -> No
         GradientRequest(one, Place("layer", layer), ALL, ("empirical",), behind(one), WEIGHTS)
         for one, layer in zip(prompts, (1, 1, 0), strict=True)
     ]
-    made = tiny_backend(kind, share_prefixes=shares)
+    model = fresh_model(kind, dtype=torch.float64)
+    made = backend_of(model, share_prefixes=shares)
     together = differentiate(made, requests)
     n_run = made.n_tokens_run - sum(one.n_tokens for one in requests)
     for request, found in zip(requests, together, strict=True):
-        (alone,) = differentiate(tiny_backend(kind, share_prefixes=False), [request])
-        np.testing.assert_allclose(found.values, alone.values, rtol=2e-3, atol=2e-3 * np.abs(alone.values).max() + 1e-9)
+        (alone,) = differentiate(backend_of(model, share_prefixes=False), [request])
+        np.testing.assert_allclose(
+            found.values, alone.values, rtol=1e-6, atol=1e-6 * np.abs(alone.values).max() + 1e-12
+        )
     assert n_run % 2 == 0  # two layers were asked for
     if made.shares_prefixes:
         n_frame, n_contexts = len(prompts[0].pieces[0].ids), sum(map(len, CONTEXTS))

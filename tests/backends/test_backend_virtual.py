@@ -12,7 +12,7 @@ from leakmeter.engine.drive import drive
 from leakmeter.errors import CapabilityError
 from leakmeter.kernels.wants import Target
 from leakmeter.types.prompt import FRAME, VIRTUAL, Piece, Prompt
-from leakmeter.types.request import Request
+from leakmeter.types.request import Request, Scores, Trial
 
 LENGTH = 4
 
@@ -29,12 +29,14 @@ def prompts(n: int) -> list[tuple[Prompt, tuple[int, ...]]]:
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma2", "mistral", "mamba"])
 def test_likelihoods_are_those_of_a_pass_over_embeddings(kind: str) -> None:
-    model = fresh_model(kind)
+    model = fresh_model(kind, dtype=torch.float64)
     embed = model.get_input_embeddings()
-    vectors = torch.randn((LENGTH, embed(torch.tensor([0])).shape[-1]), generator=torch.Generator().manual_seed(0))
+    vectors = torch.randn(
+        (LENGTH, embed(torch.tensor([0])).shape[-1]), generator=torch.Generator().manual_seed(0)
+    ).double()
     asked = prompts(6)
 
-    def trial():  # type: ignore[no-untyped-def]
+    def trial() -> Trial[list[Scores]]:
         return (yield [Request((prompt,), value, Target()) for prompt, value in asked])
 
     with virtual_tokens(model, vectors):
@@ -45,16 +47,16 @@ def test_likelihoods_are_those_of_a_pass_over_embeddings(kind: str) -> None:
             ends = [embed(torch.tensor(some)) for some in (ids[:1], [*ids[1 + LENGTH :], *value])]
             logits = model(inputs_embeds=torch.cat([ends[0], vectors, ends[1]])[None]).logits[0]
         expected = logits.double().log_softmax(-1)[len(ids) - 1 : -1].gather(1, torch.tensor(value)[:, None])[:, 0]
-        np.testing.assert_allclose(score.values[0], expected, atol=1e-4)
+        np.testing.assert_allclose(score.values[0], expected, atol=1e-6)
 
 
 def test_afterwards_the_model_is_as_it_was_and_other_widths_are_refused() -> None:
     model = fresh_model("llama")
     embed = model.get_input_embeddings()
     width = embed.weight.shape[1]
-    with pytest.raises(CapabilityError, match=f"vectors of {width + 1} numbers, and the model {width}"):  # noqa: SIM117
-        with virtual_tokens(model, torch.zeros((2, width + 1))):
-            pass
+    said = f"vectors of {width + 1} numbers, and the model {width}"
+    with pytest.raises(CapabilityError, match=said), virtual_tokens(model, torch.zeros((2, width + 1))):
+        pass
     with virtual_tokens(model, torch.ones((2, width))):
         found = embed(torch.tensor([[3, VIRTUAL + 1]]))
     assert torch.equal(found[0, 0], embed.weight[3])

@@ -15,6 +15,7 @@ from faker import Faker
 from leakmeter.data.extraction import (
     Candidate,
     Find,
+    Found,
     Relationships,
     Structured,
     Universities,
@@ -75,11 +76,11 @@ def test_costly_finders_are_asked_last() -> None:
     asked: list[str] = []
 
     def spy(name: str, find: Find) -> Find:
-        def find_and_tell(text: str) -> Iterator[object]:
+        def find_and_tell(text: str) -> Iterator[Found]:
             asked.append(name)
             yield from find(text)
 
-        return find_and_tell  # type: ignore[return-value]
+        return find_and_tell
 
     structured = Structured(
         spy("email", email.find), spy("phone", PHONES), spy("address", ADDRESSES), spy("name", names_beside_emails)

@@ -193,6 +193,7 @@ def _workplace(out: Path) -> Iterator[Path]:
     try:
         yield work
     except BaseException:
+        # An interrupt too: without a state there is nothing to go on from.
         if not (work / _STATE).exists():
             shutil.rmtree(work, ignore_errors=True)
         raise

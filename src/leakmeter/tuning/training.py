@@ -54,6 +54,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], record: Mapping[str
             sync(temporary)
             temporary.replace(path)
     except BaseException:
+        # An interrupt too leaves nothing half-written.
         temporary.unlink(missing_ok=True)
         raise
 
@@ -71,6 +72,7 @@ def read_tensors(path: Path, what: str) -> tuple[dict[str, Tensor], dict[str, An
     try:
         with safe_open(path, framework="pt") as file:
             record = json.loads((file.metadata() or {})[_RECORD])
+            # The file has keys, but is no mapping that could be looped over.
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except OSError as error:
         raise DataError(f"'{path}' cannot be read: {error.strerror or error}; give {what}") from None
