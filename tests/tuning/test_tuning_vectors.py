@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tuned_models import BOS, EXAMPLES, byte_tokenizer, fresh_llama
+from tuned_models import BOS, EXAMPLES, byte_tokenizer, fresh_llama, log_likelihoods
 
 from leakmeter.errors import DataError, StoreError, UsageError, WindowError
-from leakmeter.tuning.vectors import SoftPrompt, greedy, length_of, load_soft_prompt, log_likelihoods
+from leakmeter.tuning.vectors import SoftPrompt, length_of, load_soft_prompt
 
 _spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")
 assert _spec is not None
@@ -54,23 +54,6 @@ def test_embeddings_in_front_do_what_their_tokens_do(kind: str) -> None:
         expected = logits.log_softmax(-1)[torch.arange(len(value)), torch.tensor(value)]
         # Measured: 4e-6 nats at most.
         np.testing.assert_allclose(found, expected.numpy(), atol=1e-4)
-    for prompt, found in zip(prompts, greedy(model, soft, prompts, 6, frozenset()), strict=True):
-        ids = (BOS, *HARD, *prompt)
-        for token in found:
-            assert token == int(naive_logits(model, ids)[-1].argmax())
-            ids = (*ids, token)
-        assert len(found) == 6
-
-
-def test_greedy_ends_at_a_stop_token_which_is_left_out() -> None:
-    model = fresh_llama()
-    soft = soft_prompt_of(model)
-    prompts = [prompt for prompt, _ in EXAMPLES]
-    free = greedy(model, soft, prompts, 5, frozenset())
-    stops = frozenset({free[0][2], free[3][0]})
-    expected = [tuple(one[: next((i for i, token in enumerate(one) if token in stops), len(one))]) for one in free]
-    assert greedy(model, soft, prompts, 5, stops) == expected
-    assert expected[3] == ()
 
 
 def test_many_values_are_scored_as_one_by_one() -> None:
@@ -82,7 +65,6 @@ def test_many_values_are_scored_as_one_by_one() -> None:
         (alone,) = log_likelihoods(model, soft, [prompts[number]], [values[number]])
         np.testing.assert_allclose(together[number], alone, atol=1e-5)
     assert log_likelihoods(model, soft, [], []) == []
-    assert greedy(model, soft, [], 3, frozenset()) == []
 
 
 def test_a_model_in_half_precision_takes_float32_vectors() -> None:
@@ -134,7 +116,3 @@ def test_examples_that_cannot_stand_behind_it_are_refused() -> None:
         log_likelihoods(model, soft, [(BOS, 5)], [(7,)])
     with pytest.raises(WindowError, match=r"example 1 takes 136 tokens with its soft prompt of 4, .* holds 128"):
         log_likelihoods(model, soft, [(5,) * 130], [(7,)])
-    with pytest.raises(WindowError, match="example 1 takes"):
-        greedy(model, soft, [(5,) * 120], 10, frozenset())
-    with pytest.raises(UsageError, match="max-new-tokens is 0"):
-        greedy(model, soft, [(5,)], 0, frozenset())

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+
+from leakmeter.tuning.vectors import Ids, SoftPrompt, batches, check_examples, lead_of, value_logits
 
 _SPECIAL = ("<pad>", "<s>", "</s>")
 N_VOCAB = len(_SPECIAL) + 256
@@ -63,3 +67,28 @@ EXAMPLES = [
     (ids_of("Tove's number is"), ids_of(" 728")),
 ]
 """Of five people, of different lengths."""
+
+
+@torch.no_grad()
+def log_likelihoods(model: Any, soft: SoftPrompt, prompts: Sequence[Ids], values: Sequence[Ids]) -> list[np.ndarray]:
+    """log p of each token of each value behind the vectors and its prompt, in batches, as the tuning sees them."""
+    examples = list(zip(prompts, values, strict=True))
+    check_examples(model, examples, soft.length, soft.start_ids)
+    lead = lead_of(model, soft.vectors, soft.start_ids)
+    found: dict[int, np.ndarray] = {}
+    for some in batches([len(lead) + sum(map(len, example)) for example in examples]):
+        logits, ids = value_logits(model, lead, [examples[i] for i in some])
+        told = logits.log_softmax(dim=-1).gather(1, ids[:, None])[:, 0].double().numpy()
+        found |= zip(some, np.split(told, np.cumsum([len(examples[i][1]) for i in some])[:-1]), strict=True)
+    return [found[i] for i in range(len(examples))]
+
+
+@torch.no_grad()
+def greedy(model: Any, soft: SoftPrompt, prompt: Ids, n_new: int) -> tuple[int, ...]:
+    """The likeliest tokens behind the vectors and a prompt, each by a pass of its own."""
+    ids = torch.tensor([*prompt], dtype=torch.int64)
+    for _ in range(n_new):
+        rows = torch.cat([lead_of(model, soft.vectors, soft.start_ids), model.get_input_embeddings()(ids)])
+        best = model(inputs_embeds=rows[None], use_cache=False).logits[0, -1].argmax()
+        ids = torch.cat([ids, best[None]])
+    return tuple(ids[len(prompt) :].tolist())

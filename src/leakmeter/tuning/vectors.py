@@ -1,4 +1,4 @@
-"""Vectors tuned in front of prompts: kept in a file, loaded for a model of the same width, scored and decoded with.
+"""Vectors tuned in front of prompts: kept in a file, loaded for a model of the same width, run with.
 
     positions   0        1 … length       length + 1 …
     input       BOS      the vectors      prompt, value      BOS only where the tokenizer puts one
@@ -10,20 +10,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from leakmeter.backends.hf.places import differentiable
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import DataError, UsageError, WindowError
 from leakmeter.tuning.training import name_of, read_tensors, write_tensors
-from leakmeter.types.request import FloatArray
 
 _FORMAT: Final = 1
 _WHAT: Final = "a file with a soft prompt of leakmeter"
@@ -112,67 +108,6 @@ def load_soft_prompt(path: Path, model: Any, tokenizer: Any) -> SoftPrompt:
     )
 
 
-def log_likelihoods(
-    model: Any, soft_prompt: SoftPrompt, prompts: Sequence[Ids], values: Sequence[Ids]
-) -> list[FloatArray]:
-    """log p of each token of each value behind the soft prompt and its prompt, nats, (token,) for each value.
-
-    Args:
-        model: one of the soft prompt's width.
-        soft_prompt: stands in front.
-        prompts: token ids, without the model's start tokens.
-        values: token ids, at least one each; value i stands behind prompt i.
-
-    Raises:
-        UsageError: a value is empty, or a prompt begins with the start tokens.
-        WindowError: one is longer than the model's window.
-    """
-    examples = list(zip(prompts, values, strict=True))
-    check_examples(model, examples, soft_prompt.length, soft_prompt.start_ids)
-    found: dict[int, FloatArray] = {}
-    with _using(model):
-        lead = lead_of(model, soft_prompt.vectors, soft_prompt.start_ids)
-        lengths = [len(lead) + len(prompt) + len(value) for prompt, value in examples]
-        for some in batches(lengths):
-            batch = [examples[i] for i in some]
-            logits, ids = value_logits(model, lead, batch)
-            told = logits.log_softmax(dim=-1).gather(1, ids[:, None])[:, 0].double().cpu().numpy()
-            ends = np.cumsum([len(value) for _, value in batch])[:-1]
-            found.update(zip(some, np.split(told, ends), strict=True))
-    return [found[i] for i in range(len(examples))]
-
-
-def greedy(
-    model: Any, soft_prompt: SoftPrompt, prompts: Sequence[Ids], max_new_tokens: int, stop_ids: frozenset[int]
-) -> list[tuple[int, ...]]:
-    """What follows each prompt where every token is the likeliest, up to a stop token, which is left out.
-
-    Args:
-        model: one of the soft prompt's width.
-        soft_prompt: stands in front.
-        prompts: token ids, without the model's start tokens.
-        max_new_tokens: most tokens of each, 1 or more.
-        stop_ids: end a response; see `HfTokenizer.stop_ids`.
-
-    Raises:
-        UsageError: `max_new_tokens` is below 1, or a prompt begins with the start tokens.
-        WindowError: one is longer than the model's window.
-    """
-    if max_new_tokens < 1:
-        raise UsageError(f"max-new-tokens is {max_new_tokens}; it has to be 1 or more")
-    examples = [(prompt, (0,) * max_new_tokens) for prompt in prompts]
-    check_examples(model, examples, soft_prompt.length, soft_prompt.start_ids)
-    found: dict[int, tuple[int, ...]] = {}
-    with _using(model):
-        lead = lead_of(model, soft_prompt.vectors, soft_prompt.start_ids)
-        lengths = [len(lead) + len(prompt) + max_new_tokens for prompt in prompts]
-        # Of equal length, so that new tokens stand in one column.
-        for some in batches(lengths, mixed=False):
-            drawn = _continued(model, _embedded(model, lead, [prompts[i] for i in some]), max_new_tokens, stop_ids)
-            found.update(zip(some, drawn, strict=True))
-    return [found[i] for i in range(len(prompts))]
-
-
 def check_examples(model: Any, examples: Sequence[Example], length: int, start_ids: tuple[int, ...]) -> None:
     """Refuse examples that cannot stand behind a soft prompt of a length.
 
@@ -223,12 +158,11 @@ def value_logits(model: Any, lead: Tensor, batch: Sequence[Example]) -> tuple[Te
     return logits[rows, columns].float(), ids
 
 
-def batches(lengths: Sequence[int], *, mixed: bool = True) -> Iterator[list[int]]:
-    """Numbers of rows of these lengths that are run together; rows of the same length alone unless mixed."""
+def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Numbers of rows of these lengths that are run together, shortest first."""
     some: list[int] = []
     for number in sorted(range(len(lengths)), key=lambda i: lengths[i]):
-        full = (len(some) + 1) * lengths[number] > _TOKENS_PER_PASS
-        if some and (full or not (mixed or lengths[number] == lengths[some[0]])):
+        if some and (len(some) + 1) * lengths[number] > _TOKENS_PER_PASS:
             yield some
             some = []
         some.append(number)
@@ -254,36 +188,8 @@ def _embedded(model: Any, lead: Tensor, rows: Sequence[Ids]) -> Tensor:
     return torch.cat([lead.expand(len(rows), -1, -1), tokens], dim=1)
 
 
-def _continued(model: Any, inputs: Tensor, n_new: int, stop_ids: frozenset[int]) -> list[tuple[int, ...]]:
-    """The likeliest tokens behind rows of equal length, up to a stop token or so many."""
-    drawn: list[list[int]] = [[] for _ in inputs]
-    ended = [False] * len(inputs)
-    kept: dict[str, Any] = {}
-    for _ in range(n_new):
-        out = _run(model, 1, inputs_embeds=inputs, use_cache=True, **kept)
-        best = out.logits[:, -1].argmax(dim=-1)
-        for row, token in enumerate(best.tolist()):
-            ended[row] = ended[row] or token in stop_ids
-            if not ended[row]:
-                drawn[row].append(token)
-        if all(ended):
-            break
-        new = model.get_input_embeddings()(best[:, None])
-        states = getattr(out, "past_key_values", None)
-        # Models that keep something else are run anew from the start.
-        kept = {} if states is None else {"past_key_values": states}
-        inputs = torch.cat([inputs, new], dim=1) if states is None else new
-    return [tuple(row) for row in drawn]
-
-
 def _run(model: Any, n_kept: int, **inputs: Any) -> Any:
     """A pass; logits of the last columns alone where the model can do with those."""
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
         inputs["logits_to_keep"] = n_kept
     return model(**inputs)
-
-
-@contextmanager
-def _using(model: Any) -> Iterator[None]:
-    with differentiable(model, name_of(model)), torch.no_grad():
-        yield
