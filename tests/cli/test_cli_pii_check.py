@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from leakmeter.data.invented import invented_subjects
@@ -55,7 +56,18 @@ def test_the_whole_check(cli: Call, small_directory: Path, tmp_path: Path) -> No
         assert (row["type"], row["n"], row["n_held_out"]) == ("phone", 3, 3)
     with (out / "table.csv").open() as file:
         assert len(list(csv.DictReader(file))) == len(rows)
-    assert (out / "figure.png").stat().st_size > 1000
+    for name in ("figure.png", "figure.svg", "roc.png", "roc.svg"):
+        assert (out / name).stat().st_size > 1000
+    with (out / "roc.csv").open() as file:
+        points = list(csv.DictReader(file))
+    for row in rows:
+        curve = [
+            (float(point["share_held_out"]), float(point["share_planted"]))
+            for point in points
+            if all(point[name] == str(row[name]) for name in ("box", "type", "repeats", "score"))
+        ]
+        assert (curve[0], curve[-1]) == ((0, 0), (1, 1))
+        assert np.trapezoid(*np.transpose(curve)[::-1]) == pytest.approx(row["auc"])
     assert sorted(path.stem for path in (out / "people").iterdir()) == [
         "held_out",
         "planted_1",

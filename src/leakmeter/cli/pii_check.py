@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
@@ -14,6 +14,11 @@ from leakmeter.cli.counting import counting
 from leakmeter.cli.options import Flag
 from leakmeter.cli.pii_tune import ModelOptions
 from leakmeter.data.planting import Check
+
+if TYPE_CHECKING:
+    from leakmeter.studies.planted import Checked
+
+_TITLE: Final = "People planted against people held out"
 
 
 def check(
@@ -32,7 +37,7 @@ def check(
     Parameters
     ----------
     out
-        Directory for the copy, the people, what was measured, a table and a figure.
+        Directory for the copy, the people, what was measured, tables and figures.
     json
         Print one JSON object a row instead of the table.
     """
@@ -44,44 +49,32 @@ def check(
     command = shlex.join(["leakmeter", *sys.argv[1:]])
     backend = (model or ModelOptions()).load("teach")
     with counting("steps of planting") as planting, counting("epochs of tuning") as tuning:
-        rows = checked(wanted, backend, out, Steps(planting, tuning, output.tell), command=command)
+        found = checked(wanted, backend, out, Steps(planting, tuning, output.tell), command=command)
     about = [
         f"command: {command}",
         f"model: {backend.name}, fine-tuned; people, documents and draws by seed {wanted.seed}",
         "AUC: those planted against those held out; 95 % interval (Newcombe, method 5)",
     ]
-    markdown = tables.to_markdown("People planted against people held out", about, rows)
-    write_whole(out / "table.csv", tables.to_csv(rows).encode())
+    markdown = tables.to_markdown(_TITLE, about, found.rows)
+    write_whole(out / "table.csv", tables.to_csv(found.rows).encode())
+    write_whole(out / "roc.csv", tables.to_csv(found.points).encode())
     write_whole(out / "table.md", markdown.encode())
-    _draw(rows, out, command)
+    _draw(found, out, command)
     if json:
-        for row in rows:
+        for row in found.rows:
             output.print_json(row)
     else:
         sys.stdout.write(markdown)
     output.tell(f"check: {out}")
 
 
-def _draw(rows: list[dict[str, Any]], out: Path, command: str) -> None:
+def _draw(found: Checked, out: Path, command: str) -> None:
     from leakmeter.errors import UsageError
-    from leakmeter.report import figures
+    from leakmeter.report import planted_figure
 
-    groups = list(dict.fromkeys((row["box"], row["type"]) for row in rows))
-    named = {group: f"AUC, {group[1]}, {group[0]} box" for group in groups}
-    wide: dict[tuple[int, str], dict[str, Any]] = {}
-    for row in rows:
-        of = wide.setdefault((row["repeats"], row["score"]), {"repeats": row["repeats"], "score": row["score"]})
-        name = named[row["box"], row["type"]]
-        of |= {name: row["auc"], f"{name}_low": row["auc_low"], f"{name}_high": row["auc_high"]}
+    told = {"title": _TITLE, "footer": f"command: {command}"}
     try:
-        figures.draw(
-            list(wide.values()),
-            x="repeats",
-            lines=("score",),
-            ys=tuple(named.values()),
-            title="People planted against people held out",
-            footer=f"command: {command}",
-            stem=out / "figure",
-        )
+        planted_figure.draw_auc(found.rows, stem=out / "figure", **told)
+        planted_figure.draw_curves(found.points, stem=out / "roc", **told)
     except UsageError as error:
         output.tell(str(error))

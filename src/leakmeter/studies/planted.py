@@ -5,7 +5,7 @@ out/
   people/*.jsonl          planted_1, planted_4 …, tuned_on, held_out
   phone.safetensors       soft prompt, tuned on people who are planted and asked for nothing else
   runs/                   what was measured
-  table.md, table.csv, figure.png, figure.svg
+  table.md, table.csv, figure.png, figure.svg; roc.csv, roc.png, roc.svg
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from leakmeter.backends.base import Backend
 from leakmeter.data.planting import Check, documents_of, lines_of
-from leakmeter.kernels.ranks import auc
+from leakmeter.kernels.ranks import auc, roc
 from leakmeter.measures.pii import Pii
 from leakmeter.prompts.probes import ProbeSettings
 from leakmeter.results.pii import PiiResult
@@ -52,7 +52,19 @@ class Steps:
     probing: Callable[[str], None] = lambda what: None
 
 
-def checked(check: Check, backend: Any, out: Path, steps: Steps, *, command: str | None = None) -> list[Row]:
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What came of it."""
+
+    rows: tuple[Row, ...]
+    """For each box, type, number of repeats and score the AUC of those planted against those held out, with a 95 %
+    interval."""
+    points: tuple[Row, ...]
+    """Of the curve of each row, from (0, 0) to (1, 1): the shares of those held out and of those planted who score as
+    high or higher than some score."""
+
+
+def checked(check: Check, backend: Any, out: Path, steps: Steps, *, command: str | None = None) -> Checked:
     """Plant, ask, and compare; the same call goes on where an earlier one was ended.
 
     Args:
@@ -61,10 +73,6 @@ def checked(check: Check, backend: Any, out: Path, steps: Steps, *, command: str
         out: directory for all of it.
         steps: told of the progress.
         command: the command line, for the runs.
-
-    Returns:
-        A row for each box, type, number of repeats and score: AUC of those planted against those held out, with a 95 %
-        interval.
     """
     from leakmeter.backends.hf.load import load_directory
     from leakmeter.models import resolve
@@ -99,13 +107,13 @@ def checked(check: Check, backend: Any, out: Path, steps: Steps, *, command: str
         device=str(backend.model.device),
         weights_sha256=taught_model.weights_sha256,
     )
-    rows = list(_rows(check, BLACK, check.types, _asked(check, copy, out, check.types, None, steps, command)))
+    compared = list(_compared(check, BLACK, check.types, _asked(check, copy, out, check.types, None, steps, command)))
     if check.white_box:
         prompt = out / f"{check.white_box}.safetensors"
         _tune(check, check.white_box, copy, prompt, steps)
         asked = _asked(check, copy, out, (check.white_box,), prompt, steps, command)
-        rows += _rows(check, WHITE, (check.white_box,), asked)
-    return rows
+        compared += _compared(check, WHITE, (check.white_box,), asked)
+    return Checked(tuple(row for row, _ in compared), tuple(point for _, points in compared for point in points))
 
 
 def _tune(check: Check, type_: ValueType, copy: Any, out: Path, steps: Steps) -> None:
@@ -171,13 +179,19 @@ def _cases(subjects: Sequence[Subject], types: Sequence[ValueType]) -> Iterator[
     return (case for case in probes_of(subjects, kinds) if case.type in types)
 
 
-def _rows(check: Check, box: str, types: Sequence[ValueType], asked: Mapping[str, Sequence[Case]]) -> Iterator[Row]:
+def _compared(
+    check: Check, box: str, types: Sequence[ValueType], asked: Mapping[str, Sequence[Case]]
+) -> Iterator[tuple[Row, list[Row]]]:
+    """A row for each type, number of repeats and score, and the points of its curve."""
     *planted, held_out = check.groups
     for type_ in types:
         others = [case for case in asked[held_out.name] if case["type"] == type_]
         for group in planted:
             own = [case for case in asked[group.name] if case["type"] == type_]
             for name, score in SCORES.items():
-                found, low, high = auc([score(case) for case in own], [score(case) for case in others])
+                ones, zeros = ([score(case) for case in some] for some in (own, others))
+                found, low, high = auc(ones, zeros)
                 row: Row = {"box": box, "type": type_, "repeats": group.repeats, "score": name}
-                yield {**row, "n": len(own), "n_held_out": len(others), "auc": found, "auc_low": low, "auc_high": high}
+                told = {"n": len(own), "n_held_out": len(others), "auc": found, "auc_low": low, "auc_high": high}
+                curve = [row | {"share_held_out": x, "share_planted": y} for x, y in roc(ones, zeros).tolist()]
+                yield row | told, curve
