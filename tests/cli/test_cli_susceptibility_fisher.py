@@ -132,6 +132,8 @@ def test_a_dry_run_tells_what_it_will_take(fisher: Call) -> None:
     assert not Path("runs").exists()
     cases, _ = objects_of(fisher("--json", probes=3))
     assert dry["tree_tokens"] == sum(case["cost"]["tree_tokens"] for case in cases)
+    refused = fisher("--dry-run", place="layer:1")
+    assert (refused.code, "has layers 0 to 0" in refused.err) == (2, True)
 
 
 def test_without_files_the_sample_is_measured(fisher: Call) -> None:

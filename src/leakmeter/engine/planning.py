@@ -96,6 +96,9 @@ class PlanningBackend:
 
     def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
         """Count what gradients take, and answer with none."""
+        if self.size is not None:
+            for request in requests:
+                request.place.check(self.size.n_layers, self.name)
         work = self.work
         n_before = work.n_tokens
         self._count_runs(contexts)

@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from leakmeter.errors import UsageError
+from leakmeter.errors import CapabilityError, UsageError
 from leakmeter.types.prompt import CONTEXT, QUERY, IntArray, Prompt
 
 Sigma = Literal["identity", "embedding", "empirical"]
@@ -50,6 +50,15 @@ class Place:
         if found is None:
             raise UsageError(f"place is '{text}'; it has to be query, slot or layer:N, such as layer:10")
         return cls("layer", int(found[1]))
+
+    def check(self, n_layers: int, model: str) -> None:
+        """Refuse a layer that a model has not.
+
+        Raises:
+            CapabilityError: it has fewer.
+        """
+        if self.kind == "layer" and self.layer >= n_layers:
+            raise CapabilityError(f"place is layer:{self.layer}, and '{model}' has layers 0 to {n_layers - 1}")
 
     @property
     def role(self) -> str:

@@ -121,6 +121,5 @@ def layer_of(model: Any, layer: int, name: str) -> Any:
     highest = [module for where, module in lists.items() if where.count(".") == depth]
     if len(highest) != 1:
         raise CapabilityError(f"the layers of '{name}' cannot be told apart from its other parts; give place query")
-    if layer >= n_layers:
-        raise CapabilityError(f"place is layer:{layer}, and '{name}' has layers 0 to {n_layers - 1}")
+    Place("layer", layer).check(n_layers, name)
     return highest[0][layer]
