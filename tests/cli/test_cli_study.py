@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 
 from leakmeter.kernels.stats import bootstrap_interval_of_mean, mean
 from leakmeter.store.rundir import RunDirectory
+from leakmeter.studies.grid import shipped
 from leakmeter.studies.run import cases_of_run
 
 Call = Callable[..., Any]
@@ -66,7 +68,7 @@ def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> Non
     assert path.stat().st_mode & 0o777 == 0o700
     table = (path / "table.md").read_text(encoding="utf-8")
     assert ended.out == table
-    for said in ("command: leakmeter study figure_8", "seed: 0", "models: toy (weights not hashed", "6 of pubmedqa"):
+    for said in ("command: leakmeter study run figure_8", "seed: 0", "models: toy (weights not hashed", "6 of pubmedqa"):
         assert said in table
     rows = rows_of(path / "table.csv")
     assert [row["cid_lambda"] for row in rows] == list(LAMBDAS)
@@ -239,6 +241,27 @@ def test_a_data_set_that_is_nowhere_is_one_line(cli: Call) -> None:
 
 def test_fewer_records_than_asked_for_are_said(cli: Call, abstracts: Path) -> None:
     assert "pubmedqa: 6 records are there where the study asks for 100" in cli(*words_of("figure_8", abstracts)).err
+
+
+def test_what_is_left_is_said_first_and_run_is_the_same_command(cli: Call, abstracts: Path) -> None:
+    short = words_of("figure_8", abstracts)
+    ended = cli("study", "run", *short[1:])
+    assert ended.code == 0, ended.err
+    first = ended.err.splitlines()[1]
+    assert re.fullmatch(r"0 of 3 cells are measured; 18 records are left: [\d,]+ tokens, time not predicted", first)
+    again = cli(*short)
+    assert (again.out, "are measured" in again.err) == (ended.out, False)
+
+
+def test_studies_that_ship_are_listed(cli: Call) -> None:
+    rows = [json.loads(line) for line in cli("study", "list", "--json").out.splitlines()]
+    assert [row["name"] for row in rows] == shipped()
+    (row,) = (row for row in rows if row["name"] == "icl_figure_3")
+    assert row["data"] == ["agnews", "agnews.train", "dbpedia14", "dbpedia14.train", "trec", "trec.train"]
+    assert (row["laptop"], row["paper"]) == ({"cells": 15, "records": 100}, {"cells": 45, "records": 500})
+    shown = cli("study", "list").out
+    for row in rows:
+        assert row["name"] in shown
 
 
 def test_a_dry_run_writes_nothing(cli: Call, abstracts: Path) -> None:

@@ -15,7 +15,7 @@ from mortal_toy import Mortal
 from question_studies import N_QUERIES, SMALL, chi_of, study_of
 
 from differentiable_toy import DifferentiableToy
-from leakmeter.cli.study import study as run_study
+from leakmeter.cli.study_run import run as run_study
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.measures.fisher import Fisher
 from leakmeter.measures.susceptibility import Susceptibility

@@ -26,7 +26,7 @@ _COMMANDS: Final = {
     "susceptibility": "Measure, in nats, how far contexts move the answers to queries.",
     "audit": "Generate texts from private exemplars, and hold what they tell against what was promised.",
     "pii": "Find out whether a model knows people's telephone numbers, e-mail and postal addresses.",
-    "study": "Run a factor study: every cell a run that can be continued, then a table and a figure with intervals.",
+    "study": "Run factor studies, those of the papers and your own: table and figure with intervals.",
     "regurgitation": "Count the responses that repeat their contexts: Repeat prompts and ROUGE prompts, and their "
     "quality.",
     "report": "Write the HTML report of a finished run.",
@@ -35,7 +35,7 @@ _COMMANDS: Final = {
     "cache": "Show the score cache, and empty it.",
 }
 """What the list of commands says of each: the first line of its own help, without importing it."""
-_GROUPS: Final = ("audit", "pii", "models", "cache")
+_GROUPS: Final = ("audit", "pii", "study", "models", "cache")
 """Commands that have commands of their own."""
 
 

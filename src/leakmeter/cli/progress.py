@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 
 from leakmeter.backends.base import Backend
 from leakmeter.cli.output import tell
@@ -18,22 +19,19 @@ _QUIET_SECONDS = 2.0
 @contextmanager
 def progress(backend: Backend, n_cases: int) -> Iterator[Watch]:
     """A watch that draws a bar of cases done, moved on by the tokens run within each."""
-    if not sys.stderr.isatty():
-        yield Watch(on_halving=_tell_halving)
-        return
-    state = _State()
-    ended = threading.Event()
-    thread = threading.Thread(target=_draw, args=(backend, n_cases, state, ended), daemon=True)
-    thread.start()
-    try:
-        yield Watch(
-            on_case=state.begin_case,
-            on_prediction=lambda n_tokens: state.begin_work(n_tokens, backend.n_tokens_run),
-            on_halving=_tell_halving,
-        )
-    finally:
-        ended.set()
-        thread.join()
+    with _drawn(_State({0: float(n_cases)})) as state, state.of_cell(0)(backend, n_cases) as watch:
+        yield watch
+
+
+@contextmanager
+def study_progress(n_tokens: Mapping[int, float]) -> Iterator[_State]:
+    """One bar for all cells of a study that are to be measured.
+
+    Args:
+        n_tokens: predicted of each cell, by its number, in the order they will be measured.
+    """
+    with _drawn(_State(n_tokens)) as state:
+        yield state
 
 
 def _tell_halving(case_id: str, n_halvings: int) -> None:
@@ -44,20 +42,77 @@ def _tell_halving(case_id: str, n_halvings: int) -> None:
     )
 
 
+@dataclass(slots=True)
 class _State:
-    def __init__(self) -> None:
-        self.case = 0
-        self.planned = 0
-        self.before = 0
+    """How far the work is; its cells weigh as much as is predicted of them."""
 
-    def begin_case(self, number: int, case_id: str) -> None:
+    weights: Mapping[int, float]
+    done: float = 0.0
+    """Weight of the cells before this one."""
+    n_begun: int = 0
+    weight: float = 0.0
+    n_cases: int = 1
+    case: int = 0
+    planned: int = 0
+    before: int = 0
+    n_run_before: int = 0
+    """Tokens run for cells before this one."""
+    n_loaded: int = 0
+    """Tokens that the back end had run when this cell began."""
+    backend: Backend | None = None
+
+    def of_cell(self, number: int) -> Callable[[Backend, int], AbstractContextManager[Watch]]:
+        """What watches a cell."""
+
+        @contextmanager
+        def watching(backend: Backend, n_cases: int) -> Iterator[Watch]:
+            self.n_begun += 1
+            self.weight, self.n_cases, self.case, self.planned = self.weights[number], n_cases, 0, 0
+            self.backend, self.n_loaded = backend, backend.n_tokens_run
+            try:
+                yield Watch(on_case=self._begin_case, on_prediction=self._begin_work, on_halving=_tell_halving)
+            finally:
+                self.n_run_before, self.backend = self.n_run, None
+                self.done, self.weight = self.done + self.weight, 0.0
+
+        return watching
+
+    @property
+    def n_run(self) -> int:
+        """Tokens run by now."""
+        backend = self.backend
+        return self.n_run_before + (backend.n_tokens_run - self.n_loaded if backend is not None else 0)
+
+    @property
+    def completed(self) -> float:
+        """Weight of what is done by now."""
+        backend = self.backend
+        share = (backend.n_tokens_run - self.before) / self.planned if backend is not None and self.planned else 0.0
+        return self.done + self.weight * min(1.0, (self.case + min(share, 0.99)) / self.n_cases)
+
+    def _begin_case(self, number: int, case_id: str) -> None:
         self.case, self.planned = number, 0
 
-    def begin_work(self, n_tokens: int, n_tokens_run: int) -> None:
-        self.planned, self.before = n_tokens, n_tokens_run
+    def _begin_work(self, n_tokens: int) -> None:
+        self.planned, self.before = n_tokens, self.backend.n_tokens_run if self.backend is not None else 0
 
 
-def _draw(backend: Backend, n_cases: int, state: _State, ended: threading.Event) -> None:
+@contextmanager
+def _drawn(state: _State) -> Iterator[_State]:
+    if not sys.stderr.isatty():
+        yield state
+        return
+    ended = threading.Event()
+    thread = threading.Thread(target=_draw, args=(state, ended), daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _draw(state: _State, ended: threading.Event) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -65,15 +120,17 @@ def _draw(backend: Backend, n_cases: int, state: _State, ended: threading.Event)
     if ended.wait(_QUIET_SECONDS):
         return
     columns = (
-        TextColumn("case {task.fields[case]}/{task.total:.0f}"),
+        TextColumn("{task.fields[where]}"),
         BarColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=n_cases, case=1, rate="")
+        task = bar.add_task("", total=sum(state.weights.values()) or None, where="", rate="")
         while not ended.wait(0.2):
-            share = (backend.n_tokens_run - state.before) / state.planned if state.planned else 0.0
-            rate = f"{backend.n_tokens_run / (time.monotonic() - started):,.0f} tokens/s"
-            bar.update(task, completed=state.case + min(share, 0.99), case=state.case + 1, rate=rate)
+            where = f"case {min(state.case + 1, state.n_cases):,}/{state.n_cases:,}"
+            if len(state.weights) > 1:
+                where = f"cell {state.n_begun}/{len(state.weights)}, {where}"
+            rate = f"{state.n_run:,} tokens, {state.n_run / (time.monotonic() - started):,.0f} a second"
+            bar.update(task, completed=state.completed, where=where, rate=rate)
