@@ -7,6 +7,7 @@ import json
 import random
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -68,7 +69,12 @@ def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> Non
     assert path.stat().st_mode & 0o777 == 0o700
     table = (path / "table.md").read_text(encoding="utf-8")
     assert ended.out == table
-    for said in ("command: leakmeter study run figure_8", "seed: 0", "models: toy (weights not hashed", "6 of pubmedqa"):
+    for said in (
+        "command: leakmeter study run figure_8",
+        "seed: 0",
+        "models: toy (weights not hashed",
+        "6 of pubmedqa",
+    ):
         assert said in table
     rows = rows_of(path / "table.csv")
     assert [row["cid_lambda"] for row in rows] == list(LAMBDAS)
@@ -251,6 +257,20 @@ def test_what_is_left_is_said_first_and_run_is_the_same_command(cli: Call, abstr
     assert re.fullmatch(r"0 of 3 cells are measured; 18 records are left: [\d,]+ tokens, time not predicted", first)
     again = cli(*short)
     assert (again.out, "are measured" in again.err) == (ended.out, False)
+
+
+def test_replicates_have_a_table_over_seeds(cli: Call, abstracts: Path) -> None:
+    ended = cli(*words_of("figure_2c", abstracts, "--set", "replicates=3"))
+    assert ended.code == 0, ended.err
+    assert "## Over seeds" in ended.out
+    path = study_of(Path("runs"))
+    rows, seeds = rows_of(path / "table.csv"), rows_of(path / "seeds.csv")
+    own = [float(row["nats"]) for row in rows if row["position"] == "4"]
+    (row,) = [row for row in seeds if (row["position"], row["value"]) == ("4", "nats")]
+    assert len(set(own)) == 3
+    assert float(row["mean"]) == pytest.approx(statistics.mean(own))
+    assert float(row["std"]) == pytest.approx(statistics.stdev(own))
+    assert (float(row["least"]), float(row["most"]), row["n_seeds"]) == (min(own), max(own), "3")
 
 
 def test_studies_that_ship_are_listed(cli: Call) -> None:

@@ -70,6 +70,71 @@ def test_the_axis_is_a_factor_even_with_one_value(made: Path) -> None:
     assert load_study(str(made), changes={"cid_lambda": ["1"]}).cells[0].factors["cid_lambda"] == 1.0
 
 
+def test_replicates_are_seeds_from_the_one_that_is_set(made: Path) -> None:
+    study = load_study(str(made), changes={"replicates": ["3"], "seed": ["7"], "dataset": ["cnn_dm"]})
+    assert [(cell.factors["seed"], cell.factors["cid_lambda"]) for cell in study.cells] == [
+        *((seed, weight) for weight in (0.5, 1.0, 2.5) for seed in (7, 8, 9))
+    ]
+    assert [cell.measure.seed for cell in study.cells] == [7, 8, 9] * 3  # type: ignore[attr-defined]
+    assert load_study(str(made), changes={"replicates": ["1"]}) == load_study(str(made))
+    queries = load_study("susceptibility_contexts", changes={"replicates": ["2"], "contexts": ["8"]})
+    assert [cell.factors["draw_seed"] for cell in queries.cells] == [0, 1]
+    for changes, said in (
+        ({"replicates": ["0"]}, "'replicates' is 0"),
+        ({"replicates": ["two"]}, "'replicates' is 'two'"),
+        ({"replicates": ["2"], "seed": ["1", "2"]}, "'seed' has values"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            load_study(str(made), changes=changes)
+
+
+LISTED = """
+title = "A study"
+reproduces = "nothing"
+measure = "decode"
+show = "factor"
+x = "cid_lambda"
+[laptop]
+model = "toy"
+dataset = "cnn_dm"
+records = 4
+temperature = [0.8, 1]
+[[laptop.cells]]
+cid_lambda = 0.5
+max_new_tokens = 20
+[[laptop.cells]]
+cid_lambda = 2
+max_new_tokens = 40
+"""
+
+
+def test_cells_may_be_written_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "listed.toml"
+    path.write_text(LISTED, encoding="utf-8")
+    study = load_study(str(path))
+    told = [(cell.measure.cid_lambda, cell.measure.max_new_tokens, cell.measure.temperature) for cell in study.cells]  # type: ignore[attr-defined]
+    assert told == [(0.5, 20, 0.8), (0.5, 20, 1.0), (2.0, 40, 0.8), (2.0, 40, 1.0)]
+    assert list(study.cells[0].factors) == ["cid_lambda", "max_new_tokens", "temperature"]
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "said"),
+    [
+        ("max_new_tokens = 40", "seed = 40", "cell 2 of the study has other settings"),
+        ("max_new_tokens = 40", "max_new_tokens = [40, 50]", "'max_new_tokens' of cell 2 has to have one"),
+        ("max_new_tokens", "temperature", "'temperature' of cell 1 has to have one"),
+        ("max_new_tokens", "nosuch", "nosuch"),
+        ("[[laptop.cells]]", "[laptop.cells.x]", "TOML|no list of tables"),
+        ("max_new_tokens = 40", 'max_new_tokens = "many"', "'max_new_tokens' is 'many'"),
+    ],
+)
+def test_cells_that_do_not_fit_are_refused(tmp_path: Path, was: str, now: str, said: str) -> None:
+    path = tmp_path / "listed.toml"
+    path.write_text(LISTED.replace(was, now), encoding="utf-8")
+    with pytest.raises(LeakmeterError, match=said):
+        load_study(str(path))
+
+
 OF_ICL = [name for name in shipped() if name.startswith("icl_")]
 
 

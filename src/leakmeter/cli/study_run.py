@@ -132,6 +132,7 @@ def _predictors(options: RunOptions) -> Any:
 def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> None:
     from leakmeter.report import tables as rendered
     from leakmeter.studies.cells import write
+    from leakmeter.studies.replicates import ABOUT, TITLE, over_seeds
     from leakmeter.studies.table import provenance
 
     kind = study.kind
@@ -143,6 +144,9 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
     if made.comparisons:
         write(directory / "comparisons.csv", rendered.to_csv(made.comparisons))
         markdown += "\n" + rendered.to_markdown(made.compared_title, made.compared_by, made.comparisons, level=2)
+    if seeds := over_seeds(study, made.rows):
+        write(directory / "seeds.csv", rendered.to_csv(seeds))
+        markdown += "\n" + rendered.to_markdown(TITLE, [ABOUT], seeds, level=2)
     write(directory / "table.csv", rendered.to_csv(made.rows))
     write(directory / "table.md", markdown)
     for name, page in kind.pages(study, cells, about).items():

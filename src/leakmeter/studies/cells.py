@@ -8,6 +8,7 @@ runs/
     bertscore-00.json         quality that took a model of its own
     table.md, table.csv, figure.png, figure.svg
     agreement-00.csv …        also .png and .svg: of each Monte Carlo cell of a susceptibility study, beside Fisher's
+    seeds.csv                 values over seeds, of a study with replicates
     comparisons.csv           levels of a factor against each other, where the kind of study makes any
 """
 

@@ -9,18 +9,21 @@
     [laptop]                settings of one size, which win
     [paper]
 
+    [[laptop.cells]]        instead of a grid: the cells one by one, each with the same settings
+
 A setting is `model`, `dataset`, a field of the measure, or what its kind adds: how many records (`records` of contexts,
 `queries` behind exemplars, `relations` that queries are about), `choice_seed` (of their choice), fields of the prompt
 settings, for contexts `bertscore`, `bertscore_layer` and `factkb`, for exemplars `shots` and `draw_seed`, for relations
 `entities`, `contexts`, `mentioning` and `draw_seed`. A list of values makes it a factor, and a cell is one choice from
 every factor. Where a setting may have no value, "none" stands for that; where it has several at once, commas part them.
+`replicates` makes a factor of the seed of the draws: so many, from the one that is set.
 """
 
 from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -34,6 +37,7 @@ from leakmeter.studies.kinds import kind_of
 from leakmeter.studies.kinds.base import Choice, Kind, field_types
 from leakmeter.studies.quality import Quality
 from leakmeter.studies.run import Settings
+from leakmeter.studies.settings import factors_of, listed, meant, replicated, typed
 
 SIZES: Final = ("laptop", "paper")
 _HEADINGS: Final = ("title", "reproduces", "measure", "show")
@@ -149,8 +153,8 @@ def load_study(source: str, size: str = "laptop", changes: Mapping[str, Sequence
         raise UnknownNameError("show", told["show"], shows)
     settings: dict[str, Any] = {**_table(told, "both", where), **_table(told, size, where)}
     for setting, values in (changes or {}).items():
-        typed = [_typed(value) for value in values]
-        settings[setting] = typed[0] if len(typed) == 1 else typed
+        read = [typed(value) for value in values]
+        settings[setting] = read[0] if len(read) == 1 else read
     return _study(name, told, size, settings)
 
 
@@ -166,19 +170,22 @@ def _study(name: str, told: Mapping[str, Any], size: str, given: Mapping[str, An
     of_measure, of_quality = field_types(measure), field_types(Quality) if kind.has_quality else {}
     counted = kind.counted or kind.records
     known = {"model": "str", "dataset": "str", counted: "int", **kind.settings, **of_measure, **of_quality}
-    factors = _factors(given, known, fixed=of_quality)
+    given = dict(given)
+    single = listed(given.pop("cells", [{}]), known, given)
+    factors = factors_of(replicated(given, kind.replicated), known, fixed=of_quality)
     for setting in ("model", "dataset", counted):
-        if setting not in factors:
+        if setting not in {**factors, **single[0]}:
             raise UsageError(f"the study does not say '{setting}'; add it, or give --set {setting}=VALUE")
     x = told.get("x")
-    if told["show"] == "factor" and x not in factors:
+    if told["show"] == "factor" and x not in {**factors, **single[0]}:
         raise UsageError(f"the study's x is '{x}'; it has to be one of its settings")
-    quality = Quality(**{key: _meant(factors.pop(key)[0], known[key]) for key in of_quality if key in factors})
-    varying = [setting for setting, values in factors.items() if len(values) > 1 or setting == x]
+    quality = Quality(**{key: meant(factors.pop(key)[0], known[key]) for key in of_quality if key in factors})
+    values = {**{name: [cell[name] for cell in single] for name in single[0]}, **factors}
+    varying = [name for name, of in values.items() if name == x or any(value != of[0] for value in of)]
     cells = []
-    for number, choice in enumerate(itertools.product(*factors.values())):
-        shown = dict(zip(factors, choice, strict=True))
-        chosen = {setting: _meant(value, known[setting]) for setting, value in shown.items()}
+    for number, (own, choice) in enumerate(itertools.product(single, itertools.product(*factors.values()))):
+        shown = {**own, **dict(zip(factors, choice, strict=True))}
+        chosen = {setting: meant(value, known[setting]) for setting, value in shown.items()}
         cells.append(
             Cell(
                 number=number,
@@ -203,50 +210,3 @@ def _study(name: str, told: Mapping[str, Any], size: str, given: Mapping[str, An
         quality=quality,
         cells=(*cells, *kind.yardsticks(cells)),
     )
-
-
-def _factors(given: Mapping[str, Any], known: Mapping[str, str], fixed: Collection[str]) -> dict[str, list[Any]]:
-    """The values of each setting, checked; `fixed` ones have one."""
-    factors: dict[str, list[Any]] = {}
-    for setting, value in given.items():
-        if setting not in known:
-            raise UnknownNameError("setting of a study", setting, known)
-        values = value if isinstance(value, list) else [value]
-        if not values:
-            raise UsageError(f"setting '{setting}' has no value; give at least one")
-        if setting in fixed and len(values) > 1:
-            raise UsageError(f"setting '{setting}' cannot be a factor; give one value")
-        factors[setting] = [_checked(setting, one, known[setting]) for one in values]
-    return factors
-
-
-def _checked(setting: str, value: Any, annotation: str) -> Any:
-    if _meant(value, annotation) is None:
-        return value
-    # 'float | None' is a float, and what is no number is text.
-    wanted = {"int": int, "float": float, "bool": bool}.get(annotation.split(" | ")[0], str)
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        # 1 and 1.0 are one parameter, and have to give one run.
-        return float(value)
-    if wanted is str and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return str(value)
-    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-        words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-        raise UsageError(f"setting '{setting}' is {value!r}; it has to be {words[wanted]}")
-    return value
-
-
-def _meant(value: Any, annotation: str) -> Any:
-    """A value as a dataclass takes it: TOML has no word for no value, and a list of values is a factor."""
-    if annotation.startswith("tuple[") and isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    return None if value == "none" and annotation.endswith(" | None") else value
-
-
-def _typed(text: str) -> Any:
-    """What is typed after --set, read as TOML reads a value; text where it is none."""
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-    return value if isinstance(value, (int, float, bool, str)) else text

@@ -50,6 +50,7 @@ class Questions(Kind):
 
     records = "queries"
     counted = "relations"
+    replicated: ClassVar = "draw_seed"
     settings: ClassVar = {
         "relation_names": "tuple[str, ...]",
         "entities": "int",

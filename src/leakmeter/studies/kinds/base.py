@@ -66,6 +66,8 @@ class Kind(ABC):
     """Further settings, of the choice of records and of the prompts, and their annotations."""
     shows: ClassVar[Mapping[str, str]]
     """What may be drawn."""
+    replicated: ClassVar[str] = "seed"
+    """The setting that is another in each of several replicates."""
     has_quality: ClassVar[bool] = False
     """Whether responses are drawn whose quality may be scored."""
 

@@ -40,6 +40,7 @@ class Exemplars(Kind):
     """Queries of a task by name, or of a user's own from a TOML file."""
 
     records = "queries"
+    replicated: ClassVar = "draw_seed"
     settings: ClassVar = {"choice_seed": "int | None", "shots": "int", "draw_seed": "int", "template": "str | None"}
     shows: ClassVar = {
         "factor": "a mean for each cell, over x",
