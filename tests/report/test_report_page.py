@@ -116,7 +116,22 @@ def test_equal_input_gives_equal_bytes_and_a_thousand_cases_stay_small() -> None
     html = render_page(cases)
     assert html == render_page(json.loads(json.dumps(cases)))
     assert "object at 0x" not in html
-    assert len(html.encode()) < 2_700_000
+    assert len(html.encode()) < 2_000_000
+    shown = html.count('<article class="case"')
+    assert 500 < shown < 1000
+    assert f"{1000 - shown} further cases that owe less to their contexts are left out" in html
+    assert "gave 1,000 responses" in html
+
+
+def test_the_cases_left_out_are_those_that_owe_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [small(number) | {"whole_nats": float((7 * number) % 10)} for number in range(10)]
+    monkeypatch.setattr("leakmeter.report.frame.PAGE_BYTES", len(render_page(cases[:4]).encode()) + 300)
+    html = render_page(cases)
+    ids = [int(one) for one in re.findall(r'scope="row"><a href="#c\d+"><bdi>parcel-(\d+)<', html)]
+    assert 1 < len(ids) < 6
+    assert ids == sorted(ids)
+    assert {(7 * number) % 10 for number in ids} == set(range(10 - len(ids), 10))
+    assert f"{10 - len(ids)} further cases that owe less" in html
 
 
 def test_settings_are_told_once_and_always() -> None:

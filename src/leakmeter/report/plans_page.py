@@ -25,15 +25,21 @@ def render_plans(cases: Sequence[Case], *, command: str | None = None, run: Mapp
     """
     if not cases:
         raise UsageError("no case to show: a page needs at least one, as `leakmeter redact-plan --json` prints them")
-    return frame.render(
-        "plans.html.j2",
-        styles=("page.css", "receipts.css", "plans.css"),
-        title="What to cut from this context",
-        cases=[_case(case, number) for number, case in enumerate(cases, 1)],
-        caveat=plans.CAVEAT,
-        height=chart.HEIGHT,
-        **origin_view(command, run),
-    )
+    views = [_case(case, number) for number, case in enumerate(cases, 1)]
+
+    def page(n: int) -> str:
+        return frame.render(
+            "plans.html.j2",
+            styles=("page.css", "receipts.css", "plans.css"),
+            title="What to cut from this context",
+            cases=views[:n],
+            n_left_out=len(views) - n,
+            caveat=plans.CAVEAT,
+            height=chart.HEIGHT,
+            **origin_view(command, run),
+        )
+
+    return frame.fitting(len(views), page)
 
 
 def _case(case: Case, number: int) -> View:

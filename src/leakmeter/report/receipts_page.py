@@ -56,15 +56,20 @@ def _page(views: Sequence[View], **own: Any) -> str:
     """What both pages have around their cases; what else either shows is given to it, so that none gets the other's."""
     if not views:
         raise UsageError("no case to show: a page needs at least one, as `leakmeter decode --json` prints them")
-    return frame.render(
-        "receipts.html.j2",
-        styles=("page.css", "receipts.css"),
-        cases=views,
-        conditions=receipts.CONDITIONS,
-        counted=receipts.COUNTED,
-        height=chart.HEIGHT,
-        **own,
-    )
+
+    def page(n: int) -> str:
+        return frame.render(
+            "receipts.html.j2",
+            styles=("page.css", "receipts.css"),
+            cases=views[:n],
+            n_left_out=len(views) - n,
+            conditions=receipts.CONDITIONS,
+            counted=receipts.COUNTED,
+            height=chart.HEIGHT,
+            **own,
+        )
+
+    return frame.fitting(len(views), page)
 
 
 def _private(case: Case, number: int) -> View:
