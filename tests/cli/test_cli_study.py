@@ -6,11 +6,9 @@ import csv
 import json
 import random
 import re
-import signal
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -182,44 +180,23 @@ def test_positions_and_pieces(cli: Call, abstracts: Path, name: str) -> None:
         assert "peak" in ended.out
 
 
-def test_a_study_killed_again_and_again_ends_like_one_left_alone(abstracts: Path, tmp_path: Path) -> None:
+def test_a_study_killed_at_twenty_moments_ends_like_one_left_alone(abstracts: Path, tmp_path: Path) -> None:
     # A cell of it has a part for each record; those of drawn responses have several records in one.
-    words = words_of("figure_3", abstracts)
-
-    def command(out: Path) -> list[str]:
-        return [sys.executable, "-c", "from leakmeter.cli import main; main()", *words, "--out", str(out)]
-
-    subprocess.run(command(tmp_path / "calm"), check=True, capture_output=True)
-    out = tmp_path / "killed"
-    rng = random.Random(3)
-    seen: dict[Path, tuple[int, int]] = {}
-    n_kills = 0
-    while True:
-        process = subprocess.Popen(command(out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        target = len(seen) + rng.randint(1, 5)
-        deadline = time.monotonic() + 300
-        while process.poll() is None and time.monotonic() < deadline:
-            if len(list(out.glob("*/readings-*.parquet"))) >= target:
-                time.sleep(rng.uniform(0, 0.03))
-                break
-            time.sleep(0.002)
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-        _, err = process.communicate()
-        now = {p: (p.stat().st_mtime_ns, p.stat().st_ino) for p in out.glob("*/readings-*.parquet")}
-        # No finished part is measured again.
-        assert {p: now[p] for p in seen} == seen
-        seen = now
-        if process.returncode == 0:
-            break
-        assert process.returncode == -signal.SIGKILL, err
-        n_kills += 1
-        assert n_kills < 40
-    assert n_kills >= 2
-    assert len(seen) == N_RECORDS * 4
-    assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in (tmp_path / "calm").iterdir())
-    calm, killed = ({p.name: p.read_bytes() for p in study_of(folder).iterdir()} for folder in (tmp_path / "calm", out))
-    assert calm == killed
+    settings = ("model=toy", "max_new_tokens=3", "records=3")
+    words = ["study", "run", "figure_3", "--data", str(abstracts), *(w for one in settings for w in ("--set", one))]
+    command = [sys.executable, str(Path(__file__).parent / "nursery.py"), str(tmp_path), "20", "3", *words]
+    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert told["wrong"] is None
+    assert told["killed"] == 20
+    # Kills came at different moments, some of them in the midst of a cell.
+    assert len(set(told["parts"])) > 3
+    calm = tmp_path / "calm"
+    for number in range(told["studies"]):
+        out = tmp_path / str(number)
+        assert len(list(out.glob("*/readings-*.parquet"))) == 3 * 4
+        assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in calm.iterdir())
+        one, other = ({p.name: p.read_bytes() for p in study_of(folder).iterdir()} for folder in (calm, out))
+        assert one == other
 
 
 @pytest.mark.parametrize(
