@@ -95,3 +95,12 @@ def test_interval_of_a_share_against_published_values() -> None:
         assert interval_of_share(hits, n) == pytest.approx((low, high), abs=5e-5)
     assert interval_of_share(1, 29) == pytest.approx((0.0061, 0.1718), abs=5e-5)
     assert interval_of_share(20, 20) == pytest.approx((1 - 0.1611, 1.0), abs=5e-5)
+
+
+def test_a_bootstrap_in_parts_is_the_one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(2).normal(size=301)
+    whole = np.random.default_rng(5).integers(0, 301, size=(2000, 301))
+    expected = tuple(np.quantile(values[whole].mean(axis=1), [0.025, 0.975]))
+    for at_once in (1_000_000, 1_000, 1):
+        monkeypatch.setattr("leakmeter.kernels.stats._DRAWN_AT_ONCE", at_once)
+        assert bootstrap_interval_of_mean(values, seed=5) == pytest.approx(expected, rel=1e-14)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import NormalDist
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
+
+_DRAWN_AT_ONCE: Final = 1_000_000
+"""Numbers of a bootstrap."""
 
 
 def posterior_from_even_odds(nats: float) -> float:
@@ -24,7 +28,10 @@ def bootstrap_interval_of_mean(
     if sample.size < 2:
         return (float("nan"), float("nan"))
     rng = np.random.default_rng(seed)
-    means = sample[rng.integers(0, sample.size, size=(n_resamples, sample.size))].mean(axis=1)
+    # A few resamples at a time draw the same numbers as all at once, and take less memory.
+    at_once = max(1, _DRAWN_AT_ONCE // sample.size)
+    sizes = [min(at_once, n_resamples - first) for first in range(0, n_resamples, at_once)]
+    means = np.concatenate([sample[rng.integers(0, sample.size, size=(n, sample.size))].mean(axis=1) for n in sizes])
     tail = (1.0 - confidence) / 2.0
     low, high = np.quantile(means, [tail, 1.0 - tail])
     return (float(low), float(high))
