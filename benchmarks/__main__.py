@@ -3,6 +3,7 @@
 A pair counts only if the matrix-product rate measured before and after it differs by under 10 %; medians of the pairs
 that count are printed, one JSON object a peer. A peer that is not installed is left out with a line on stderr. `fisher`
 times all its ways in turn instead of pairs, and prints one object a setting, with its error of chance beside its time.
+`store` needs no model: it writes ten million readings and asks for them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import base, scenarios
+from benchmarks import base, scenarios, store
 from benchmarks.estimates import Estimates, rows
 from benchmarks.machine import forget_peak_rss, operations, peak_rss_mib
 from leakmeter.cli.process import keep_freed_memory
@@ -26,6 +27,10 @@ from leakmeter.cli.process import keep_freed_memory
 def main() -> None:
     """Run one scenario."""
     options = _options()
+    if options.scenario == store.NAME:
+        for row in store.rows():
+            _print({"scenario": store.NAME, **row}, options.json)
+        return
     # As the command line does for itself; the peers profit too.
     keep_freed_memory()
     backend = base.load(options.model, options.device, options.dtype)
@@ -82,7 +87,7 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("scenario", choices=scenarios.NAMES)
+    parser.add_argument("scenario", choices=(*scenarios.NAMES, store.NAME))
     parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
     parser.add_argument("--model", default="smollm2-135m", help="a name, or random:llama-8b for random weights")
     parser.add_argument("--device", default=None)

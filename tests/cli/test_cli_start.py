@@ -23,6 +23,7 @@ HEAVY = (
     "gguf",
     "rich.progress",
     "safetensors",
+    "duckdb",
 )
 
 

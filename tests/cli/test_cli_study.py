@@ -6,9 +6,11 @@ import csv
 import json
 import random
 import re
+import signal
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Any
 import pytest
 
 from leakmeter.kernels.stats import bootstrap_interval_of_mean, mean
+from leakmeter.store.export import Whole, write
 from leakmeter.store.rundir import RunDirectory
 from leakmeter.studies.grid import shipped
 from leakmeter.studies.run import cases_of_run
@@ -195,6 +198,49 @@ def test_a_study_killed_at_twenty_moments_ends_like_one_left_alone(abstracts: Pa
         out = tmp_path / str(number)
         assert len(list(out.glob("*/readings-*.parquet"))) == 3 * 4
         assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in calm.iterdir())
+        one, other = ({p.name: p.read_bytes() for p in study_of(folder).iterdir()} for folder in (calm, out))
+        assert one == other
+        assert exported(calm) == exported(out)
+
+
+def exported(out: Path) -> dict[str, bytes]:
+    """Every run under a directory in its canonical form."""
+    found: dict[str, bytes] = {}
+    for run in sorted(path for path in out.iterdir() if not path.name.startswith("study-")):
+        made = out.parent / f"{out.name}-{run.name}-export"
+        write(run, made, Whole())
+        found |= {f"{run.name}/{file.name}": file.read_bytes() for file in made.iterdir()}
+    return found
+
+
+@pytest.mark.long
+def test_a_study_of_a_real_model_killed_at_twenty_moments_ends_like_one_left_alone(
+    real_backend: Any, tmp_path: Path
+) -> None:
+    settings = ("relations=3", "entities=2", "contexts=2", "contexts=4", "mentioning=0")
+    words = ["study", "run", "susceptibility_contexts", *(word for one in settings for word in ("--set", one))]
+
+    def start(out: Path) -> subprocess.Popen[bytes]:
+        program = "from leakmeter.cli import main; main()"
+        return subprocess.Popen([sys.executable, "-c", program, *words, "--out", str(out)], stdout=subprocess.DEVNULL)
+
+    calm, rng = tmp_path / "calm", random.Random(1)
+    began = time.monotonic()
+    assert start(calm).wait(timeout=600) == 0
+    seconds = time.monotonic() - began
+    n_killed = n_studies = 0
+    while n_killed < 20:
+        out, code = tmp_path / str(n_studies), -1
+        n_studies += 1
+        while code != 0:
+            process = start(out)
+            try:
+                code = process.wait(timeout=rng.uniform(0.3, 1.0) * seconds if n_killed < 20 else 600)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                assert process.wait() == -signal.SIGKILL
+                n_killed += 1
+        assert exported(calm) == exported(out)
         one, other = ({p.name: p.read_bytes() for p in study_of(folder).iterdir()} for folder in (calm, out))
         assert one == other
 

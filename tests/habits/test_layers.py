@@ -123,7 +123,9 @@ def test_heavy_libraries_stay_in_their_rooms(library: str) -> None:
                 assert not at_top, f"{name}:{node.lineno} imports {library} outside a function"
 
 
-@pytest.mark.parametrize("library", ["pandas", "pyarrow", "rich", "jinja2", "tokenizers", "gguf", "safetensors"])
+@pytest.mark.parametrize(
+    "library", ["pandas", "pyarrow", "rich", "jinja2", "tokenizers", "gguf", "safetensors", "duckdb"]
+)
 def test_slow_libraries_are_not_imported_by_the_command_line(library: str) -> None:
     for name in [name for name in NAMES if name.startswith("cli/")]:
         for imported, node, at_top in imports(SOURCE / name):

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from hypothesis.extra.numpy import arrays
 
 from leakmeter.errors import StoreError
 from leakmeter.store import rundir
-from leakmeter.store.rundir import RunDirectory, write_whole
+from leakmeter.store.rundir import RunDirectory, clear_left_over, write_whole
 from leakmeter.store.schema import SCHEMA, from_table, to_table
 from leakmeter.types.reading import NATS, Reading
 from leakmeter.types.run import RunSpec
@@ -75,6 +76,16 @@ def test_parts_come_back_bit_for_bit(tmp_path_factory: pytest.TempPathFactory, r
     assert as_plain(again) == as_plain(readings)
 
 
+@given(readings=readings_lists)
+def test_rows_are_those_written_one_by_one(readings: list[Reading]) -> None:
+    rows = [
+        (r.item, r.sample, r.piece, r.statistic, position, value, r.unit)
+        for r in readings
+        for position, value in enumerate(r.values.tolist())
+    ]
+    assert repr([tuple(row.values()) for row in to_table(readings).to_pylist()]) == repr(rows)
+
+
 def test_a_part_of_several_row_groups_comes_back(tmp_path: Path) -> None:
     # Parquet cuts at about a million rows; a series may lie across the cut.
     readings = [reading(np.arange(400_000) + 0.5, item=f"i{n}", piece=f"s{n}") for n in range(4)]
@@ -106,6 +117,29 @@ def test_a_run_is_complete_when_its_spec_is_there(finished: Path) -> None:
     ]
 
 
+def test_until_it_is_complete_a_run_says_what_it_measures(tmp_path: Path) -> None:
+    with RunDirectory.open(tmp_path, SPEC) as directory:
+        begun = directory.read_begun()
+        assert (begun["id"], begun["n_cases"], begun["params"]) == (SPEC.id, 2, SPEC.params)
+        # No texts: a disk that is full should fail at the first part.
+        assert "cases" not in begun
+        for number, case in enumerate(CASES):
+            directory.write_part(number, [case], [reading([1.0])])
+            assert directory.parts == list(range(number + 1))
+        directory.finish(SPEC, 2)
+        assert directory.read_begun() == {}
+        # A kill may come between the two.
+        (directory.path / "begun.json").write_bytes(b"{}")
+    with RunDirectory.open(tmp_path, SPEC) as directory:
+        assert not (directory.path / "begun.json").exists()
+        (directory.path / "readings-00001.parquet").unlink()
+        directory.write_part(1, [CASES[1]], [reading([1.0])])
+        assert directory.read_begun()["n_cases"] == 2
+    for content in (b"", b"[]", b"[" * 100_000):
+        (directory.path / "begun.json").write_bytes(content)
+        assert directory.read_begun() == {}
+
+
 def test_a_run_holds_private_texts_and_is_the_owners_alone(finished: Path) -> None:
     assert finished.stat().st_mode & 0o777 == 0o700
 
@@ -123,7 +157,8 @@ def test_texts_are_written_before_numbers_and_the_spec_last(tmp_path: Path, monk
             assert not directory.is_complete
         directory.finish(SPEC, 2)
     assert order == [
-        *("cases-00000.json", "readings-00000.parquet", "cases-00001.json", "readings-00001.parquet", "spec.json")
+        "begun.json",
+        *("cases-00000.json", "readings-00000.parquet", "cases-00001.json", "readings-00001.parquet", "spec.json"),
     ]
 
 
@@ -257,7 +292,7 @@ def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
     with RunDirectory.open(tmp_path, SPEC) as directory:
         assert not directory.has_part(0)
         assert not directory.is_complete
-        assert [p.name for p in path.iterdir()] == [".lock"]
+        assert sorted(p.name for p in path.iterdir()) == [".lock", "begun.json"]
 
 
 def test_the_lock_is_given_back_after_an_error(tmp_path: Path) -> None:
@@ -294,6 +329,28 @@ def test_a_file_is_replaced_whole_or_stays(tmp_path: Path, monkeypatch: pytest.M
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
+WRITE = """
+import sys
+from pathlib import Path
+from leakmeter.store.rundir import write_whole
+for _ in range(200):
+    write_whole(Path(sys.argv[1]), sys.argv[2].encode() * 100_000)
+"""
+
+
+def test_two_processes_may_write_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "table.md"
+    writers = [subprocess.Popen([sys.executable, "-c", WRITE, str(path), letter]) for letter in "ab"]
+    seen = set()
+    while any(writer.poll() is None for writer in writers):
+        if path.exists():
+            seen.add(path.read_bytes())
+        time.sleep(0.005)
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert seen | {path.read_bytes()} <= {b"a" * 100_000, b"b" * 100_000}
+    assert [p.name for p in tmp_path.iterdir()] == ["table.md"]
+
+
 def test_a_full_disk_is_a_store_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
@@ -313,3 +370,12 @@ def test_the_spec_file_says_everything(finished: Path) -> None:
     assert {"measure", "params", "prompts", "model", "cases", "version", "environment", "command", "problems"} <= set(
         told
     )
+
+
+def test_what_a_killed_process_left_half_written_is_removed_and_a_living_ones_stays(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for name in (f"table.md.{ended.pid}.partial", f"table.md.{os.getpid()}.partial", "table.md.partial", "table.md"):
+        (tmp_path / name).write_text("half", encoding="utf-8")
+    clear_left_over(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {f"table.md.{os.getpid()}.partial", "table.md"}

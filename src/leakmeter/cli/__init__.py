@@ -30,12 +30,15 @@ _COMMANDS: Final = {
     "regurgitation": "Count the responses that repeat their contexts: Repeat prompts and ROUGE prompts, and their "
     "quality.",
     "report": "Write the HTML report of a finished run.",
+    "query": 'Ask finished runs a question in SQL, such as "select piece, avg(value) from readings group by piece".',
+    "runs": "List runs, show one, compare two, check that they are what was written, and take them elsewhere.",
+    "gate": "Hold finished runs against bounds and a baseline: exit code 1 where one is broken.",
     "demo": "Measure an invented clinic note: which of its sentences does an answer owe to?",
     "models": "List the models known by name, and fetch them.",
     "cache": "Show the score cache, and empty it.",
 }
 """What the list of commands says of each: the first line of its own help, without importing it."""
-_GROUPS: Final = ("audit", "pii", "study", "models", "cache")
+_GROUPS: Final = ("audit", "pii", "study", "runs", "models", "cache")
 """Commands that have commands of their own."""
 
 

@@ -6,7 +6,8 @@ The results of the measure NAME are made by the one class of `results/NAME.py` t
     def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Result]
 
 which takes the texts and readings of each case of a run, and the parameters of the measure, and yields the results of
-the cases in their order. It is found by this method (see `plugins`): no other class of the module may have one.
+the cases in their order. It is found by this method (see `plugins`): no other class of the module may have one. Its
+`quantities` are what of it can be compared between runs, and bounded by `leakmeter gate`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from leakmeter.types.quantity import AnyQuantity
 from leakmeter.types.reading import Reading
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ class Result(ABC):
 
     What shows it is imported where it is called: a program that asks for numbers need not load what draws them.
     """
+
+    quantities: ClassVar[tuple[AnyQuantity, ...]] = ()
+    """What of it can be compared and bounded, the first that one thinks of first."""
 
     case: dict[str, Any]
     """Everything, as `--json` prints it; units stand in the names."""

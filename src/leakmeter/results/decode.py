@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
 from leakmeter.errors import UsageError
 from leakmeter.kernels import accounting
+from leakmeter.results._quantities.responses import DECODE
 from leakmeter.results.base import Part, ResponseResult, Result, run_facts
 from leakmeter.types.reading import Reading
 from leakmeter.types.request import FloatArray
@@ -176,6 +177,8 @@ class DecodeResult(ResponseResult):
 
     `case` is as `leakmeter decode --json` prints it, and private: much of it is a function of the context.
     """
+
+    quantities: ClassVar = DECODE
 
     @classmethod
     def of_run(

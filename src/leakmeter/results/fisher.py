@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
 from leakmeter.errors import UsageError
 from leakmeter.kernels import stats
+from leakmeter.results._quantities.questions import FISHER
 from leakmeter.results._susceptibility_summary import levels_of_factors, mean_of
 from leakmeter.results.base import Part, Result, run_facts
 from leakmeter.types.reading import Reading
@@ -171,6 +172,8 @@ class FisherResult(Result):
 
     `case` is as `leakmeter susceptibility --estimator fisher --json` prints it.
     """
+
+    quantities: ClassVar = FISHER
 
     @classmethod
     def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[FisherResult]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from leakmeter.kernels.log_ratio import FARTHEST, farthest_losses
 from leakmeter.kernels.stats import posterior_from_even_odds
 from leakmeter.results._icl_summary import or_infinite
 from leakmeter.results._icl_summary import summary as summary
+from leakmeter.results._quantities.exemplars import ICL
 from leakmeter.results.base import Part, Result, run_facts
 from leakmeter.types.reading import Reading
 from leakmeter.types.request import FloatArray
@@ -175,6 +176,8 @@ class IclResult(Result):
 
     `case` is as `leakmeter icl --json` prints it.
     """
+
+    quantities: ClassVar = ICL
 
     @classmethod
     def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[IclResult]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from leakmeter.kernels.stats import bootstrap_interval_of_mean, posterior_from_even_odds
 from leakmeter.results._entities import entity_fields, entity_warnings, ranks
+from leakmeter.results._quantities.responses import INFLUENCE
 from leakmeter.results.base import Part, ResponseResult, run_facts
 from leakmeter.types.reading import Reading
 from leakmeter.types.request import FloatArray
@@ -187,6 +188,8 @@ class InfluenceResult(ResponseResult):
 
     `case` is as `leakmeter influence --json` prints it.
     """
+
+    quantities: ClassVar = INFLUENCE
 
     @classmethod
     def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[InfluenceResult]:

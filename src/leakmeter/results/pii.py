@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from leakmeter.measures.pii import BEAM
 from leakmeter.prompts.matching import STATISTICS
 from leakmeter.results._pii_summary import plain
 from leakmeter.results._pii_summary import summary as summary
+from leakmeter.results._quantities.people import PII
 from leakmeter.results.base import Part, Result, run_facts
 from leakmeter.types.reading import RESPONSE, Reading
 from leakmeter.types.request import FloatArray
@@ -141,6 +142,8 @@ class PiiResult(Result):
 
     `case` is as `leakmeter pii probe --json` prints it.
     """
+
+    quantities: ClassVar = PII
 
     @classmethod
     def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[PiiResult]:

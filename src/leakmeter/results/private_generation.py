@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from leakmeter.errors import UsageError
 from leakmeter.results._private_generation_case import case_object as case_object
 from leakmeter.results._private_generation_parts import whole_batches
 from leakmeter.results._private_generation_summary import summary as summary
+from leakmeter.results._quantities.exemplars import AUDIT
 from leakmeter.results.base import Part, Result, run_facts
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ class PrivateGenerationResult(Result):
 
     `case` is as `leakmeter audit run --json` prints it, and private but for its `public`.
     """
+
+    quantities: ClassVar = AUDIT
 
     @classmethod
     def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[PrivateGenerationResult]:

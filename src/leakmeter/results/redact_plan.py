@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from leakmeter.kernels.stats import posterior_from_even_odds
 from leakmeter.measures.redact_plan import PUT_BACK, REMOVED
 from leakmeter.prompts.layout import without_characters
 from leakmeter.results._entities import Series, entity_fields, entity_warnings
+from leakmeter.results._quantities.responses import REDACT_PLAN
 from leakmeter.results.base import Part, ResponseResult, run_facts
 from leakmeter.types.reading import Reading
 from leakmeter.types.request import FloatArray
@@ -226,6 +227,8 @@ class RedactPlanResult(ResponseResult):
 
     `case` is as `leakmeter redact-plan --json` prints it.
     """
+
+    quantities: ClassVar = REDACT_PLAN
 
     @classmethod
     def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[RedactPlanResult]:

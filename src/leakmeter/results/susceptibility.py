@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
 from leakmeter.kernels.susceptibility import Spread, spread
 from leakmeter.results import _memorisation
+from leakmeter.results._quantities.questions import SUSCEPTIBILITY
 from leakmeter.results._susceptibility_summary import plain
 from leakmeter.results._susceptibility_summary import summary as summary
 from leakmeter.results.base import Part, Result, run_facts
@@ -145,6 +146,8 @@ class SusceptibilityResult(Result):
 
     `case` is as `leakmeter susceptibility --json` prints it.
     """
+
+    quantities: ClassVar = SUSCEPTIBILITY
 
     @classmethod
     def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[SusceptibilityResult]:

@@ -3,6 +3,7 @@
     runs/influence-1f2e…/          mode 0700: it holds the texts that were measured
       cases-00000.json             texts of one part, for people to read
       readings-00000.parquet       numbers of that part; its presence means the part is finished
+      begun.json                   what is being measured, without texts; gone once the run is complete
       spec.json                    last: its presence means the run is complete
 
 Every file is written beside its place and renamed into it, so that a kill leaves a whole file or none.
@@ -13,8 +14,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -25,11 +27,12 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from leakmeter.errors import StoreError
-from leakmeter.store.schema import from_table, to_table
+from leakmeter.store.schema import REPEATED, from_table, to_table
 from leakmeter.types.reading import Reading
 from leakmeter.types.run import RunSpec
 
 _TEMPORARY = ".partial"
+_READINGS = re.compile(r"readings-(\d{5,})\.parquet")
 
 
 class RunDirectory:
@@ -43,6 +46,7 @@ class RunDirectory:
     def open(cls, root: Path, spec: RunSpec) -> Iterator[RunDirectory]:
         """The run's directory under `root`, made if need be, and locked against other processes meanwhile."""
         path = root / spec.id
+        directory = cls(path)
         with _as_store_errors(path):
             root.mkdir(parents=True, exist_ok=True)
             path.mkdir(mode=0o700, exist_ok=True)
@@ -52,16 +56,28 @@ class RunDirectory:
             except Timeout:
                 raise StoreError(f"run '{path}' is being written by another process; wait for it to end") from None
         try:
-            for left_over in path.glob(f"*{_TEMPORARY}"):
-                left_over.unlink()
-            yield cls(path)
+            with _as_store_errors(path):
+                for left_over in path.glob(f"*{_TEMPORARY}"):
+                    left_over.unlink()
+                if directory.is_complete:
+                    directory._begun.unlink(missing_ok=True)
+                else:
+                    begun = {name: value for name, value in _told(spec).items() if name != "cases"}
+                    write_whole(directory._begun, _json({**begun, "n_cases": len(spec.cases)}))
+            yield directory
         finally:
             lock.release()
 
     @property
     def is_complete(self) -> bool:
         """Whether every part is there and the spec was written."""
-        return (self.path / "spec.json").exists()
+        return self._spec.exists()
+
+    @property
+    def parts(self) -> list[int]:
+        """Numbers of the finished parts, in order."""
+        found = (_READINGS.fullmatch(path.name) for path in self.path.glob("readings-*.parquet"))
+        return sorted(int(match.group(1)) for match in found if match)
 
     def has_part(self, number: int) -> bool:
         """Whether a part is finished."""
@@ -71,10 +87,11 @@ class RunDirectory:
         """Write one part: its texts, then its numbers."""
         with _as_store_errors(self.path):
             # A part of a complete run is only written where somebody removed it: the run is then complete no more.
-            (self.path / "spec.json").unlink(missing_ok=True)
-            write_whole(self._cases(number), json.dumps(list(cases), ensure_ascii=False, indent=1).encode())
+            with suppress(FileNotFoundError):
+                self._spec.replace(self._begun)
+            write_whole(self._cases(number), _json(list(cases)))
             sink = pa.BufferOutputStream()
-            pq.write_table(to_table(readings), sink, compression="zstd")
+            pq.write_table(to_table(readings), sink, compression="zstd", use_dictionary=REPEATED)
             write_whole(self._readings(number), sink.getvalue().to_pybytes())
 
     def read_part(self, number: int) -> tuple[list[dict[str, Any]], list[Reading]]:
@@ -83,24 +100,36 @@ class RunDirectory:
         Raises:
             StoreError: a file of it is missing, damaged, or not the one that the finished run was made of.
         """
-        try:
+        return self.read_texts(number), self.read_readings(number)
+
+    def read_texts(self, number: int) -> list[dict[str, Any]]:
+        """Texts of one part, one object a case.
+
+        Raises:
+            StoreError: see `read_part`.
+        """
+        with self._named(number):
             cases = json.loads(self._read(self._cases(number)))
-            readings = from_table(pq.read_table(pa.BufferReader(self._read(self._readings(number)))))
             if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
                 raise ValueError("its texts are no list of cases")
-        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-            raise StoreError(
-                f"part {number} of run '{self.path}' cannot be read: {error}; remove that directory and run again"
-            ) from None
-        return cases, readings
+        return cases
+
+    def read_readings(self, number: int) -> list[Reading]:
+        """Numbers of one part.
+
+        Raises:
+            StoreError: see `read_part`.
+        """
+        with self._named(number):
+            return from_table(pq.read_table(pa.BufferReader(self._read(self._readings(number)))))
 
     def finish(self, spec: RunSpec, n_parts: int) -> None:
         """Write `spec.json` with the hashes of all parts: the run is complete."""
         with _as_store_errors(self.path):
             files = [path for n in range(n_parts) for path in (self._cases(n), self._readings(n))]
             hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-            told = {"id": spec.id, **asdict(spec), "n_parts": n_parts, "files_sha256": hashes}
-            write_whole(self.path / "spec.json", json.dumps(told, ensure_ascii=False, indent=1).encode())
+            write_whole(self._spec, _json({**_told(spec), "n_parts": n_parts, "files_sha256": hashes}))
+            self._begun.unlink(missing_ok=True)
 
     def read_spec(self) -> dict[str, Any]:
         """What `finish` wrote.
@@ -109,16 +138,36 @@ class RunDirectory:
             StoreError: the run is not complete, or its spec is damaged.
         """
         try:
-            spec = json.loads((self.path / "spec.json").read_bytes())
+            spec = json.loads(self._spec.read_bytes())
         except FileNotFoundError:
             raise StoreError(
                 f"'{self.path}' holds no complete run (no spec.json); run the same command again"
             ) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise StoreError(f"the spec of run '{self.path}' cannot be read: {error}") from None
         if not isinstance(spec, dict) or not {"id", "measure", "params", "n_parts", "files_sha256"} <= spec.keys():
             raise StoreError(f"the spec of run '{self.path}' is not one that leakmeter wrote")
         return spec
+
+    def read_begun(self) -> dict[str, Any]:
+        """What an unfinished run measures: as `read_spec`, with `n_cases` for the cases; {} where nothing says it."""
+        try:
+            begun = json.loads(self._begun.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return {}
+        if not isinstance(begun, dict):
+            return {}
+        # A complete run of which a part was removed and written anew: its spec was moved here.
+        cases = begun.get("cases")
+        return {"n_cases": len(cases), **begun} if isinstance(cases, list) else begun
+
+    @property
+    def _spec(self) -> Path:
+        return self.path / "spec.json"
+
+    @property
+    def _begun(self) -> Path:
+        return self.path / "begun.json"
 
     def _cases(self, number: int) -> Path:
         return self.path / f"cases-{number:05}.json"
@@ -130,6 +179,15 @@ class RunDirectory:
     def _hashes(self) -> dict[str, str]:
         return dict(self.read_spec()["files_sha256"]) if self.is_complete else {}
 
+    @contextmanager
+    def _named(self, number: int) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError, KeyError, RecursionError, pa.ArrowException) as error:
+            raise StoreError(
+                f"part {number} of run '{self.path}' cannot be read: {error}; remove that directory and run again"
+            ) from None
+
     def _read(self, path: Path) -> bytes:
         content = path.read_bytes()
         digest = hashlib.sha256(content).hexdigest()
@@ -140,7 +198,8 @@ class RunDirectory:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that its place holds either what was there before or all of the new content."""
-    temporary = path.with_name(path.name + _TEMPORARY)
+    # Two processes may write one file of a study: each has its own beside it, and the last one stays.
+    temporary = path.with_name(f"{path.name}.{os.getpid()}{_TEMPORARY}")
     try:
         with temporary.open("wb") as file:
             file.write(content)
@@ -150,6 +209,35 @@ def write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def clear_left_over(folder: Path) -> None:
+    """Remove what processes that are no more left half-written in a directory that several may write to."""
+    for path in folder.glob(f"*{_TEMPORARY}"):
+        writer = path.name.removesuffix(_TEMPORARY).rpartition(".")[2]
+        if not (writer.isdigit() and _is_alive(int(writer))):
+            path.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    if os.name == "nt":
+        # There, to ask would be to end it.
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _told(spec: RunSpec) -> dict[str, Any]:
+    return {"id": spec.id, **asdict(spec)}
+
+
+def _json(told: Any) -> bytes:
+    return json.dumps(told, ensure_ascii=False, indent=1).encode()
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,36 +23,49 @@ SCHEMA = pa.schema(
     ],
     metadata={"leakmeter_schema": "1"},
 )
+REPEATED: Final[Any] = [name for name in SCHEMA.names if name != "value"]
+"""Columns to write as codes; numbers hardly ever repeat, and looking whether they do takes longer than writing them."""
 
 
 def to_table(readings: Sequence[Reading]) -> pa.Table:
     """Readings to rows, one a response token."""
-    lengths = [len(reading.values) for reading in readings]
+    lengths = np.fromiter((len(reading.values) for reading in readings), dtype=np.int64, count=len(readings))
+    starts = np.cumsum(lengths) - lengths
 
-    def names(of: Sequence[str]) -> Any:
-        known = {name: i for i, name in enumerate(dict.fromkeys(of))}
-        codes = np.repeat(np.asarray([known[name] for name in of], dtype=np.int32), lengths)
-        return pa.DictionaryArray.from_arrays(codes, pa.array(list(known), type=pa.string()))
+    def names(of: Iterable[str]) -> Any:
+        known: dict[str, int] = {}
+        codes = np.fromiter((known.setdefault(name, len(known)) for name in of), dtype=np.int32, count=len(readings))
+        return pa.DictionaryArray.from_arrays(np.repeat(codes, lengths), pa.array(list(known), type=pa.string()))
 
+    samples = np.fromiter((r.sample for r in readings), dtype=np.int32, count=len(readings))
     columns = [
-        names([r.item for r in readings]),
-        pa.array(np.repeat(np.asarray([r.sample for r in readings], dtype=np.int32), lengths)),
-        names([r.piece for r in readings]),
-        names([r.statistic for r in readings]),
-        pa.array(np.concatenate([np.arange(n, dtype=np.int32) for n in lengths])),
+        names(r.item for r in readings),
+        pa.array(np.repeat(samples, lengths)),
+        names(r.piece for r in readings),
+        names(r.statistic for r in readings),
+        pa.array((np.arange(lengths.sum()) - np.repeat(starts, lengths)).astype(np.int32)),
         pa.array(np.concatenate([r.values for r in readings])),
-        names([r.unit for r in readings]),
+        names(r.unit for r in readings),
     ]
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
 def from_table(table: pa.Table) -> list[Reading]:
     """Rows to readings, in the order they were written."""
+    table = table.select(SCHEMA.names).cast(SCHEMA)
     # A series begins where the position goes back to 0.
-    starts = np.flatnonzero(table["position"].to_numpy() == 0).tolist()
+    starts = np.flatnonzero(table["position"].to_numpy() == 0)
     values = table["value"].to_numpy()
-    heads = table.take(pa.array(starts, type=pa.int64())).to_pylist()
+    heads = table.take(starts).unify_dictionaries().combine_chunks()
+
+    def names(column: str) -> list[str]:
+        coded: Any = heads[column].chunk(0)
+        known = coded.dictionary.to_pylist()
+        return [known[code] for code in coded.indices.to_pylist()]
+
+    ends = [*starts[1:].tolist(), len(values)]
+    columns = (names("item"), heads["sample"].to_pylist(), names("piece"), names("statistic"), names("unit"))
     return [
-        Reading(h["item"], h["sample"], h["piece"], h["statistic"], h["unit"], np.array(values[a:b], dtype=np.float64))
-        for h, a, b in zip(heads, starts, [*starts[1:], len(values)], strict=True)
+        Reading(item, sample, piece, statistic, unit, np.array(values[a:b], dtype=np.float64))
+        for item, sample, piece, statistic, unit, a, b in zip(*columns, starts.tolist(), ends, strict=True)
     ]

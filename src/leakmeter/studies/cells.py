@@ -28,7 +28,7 @@ from typing import Any
 from leakmeter.backends.base import Backend
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.models import resolve
-from leakmeter.store.rundir import RunDirectory, write_whole
+from leakmeter.store.rundir import RunDirectory, clear_left_over, write_whole
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.run import Part, Watch, cases_of_run, measure_cases, n_parts, prepare_case
 from leakmeter.studies.spec import spec_of
@@ -201,6 +201,7 @@ def made_directory(path: Path) -> Path:
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        clear_left_over(path)
     except OSError as error:
         raise StoreError(f"directory '{path}' cannot be made: {error.strerror or error}") from None
     return path

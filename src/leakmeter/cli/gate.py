@@ -1,0 +1,159 @@
+"""`leakmeter gate`: finished runs held against bounds and a baseline, for continuous integration."""
+
+from __future__ import annotations
+
+import json as json_format
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from cyclopts import Parameter
+
+from leakmeter.cli import output
+from leakmeter.cli.finite import finite
+from leakmeter.cli.options import Flag
+from leakmeter.errors import UsageError
+
+if TYPE_CHECKING:
+    from leakmeter.studies.baseline import Held
+    from leakmeter.studies.bounds import Bound
+    from leakmeter.studies.measured import Measured
+    from leakmeter.types.check import Check
+
+_BROKEN: Final = 1
+
+
+def gate(
+    *run: str,
+    runs: Path = Path("runs"),
+    upper: Annotated[list[str] | None, Parameter(name="--max", negative="")] = None,
+    lower: Annotated[list[str] | None, Parameter(name="--min", negative="")] = None,
+    confident: Flag = False,
+    against: Path | None = None,
+    write_baseline: Path | None = None,
+    junit: Path | None = None,
+    sarif: Path | None = None,
+    about: str = "README.md",
+    json: Flag = False,
+) -> None:
+    """Hold finished runs against bounds and a baseline: exit code 1 where one is broken.
+
+    A bound is of QUANTITY.AGGREGATE: influence.p95, influence.max, icl.accuracy, audit.ratio. Aggregates over the cases
+    are mean, median, min, max and p1 to p99. A quantity of each case is in no bound without one, but for those that
+    have one obvious aggregate. What quantities there are is told where one is asked for that there is not.
+
+    Parameters
+    ----------
+    run
+        A run, by its directory or its name; a bound is held against each run that has its quantity.
+    runs
+        Directory of runs, where one is given by name.
+    upper
+        What may be at most so much, such as "influence.p95 <= 5"; again for each further bound.
+    lower
+        What has to be at least so much, such as "icl.accuracy >= 0.8"; again for each further bound.
+    confident
+        Let a bound hold only where the whole 95 % interval over the cases is within it, not the value alone.
+    against
+        A baseline. A run is broken that is worse than it by more than chance and noise.
+    write_baseline
+        Write the quantities that bounds name, or each run's main one, case by case, to this file; where all holds.
+    junit
+        Write JUnit XML to this file.
+    sarif
+        Write SARIF 2.1.0 to this file.
+    about
+        The file of your repository at which code scanning shows what SARIF says.
+    json
+        Print one JSON object instead; null stands for what is infinite or has no meaning.
+    """
+    from leakmeter.store.catalogue import find_run
+    from leakmeter.studies.bounds import check_bounds, parse_bound
+    from leakmeter.studies.measured import read_measured
+
+    bounds = [parse_bound(text, "max") for text in upper or ()] + [parse_bound(text, "min") for text in lower or ()]
+    if not run:
+        raise UsageError("no run is given; give the directory of one, such as runs/influence-…")
+    if not bounds and against is None and write_baseline is None:
+        raise UsageError("nothing to hold the run against; give --max, --min or --against, or --write-baseline")
+    written = {"baseline": write_baseline, "JUnit file": junit, "SARIF file": sarif}
+    for what, path in written.items():
+        if path is not None:
+            output.check_writable(path, what)
+    measured = [read_measured(find_run(name, runs)) for name in run]
+    checks = check_bounds(measured, bounds, confident=confident)
+    held = [] if against is None else _held(measured, against)
+    checks += [check for one in held for check in one.checks]
+    holds = all(check.holds for check in checks)
+    _write_reports(checks, junit, sarif, about)
+    if write_baseline is not None and holds:
+        _write_baseline(measured, bounds, write_baseline)
+        output.tell(f"baseline: {write_baseline}")
+    if json:
+        output.print_json(finite({"holds": holds, "checks": list(map(asdict, checks)), "baseline": _told(held)}))
+    else:
+        _print(checks, held)
+    if write_baseline is not None and not holds:
+        output.tell(f"leakmeter: baseline '{write_baseline}' is not written, since not everything holds")
+    if not holds:
+        sys.exit(_BROKEN)
+
+
+def _held(runs: Sequence[Measured], path: Path) -> list[Held]:
+    from leakmeter.studies.baseline import hold_against, read_baseline
+
+    told, key = read_baseline(path), _key()
+    if len(told["runs"]) > len(runs):
+        raise UsageError(f"the baseline is of {len(told['runs'])} runs, and {len(runs)} given; give all of them")
+    return [hold_against(run, number, told, key) for number, run in enumerate(runs, 1)]
+
+
+def _write_baseline(runs: Sequence[Measured], bounds: Sequence[Bound], path: Path) -> None:
+    from leakmeter.store.rundir import write_whole
+    from leakmeter.studies.baseline import baseline_of
+
+    bounded = {found[0].name for run in runs for bound in bounds if (found := run.named(bound.name))}
+    told = baseline_of(runs, bounded, _key())
+    write_whole(path, json_format.dumps(told, indent=1, allow_nan=False).encode() + b"\n")
+
+
+def _key() -> bytes:
+    from leakmeter.models import config_dir
+    from leakmeter.store.pseudonym import subject_key
+
+    return subject_key(config_dir())
+
+
+def _write_reports(checks: Sequence[Check], junit: Path | None, sarif: Path | None, about: str) -> None:
+    from leakmeter.report.junit import to_junit
+    from leakmeter.report.sarif import to_sarif
+    from leakmeter.store.rundir import write_whole
+
+    if junit is not None:
+        write_whole(junit, to_junit(checks))
+    if sarif is not None:
+        write_whole(sarif, to_sarif(checks, about=about))
+
+
+def _print(checks: Sequence[Check], held: Sequence[Held]) -> None:
+    from leakmeter.report.comparison_terminal import setting_line
+    from leakmeter.report.gate_terminal import check_lines
+
+    lines = check_lines(checks)
+    for number, one in enumerate(held, 1):
+        run = f"run {number}: " if len(held) > 1 else ""
+        lines += [f"note    {run}set otherwise: {setting_line(s.name, s.first, s.second)}" for s in one.settings]
+        if one.n_unknown_settings:
+            lines.append(f"note    {run}{one.n_unknown_settings} settings cannot be compared: hashed with another key")
+        if one.by_order:
+            lines.append(f"note    {run}ids of the baseline were hashed with another key: cases are paired by order")
+        if one.n_only_now or one.n_only_then:
+            lines.append(f"note    {run}{one.n_only_now} cases are new, {one.n_only_then} of the baseline's are gone")
+    for line in lines:
+        output.print_text(line)
+
+
+def _told(held: Sequence[Held]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in asdict(one).items() if name != "checks"} for one in held]

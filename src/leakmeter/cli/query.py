@@ -1,0 +1,148 @@
+"""`leakmeter query`: SQL over finished runs."""
+
+from __future__ import annotations
+
+import csv as csv_format
+import json as json_format
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from leakmeter.cli import output
+from leakmeter.cli.options import Flag
+from leakmeter.errors import StoreError, UsageError
+
+_SHOWN_ROWS: Final = 100
+_WIDEST: Final = 80
+
+
+def query(
+    sql: str | None = None,
+    /,
+    *,
+    runs: Path = Path("runs"),
+    schema: Flag = False,
+    json: Flag = False,
+    csv: Flag = False,
+) -> None:
+    """Ask finished runs a question in SQL, such as "select piece, avg(value) from readings group by piece".
+
+    There are three tables: readings, the numbers; cases, the texts; runs, the settings. DuckDB answers; it reads the
+    runs and nothing else, and changes nothing.
+
+    Parameters
+    ----------
+    sql
+        One SELECT.
+    runs
+        Directory of runs, or one run.
+    schema
+        Show the tables' columns, their types and units instead.
+    json
+        Write one JSON object a row; what is no number is null.
+    csv
+        Write comma-separated values, with a line of names first.
+    """
+    if json and csv:
+        raise UsageError("--json and --csv do not go together; give one of them")
+    if schema == (sql is not None):
+        raise UsageError("give either a query, in quotation marks, or --schema")
+    if sql is None:
+        columns, rows = _schema()
+    else:
+        columns, rows = _answer(sql, runs)
+    if json:
+        _write_json(columns, rows)
+    elif csv:
+        _write_csv(columns, rows)
+    else:
+        _write_table(columns, rows, is_cut=sql is not None)
+
+
+def _schema() -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
+    from leakmeter.store.views import VIEWS
+
+    rows = ((view, column.name, column.type, column.about) for view, of in VIEWS.items() for column in of)
+    return ("table", "column", "type", "about"), rows
+
+
+def _answer(sql: str, root: Path) -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
+    from leakmeter.store.catalogue import complete_runs
+    from leakmeter.store.query import ask
+
+    found, problems = complete_runs(root)
+    if problems:
+        n = len(problems)
+        output.tell(f"left out {n} damaged run{'s' if n > 1 else ''}; the first: {problems[0]}")
+    if not found:
+        raise StoreError(f"no finished run under '{root}'; name their directory with --runs")
+    answer = ask(sql, found)
+    return answer.columns, answer.rows
+
+
+def _write_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    if again := next((name for i, name in enumerate(columns) if name in columns[:i]), None):
+        raise UsageError(f"two columns are called '{again}', which an object cannot hold; name one with AS")
+    for row in rows:
+        output.print_json({name: _plain(value) for name, value in zip(columns, row, strict=True)})
+
+
+def _write_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
+    writer = csv_format.writer(sys.stdout, lineterminator="\n", quoting=csv_format.QUOTE_NONNUMERIC)
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_cell(value) for value in row])
+
+
+def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]], *, is_cut: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from leakmeter.report.shade import excerpt
+
+    first = list(islice(rows, _SHOWN_ROWS))
+    table = Table(box=None, pad_edge=False)
+    for number, name in enumerate(columns):
+        numeric = bool(first) and all(isinstance(row[number], (int, float, Decimal, type(None))) for row in first)
+        table.add_column(Text(excerpt(name, _WIDEST)), justify="right" if numeric else "left", no_wrap=is_cut)
+    for row in first:
+        table.add_row(*(Text(_shown(value)) for value in row))
+    Console(markup=False, highlight=False).print(table)
+    if next(rows, None) is not None:
+        output.tell(f"the first {_SHOWN_ROWS} rows; --json or --csv writes all")
+
+
+def _shown(value: Any) -> str:
+    from leakmeter.report.shade import excerpt
+
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else excerpt(str(value), _WIDEST)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, (float, Decimal)):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _cell(value: Any) -> Any:
+    """A value as a field of a CSV file; nothing where there is none."""
+    if value is None:
+        return ""
+    if isinstance(value, (bool, list, tuple, dict, bytes)):
+        return json_format.dumps(_plain(value), ensure_ascii=False)
+    return float(value) if isinstance(value, Decimal) else value if isinstance(value, (int, float)) else str(value)

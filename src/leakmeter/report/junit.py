@@ -1,0 +1,43 @@
+"""What a gate found as JUnit XML: one test case a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from xml.etree import ElementTree
+
+from leakmeter.types.check import Check
+
+_SUITE: Final = "leakmeter gate"
+
+
+def to_junit(checks: Sequence[Check]) -> bytes:
+    """JUnit XML in UTF-8; the same checks give the same bytes.
+
+    Each test case has its number as properties: value, the ends of its interval where it has one, unit, and cases.
+
+    Args:
+        checks: what was found.
+    """
+    counts = {"tests": str(len(checks)), "failures": str(sum(not check.holds for check in checks)), "errors": "0"}
+    root = ElementTree.Element("testsuites", {"name": _SUITE, **counts})
+    suite = ElementTree.SubElement(root, "testsuite", {"name": _SUITE, **counts, "skipped": "0", "time": "0"})
+    for check in checks:
+        about = {"name": check.claim, "classname": f"leakmeter.run-{check.run}", "time": "0"}
+        case = ElementTree.SubElement(suite, "testcase", about)
+        properties = ElementTree.SubElement(case, "properties")
+        for name, value in _properties(check).items():
+            ElementTree.SubElement(properties, "property", {"name": name, "value": value})
+        if not check.holds:
+            failure = ElementTree.SubElement(case, "failure", {"type": "bound", "message": check.explained})
+            failure.text = f"{check.explained} {check.about}"
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'.encode()
+
+
+def _properties(check: Check) -> dict[str, str]:
+    found = check.found
+    low, high = found.interval or (None, None)
+    ends = {} if low is None or high is None else {"low": repr(low), "high": repr(high)}
+    counts = {"cases": str(found.n), "cases without": str(check.n_missing)}
+    return {"value": repr(found.value), **ends, "unit": found.unit, **counts}

@@ -1,0 +1,50 @@
+"""What of a measurement can be averaged, compared and bounded: numbers with a name, a unit and a worse side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+Case = Mapping[str, Any]
+"""A case object, as `--json` prints it."""
+Worse = Literal["more", "less"]
+
+SHARE_OF_CASES: Final = "share of cases"
+"""Unit of what is 1 or 0 of each case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """One number of a case."""
+
+    name: str
+    """The measure's alone, 'influence', for what one thinks of first; else with a part behind, 'influence.worst_piece'.
+    That part is no aggregate ('mean', 'p95' …)."""
+    unit: str
+    about: str
+    """One sentence of what it means."""
+    of: Callable[[Case], float | None]
+    """A case object to the number: None where the case has none, ∞ where it is infinite."""
+    worse: Worse = "more"
+    """Which way is worse for those whose data it is about, or for the answers."""
+    floor: Callable[[Case], float | None] | None = None
+    """A case object to the amount by which other ways to compute the same move the number; None where it is unknown."""
+    usual: str | None = None
+    """The aggregate that is meant where none is named; None where that would be a guess."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunQuantity:
+    """One number of all cases of a run together, of which a single case has none."""
+
+    name: str
+    """As a `Quantity`'s."""
+    unit: str
+    about: str
+    of: Callable[[Sequence[Case]], float | None]
+    """Case objects, one or more, to the number: None where they have none, ∞ where it is infinite."""
+    worse: Worse = "more"
+
+
+AnyQuantity = Quantity | RunQuantity

@@ -1,0 +1,236 @@
+"""`leakmeter gate`: exit codes, files, baselines; and that every measure's runs can be held."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from leakmeter.studies.measured import read_measured
+from leakmeter.types.quantity import RunQuantity
+
+Call = Callable[..., Any]
+NAMES = ("Anna", "Bo", "Cora", "Dan", "Eve", "Fay")
+
+
+@pytest.fixture(autouse=True)
+def own_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "cases.jsonl"
+    lines = [
+        {
+            "id": f"note of {name}",
+            "context": f"{name} Ek lives in Graz. {name} asked {number} times.",
+            "query": "Who?",
+            "response": f"{name} Ek",
+        }
+        for number, name in enumerate(NAMES)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def measured(cli: Call, data: Path) -> Callable[..., Path]:
+    """Makes `leakmeter influence` of the cases with the toy model; its run."""
+
+    def make(*more: object) -> Path:
+        ended = cli("influence", "--data", data, "--model", "toy", "--json", *more)
+        assert ended.code == 0, ended.err
+        return Path(ended.err.splitlines()[-1].removeprefix("run: "))
+
+    return make
+
+
+def largest(run: Path) -> float:
+    return float(max(case["whole_nats"] for case in read_measured(run).cases))
+
+
+def test_exit_codes(cli: Call, measured: Call) -> None:
+    run = measured()
+    above = largest(run) + 1
+    held = cli("gate", run, "--max", f"influence.max <= {above}", "--min", "influence.min >= 0")
+    assert (held.code, held.err) == (0, "")
+    assert [line.split()[:2] for line in held.out.splitlines()] == [
+        ["holds", "influence.max"],
+        ["holds", "influence.min"],
+    ]
+    broken = cli("gate", run, "--max", f"influence.max <= {above}", "--max", "influence.max < 0")
+    assert (broken.code, broken.err) == (1, "")
+    assert "BROKEN  influence.max" in broken.out
+    assert "worst: case " in broken.out
+
+
+def test_a_run_goes_by_its_name_too(cli: Call, measured: Call) -> None:
+    run = measured("--out", "elsewhere")
+    assert cli("gate", run.name, "--runs", "elsewhere", "--max", "influence.max <= 1e6").code == 0
+    assert cli("gate", run.name, "--max", "influence.max <= 1e6").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ([], "nothing to hold the run against"),
+        (["--max", "influence.p95 >= 5"], "points the wrong way"),
+        (["--min", "influence.p95 <= 5"], "points the wrong way"),
+        (["--max", "influence.p95"], "is no bound; --max takes QUANTITY.AGGREGATE <= or < NUMBER, such as"),
+        (["--max", "icl.mean <= 5"], "no quantity named 'icl.mean'; known: 'influence', 'influence.mean_response'"),
+        (["--max", "influence <= 5"], "'influence' has a number a case; write influence.max"),
+        (["--max", "influence.repeated.max <= 5"], "none of the 6 cases of run 1 has influence.repeated"),
+        (["--max", "influence.max <= 5", "--junit", "no/x.xml"], "lies in a directory that does not exist"),
+        (["--max", "influence.max <= 5", "--sarif", "."], "SARIF file '.' is a directory"),
+        (["--against", "none.json"], "there is no baseline 'none.json'"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(cli: Call, measured: Call, words: list[str], why: str) -> None:
+    run = measured()
+    before = sorted(os.listdir())
+    ended = cli("gate", run, *words, "--write-baseline", "b.json") if words else cli("gate", run)
+    assert (ended.code, ended.out) == (2, "")
+    assert why in ended.err
+    assert ended.err.startswith("leakmeter: ")
+    assert ended.err.count("\n") == 1
+    assert sorted(os.listdir()) == before
+
+
+def test_without_a_run(cli: Call) -> None:
+    assert "no run is given" in cli("gate", "--max", "influence.max <= 5").err
+    ended = cli("gate", "nosuch", "--max", "influence.max <= 5")
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+
+
+def test_files(cli: Call, measured: Call) -> None:
+    run = measured()
+    words = ("gate", run, "--max", "influence.max <= 0", "--max", "influence.max <= 1e6", "--about", "prompt.txt")
+    ended = cli(*words, "--junit", "junit.xml", "--sarif", "gate.sarif")
+    assert ended.code == 1
+    suite = ElementTree.parse("junit.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    log = json.loads(Path("gate.sarif").read_bytes())
+    results = log["runs"][0]["results"]
+    assert [one["level"] for one in results] == ["error", *["warning"] * 5]
+    assert results[0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "prompt.txt"
+    for path in ("junit.xml", "gate.sarif"):
+        said = Path(path).read_text(encoding="utf-8")
+        # Neither texts nor ids, and no run's name, which is made of both.
+        assert not any(name in said for name in (*NAMES, "Graz", run.name))
+    assert not list(Path().glob("*.partial"))
+
+
+def test_json(cli: Call, measured: Call) -> None:
+    told = json.loads(cli("gate", measured(), "--max", "influence.p95 <= 1e6", "--json").out)
+    assert told["holds"] is True
+    assert told["baseline"] == []
+    (check,) = told["checks"]
+    assert (check["claim"], check["holds"], check["found"]["n"]) == ("influence.p95 <= 1000000", True, 6)
+    # Six cases do not bound a 95th percentile: null is infinite.
+    assert check["found"]["interval"][1] is None
+
+
+def test_confident(cli: Call, measured: Call) -> None:
+    run = measured()
+    mean = float(np.mean([case["whole_nats"] for case in read_measured(run).cases]))
+    bound = f"influence.mean <= {mean * 1.001}"
+    assert cli("gate", run, "--max", bound).code == 0
+    ended = cli("gate", run, "--max", bound, "--confident")
+    assert ended.code == 1
+    assert "but not all of its interval is" in ended.out
+
+
+def test_a_baseline_and_a_regression(cli: Call, measured: Call) -> None:
+    before, after = measured(), measured("--temperature", "0.5")
+    written = cli("gate", before, "--max", "influence.p95 <= 1e6", "--write-baseline", "b.json")
+    assert (written.code, written.err) == (0, "baseline: b.json\n")
+    text = Path("b.json").read_text(encoding="utf-8")
+    assert not any(name in text for name in (*NAMES, "Graz", "Who", before.name))
+    same = cli("gate", before, "--against", "b.json")
+    assert (same.code, same.out.count("\n")) == (0, 1)
+    worse = cli("gate", after, "--against", "b.json", "--junit", "junit.xml")
+    assert worse.code == 1
+    assert "BROKEN  influence went from" in worse.out
+    assert "note    set otherwise: params.temperature: 1, then 0.5" in worse.out
+    assert "influence is no worse than the baseline" in Path("junit.xml").read_text(encoding="utf-8")
+    told = json.loads(cli("gate", after, "--against", "b.json", "--json").out)
+    assert told["baseline"][0]["settings"] == [{"name": "params.temperature", "first": 1.0, "second": 0.5}]
+
+
+def test_a_baseline_on_another_machine(cli: Call, measured: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = measured()
+    assert cli("gate", run, "--write-baseline", "b.json").code == 0
+    monkeypatch.setenv("LEAKMETER_CONFIG", "another")
+    ended = cli("gate", run, "--against", "b.json")
+    assert ended.code == 0
+    assert "note    ids of the baseline were hashed with another key: cases are paired by order" in ended.out
+    assert "note    2 settings cannot be compared: hashed with another key" in ended.out
+    assert stat.S_IMODE(Path("another/subjects.secret").stat().st_mode) == 0o600
+
+
+def test_a_broken_gate_writes_no_baseline_over_a_good_one(cli: Call, measured: Call) -> None:
+    before, after = measured(), measured("--temperature", "0.5")
+    assert cli("gate", before, "--write-baseline", "b.json").code == 0
+    kept = Path("b.json").read_bytes()
+    ended = cli("gate", after, "--against", "b.json", "--write-baseline", "b.json")
+    assert ended.code == 1
+    assert "baseline 'b.json' is not written, since not everything holds" in ended.err
+    assert Path("b.json").read_bytes() == kept
+
+
+def test_several_runs(cli: Call, measured: Call, data: Path) -> None:
+    influence = measured()
+    ended = cli("redact-plan", "--data", data, "--model", "toy", "--max-loss", "1", "--json")
+    plan = ended.err.splitlines()[-1].removeprefix("run: ")
+    bounds = ("--max", "influence.max <= 1e6", "--min", "redact_plan.reached >= 0", "--max", "redact_plan.max <= 1e6")
+    ended = cli("gate", influence, plan, *bounds, "--write-baseline", "b.json")
+    assert ended.code == 0, ended.err
+    assert [line.split()[:3] for line in ended.out.splitlines()] == [
+        ["holds", "run", "1:"],
+        ["holds", "run", "2:"],
+        ["holds", "run", "2:"],
+    ]
+    assert cli("gate", influence, plan, "--against", "b.json").code == 0
+    assert "run 1 is of redact_plan, and the baseline is of influence, redact_plan" in (
+        cli("gate", plan, influence, "--against", "b.json").err
+    )
+    assert "the baseline is of 2 runs, and 1 given" in cli("gate", influence, "--against", "b.json").err
+
+
+@pytest.mark.parametrize(
+    ("words", "bound"),
+    [
+        (["decode", "--epsilon", "0.5", "--max-new-tokens", "4"], "decode.ratio <= 1"),
+        (["decode", "--max-new-tokens", "4", "--samples", "2"], "decode.worst_response.max <= 1e6"),
+        (["icl", "--label-scoring", "whole-sequence"], "icl.max <= 1e6"),
+        (["susceptibility"], "susceptibility.p95 <= 1e6"),
+        (["audit", "run"], "audit.ratio <= 1"),
+        (["pii", "probe", "--nulls", "50", "--shots", "1", "--beams", "0"], "pii.people_at_risk <= 1"),
+    ],
+)
+def test_every_measure_has_its_numbers(cli: Call, tmp_path: Path, words: list[str], bound: str) -> None:
+    note = tmp_path / "note.txt"
+    note.write_text("Anna Ek lives in Graz.", encoding="utf-8")
+    given = ["--context-file", note, "--query", "Who?"] if words[0] == "decode" else []
+    assert cli(*words, *given, "--model", "toy", "--json").code == 0
+    (run,) = (path.parent for path in Path("runs").glob("*/spec.json"))
+    assert cli("gate", run, "--max", bound).code == 0
+    found = read_measured(run)
+    for quantity in found.quantities:
+        if isinstance(quantity, RunQuantity):
+            assert quantity.of(found.cases) is not None
+            continue
+        values = found.values(quantity)
+        assert values.dtype == np.float64
+        assert found.floor(quantity, range(len(values))) >= 0
+    main = found.quantities[0]
+    assert not isinstance(main, RunQuantity)
+    assert np.isfinite(found.values(main)).all()

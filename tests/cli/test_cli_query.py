@@ -1,0 +1,135 @@
+"""`leakmeter query`: SQL over runs, as a table, JSON lines and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakmeter.store.views import VIEWS
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def ask(cli: Call, measure: Call) -> Call:
+    """`leakmeter query` in a directory with the run of a note."""
+    assert measure().code == 0
+
+    def call(*words: object) -> Any:
+        return cli("query", *words)
+
+    return call
+
+
+def test_a_mean_a_piece(ask: Call) -> None:
+    sql = "select piece, avg(value) as mean_nats, count(*) as n from readings where unit = 'nats' group by piece"
+    ended = ask("--json", f"{sql} order by piece")
+    assert (ended.code, ended.err) == (0, "")
+    rows = [json.loads(line) for line in ended.out.splitlines()]
+    run = next(Path("runs").iterdir())
+    from leakmeter.store.rundir import RunDirectory
+
+    by_piece: dict[str, list[float]] = {}
+    for reading in RunDirectory(run).read_part(0)[1]:
+        if reading.unit == "nats":
+            by_piece.setdefault(reading.piece, []).extend(reading.values.tolist())
+    assert [row["piece"] for row in rows] == sorted(by_piece)
+    for row in rows:
+        values = by_piece[row["piece"]]
+        assert row["n"] == len(values)
+        assert row["mean_nats"] == pytest.approx(sum(values) / len(values), rel=1e-12)
+    table = ask(f"{sql} order by piece").out.splitlines()
+    assert table[0].split() == ["piece", "mean_nats", "n"]
+    assert len(table) == len(rows) + 1
+
+
+def test_one_run_or_a_directory_of_them(ask: Call) -> None:
+    sql = "select count(*) as n from readings"
+    run = next(Path("runs").iterdir())
+    assert ask("--json", sql).out == ask("--json", sql, "--runs", run).out
+    assert ask("--csv", "select id from runs").out == f'"id"\n"{run.name}"\n'
+
+
+def test_every_kind_of_value(ask: Call) -> None:
+    sql = (
+        "select null as nothing, 'nan'::double as nan, 1.25 as exact, true as yes, [1, 2] as list, {'a': 1} as struct, "
+        "'a,\"b\"' || chr(13) || chr(10) as text, 'x'::blob as bytes, date '2026-01-02' as day, 2::hugeint as big"
+    )
+    (row,) = (json.loads(line) for line in ask("--json", sql).out.splitlines())
+    expected = {"nothing": None, "nan": None, "exact": 1.25, "yes": True, "list": [1, 2], "struct": {"a": 1}}
+    assert row == {**expected, "text": 'a,"b"\r\n', "bytes": "78", "day": "2026-01-02", "big": 2}
+    written = ask("--csv", sql).out
+    names, values = csv.reader(io.StringIO(written, newline=""))
+    assert names == list(row)
+    assert values == ["", "nan", "1.25", "true", "[1, 2]", '{"a": 1}', 'a,"b"\r\n', '"78"', "2026-01-02", "2"]
+    assert ask(sql).code == 0
+
+
+def test_a_long_answer_is_cut_where_somebody_looks(ask: Call) -> None:
+    sql = "select range as n, repeat('x', 500) as wide from range(150)"
+    ended = ask(sql)
+    assert len(ended.out.splitlines()) == 101
+    assert max(map(len, ended.out.splitlines())) <= 80
+    assert ended.err == "the first 100 rows; --json or --csv writes all\n"
+    assert len(ask("--json", sql).out.splitlines()) == 150
+    assert len(ask("--csv", sql).out.splitlines()) == 151
+
+
+def test_what_was_read_does_not_steer_a_terminal(ask: Call) -> None:
+    ended = ask("select chr(27) || '[31m[bold]red' as a, chr(10) as \"b[bold]\x1b\"")
+    assert "\x1b" not in ended.out
+    assert "[31m[bold]red" in ended.out
+    assert "b[bold]␛" in ended.out
+
+
+def test_the_schema_is_told_without_runs(cli: Call) -> None:
+    rows = [json.loads(line) for line in cli("query", "--schema", "--json").out.splitlines()]
+    assert rows == [
+        {"table": view, "column": column.name, "type": column.type, "about": column.about}
+        for view, columns in VIEWS.items()
+        for column in columns
+    ]
+    shown = cli("query", "--schema").out
+    for row in rows:
+        assert row["column"] in shown
+        assert row["about"].split()[-1] in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["selec"], 'the query cannot be answered: Parser Error: syntax error at or near "selec"'),
+        (["copy readings to 'x.csv'"], "the query is COPY; give one SELECT, over readings, cases, runs"),
+        ([], "give either a query, in quotation marks, or --schema"),
+        (["select 1", "--schema"], "give either a query, in quotation marks, or --schema"),
+        (["select 1", "--json", "--csv"], "--json and --csv do not go together; give one of them"),
+        (
+            ["--json", "select 1 as a, 2 as a"],
+            "two columns are called 'a', which an object cannot hold; name one with AS",
+        ),
+        (["select 1", "--runs", "nowhere"], "no directory of runs 'nowhere' (No such file or directory)"),
+        (["select 1", "--runs", "."], "no finished run under '.'; name their directory with --runs"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(ask: Call, words: list[str], reason: str) -> None:
+    ended = ask(*words)
+    assert ended.code == 2
+    assert ended.out == ""
+    (line,) = ended.err.splitlines()
+    assert line.startswith(f"leakmeter: {reason}")
+    assert sorted(path.name for path in Path().iterdir()) == ["runs"]
+
+
+def test_damaged_runs_are_left_out_and_told(ask: Call, measure: Call) -> None:
+    assert measure(seed=1).code == 0
+    first, second = sorted(Path("runs").iterdir())
+    (first / "spec.json").write_text("{", encoding="utf-8")
+    ended = ask("--csv", "select id from runs")
+    assert ended.out == f'"id"\n"{second.name}"\n'
+    assert ended.err.startswith(f"left out 1 damaged run; the first: the spec of run '{first}' cannot be read")

@@ -1,0 +1,226 @@
+"""`leakmeter runs`: listed, shown, checked, exported; and several processes that write at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakmeter.store.rundir import RunDirectory
+from leakmeter.store.verify import verify
+
+Call = Callable[..., Any]
+TEXTS = ("Anna sang. Bo ate.", "Cid left. Dora came.", "Ek slept. Finn ran.")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Three cases."""
+    path = tmp_path / "cases.jsonl"
+    lines = [json.dumps({"id": f"c{i}", "context": text, "query": "Who?"}) for i, text in enumerate(TEXTS)]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def run(cli: Call, data: Path) -> Path:
+    """A complete run of the three cases."""
+    assert cli("influence", *options(data)).code == 0
+    (path,) = Path("runs").iterdir()
+    return path
+
+
+def options(data: Path, out: str = "runs") -> list[str]:
+    return ["--model", "toy", "--data", str(data), "--unit", "sentence", "--max-new-tokens", "6", "--out", out]
+
+
+def interrupted_after(n: int, cli: Call, data: Path, out: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same run, ended once `n` parts were written."""
+    write = RunDirectory.write_part
+
+    def write_and_end(self: RunDirectory, number: int, *part: Any) -> None:
+        write(self, number, *part)
+        if number + 1 == n:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunDirectory, "write_part", write_and_end)
+        assert cli("influence", *options(data, out)).code == 130
+    (path,) = Path(out).iterdir()
+    return path
+
+
+def test_runs_are_listed(cli: Call, run: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = Path("runs") / "study-figure_8-laptop-0123456789abcdef"
+    study.mkdir()
+    ended = cli("runs", "list", "--json")
+    assert (ended.code, ended.err) == (0, "")
+    found = {entry["name"]: entry for entry in map(json.loads, ended.out.splitlines())}
+    assert set(found) == {run.name, study.name}
+    assert (found[study.name]["kind"], found[study.name]["state"]) == ("study", None)
+    entry = found[run.name]
+    assert (entry["kind"], entry["state"], entry["measure"], entry["model"]) == ("run", "complete", "influence", "toy")
+    assert (entry["n_cases"], entry["n_cases_finished"], entry["dtype"], entry["device"]) == (3, 3, "float64", "cpu")
+    shown = cli("runs", "list").out.splitlines()
+    assert shown[0].split() == ["name", "state", "model", "cases", "finished"]
+    assert shown[1].split()[:2] == [run.name, "complete"]
+    assert shown[2].split() == [study.name, "study"]
+    interrupted_after(1, cli, data, "others", monkeypatch)
+    assert "1 of 3" in cli("runs", "list", "--runs", "others").out
+    Path("empty").mkdir()
+    assert cli("runs", "list", "--runs", "empty").err == "no runs under 'empty'\n"
+
+
+def test_a_run_is_shown(cli: Call, run: Path, data: Path) -> None:
+    told = json.loads(cli("runs", "show", run, "--json").out)
+    assert (told["run"], told["state"], told["measure"], told["cases"]) == (run.name, "complete", "influence", 3)
+    assert told["parameters"]["max_new_tokens"] == 6
+    assert told["prompts"]["unit"] == "sentence"
+    assert told["model"]["name"] == "toy"
+    assert "numpy" in told["versions"]
+    assert told["warnings"] == []
+    costs = [RunDirectory(run).read_texts(number)[0]["cost"] for number in range(3)]
+    assert told["cost"]["tree_tokens"] == sum(cost["tree_tokens"] for cost in costs)
+    assert told["cost"]["seconds"] == pytest.approx(sum(cost["seconds"] for cost in costs))
+    # By name, and by as much of it as tells it from others.
+    for given in (run.name, run.name[:14]):
+        shown = cli("runs", "show", given).out
+        assert shown.splitlines()[0] == run.name
+        for said in ("max_new_tokens = 6", 'unit = "sentence"', "cases       3", "state       complete, 20"):
+            assert said in shown
+
+
+def test_an_unfinished_run_says_how_far_it_is(cli: Call, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = interrupted_after(2, cli, data, "runs", monkeypatch)
+    shown = cli("runs", "show", run).out
+    assert "  state       unfinished\n" in shown
+    assert "  cases       2 of 3\n" in shown
+    assert "  warning: not complete: the same command goes on with it\n" in shown
+    assert json.loads(cli("runs", "show", run, "--json").out)["prompts"]["unit"] == "sentence"
+
+
+def test_what_a_run_warns_of(cli: Call, data: Path) -> None:
+    with data.open("a", encoding="utf-8") as file:
+        file.write("\nno JSON\x1b")
+    assert cli("influence", *options(data), "--skip-bad").code == 0
+    (run,) = Path("runs").iterdir()
+    ended = cli("runs", "show", run)
+    assert "  warning: left out 1 bad case; the first: " in ended.out
+    assert "\x1b" not in ended.out
+
+
+def test_verify_names_what_is_wrong(cli: Call, run: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = cli("runs", "verify")
+    assert (ended.code, ended.out, ended.err) == (0, f"whole       {run.name}  6 files\n", "")
+    assert cli("runs", "verify", run, run.name).code == 0
+    part = run / "readings-00002.parquet"
+    part.write_bytes(part.read_bytes()[:-30])
+    texts = run / "cases-00000.json"
+    texts.write_text(texts.read_text(encoding="utf-8").replace("Anna", "Ines"), encoding="utf-8")
+    (run / "note\x1b\n.txt").write_text("x", encoding="utf-8")
+    ended = cli("runs", "verify")
+    assert ended.code == 1
+    assert ended.out.splitlines() == [
+        f"wrong       {run.name}  6 files",
+        "    cases-00000.json: edited",
+        "    readings-00002.parquet: truncated or damaged",
+        "    note␛␊.txt: foreign",
+    ]
+    unfinished = interrupted_after(1, cli, data, "others", monkeypatch)
+    ended = cli("runs", "verify", "--runs", "others")
+    assert (ended.code, ended.out) == (0, f"unfinished  {unfinished.name}  2 files\n")
+    assert cli("runs", "verify", unfinished).code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (
+            ["list", "--runs", "nowhere"],
+            "no directory of runs 'nowhere' (No such file or directory); name one with --runs",
+        ),
+        (["verify", "--runs", "nowhere"], "no directory of runs 'nowhere'"),
+        (["verify", "nothing"], "no run 'nothing', neither as a directory nor under 'runs'"),
+        (["show", "."], "'.' is no run; `leakmeter runs list` shows which there are"),
+        (["export", "nothing", "--out", "x"], "no run 'nothing'"),
+        (["show"], 'Command "runs show" parameter RUN requires an argument'),
+        (["export", "."], 'Command "runs export" parameter --out requires an argument'),
+    ],
+)
+def test_bad_input_is_one_line(cli: Call, words: list[str], reason: str) -> None:
+    Path("runs").mkdir()
+    ended = cli("runs", *words)
+    assert ended.code == 2
+    (line,) = ended.err.splitlines()
+    assert line.startswith(f"leakmeter: {reason}")
+    assert sorted(path.name for path in Path().iterdir()) == ["runs"]
+
+
+def contents(folder: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def test_an_interrupted_run_exports_like_an_undisturbed_one(
+    cli: Call, run: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted_after(1, cli, data, "others", monkeypatch)
+    again = interrupted_after(2, cli, data, "others", monkeypatch)
+    assert cli("runs", "export", again, "--out", "early").err.startswith("leakmeter: 'others/influence-")
+    assert not Path("early").exists()
+    assert cli("influence", *options(data, "others")).code == 0
+    for path, out in ((run, "a"), (again, "b")):
+        ended = cli("runs", "export", path, "--out", out)
+        assert (ended.code, ended.out, ended.err) == (0, "", f"export: {out}\n")
+        assert cli("runs", "export", path, "--out", f"{out}.csv").code == 0
+    assert contents("a") == contents("b")
+    assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
+
+
+def test_a_redacted_export(cli: Call, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+    assert cli("runs", "export", run, "--out", "out", "--redact").code == 0
+    assert cli("runs", "export", run, "--out", "out.csv", "--redact").code == 0
+    everything = b"".join([*contents("out").values(), Path("out.csv").read_bytes()])
+    for word in ("Anna", "Who", "sentence", '"c0"', run.name):
+        assert word.encode() not in everything, word
+    # The user's key makes the hashes, so that the same comes out again.
+    assert cli("runs", "export", run, "--out", "again", "--redact").code == 0
+    assert contents("again") == contents("out")
+
+
+SLOWLY = """
+import time
+from leakmeter.backends.toy import Toy
+score = Toy.score
+Toy.score = lambda self, chunk: (time.sleep(0.02), score(self, chunk))[1]
+from leakmeter.cli import main; main()
+"""
+
+
+def test_processes_that_write_at_once_do_no_harm(cli: Call, run: Path, data: Path) -> None:
+    def start(*more: str) -> subprocess.Popen[str]:
+        words = [sys.executable, "-c", SLOWLY, "influence", *options(data, "shared"), *more]
+        return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={**os.environ})
+
+    same = [start(), start()]
+    different = start("--seed", "5")
+    told = [process.communicate(timeout=120)[1] for process in same]
+    assert different.wait(timeout=120) == 0, different.communicate()[1]
+    different.communicate()
+    # Whoever comes second is refused, or finds everything done.
+    codes = sorted(process.returncode for process in same)
+    assert codes in ([0, 0], [0, 2]), told
+    for process, said in zip(same, told, strict=True):
+        assert process.returncode == 0 or said.endswith("is being written by another process; wait for it to end\n")
+    runs = sorted(Path("shared").iterdir())
+    assert len(runs) == 2
+    assert [verify(path).state for path in runs] == ["whole", "whole"]
+    assert cli("runs", "export", Path("shared") / run.name, "--out", "a").code == 0
+    assert cli("runs", "export", run, "--out", "b").code == 0
+    assert contents("a") == contents("b")

@@ -1,0 +1,99 @@
+"""Many numbers to one, and what is known of it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakmeter.kernels.aggregates import aggregate, interval_of_aggregate, is_aggregate
+from leakmeter.kernels.stats import bootstrap_interval_of_mean, interval_of_share
+
+NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30)
+
+
+@pytest.mark.parametrize("name", ["mean", "median", "min", "max", "p1", "p5", "p95", "p99"])
+def test_there_are(name: str) -> None:
+    assert is_aggregate(name)
+
+
+@pytest.mark.parametrize("name", ["p0", "p100", "p05", "p9.5", "average", "", "P95", "p95 "])
+def test_there_are_not(name: str) -> None:
+    assert not is_aggregate(name)
+    if name:
+        with pytest.raises(ValueError, match="no aggregate is named"):
+            aggregate([1.0], name)
+
+
+@given(NUMBERS)
+def test_finite_numbers_as_numpy_has_them(values: list[float]) -> None:
+    for name, of in {"mean": np.mean, "median": np.median, "min": np.min, "max": np.max}.items():
+        assert aggregate(values, name) == pytest.approx(float(of(values)), rel=1e-12, abs=1e-9)
+    for level in (1, 5, 50, 95, 99):
+        assert aggregate(values, f"p{level}") == pytest.approx(float(np.quantile(values, level / 100)), abs=1e-9)
+
+
+def test_an_infinite_number_is_one() -> None:
+    values = [1.0, 2.0, math.inf]
+    assert aggregate(values, "mean") == aggregate(values, "max") == aggregate(values, "p95") == math.inf
+    assert aggregate(values, "median") == 2.0
+    assert aggregate([math.inf, math.inf], "p95") == math.inf
+    assert aggregate([-math.inf, 1.0], "mean") == -math.inf
+    assert math.isnan(aggregate([-math.inf, math.inf], "mean"))
+    # A quarter of the way from −∞ to 1 there is no number but −∞.
+    assert aggregate([-math.inf, 1.0], "p25") == -math.inf
+
+
+@pytest.mark.parametrize("values", [[], [1.0, math.nan]])
+def test_nothing_is_made_of_what_is_missing(values: list[float]) -> None:
+    for name in ("mean", "p95", "max"):
+        with pytest.raises(ValueError):
+            aggregate(values, name)
+
+
+def test_intervals_of_means_and_shares() -> None:
+    values = [0.0, 1.0, 1.0, 3.0]
+    assert interval_of_aggregate(values, "mean", seed=3) == bootstrap_interval_of_mean(sorted(values), seed=3)
+    assert interval_of_aggregate([0.0, 1.0, 1.0], "mean", seed=0, is_share=True) == interval_of_share(2, 3)
+    assert interval_of_aggregate([1.0, math.inf], "mean", seed=0) is None
+
+
+@pytest.mark.parametrize("name", ["mean", "median", "p95", "min", "max"])
+def test_one_item_and_extremes_say_nothing_of_others(name: str) -> None:
+    assert interval_of_aggregate([1.0], name, seed=0) is None
+    if name in ("min", "max"):
+        assert interval_of_aggregate([1.0, 2.0], name, seed=0) is None
+
+
+def binomial(k: int, n: int, p: float) -> float:
+    return math.comb(n, k) * p**k * (1 - p) ** (n - k)
+
+
+@pytest.mark.parametrize("n", [2, 5, 10, 71, 72, 100])
+@pytest.mark.parametrize(("name", "p"), [("median", 0.5), ("p5", 0.05), ("p95", 0.95)])
+def test_order_statistics_are_the_narrowest_with_a_fortieth_beyond_each(n: int, name: str, p: float) -> None:
+    """By adding up the binomial distribution of how many items lie below the true percentile."""
+    values = [float(i) for i in range(1, n + 1)]
+    low, high = interval_of_aggregate(values, name, seed=0) or (math.nan, math.nan)
+    below = [sum(binomial(k, n, p) for k in range(i)) for i in range(n + 1)]  # fewer than i items are below
+    # The lowest item above the true percentile: i − 1 or fewer are below it.
+    assert low == max((float(i) for i in range(1, n + 1) if below[i] < 0.025), default=-math.inf)
+    assert high == min((float(i) for i in range(1, n + 1) if 1 - below[i] <= 0.025 + 1e-12), default=math.inf)
+
+
+def test_72_items_bound_a_95th_percentile() -> None:
+    for n, is_bounded in ((71, False), (72, True)):
+        found = interval_of_aggregate(range(n), "p95", seed=0)
+        assert found is not None
+        assert math.isfinite(found[1]) is is_bounded
+
+
+def test_intervals_of_percentiles_cover() -> None:
+    rng = np.random.default_rng(0)
+    truth = -math.log(0.05)
+    found = [interval_of_aggregate(rng.exponential(size=100), "p95", seed=0) for _ in range(400)]
+    covered = np.mean([low <= truth <= high for low, high in filter(None, found)])
+    assert covered > 0.94

@@ -1,0 +1,205 @@
+"""What a gate found as JUnit XML, as SARIF and line by line."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from leakmeter.report.check_words import bound_sentence, number_text, regression_sentence
+from leakmeter.report.comparison_terminal import comparison_lines, setting_line
+from leakmeter.report.gate_terminal import check_lines
+from leakmeter.report.junit import to_junit
+from leakmeter.report.sarif import to_sarif
+from leakmeter.types.check import Check, Item, Number
+
+HELD = Check(
+    "influence.p95 <= 5",
+    1,
+    "influence",
+    "What the response owes.",
+    True,
+    Number(3.25, (2.5, math.inf), "nats", 120),
+    0,
+    "influence.p95 is 3.25 [2.50, ∞] nats over 120 cases: at most 5, as asked.",
+)
+BROKEN = Check(
+    "icl.accuracy >= 0.8",
+    2,
+    "icl.accuracy",
+    "Whether it is right.",
+    False,
+    Number(0.5, None, "share of cases", 2),
+    3,
+    "icl.accuracy is 0.50 share of cases over 2 cases: less than 0.8.",
+    (Item(2, 0.0), Item(7, math.inf)),
+)
+CHECKS = (HELD, BROKEN)
+
+
+def test_junit_has_a_test_case_for_each_claim() -> None:
+    root = ElementTree.fromstring(to_junit(CHECKS))
+    assert root.tag == "testsuites"
+    (suite,) = root
+    for one in (root, suite):
+        assert {name: one.get(name) for name in ("tests", "failures", "errors")} == {
+            "tests": "2",
+            "failures": "1",
+            "errors": "0",
+        }
+    held, broken = suite.findall("testcase")
+    assert (held.get("name"), held.get("classname")) == ("influence.p95 <= 5", "leakmeter.run-1")
+    assert (broken.get("name"), broken.get("classname")) == ("icl.accuracy >= 0.8", "leakmeter.run-2")
+    assert held.find("failure") is None
+    failure = broken.find("failure")
+    assert failure is not None
+    assert failure.get("message") == BROKEN.explained
+    assert failure.text == f"{BROKEN.explained} {BROKEN.about}"
+
+
+def test_junit_properties() -> None:
+    held, broken = (
+        {one.get("name"): one.get("value") for one in case.iter("property")}
+        for case in ElementTree.fromstring(to_junit(CHECKS)).iter("testcase")
+    )
+    counts = {"cases": "120", "cases without": "0"}
+    assert held == {"value": "3.25", "low": "2.5", "high": "inf", "unit": "nats", **counts}
+    assert broken == {"value": "0.5", "unit": "share of cases", "cases": "2", "cases without": "3"}
+
+
+@pytest.mark.parametrize("checks", [(), CHECKS])
+def test_the_same_checks_give_the_same_bytes(checks: tuple[Check, ...]) -> None:
+    assert to_junit(checks) == to_junit(checks)
+    assert to_sarif(checks, about="a") == to_sarif(checks, about="a")
+    assert to_junit(checks).startswith(b'<?xml version="1.0" encoding="UTF-8"?>\n')
+
+
+def sarif(*checks: Check, about: str = "prompts/answer.txt") -> dict[str, Any]:
+    return dict(json.loads(to_sarif(checks, about=about)))
+
+
+def check_required(log: dict[str, Any]) -> None:
+    """What section 3 of SARIF 2.1.0 requires of a log, and of the objects that are in this one."""
+    assert log["version"] == "2.1.0"
+    assert re.fullmatch(r"https://\S+sarif\S+2\.1\.0\S*\.json", log["$schema"])
+    (run,) = log["runs"]
+    driver = run["tool"]["driver"]
+    assert driver["name"]
+    ids = [rule["id"] for rule in driver["rules"]]
+    assert len(set(ids)) == len(ids)
+    for rule in driver["rules"]:
+        for name in ("shortDescription", "fullDescription", "help"):  # multiformat message strings
+            assert rule[name]["text"]
+        assert rule["defaultConfiguration"]["level"] in ("none", "note", "warning", "error")
+        assert all(isinstance(tag, str) for tag in rule["properties"]["tags"])
+    for result in run["results"]:
+        assert result["message"]["text"]
+        assert result["level"] in ("none", "note", "warning", "error")
+        assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+        (location,) = result["locations"]
+        where = location["physicalLocation"]
+        assert re.fullmatch(r"[\w.~/%-]+", where["artifactLocation"]["uri"])
+        assert where["region"]["startLine"] >= 1
+        assert all(isinstance(value, str) for value in result["partialFingerprints"].values())
+
+
+def test_sarif_has_what_the_standard_asks_for() -> None:
+    for checks in ((), (HELD,), (BROKEN,), CHECKS):
+        check_required(sarif(*checks))
+
+
+def test_sarif_has_a_rule_for_each_quantity_and_results_of_what_is_broken() -> None:
+    (run,) = sarif(HELD, BROKEN, BROKEN)["runs"]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["influence", "icl.accuracy"]
+    of_one = [
+        ("error", "Run 2: icl.accuracy is 0.50 share of cases over 2 cases: less than 0.8."),
+        ("warning", "Run 2, case 2: 0 share of cases; asked: icl.accuracy >= 0.8."),
+        ("warning", "Run 2, case 7: ∞ share of cases; asked: icl.accuracy >= 0.8."),
+    ]
+    assert [(one["level"], one["message"]["text"]) for one in run["results"]] == of_one * 2
+    prints = [one["partialFingerprints"]["primaryLocationLineHash"] for one in run["results"]]
+    assert len(set(prints)) == 3
+    assert prints[:3] == prints[3:]
+
+
+def test_sarif_locations_are_uris() -> None:
+    (run,) = sarif(BROKEN, about="my prompts/ü#1.txt")["runs"]
+    uri = run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert uri == "my%20prompts/%C3%BC%231.txt"
+
+
+def test_lines() -> None:
+    assert check_lines((HELD,)) == [f"holds   {HELD.explained}"]
+    assert check_lines(CHECKS) == [
+        f"holds   run 1: {HELD.explained}",
+        f"BROKEN  run 2: {BROKEN.explained} 3 without it.",
+        "        worst: case 2 0, case 7 ∞",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("operator", "is_within", "holds", "end"),
+    [
+        ("<=", True, True, "at most 5, as asked."),
+        ("<", True, True, "below 5, as asked."),
+        (">=", True, True, "at least 5, as asked."),
+        (">", True, True, "above 5, as asked."),
+        ("<=", False, False, "more than 5."),
+        ("<", False, False, "not below 5."),
+        (">=", False, False, "less than 5."),
+        (">", False, False, "not above 5."),
+        ("<=", True, False, "at most 5, but not all of its interval is."),
+    ],
+)
+def test_sentences_of_bounds(operator: str, is_within: bool, holds: bool, end: str) -> None:
+    said = bound_sentence("a.p95", Number(4.0, (1.0, 9.0), "bits", 1), operator, 5.0, is_within=is_within, holds=holds)
+    assert said == f"a.p95 is 4.00 [1.00, 9.00] bits over 1 case: {end}"
+
+
+def test_sentences_of_numbers() -> None:
+    assert number_text(Number(math.inf, None, "nats", 1200)) == "∞ nats over 1,200 cases"
+    assert number_text(Number(math.nan, None, "nats", 2)) == "– nats over 2 cases"
+    said = regression_sentence("a", Number(1.0, None, "nats", 2), 0.5, 2.0, 3.0, holds=True)
+    assert said == (
+        "a went from 2.00 to 3.00 on average, by 1.00 nats over 2 cases, with a noise floor of 0.50: "
+        "no worse than chance and noise allow."
+    )
+    assert "noise floor" not in regression_sentence("a", Number(1.0, None, "nats", 2), 0.0, 2.0, 3.0, holds=False)
+
+
+def test_settings_and_hostile_words() -> None:
+    assert setting_line("model.dtype", "float32", None) == "model.dtype: float32, then none"
+    assert setting_line("params.clip", 1.0, 2.5) == "params.clip: 1, then 2.5"
+    assert setting_line("params.seed", "not shown", "not shown") == "params.seed: other values, not shown"
+    line = setting_line("\x1b[2Ja", "[red]" + "x" * 1000, {"y": "\n\x07"})
+    assert "\x1b" not in line
+    assert "\x07" not in line
+    assert "\n" not in line
+    assert "[red]" in line
+    assert len(line) < 200
+
+
+def test_lines_of_a_comparison() -> None:
+    row = {"quantity": "leak", "unit": "nats", "first": 1.0, "second": math.inf, "difference": math.inf}
+    tested = {"interval": None, "p_value": 0.01, "holm_p_value": 0.02, "rank_biserial": 1.0, "n_pairs": 1}
+    whole = {"quantity": "w", "unit": "F1", "first": None, "second": 0.5, "difference": None}
+    untested = {"interval": None, "p_value": None, "n_pairs": 1}
+    told = {
+        "n_pairs": 1,
+        "n_only_first": 2,
+        "n_only_second": 0,
+        "n_other_texts": 1,
+        "settings": [{"name": "version", "first": "1", "second": "2"}],
+        "quantities": [{**row, **tested, "verdict": "worse"}, {**whole, **untested}],
+    }
+    assert comparison_lines(told) == [
+        "1 case in both, 2 in A only, 0 in B only",
+        "1 with other texts in B than in A: the same id, but not the same case",
+        "set otherwise: version: 1, then 2",
+        "leak, nats: 1.00 in A, ∞ in B, by ∞, p 0.02, effect 1.00, 1 pair: worse",
+        "w, F1: – in A, 0.50 in B, by –",
+    ]

@@ -1,0 +1,202 @@
+"""What of results can be compared and bounded: every measure's, and what a null stands for in each."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from leakmeter import plugins
+from leakmeter.kernels.aggregates import EXTREMES, is_aggregate
+from leakmeter.results import private_generation
+from leakmeter.types.quantity import SHARE_OF_CASES, AnyQuantity, Quantity, RunQuantity
+
+RESULTS = plugins.names("results")
+QUANTITIES: dict[str, AnyQuantity] = {
+    one.name: one for name in RESULTS for one in plugins.find("results", name).quantities
+}
+
+
+def value(name: str, case: dict[str, Any]) -> float | None:
+    quantity = QUANTITIES[name]
+    assert isinstance(quantity, Quantity)
+    return quantity.of(case)
+
+
+def floor(name: str, case: dict[str, Any]) -> float | None:
+    quantity = QUANTITIES[name]
+    assert isinstance(quantity, Quantity)
+    assert quantity.floor is not None
+    return quantity.floor(case)
+
+
+@pytest.mark.parametrize("measure", RESULTS)
+def test_every_result_names_its_quantities(measure: str) -> None:
+    quantities = plugins.find("results", measure).quantities
+    assert quantities
+    head = quantities[0].name.partition(".")[0]
+    assert head == ("audit" if measure == "private_generation" else measure)
+    for quantity in quantities:
+        first, *rest = quantity.name.split(".")
+        assert first == head
+        assert len(rest) <= 1
+        # Else nobody could tell a quantity from an aggregate of another.
+        assert not any(map(is_aggregate, rest))
+        assert quantity.about.endswith(".")
+        assert quantity.about[0].isupper()
+        assert quantity.unit
+        assert quantity.worse in ("more", "less")
+        if isinstance(quantity, Quantity) and quantity.usual is not None:
+            assert is_aggregate(quantity.usual)
+            assert (quantity.usual in EXTREMES) != (quantity.unit == SHARE_OF_CASES)
+    # What a baseline keeps where no bound names anything.
+    assert isinstance(quantities[0], Quantity)
+
+
+def test_no_two_have_one_name() -> None:
+    assert len(QUANTITIES) == sum(len(plugins.find("results", name).quantities) for name in RESULTS)
+
+
+def test_what_may_be_published_names_none() -> None:
+    assert private_generation.PublicTexts.quantities == ()
+
+
+INFLUENCE: dict[str, Any] = {
+    "whole_nats": 6.0,
+    "whole_worst_nats": None,
+    "whole_mean_nats": None,
+    "noise_floor_nats": 0.5,
+    "response": {"tokens": ["a", "b", "c"]},
+    "pieces": [
+        {"nats": 1.0, "entity_type": "phone", "repeated": "verbatim"},
+        {"nats": 4.0, "entity_type": "email", "repeated": "in part"},
+        {"nats": 2.0, "entity_type": None, "repeated": None},
+    ],
+}
+
+
+def test_influence() -> None:
+    assert value("influence", INFLUENCE) == 6.0
+    assert value("influence.per_token", INFLUENCE) == 2.0
+    assert value("influence.worst_piece", INFLUENCE) == 4.0
+    assert value("influence.repeated", INFLUENCE) == 1.0
+    assert floor("influence", INFLUENCE) == 0.5
+    assert floor("influence.per_token", INFLUENCE) == pytest.approx(0.5 / 3)
+    drawn = INFLUENCE | {"whole_worst_nats": 9.0, "whole_mean_nats": 7.0}
+    assert (value("influence.worst_response", drawn), value("influence.mean_response", drawn)) == (9.0, 7.0)
+
+
+def test_what_an_influence_does_not_have_is_not_0() -> None:
+    bare = INFLUENCE | {"pieces": [], "response": {"tokens": []}}
+    for name in ("per_token", "worst_piece", "repeated", "worst_response", "mean_response"):
+        assert value(f"influence.{name}", bare) is None
+    assert floor("influence.per_token", bare) is None
+    found = INFLUENCE | {"pieces": [{"nats": 1.0, "entity_type": "phone", "repeated": "no"}]}
+    assert value("influence.repeated", found) == 0.0
+
+
+def receipt(spent: list[float | None] | None, nats: list[float | None], whole: float) -> dict[str, Any]:
+    per_token: dict[str, Any] = {"max_loss_nats": nats}
+    if spent is not None:
+        per_token["spent_epsilon"] = spent
+    return {"private": {"whole_nats": whole, "per_token": per_token}}
+
+
+PROMISED = {"epsilon": {"per_token": 0.5, "response": {"basic_nats": 3.0}}}
+
+
+def test_decode() -> None:
+    case = {**receipt([0.1, 0.4], [0.2, 0.3], 1.5), **PROMISED, "samples": []}
+    assert value("decode", case) == 1.5
+    assert value("decode.worst_response", case) is None
+    assert value("decode.worst_token", case) == 0.3
+    assert value("decode.promised", case) == 3.0
+    assert value("decode.ratio", case) == pytest.approx(0.8)
+    several = {**case, "samples": [case, {**receipt([0.2, None], [0.1, 0.9], 2.5), **PROMISED}]}
+    assert value("decode", several) == 1.5
+    assert value("decode.worst_response", several) == 2.5
+    assert value("decode.worst_token", several) == 0.9
+    assert value("decode.ratio", several) == math.inf
+
+
+def test_a_decoding_without_a_bound_promises_nothing() -> None:
+    case = {**receipt(None, [0.2, None], 1.5), "epsilon": None, "samples": []}
+    assert value("decode.promised", case) is None
+    assert value("decode.ratio", case) is None
+    assert value("decode.worst_token", case) == math.inf
+
+
+def test_icl() -> None:
+    case: dict[str, Any] = {"loss_nats": 0.5, "is_right": True, "noise_floor_nats": 0.1}
+    assert (value("icl", case), value("icl.accuracy", case), floor("icl", case)) == (0.5, 1.0, 0.1)
+    other = {"loss_nats": None, "is_right": None}
+    assert (value("icl", other), value("icl.accuracy", other)) == (math.inf, None)
+    assert value("icl.accuracy", case | {"is_right": False}) == 0.0
+
+
+def audit(*ratios: float | None, holds: bool, guarantee: Any = None) -> dict[str, Any]:
+    return {
+        "verdict": {"holds": holds, "worst_token": {"ratio": ratios[0]}, "failures": []},
+        "by_order": [{"ratio": ratio} for ratio in ratios[1:]],
+        "exemplars": [{"measured_nats": 0.2}, {"measured_nats": 0.7}],
+        "promise": {"guarantee": guarantee},
+        "text_quality": {"verbatim_share": 0.25, "perplexity": None},
+    }
+
+
+def test_audit() -> None:
+    assert value("audit.ratio", audit(0.5, 0.7, holds=True)) == 0.7
+    assert value("audit.measured", audit(0.5, holds=True)) == 0.7
+    assert value("audit.verbatim", audit(0.5, holds=True)) == 0.25
+    assert value("audit.perplexity", audit(0.5, holds=True)) == math.inf
+    assert value("audit.epsilon", audit(0.5, holds=True)) is None
+    assert value("audit.epsilon", audit(0.5, holds=True, guarantee={"epsilon": 8.0})) == 8.0
+    assert value("audit.epsilon", audit(0.5, holds=True, guarantee={"epsilon": None})) == math.inf
+
+
+def test_an_audit_that_holds_is_never_above_its_promise_and_one_that_does_not_is() -> None:
+    assert value("audit.ratio", audit(1.0 + 1e-12, holds=True)) == 1.0
+    assert value("audit.ratio", audit(1.5, holds=False)) == 1.5
+    assert value("audit.ratio", audit(None, 0.5, holds=False)) == math.inf
+    failed = audit(0.5, holds=False)
+    failed["verdict"]["failures"] = [{"ratio": 3.0}]
+    assert value("audit.ratio", failed) == 3.0
+
+
+def test_susceptibility_and_fisher() -> None:
+    case: dict[str, Any] = {
+        "susceptibility_nats": 0.5,
+        "share_of_ceiling": None,
+        "from_bare_nats": None,
+        "noise_floor_nats": None,
+        "contexts": [{"persuasion_nats": 0.1}, {"persuasion_nats": 0.9}],
+    }
+    assert value("susceptibility", case) == 0.5
+    assert value("susceptibility.share_of_ceiling", case) is None
+    assert value("susceptibility.from_bare", case) == math.inf
+    assert value("susceptibility.worst_context", case) == 0.9
+    assert floor("susceptibility", case) == math.inf
+    assert value("fisher", {"values": [{"fisher_nats": 2.5}, {"fisher_nats": 9.0}]}) == 2.5
+
+
+def test_pii() -> None:
+    case: dict[str, Any] = {"association_nats": 1.5, "exposure_bits": 3.0, "p_value": 0.1, "generated": []}
+    names = ("pii", "pii.exposure", "pii.p_value", "pii.generated")
+    assert [value(name, case) for name in names] == [1.5, 3.0, 0.1, None]
+    said = [{"best": {"exact_match": found}} for found in (None, 0.0, 1.0)]
+    assert value("pii.generated", case | {"generated": said}) == 1.0
+    assert value("pii.generated", case | {"generated": said[:2]}) == 0.0
+    assert value("pii.generated", case | {"generated": said[:1]}) is None
+
+
+def test_redact_plan() -> None:
+    case = {"left_nats": 1.0, "whole_nats": 5.0, "redacted_share": 0.5, "reached": False, "noise_floor_nats": 0.25}
+    names = ("redact_plan", "redact_plan.whole", "redact_plan.cut", "redact_plan.reached")
+    assert [value(name, case) for name in names] == [1.0, 5.0, 0.5, 0.0]
+    assert floor("redact_plan", case) == 0.25
+
+
+def test_runs_as_a_whole_are_summed_up_as_their_summaries_do() -> None:
+    of_runs = {name for name, one in QUANTITIES.items() if isinstance(one, RunQuantity)}
+    assert of_runs == {"icl.macro_f1", "pii.people_at_risk"}
