@@ -18,7 +18,7 @@ VENV_WORKS := $(shell $(BIN)/python -c 'print("yes")' 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all check clean model FORCE
+.PHONY: help demo test test-all check docs clean model FORCE
 
 help: ## show this list
 	@echo "leakmeter: make TARGET, with"
@@ -47,9 +47,13 @@ check: $(VENV)/.installed-test ## lint, format check and types
 	@echo "== mypy"
 	@$(BIN)/mypy
 
+docs: $(VENV)/.installed-test ## build the documentation as pages, site/index.html
+	@echo "== docs: site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 clean: ## remove the environment and what tools left behind; cached models and runs stay
-	@echo "== clean: $(VENV), build, dist, tool caches, report.html"
-	@rm -rf $(VENV) build dist report.html .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@echo "== clean: $(VENV), build, dist, site, tool caches, report.html"
+	@rm -rf $(VENV) build dist site report.html .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Tests that need the model skip, visibly, without it: no reason to stop here.

@@ -1,0 +1,63 @@
+"""Pages of the site that are made of the code, every command with its options and every public name of the library.
+
+They are made when the site is built and never written into the checkout.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import leakmeter
+from leakmeter.cli import program
+
+ABOUT_COMMANDS = """# Command line
+
+`leakmeter COMMAND --help` says the same in a terminal. Exit codes: 0; 1 for a broken promise or bound; 2 for what the
+user can mend, with one line that says how; 130 when interrupted.
+
+"""
+ABOUT_NAMES = """# Python
+
+Everything public of `leakmeter`, made of its docstrings. All log-probabilities are natural: nats.
+
+"""
+
+
+def commands_page() -> str:
+    """Every command, as cyclopts describes it from the functions and dataclasses that it is made of."""
+    names = [name for name in program() if not name.startswith("-")]
+    # A command has its own, longer help where it is the one that was asked for.
+    pages = [program(name)[name].generate_docs(heading_level=2, usage_name=f"leakmeter {name}") for name in names]
+    # The list of commands below says the same as the contents of a group.
+    return ABOUT_COMMANDS + "\n".join(re.sub(r"## Table of Contents\n\n(- .*\n)+\n", "", page) for page in pages)
+
+
+def names_page() -> str:
+    """A directive for each public name, at the place where it is defined: functions, then what they return."""
+    public = {name: getattr(leakmeter, name) for name in leakmeter.__all__}
+    blocks = []
+    for name, found in sorted(public.items(), key=lambda one: (inspect.isclass(one[1]), one[0])):
+        where = f"{found.__module__}.{found.__qualname__}"
+        blocks.append(f'::: {where}\n    options:\n      heading: "leakmeter.{name}"\n      toc_label: "{name}"\n')
+    return ABOUT_NAMES + "\n".join(blocks)
+
+
+def on_config(config: Any) -> Any:
+    """Called by mkdocs with its settings: the results are those of their list, in its order and under its words."""
+    listed = (Path(config.docs_dir) / "results" / "README.md").read_text(encoding="utf-8")
+    (section,) = [entry["Results"] for entry in config.nav if "Results" in entry]
+    pages = re.findall(r"^\| \[(.+?)\]\((\w+\.md)\)", listed, re.MULTILINE)
+    section += [{title: f"results/{page}"} for title, page in pages]
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Called by mkdocs with the files that it found."""
+    from mkdocs.structure.files import File
+
+    files.append(File.generated(config, "reference/cli.md", content=commands_page()))
+    files.append(File.generated(config, "reference/api.md", content=names_page()))
+    return files

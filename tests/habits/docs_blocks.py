@@ -1,0 +1,74 @@
+"""Fenced blocks of the documentation's pages, and the commands in them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if path.is_file()]
+CONSOLE = ("console", "bash", "sh", "shell")
+_FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    page: Path
+    number: int
+    language: str
+    title: str | None
+    """The file that it is shown as."""
+    text: str
+
+    @property
+    def id(self) -> str:
+        """Where it stands."""
+        return f"{self.page.relative_to(ROOT)}-{self.number}"
+
+
+def blocks(*languages: str, page: Path | None = None) -> list[Block]:
+    """Blocks of these languages, or of any; of all pages, or of one."""
+    found = []
+    for path in PAGES if page is None else [page]:
+        for number, match in enumerate(_FENCE.finditer(path.read_text(encoding="utf-8")), 1):
+            title = re.search(r'title="([^"]+)"', match.group(2))
+            found.append(Block(path, number, match.group(1), title and title.group(1), match.group(3)))
+    return [block for block in found if not languages or block.language in languages]
+
+
+def shell_lines(page: Path | None = None) -> Iterator[tuple[str, str]]:
+    """Where each line of a console block stands, and the line: what it goes on with and without a comment."""
+    for block in blocks(*CONSOLE, page=page):
+        for line in block.text.replace("\\\n", " ").splitlines():
+            if line.strip():
+                yield block.id, line.strip().removeprefix("$ ")
+
+
+def command_lines(page: Path | None = None) -> Iterator[tuple[str, str]]:
+    """The same of lines that call leakmeter."""
+    return ((where, line) for where, line in shell_lines(page) if re.match(r"leakmeter(\s|$)", line))
+
+
+def exit_code(words: Sequence[str]) -> int:
+    """What `leakmeter WORDS` ends with, in this process."""
+    from leakmeter.cli import main
+
+    try:
+        main(words)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a line up to a pipe or redirection, without the program."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|>&;<")
+    lexer.whitespace_split = True
+    words = list(lexer)
+    ends = [i for i, word in enumerate(words) if set(word) <= set("|>&;<")]
+    return words[1 : ends[0]] if ends else words[1:]

@@ -1,0 +1,60 @@
+"""What docs/gate.md says of the gate is so."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from leakmeter import plugins
+from leakmeter.types.quantity import Quantity
+
+PAGE = (Path(__file__).parents[2] / "docs" / "gate.md").read_text(encoding="utf-8")
+
+
+def test_every_quantity_is_listed_with_its_unit_its_usual_aggregate_and_its_worse_side() -> None:
+    listed = {}
+    for line in PAGE.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if line.startswith("| `") and len(cells) == 3:
+            usual = re.search(r"\((\w+)\)", cells[0])
+            for name in re.findall(r"`([\w.]+)`", cells[0]):
+                listed[name] = (cells[1], usual and usual[1], "less is worse" in cells[2])
+    known = {
+        one.name: (one.unit, one.usual if isinstance(one, Quantity) else "run", one.worse == "less")
+        for measure in plugins.names("results")
+        for one in plugins.find("results", measure).quantities
+    }
+    assert {name: told for name, told in listed.items() if name in known} == known
+    assert set(listed) - set(known) == {"mean", "median", "p1", "p99", "min", "max"}
+
+
+def test_the_workflow_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its commands, with the toy model in the named one's place."""
+    yaml = pytest.importorskip("yaml")
+    from leakmeter.cli import main
+
+    found = re.search(r"^```yaml[^\n]*\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    steps = yaml.safe_load(found[1])["jobs"]["leakage"]["steps"]
+    commands = [shlex.split(step["run"]) for step in steps if step.get("run", "").startswith("leakmeter")]
+    pull, measure, gate = ([word.replace("smollm2-135m", "toy") for word in words[1:]] for words in commands)
+    assert pull == ["models", "pull", "toy"]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+    cases = [{"id": id_, "context": f"{id_} sang.", "query": "Who?", "response": id_} for id_ in ("Anna", "Bo")]
+    Path("cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
+
+    def code(words: list[str]) -> int:
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        return int(ended.value.code or 0)
+
+    assert code(measure) == 0
+    assert code([*gate[: gate.index("--against")], "--write-baseline", "baseline.json"]) == 0
+    assert code(gate) == 0
+    assert Path("gate.xml").exists()
+    assert json.loads(Path("gate.sarif").read_bytes())["runs"][0]["results"] == []

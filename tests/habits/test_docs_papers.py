@@ -1,0 +1,146 @@
+"""The page that maps the papers to the code leaves nothing out and names nothing that is not there."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from leakmeter.studies.grid import shipped
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "papers.md"
+RESULTS = ROOT / "docs" / "results"
+NOT_HERE = "not here, because"
+
+# What the papers contain, by the kinds of things that they number.
+CONTENTS = {
+    "Context influence": {
+        "Definition": "2.1 2.2 3.1 3.2 3.3 3.4",
+        "Eq.": "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15",
+        "Theorem": "3.1 A.1 B.1",
+        "Algorithm": "1",
+        "Table": "1 2 3 4",
+        "Figure": "1 2a 2b 2c 3 4 5 6 7 8",
+    },
+    "ICL influence and the audit": {
+        "Definition": "2.1 2.2 3.1 C.1",
+        "Eq.": "1 2 3 4 5 6 7 8",
+        "Theorem": "C.2 C.3 C.4 C.5 C.6 C.7 C.8 C.9",
+        "Algorithm": "1 2 3",
+        "Table": "1 2 3 4 5 6",
+        "Figure": "1 2 3 4 5 6 7",
+        "Appendix": "B C.3.1 C.3.3",
+    },
+    "Susceptibility": {
+        "Eq.": "1 2 3 4 5 6 7 8 9 10 11 12 13",
+        "Proposition": "A.1",
+        "Table": "1 2",
+        "Figure": "1 2 3 4 5 6",
+    },
+    "Personal data": {
+        "Eq.": "1",
+        "Table": "1 2",
+        "Figure": "1 2 3",
+        "Appendix": "A.1 A.2 A.3 A.4 B.1.2",
+    },
+}
+
+
+@cache
+def text() -> str:
+    return PAGE.read_text(encoding="utf-8")
+
+
+def rows(section: str) -> list[list[str]]:
+    part = text().split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in part.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+
+
+def numbered(item: str) -> Iterator[tuple[str, str]]:
+    """'Theorem A.1, Eq. 9, 10: …' to (Theorem, A.1), (Eq., 9), (Eq., 10)."""
+    kind = ""
+    for part in item.split(": ", 1)[0].split(", "):
+        *words, number = part.split()
+        kind = " ".join(words) or kind
+        yield kind, number
+
+
+@pytest.mark.parametrize("section", CONTENTS)
+def test_every_numbered_item_of_a_paper_is_there(section: str) -> None:
+    said = [one for row in rows(section) for one in numbered(row[0])]
+    wanted = [(kind, number) for kind, numbers in CONTENTS[section].items() for number in numbers.split()]
+    assert set(wanted) <= set(said)
+    assert {one for one in said if one[0] in CONTENTS[section]} <= set(wanted)
+
+
+@pytest.mark.parametrize("section", CONTENTS)
+def test_every_row_has_code_and_test_or_a_reason(section: str) -> None:
+    for row in rows(section):
+        assert len(row) == 5, row
+        item, code, test, result, _ = row
+        if NOT_HERE not in code:
+            assert "`" in code, item
+            assert "`test_" in test, item
+        assert result, item
+
+
+def names() -> list[str]:
+    return sorted(set(re.findall(r"`([a-z_.0-9]+:[A-Za-z_.0-9]+)`", text())))
+
+
+def resolved(name: str) -> object:
+    """What 'kernels.rules:mix_with_first' names; None for nothing."""
+    module, _, path = name.partition(":")
+    found: object = importlib.import_module(f"leakmeter.{module}")
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+@cache
+def defined_in(stem: str) -> frozenset[str]:
+    (path,) = (ROOT / "tests").rglob(f"{stem}.py")
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+
+
+def test_code_and_tests_that_are_named_are_there() -> None:
+    missing = []
+    for name in names():
+        stem, _, test = name.partition(":")
+        there = test in defined_in(stem) if stem.startswith("test_") else resolved(name) is not None
+        if not there:
+            missing.append(name)
+    assert len(names()) > 200
+    assert missing == []
+
+
+def test_files_and_studies_that_are_named_are_there() -> None:
+    for path in re.findall(r"`((?:benchmarks|src|tests)/[\w/]+\.py)`", text()):
+        assert (ROOT / path).is_file(), path
+    named = set(re.findall(r"study `(\w+)`", text()))
+    assert named == set(shipped())
+
+
+def test_every_result_is_linked_and_what_is_measured_is_not_called_unmeasured() -> None:
+    linked = set(re.findall(r"\(results/(\w+)\.md\)", text()))
+    there = {path.stem for path in RESULTS.glob("*.md")}
+    unmeasured = set(re.findall(r"not yet measured: `(\w+)`", text()))
+    assert linked == there
+    assert not unmeasured & there, "link the page in docs/papers.md instead of 'not yet measured'"
+
+
+def test_one_next_token_has_a_heat_map_of_words() -> None:
+    import leakmeter
+
+    result = leakmeter.influence("toy", context="Anna saw one.", query="What?", unit="ngram:1", max_new_tokens=1)
+    assert result.matrix.shape == (len(result.case["pieces"]), 1)
+    assert {piece["n_tokens"] for piece in result.case["pieces"]} == {1}
+    assert result.heatmap() is not None

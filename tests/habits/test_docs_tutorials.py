@@ -1,0 +1,73 @@
+"""Each tutorial can be followed from its first command to its last, with the files that it shows and the toy model."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from docs_blocks import PAGES, ROOT, blocks, command_lines, exit_code, words_of
+
+TUTORIALS = [page for page in PAGES if page.parent.name == "tutorials"]
+# They train weights, which the toy model has none of, or fetch some; that they parse is tested with all others.
+NEED_WEIGHTS = (("models", "pull"), ("pii", "tune"), ("pii", "check"))
+WITHOUT_MODEL = (("audit", "calibrate"), ("pii", "extract"))
+
+
+def with_the_toy(words: list[str]) -> list[str]:
+    if tuple(words[:2]) in WITHOUT_MODEL or words[0] == "gate":
+        return words
+    more = ["--model", "toy"]
+    if words[0].startswith("icl") and "--label-scoring" not in words:
+        # A token of the toy is a byte, and two of the sample's labels begin with the same one.
+        more += ["--label-scoring", "whole-sequence"]
+    if words[:2] == ["pii", "probe"]:
+        more += ["--nulls", "50", "--shots", "1"]
+    return [*words, *more]
+
+
+def test_there_is_one_for_each_reader() -> None:
+    assert [page.stem for page in TUTORIALS] == ["auditor", "exemplars", "provider", "rag"]
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_a_tutorial_can_be_followed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+    for block in blocks(page=page):
+        if block.title is not None:
+            Path(block.title).write_text(block.text, encoding="utf-8")
+    followed = 0
+    for where, line in command_lines(page):
+        words = words_of(line)
+        if tuple(words[:2]) in NEED_WEIGHTS or "--soft-prompt" in words:
+            continue
+        # The toy's numbers may break a bound.
+        assert exit_code(with_the_toy(words)) in ((0, 1) if words[0] == "gate" else (0,)), (where, line)
+        followed += 1
+    assert followed > 2
+
+
+def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+    shown = {block.title: block.text for page in TUTORIALS for block in blocks(page=page) if block.title is not None}
+    person = "[[subject]]\nname = 'Mara Ellsworth'\nphone = '617-555-0134'\n"
+    samples = {"audit.toml": "audit.toml", "contexts.jsonl": "contexts.jsonl", "questions.jsonl": "queries.jsonl"}
+    files = {**shown, "notes.txt": shown["note.txt"], "people.toml": person}
+    files |= {
+        to: resources.files("leakmeter.samples").joinpath(name).read_text("utf-8") for name, to in samples.items()
+    }
+    for name, text in files.items():
+        Path(name).write_text(text, encoding="utf-8")
+    followed = [words_of(line) for _, line in command_lines(ROOT / "README.md")]
+    # The toy model has no chat template.
+    followed = [words for words in followed if "--messages" not in words]
+    for words in followed:
+        assert exit_code(with_the_toy(words)) == 0, words
+    assert len(followed) > 5
+
+
+def test_the_note_is_the_one_whose_numbers_are_told() -> None:
+    (note,) = [block for block in blocks(page=ROOT / "docs" / "tutorials" / "rag.md") if block.title == "note.txt"]
+    assert note.text == resources.files("leakmeter.samples").joinpath("clinic_note.txt").read_text(encoding="utf-8")
