@@ -82,10 +82,12 @@ SYMBOLS = {"cid_lambda": "λ", "epsilon": "ε"}
 _QUALITY = ("rouge_l_f1", "bertscore_f1", "factkb")
 # Tables of the field show these times 100.
 _PERCENT = (*_QUALITY, *(f"{name}_less_best" for name in _QUALITY), "accuracy", "macro_f1")
+_OVER_SEEDS = ("mean", "least", "most")
 _DIGITS = {
     "nats_per_token": 3,
     "paired_nats": 3,
     "tree_tokens_median": 0,
+    **dict.fromkeys(_OVER_SEEDS, 3),
 }  # after the point; 2 for others
 _PROBABILITIES = ("wilcoxon_p", "holm_p")
 _CSV_ONLY = ("_low", "_high", "_q25", "_q75", "_std")
@@ -148,7 +150,7 @@ def _cell(row: Row, name: str) -> str:
 
 
 def _is_measured(row: Row, name: str) -> bool:
-    if f"{name}_low" in row or "_q" in name or name in _PERCENT:
+    if f"{name}_low" in row or "_q" in name or name in (*_PERCENT, *_OVER_SEEDS):
         return True
     return name.endswith(("_median", "_most", "n_tokens"))
 

@@ -41,5 +41,7 @@ def over_seeds(study: Study, rows: Sequence[Row]) -> list[dict[str, Any]]:
             if each.size:
                 told = {"value": value, "n_seeds": int(each.size), "mean": float(each.mean())}
                 std = float(each.std(ddof=1)) if each.size > 1 else None
-                found.append({**dict(group), **told, "std": std, "least": float(each.min()), "most": float(each.max())})
+                found.append(
+                    {**dict(group), **told, "mean_std": std, "least": float(each.min()), "most": float(each.max())}
+                )
     return found
