@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from leakmeter.api.loading import load_backend, load_run
     from leakmeter.api.pii import PiiFindings, pii
     from leakmeter.api.redact_plan import redact_plan
+    from leakmeter.api.run import Run
     from leakmeter.api.susceptibility import (
         FisherSusceptibilities,
         Susceptibilities,
@@ -43,6 +44,7 @@ __all__ = [
     "PiiFindings",
     "PiiResult",
     "RedactPlanResult",
+    "Run",
     "Susceptibilities",
     "SusceptibilityResult",
     "audit",
@@ -69,6 +71,7 @@ _HOME = {
     "PiiFindings": "leakmeter.api.pii",
     "PiiResult": "leakmeter.results.pii",
     "RedactPlanResult": "leakmeter.results.redact_plan",
+    "Run": "leakmeter.api.run",
     "Susceptibilities": "leakmeter.api.susceptibility",
     "SusceptibilityResult": "leakmeter.results.susceptibility",
     "audit": "leakmeter.api.audit",

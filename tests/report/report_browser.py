@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -66,6 +68,21 @@ class Browser:
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
+
+    @contextmanager
+    def frame(self, number: int) -> Iterator[None]:
+        """Meanwhile, what is called is called in a frame of the page that has a process of its own, from 0."""
+        page = self._session
+        frames = [t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "iframe"]
+        order = self.run("[...document.querySelectorAll('iframe')].map(frame => frame.src)")
+        found = next(t for t in frames if t["url"] == order[number])
+        self._session = self.call("Target.attachToTarget", targetId=found["targetId"], flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+        try:
+            yield
+        finally:
+            self._session = page
 
     def press(self, key: str) -> None:
         """A real key press, sent to whatever has the focus."""

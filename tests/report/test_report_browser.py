@@ -2,9 +2,11 @@ from pathlib import Path
 
 import pytest
 from report_browser import CHROMIUM, Browser
-from report_cases import clinic, hostile, small
+from report_cases import HOSTILE, clinic, hostile, small
 
 from leakmeter.report.page import render_page
+from leakmeter.report.runs_page import ShownRun, render_runs
+from leakmeter.types.check import Number
 
 pytestmark = [
     pytest.mark.long,
@@ -88,4 +90,51 @@ def test_a_table_with_inventions_shows_one_token_in_the_right_columns(tmp_path: 
         assert belief.endswith("%")
         browser.press("Escape")
         assert browser.run(cells) == before
+        assert browser.complaints == []
+
+
+def test_runs_on_one_page_work_as_they_do_alone(tmp_path: Path) -> None:
+    pages = [[clinic(), hostile()], [small(number) for number in range(45)]]
+    runs = [
+        ShownRun(
+            directory=HOSTILE,
+            measure="influence",
+            model=HOSTILE,
+            n_cases=len(cases),
+            headline=HOSTILE,
+            quantities={"influence.mean": Number(7.31, (5.2, 9.9), "nats", len(cases))},
+            about={"influence.mean": "What the response owes."},
+            draw=lambda cases=cases: render_page(cases),  # type: ignore[misc]
+        )
+        for cases in pages
+    ]
+    file = tmp_path / "page.html"
+    file.write_text(render_runs(runs), encoding="utf-8")
+    with Browser() as browser:
+        browser.open(file.as_uri())
+        assert browser.run("document.querySelectorAll('img, script').length") == 0
+        assert browser.run("document.querySelector('.found').textContent").startswith("</script><img src=x")
+        assert browser.run("document.querySelector('details').open") is False
+        browser.run("document.querySelector('a[href=\"#page1\"]').click()")
+        assert browser.run("document.querySelector('details').open") is True
+        with browser.frame(0):
+            assert browser.run(FIRST) == "s1"
+            losartan = next(i for i, t in enumerate(clinic()["response"]["tokens"]) if t == " los")
+            browser.run(f"document.querySelectorAll('.tokens b')[{losartan}].click()")
+            assert browser.run(FIRST) == "s7"
+            browser.run("document.querySelector('.back').click()")
+            browser.run("document.querySelectorAll('.pieces thead button')[4].click()")  # only this
+            only = "[...document.querySelector('.pieces').tBodies[0].rows].map(r => parseFloat(r.cells[5].textContent))"
+            column = browser.run(only)
+            assert column == sorted(column, reverse=True)
+            assert browser.run("document.querySelectorAll('img').length") == 0
+            assert (
+                browser.run("getComputedStyle(document.querySelector('.tokens b.h20, .tokens b')).cursor") == "pointer"
+            )
+        with browser.frame(1):
+            browser.run("document.querySelector('a[href=\"#c42\"]').click()")
+            browser.run("new Promise(done => setTimeout(done))")
+            shown = "[...document.querySelectorAll('.case:not([hidden])')].map(a => a.id)"
+            assert browser.run(shown) == ["c41", "c42", "c43", "c44", "c45"]
+        assert [url for url in browser.requests if not url.startswith("data:")] == [file.as_uri()]
         assert browser.complaints == []

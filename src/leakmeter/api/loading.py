@@ -11,6 +11,7 @@ from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
+    from leakmeter.api.run import Run
     from leakmeter.backends.base import Backend
     from leakmeter.backends.hf.backend import HfBackend
     from leakmeter.measures.base import Measure
@@ -84,19 +85,18 @@ def load_backend(
     return _reusing(backend, model_id, cache, notify or tell)
 
 
-def load_run(path: str | Path) -> Iterator[Any]:
-    """The results of a complete run directory, one case after another: `InfluenceResult`s, `IclResult`s …
+def load_run(path: str | Path) -> Run:
+    """A complete run directory as an object; iterating over it yields its results, one case after another.
+
+    Args:
+        path: the directory.
 
     Raises:
-        StoreError: no complete run is there, or a part is damaged.
+        StoreError: no complete run is there; iterating raises it too, where a part is damaged.
     """
-    from leakmeter import plugins
-    from leakmeter.store.rundir import RunDirectory
-    from leakmeter.studies.run import cases_of_run
+    from leakmeter.api.run import Run
 
-    directory = RunDirectory(Path(path))
-    spec = directory.read_spec()
-    yield from plugins.find("results", spec["measure"]).of_run(cases_of_run(directory), spec["params"])
+    return Run.read(path)
 
 
 def measured_alone(backend: Backend, measure: Measure, settings: PromptSettings, case: Case) -> Iterator[Part]:

@@ -1,4 +1,4 @@
-"""`leakmeter report`: the page of a finished run, without the model."""
+"""`leakmeter report`: the page of finished runs, or of a study, and figures for a paper, without the model."""
 
 from __future__ import annotations
 
@@ -7,30 +7,96 @@ from typing import Any
 
 from leakmeter.cli import output
 from leakmeter.cli.options import Flag
-from leakmeter.errors import UsageError
+from leakmeter.errors import StoreError, UsageError
 
 
-def report(run: Path, /, *, html: Path = Path("report.html"), public: Flag = False) -> None:
-    """Write the HTML report of a finished run.
+def report(
+    run: Path, /, *others: Path, html: Path = Path("report.html"), figures: Path | None = None, public: Flag = False
+) -> None:
+    """Write the HTML report of finished runs, or of a study; and figures for a paper.
+
+    Of several runs the page has a table of what each found, the paired differences to the first run of the same
+    measure, and each run's own page.
 
     Parameters
     ----------
     run
-        The run's directory.
+        The run's directory; or a study's directory, for its tables and figures.
+    others
+        Directories of further runs.
     html
         The file to write.
+    figures
+        Also write the run's figures into this directory, as PNG and SVG.
     public
         Write only what may be published, of a bounded decoding or of an audit.
     """
-    from leakmeter.api.loading import load_run
-    from leakmeter.store.rundir import RunDirectory
-
-    results = list(load_run(run))
-    if public:
-        results = [published(result) for result in results]
     output.check_writable(html, "report")
-    output.write_page(html, results, RunDirectory(run).read_spec().get("command"), run)
+    if is_study(run):
+        if others or figures is not None or public:
+            raise UsageError(f"'{run}' is a study's directory; give it alone, without --figures and --public")
+        from leakmeter.api.report import page_of_study
+
+        _write(html, page_of_study(run))
+    elif others:
+        _several([run, *others], html, figures, public=public)
+    else:
+        _one(run, html, figures, public=public)
     output.tell(f"report: {html}")
+
+
+def is_study(path: Path) -> bool:
+    """Whether a directory is a study's, which has a table and is no run."""
+    from leakmeter.api.report import TABLE
+
+    return (path / TABLE).is_file() and not (path / "spec.json").exists()
+
+
+def _one(path: Path, html: Path, figures: Path | None, *, public: bool) -> None:
+    from leakmeter.api.loading import load_run
+
+    run = load_run(path)
+    if public:
+        if figures is not None:
+            raise UsageError("--figures shows what is private; leave it out, or --public")
+        output.write_page(html, [published(result) for result in run], None, None)
+        return
+    page = run.render_page()
+    if figures is not None:
+        from leakmeter.api.report import write_figures
+
+        _tell_figures(write_figures({figures: run}))
+    _write(html, page)
+
+
+def _several(paths: list[Path], html: Path, figures: Path | None, *, public: bool) -> None:
+    from leakmeter.api.loading import load_run
+    from leakmeter.api.report import page_of_runs, write_figures
+
+    if public:
+        raise UsageError("--public is for one run; give the others apart")
+    for path in paths:
+        if is_study(path):
+            raise UsageError(f"'{path}' is a study's directory; give it alone")
+    runs = [load_run(path) for path in paths]
+    page = page_of_runs(runs)
+    if figures is not None:
+        _tell_figures(write_figures({figures / f"run{number}": run for number, run in enumerate(runs, 1)}))
+    _write(html, page)
+
+
+def _write(path: Path, page: str) -> None:
+    from leakmeter.store.rundir import write_whole
+
+    try:
+        # A path need not be Unicode; a page is.
+        write_whole(path, page.encode(errors="replace"))
+    except OSError as error:
+        raise StoreError(f"report '{path}' cannot be written: {error.strerror or error}") from None
+
+
+def _tell_figures(files: list[Path]) -> None:
+    output.tell(f"figures: {', '.join(str(path) for path in files)}")
 
 
 def published(result: Any) -> Any:

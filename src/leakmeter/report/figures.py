@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from leakmeter.errors import UsageError
 from leakmeter.report.tables import HEADINGS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Row = Mapping[str, Any]
 _LINES_WITH_BARS = 12  # from so many points on, a band shows the interval better than bars
@@ -19,6 +23,7 @@ _LINES_WITH_BARS = 12  # from so many points on, a band shows the interval bette
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _LETTERS_LEVEL = 40  # of all names along an axis, beyond which they would run into each other
+_LAYOUT_DIGITS = 6
 _APART = 0.04  # of the least distance of two places, between lines whose bars would cover each other
 
 
@@ -90,14 +95,28 @@ def draw_panels(
     Raises:
         UsageError: matplotlib is not installed.
     """
+    figure = panels_figure(shown, paint, look=look, footer=footer, title=title)
+    paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
+    for path in paths:
+        path.write_bytes(encoded(figure, path.suffix[1:], look))
+    return paths
+
+
+def panels_figure(
+    shown: Sequence[str], paint: Callable[[Any, str], None], *, look: Look, footer: str, title: str | None = None
+) -> Figure:
+    """A matplotlib figure of panels side by side; see `draw_panels`.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
         raise UsageError("the figure needs matplotlib: pip install 'leakmeter[plots]'") from None
     width, height = look.panel_inches
-    # Without these, ids and a date in the SVG differ from one time to the next.
-    with mpl.rc_context({"svg.hashsalt": "leakmeter", "svg.fonttype": "path", "font.size": look.font_size}):
+    with mpl.rc_context(_settings(look)):
         figure = Figure(figsize=(width * len(shown), height), layout="constrained")
         for panel, name in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
             paint(panel, name)
@@ -105,10 +124,30 @@ def draw_panels(
             figure.suptitle(title)
         if footer:
             figure.supxlabel(textwrap.fill(footer, look.footer_letters * len(shown)), fontsize=6, color="0.35")
-        paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
-        figure.savefig(paths[0], dpi=look.dpi, metadata={"Software": None})
-        figure.savefig(paths[1], metadata={"Date": None})
-    return paths
+        # The layout's last digits differ from one time to the next, and an SVG names what is cut off by them.
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        for panel in figure.axes:
+            x, y, wide, high = (round(share, _LAYOUT_DIGITS) for share in panel.get_position(original=True).bounds)
+            panel.set_position((x, y, wide, high))
+    return figure
+
+
+def encoded(figure: Figure, form: str, look: Look) -> bytes:
+    """A figure as 'png' or 'svg'; the same figure gives the same bytes with the same matplotlib."""
+    import matplotlib as mpl
+
+    sink = io.BytesIO()
+    with mpl.rc_context(_settings(look)):
+        figure.savefig(
+            sink, format=form, dpi=look.dpi, metadata={"Software": None} if form == "png" else {"Date": None}
+        )
+    return sink.getvalue()
+
+
+def _settings(look: Look) -> dict[str, Any]:
+    # Without the first, ids in the SVG differ from one time to the next.
+    return {"svg.hashsalt": "leakmeter", "svg.fonttype": "path", "font.size": look.font_size}
 
 
 def _panel(panel: Any, rows: Sequence[Row], x: str, lines: Sequence[str], y: str, *, legend: bool) -> None:

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
+import html
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import resources
 from typing import Any, Final
 
@@ -17,15 +21,26 @@ from leakmeter.report import scale
 
 PAGE_BYTES: Final = 1_900_000
 """Size of a page up to which its items are shown."""
+_OWN_POLICY: Final = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
+_DIGEST: Final = re.compile(r"sha256-[A-Za-z0-9+/=]{44}")
+_room: ContextVar[int | None] = ContextVar("room", default=None)
 
 
-def render(template: str, *, styles: Sequence[str] = ("page.css",), script: str | None = None, **values: Any) -> str:
+def render(
+    template: str,
+    *,
+    styles: Sequence[str] = ("page.css",),
+    script: str | None = None,
+    framed: Sequence[str] = (),
+    **values: Any,
+) -> str:
     """A page as text; equal input gives equal bytes.
 
     Args:
         template: a file of this package that extends `frame.html.j2`.
         styles: style sheets of this package; the colours of the scale are added.
         script: a script of this package; None for a page without any.
+        framed: pages of this package that are shown within, at their `address`.
         values: what the template shows, texts made `shade.visible`.
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -35,11 +50,11 @@ def render(template: str, *, styles: Sequence[str] = ("page.css",), script: str 
         loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     style, code = _style(styles), None if script is None else asset(script)
-    html = environment.get_template(template).render(
+    page = environment.get_template(template).render(
         # Safe to pass unescaped: both are this package's own files.
         style=Markup(style),
         script=None if code is None else Markup(code),
-        policy=_policy(style, code),
+        policy=_policy(style, code, framed),
         scales={
             "beliefs": [
                 (f"{nats:g}", scale.percent(scale.posterior(nats)), scale.heat(nats, 0.0))
@@ -52,21 +67,40 @@ def render(template: str, *, styles: Sequence[str] = ("page.css",), script: str 
         Markup=Markup,
         **values,
     )
-    return html + "\n"
+    return page + "\n"
 
 
 def fitting(n: int, draw: Callable[[int], str]) -> str:
-    """The page of as many items, from the first, as fit into `PAGE_BYTES`, and of at least one.
+    """The page of as many items, from the first, as fit into `PAGE_BYTES`, or `within` less, and of at least one.
 
     Args:
         n: items there are, one or more.
         draw: makes the page of the first so many.
     """
+    room = _room.get() or PAGE_BYTES
     page = draw(n)
-    while n > 1 and (size := len(page.encode())) > PAGE_BYTES:
-        n = max(1, min(n - 1, n * PAGE_BYTES // size))
+    while n > 1 and (size := len(page.encode(errors="replace"))) > room:
+        n = max(1, min(n - 1, n * room // size))
         page = draw(n)
     return page
+
+
+@contextmanager
+def within(n_bytes: int) -> Iterator[None]:
+    """Pages that are made meanwhile have so much room, which is less than `PAGE_BYTES`."""
+    token = _room.set(max(1, n_bytes))
+    try:
+        yield
+    finally:
+        _room.reset(token)
+
+
+def address(page: str) -> str:
+    """A page as an address that holds it, a third longer: no letter of it can end the attribute it stands in.
+
+    Links within the page work, as they would not in `srcdoc`, where they lead to the page around it.
+    """
+    return "data:text/html;charset=utf-8;base64," + base64.b64encode(page.encode(errors="replace")).decode()
 
 
 def asset(name: str) -> str:
@@ -88,12 +122,22 @@ def _style(names: Sequence[str]) -> str:
     return f"{sheets}{light}{ticks}\n@media screen and (prefers-color-scheme:dark){{{dark}}}\n{lengths}\n"
 
 
-def _policy(style: str, script: str | None) -> str:
-    scripts = "'none'" if script is None else f"'{_digest(script)}'"
+def _policy(style: str, script: str | None, framed: Sequence[str]) -> str:
+    """What the page may do. A page shown within is under this policy as well as its own."""
+    styles, scripts = {_digest(style): None}, {} if script is None else {_digest(script): None}
+    for page in framed:
+        own = _OWN_POLICY.search(page)
+        told = dict(part.split(" ", 1) for part in html.unescape(own[1]).split("; ")) if own else {}
+        for known, name in ((styles, "style-src"), (scripts, "script-src")):
+            known.update(dict.fromkeys(_DIGEST.findall(told.get(name, ""))))
     return (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src {scripts}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src {_sources(styles)}; script-src {_sources(scripts)}; "
+        f"{'frame-src data:; ' if framed else ''}img-src data:; base-uri 'none'; form-action 'none'"
     )
+
+
+def _sources(digests: Iterable[str]) -> str:
+    return " ".join(f"'{digest}'" for digest in digests) or "'none'"
 
 
 def _digest(inline: str) -> str:

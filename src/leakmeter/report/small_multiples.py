@@ -52,6 +52,18 @@ def draw_grid(
     Raises:
         UsageError: matplotlib is not installed.
     """
+    look, paint_all = grid(shown, paint, columns=columns, panel_inches=panel_inches)
+    return draw_panels(("all",), paint_all, look=look, title=title, footer=footer, stem=stem)
+
+
+def grid(
+    shown: Sequence[str],
+    paint: Callable[[Any, str], None],
+    *,
+    columns: int = 3,
+    panel_inches: tuple[float, float] = (3.1, 2.7),
+) -> tuple[Look, Callable[[Any, str], None]]:
+    """Panels in rows and columns as the one panel of a figure (see `figures.panels_figure`); see `draw_grid`."""
     n_columns = min(columns, len(shown))
     n_rows = -(-len(shown) // n_columns)
     width, height = (n * inches for n, inches in zip((n_columns, n_rows), panel_inches, strict=True))
@@ -71,8 +83,8 @@ def draw_grid(
         marks, labels = figure.axes[1].get_legend_handles_labels()
         legend.legend(marks, labels, loc="center", ncols=2 * n_columns, frameon=False)
 
-    look = Look((width, height + _TITLE_INCHES), font_size=9, dpi=160, footer_letters=int(width * _LETTERS_AN_INCH))
-    return draw_panels(("all",), paint_all, look=look, title=title, footer=footer, stem=stem)
+    footer_letters = int(width * _LETTERS_AN_INCH)
+    return Look((width, height + _TITLE_INCHES), font_size=9, dpi=160, footer_letters=footer_letters), paint_all
 
 
 def draw_levels(

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
+    from leakmeter.report.findings import Findings
+
 Part = tuple[Mapping[str, Any], Sequence[Reading]]
 """A case's texts (see `studies.run.texts_of`) and its readings."""
 
@@ -51,6 +53,17 @@ class Result(ABC):
     @abstractmethod
     def overview(cls, cases: Sequence[Mapping[str, Any]]) -> RenderableType:
         """Many cases for a terminal, one a line."""
+
+    @classmethod
+    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
+        """What many cases say together: a sentence, a summary and figures; nothing where a measure says none.
+
+        Args:
+            cases: one or more.
+        """
+        from leakmeter.report.findings import Findings
+
+        return Findings()
 
     @classmethod
     @abstractmethod

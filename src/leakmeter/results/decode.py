@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
+    from leakmeter.report.findings import Findings
+
 DELTA: Final = 1e-5
 _PUBLIC_DECIMALS: Final = 3  # float32 noise of about 1e-5 nats depends on what was computed beside, so on D
 _COMPOSED_AT_MOST_NATS: Final = 1000.0  # composing distributions takes seconds there, and says nothing anybody wants
@@ -224,6 +226,13 @@ class DecodeResult(ResponseResult):
         from leakmeter.report.overview import decode_overview
 
         return decode_overview(cases)
+
+    @classmethod
+    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
+        """What responses told, and how it adds up beside its bound."""
+        from leakmeter.report.findings_responses import of_decode
+
+        return of_decode(cases)
 
     @classmethod
     def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
+    from leakmeter.report.findings import Findings
+
 FEWEST_TO_CORRELATE: Final = 10
 """Queries below which a rank correlation says nothing."""
 _CONFIDENCE: Final = 0.95
@@ -211,6 +213,13 @@ class FisherResult(Result):
         from leakmeter.report.fisher_terminal import fisher_overview
 
         return fisher_overview(cases, summary(cases))
+
+    @classmethod
+    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
+        """The means, and values against length and entropy."""
+        from leakmeter.report.findings_questions import of_fisher
+
+        return of_fisher(cases, summary(cases))
 
     @classmethod
     def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
+    from leakmeter.report.findings import Findings
+
 _LITTLE_MASS: Final = 0.1  # probability of all labels together below which what they share says little of the answer
 Series = Mapping[tuple[str, str], FloatArray]
 """Statistic and piece to values."""
@@ -232,6 +234,13 @@ class IclResult(Result):
         from leakmeter.report.icl_terminal import icl_overview
 
         return icl_overview(cases, summary(cases))
+
+    @classmethod
+    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
+        """ICLInf, and losses by place and by exemplar."""
+        from leakmeter.report.findings_exemplars import of_icl
+
+        return of_icl(cases, summary(cases))
 
     @classmethod
     def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
+    from leakmeter.report.findings import Findings
+
 _REDUNDANT_RATIO = 2.0  # "only this" over "without this", from where a repeated value is called redundant
 
 
@@ -245,6 +247,13 @@ class InfluenceResult(ResponseResult):
         from leakmeter.report.overview import influence_overview
 
         return influence_overview(cases)
+
+    @classmethod
+    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
+        """What the contexts did, pieces in order, and pieces over tokens."""
+        from leakmeter.report.findings_responses import of_influence
+
+        return of_influence(cases)
 
     @classmethod
     def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:

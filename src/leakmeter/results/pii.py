@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
+    from leakmeter.report.findings import Findings
+
 _TEXTS: Final = (
     *("id", "subject", "kind", "type", "relation", "given"),
     *("model", "weights_sha256", "dtype", "n_templates", "n_nulls", "n_references"),
@@ -179,6 +181,13 @@ class PiiResult(Result):
         from leakmeter.report.pii_terminal import pii_overview
 
         return pii_overview(cases, summary(cases))
+
+    @classmethod
+    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
+        """Persons at risk, densities and p-values by type of value."""
+        from leakmeter.report.findings_people import of_pii
+
+        return of_pii(cases, summary(cases))
 
     @classmethod
     def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:

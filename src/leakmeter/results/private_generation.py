@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
+    from leakmeter.report.findings import Findings
+
 
 @dataclass(frozen=True, slots=True)
 class PrivateGenerationResult(Result):
@@ -85,6 +87,13 @@ class PrivateGenerationResult(Result):
         from leakmeter.report.audit_terminal import audit_overview
 
         return audit_overview(cases, summary(cases))
+
+    @classmethod
+    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
+        """The verdict, and promised against measured."""
+        from leakmeter.report.findings_exemplars import of_audit
+
+        return of_audit(cases, summary(cases))
 
     @classmethod
     def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:

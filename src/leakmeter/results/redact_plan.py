@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
+    from leakmeter.report.findings import Findings
+
 MARK: Final = "[…]"
 """Stands, where a redacted text is shown, for what was cut; what is measured has nothing in its place."""
 _ACTIONS: Final = {REMOVED: "cut", PUT_BACK: "put back"}
+_TEXTS: Final = ("id", "model", "weights_sha256", "dtype", "unit", "removal", "template", "query", "context")
 _ENTITY_FIELDS: Final = ("entity_type", "entity_value", "repeated")
 
 
@@ -46,10 +49,7 @@ def plan_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
     redacted = [_piece(span, texts, series) for span in texts["spans"] if span["name"] in taken]
     ranges = merged([part for piece in redacted for part in piece["spans"]])
     case = {
-        **{
-            name: texts[name]
-            for name in ("id", "model", "weights_sha256", "dtype", "unit", "removal", "template", "query", "context")
-        },
+        **{name: texts[name] for name in _TEXTS},
         "temperature": params["temperature"],
         "cid_lambda": params["cid_lambda"],
         "documents": texts["documents"],
@@ -91,9 +91,7 @@ def _steps(
     spans = {span["name"]: span for span in texts["spans"]}
     out: list[dict[str, Any]] = []
     before = whole_nats
-    for reading in readings:
-        if reading.statistic not in _ACTIONS:
-            continue
+    for reading in (one for one in readings if one.statistic in _ACTIONS):
         loss = _sum(reading.values)
         out.append(
             {
@@ -285,6 +283,13 @@ class RedactPlanResult(ResponseResult):
         from leakmeter.report.plans_terminal import plan_overview
 
         return plan_overview(cases)
+
+    @classmethod
+    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
+        """What plans leave, over the pieces that are cut."""
+        from leakmeter.report.findings_responses import of_plans
+
+        return of_plans(cases)
 
     @classmethod
     def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:

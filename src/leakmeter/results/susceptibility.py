@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
+    from leakmeter.report.findings import Findings
+
 _SMALL_BIAS: Final = 0.05  # of χ
 _NEAR_CEILING: Final = 0.9  # share of it above which more contexts would tell more
 _TEXTS: Final = (
@@ -195,6 +197,13 @@ class SusceptibilityResult(Result):
         from leakmeter.report.susceptibility_terminal import susceptibility_overview
 
         return susceptibility_overview(cases, summary(cases))
+
+    @classmethod
+    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
+        """The mean, and queries and contexts in order."""
+        from leakmeter.report.findings_questions import of_susceptibility
+
+        return of_susceptibility(cases, summary(cases))
 
     @classmethod
     def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:

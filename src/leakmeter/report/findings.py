@@ -1,0 +1,33 @@
+"""What a measure found in many cases: one sentence, their summary, and the figures that a paper would have.
+
+A measure joins with one class method of its result, `findings` (see `results.base`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from leakmeter.kernels.aggregates import aggregate, interval_of_aggregate
+from leakmeter.report.check_words import interval_text
+from leakmeter.report.drawing import Drawing
+from leakmeter.report.scale import nats_text
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Of the cases of a run."""
+
+    headline: str = ""
+    """One sentence, or several, as the page of the measure has it; empty where the measure says none."""
+    summary: Mapping[str, Any] | None = None
+    """One object of all cases together, where the measure has one; units stand in the names."""
+    figures: Mapping[str, Drawing] = field(default_factory=dict)
+    """By names that are fit for files."""
+
+
+def mean_text(values: Sequence[float]) -> str:
+    """Mean of numbers of nats with its 95 % interval over the cases."""
+    interval = interval_of_aggregate(values, "mean", seed=0)
+    return f"{nats_text(aggregate(values, 'mean'))}{interval_text(interval)}\u00a0nats"

@@ -1,0 +1,229 @@
+"""What influence, decoding and plans of redaction found: bars of pieces, a heat map, and losses that add up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from leakmeter.kernels.aggregates import aggregate, interval_of_aggregate
+from leakmeter.report import plans, receipts, scale, words
+from leakmeter.report.drawing import Bar, Drawing, columns, inches, label, rows
+from leakmeter.report.findings import Findings, mean_text
+from leakmeter.report.scale import nats_text
+from leakmeter.report.shade import Case
+from leakmeter.report.small_multiples import COLOURS
+
+_PIECES_AT_MOST: Final = 30
+_TOKENS_AT_MOST: Final = 60
+_LINES_AT_MOST: Final = 200
+_FADED: Final = {"color": "0.55", "linewidth": 0.9, "alpha": 0.7}
+
+
+def of_influence(cases: Sequence[Case]) -> Findings:
+    """Pieces with intervals, and pieces over the tokens of the response that owes most."""
+    values = [case["whole_nats"] for case in cases]
+    headline = words.verdict(cases[0])
+    if len(cases) > 1:
+        headline = (
+            f"The contexts changed {len(cases):,} responses by {mean_text(values)} on average, and one by "
+            f"{nats_text(max(values))}\u00a0nats."
+        )
+    figures = {}
+    pieces = _of_one(cases[0]) if len(cases) == 1 else _over_cases(cases)
+    if pieces is not None:
+        figures["pieces"] = pieces
+    most = max(cases, key=lambda case: case["whole_nats"])
+    if _units(most) and most["response"]["tokens"]:
+        figures["tokens"] = _heat_map(most)
+    return Findings(headline, figures=figures)
+
+
+def _units(case: Case) -> list[Mapping[str, Any]]:
+    """The pieces that are no values said several times, in the order of the context."""
+    return [piece for piece in case["pieces"] if piece["kind"] == "unit"]
+
+
+def _strongest(case: Case) -> list[Mapping[str, Any]]:
+    """As many pieces as can be shown, those that the response owes most, in the order of the context."""
+    pieces = _units(case)
+    order = sorted(range(len(pieces)), key=lambda i: -pieces[i]["nats"])
+    return [pieces[i] for i in sorted(order[:_PIECES_AT_MOST])]
+
+
+def _of_one(case: Case) -> Drawing | None:
+    shown = _strongest(case)
+    if not shown:
+        return None
+    is_mean = all(piece["mean_nats"] is not None for piece in shown)
+    bars = [
+        Bar(
+            f"{piece['name']}: {piece['text']}",
+            piece["mean_nats"] if is_mean else piece["nats"],
+            piece["interval_nats"] if is_mean else None,
+        )
+        for piece in shown
+    ]
+    left_out = len(_units(case)) - len(shown)
+
+    def paint(panel: Any, _: str) -> None:
+        rows(panel, bars, x_label=f"nats that the response owes to the piece{', mean over responses' * is_mean}")
+        floor = case["noise_floor_nats"]
+        panel.axvline(floor, color="0.4", linewidth=1, linestyle="--", label=f"noise floor, {nats_text(floor)} nats")
+
+    return Drawing(
+        "Influence of each piece of the context",
+        ("pieces",),
+        paint,
+        footer=_said(
+            "Bars: 95 % intervals over responses that were drawn" if is_mean else "",
+            f"{left_out:,} weaker pieces left out" if left_out else "",
+        ),
+        panel_inches=inches(len(bars)),
+    )
+
+
+def _over_cases(cases: Sequence[Case]) -> Drawing | None:
+    """Pieces at the same place of their contexts; None where cases were cut otherwise, or personal data was."""
+    if len({case["unit"] for case in cases}) > 1 or any(case["unit"] == "entity" for case in cases):
+        return None
+    found: dict[str, list[float]] = {}
+    for case in cases:
+        for piece in _units(case):
+            found.setdefault(piece["name"], []).append(piece["nats"])
+    enough = {name: values for name, values in found.items() if 2 * len(values) >= len(cases)}
+    bars = [
+        Bar(name, aggregate(values, "mean"), interval_of_aggregate(values, "mean", seed=0))
+        for name, values in list(enough.items())[:_PIECES_AT_MOST]
+    ]
+    if not bars:
+        return None
+    return Drawing(
+        "Influence by place in the context",
+        ("pieces",),
+        lambda panel, _: columns(
+            panel, bars, x_label=f"piece ({cases[0]['unit']}), by its place", y_label="influence of the piece, nats"
+        ),
+        footer=_said(
+            f"Means over {len(cases):,} cases with 95 % bootstrap intervals; pieces that at least half of them have",
+            f"{len(enough) - len(bars):,} later ones left out" if len(bars) < len(enough) else "",
+        ),
+        panel_inches=(max(4.8, 1.0 + 0.32 * len(bars)), 3.8),
+    )
+
+
+def _heat_map(case: Case) -> Drawing:
+    shown = _strongest(case)
+    tokens = case["response"]["tokens"][:_TOKENS_AT_MOST]
+    nats = np.asarray([piece["per_token"][: len(tokens)] for piece in shown], dtype=np.float64)
+    left_out = len(_units(case)) - len(shown), len(case["response"]["tokens"]) - len(tokens)
+
+    def paint(panel: Any, _: str) -> None:
+        from matplotlib.colors import FuncNorm, ListedColormap
+
+        colours = ListedColormap(["#ffffff", *(swatch.paper for swatch in scale.ramp(dark=False))])
+        knee = scale.KNEE_NATS
+        norm = FuncNorm(
+            (lambda x: np.log1p(np.maximum(x, 0.0) / knee), lambda y: knee * np.expm1(y)), vmin=0.0, vmax=scale.TOP_NATS
+        )
+        mesh = panel.pcolormesh(nats, cmap=colours, norm=norm, edgecolors="0.93", linewidth=0.4, rasterized=True)
+        panel.set_yticks(np.arange(len(shown)) + 0.5, [label(f"{p['name']}: {p['text']}") for p in shown], fontsize=7)
+        panel.set_xticks(np.arange(len(tokens)) + 0.5, [label(token, 14) for token in tokens], rotation=90, fontsize=7)
+        panel.invert_yaxis()
+        bar = panel.figure.colorbar(mesh, ax=panel, ticks=[0.0, *scale.TICKS_NATS], pad=0.01)
+        bar.ax.set_yticklabels([f"{tick:g}" for tick in (0.0, *scale.TICKS_NATS)])
+        bar.set_label("nats")
+        panel.set_xlabel("token of the response")
+
+    return Drawing(
+        "Influence of each piece on each token",
+        ("tokens",),
+        paint,
+        footer=_said(
+            "The response that owes most to its context",
+            *(f"{n:,} more {what} left out" for n, what in zip(left_out, ("pieces", "tokens"), strict=True) if n),
+        ),
+        panel_inches=(3.6 + 0.16 * len(tokens), 1.6 + 0.2 * max(len(shown), 4)),
+    )
+
+
+def of_decode(cases: Sequence[Case]) -> Findings:
+    """Loss that adds up over the response, with its bound."""
+    if len(cases) == 1:
+        said = receipts.headline(cases[0])
+        headline = f"{said[0].upper()}{said[1:]}."
+    else:
+        values = [case["private"]["whole_nats"] for case in cases]
+        headline = (
+            f"{len(cases):,} responses told {mean_text(values)} of their contexts on average, and one "
+            f"{nats_text(max(values))}\u00a0nats."
+        )
+    worst = max(cases, key=lambda case: case["private"]["whole_nats"])
+    each = None if worst["epsilon"] is None else worst["epsilon"]["per_token"]
+
+    def paint(panel: Any, _: str) -> None:
+        others = [case for case in cases if case is not worst][:_LINES_AT_MOST]
+        for number, case in enumerate(others):
+            panel.plot(*_added_up(case, "loss_nats"), label=None if number else "other cases", **_FADED)
+        panel.plot(
+            *_added_up(worst, "loss_nats"), color=COLOURS[1], linewidth=1.8, label="told, by the case that told most"
+        )
+        if each is not None:
+            spent = _added_up(worst, "spent_epsilon")
+            panel.plot(*spent, color=COLOURS[0], linewidth=1.4, linestyle=":", label="spent by it")
+            n = max(len(case["response"]["tokens"]) for case in cases)
+            panel.plot([0, n], [0.0, each * n], color="0.15", linewidth=1.2, linestyle="--", label="promised at most")
+        panel.set_xlim(left=0)
+        panel.set_ylim(bottom=0)
+        panel.xaxis.get_major_locator().set_params(integer=True)
+        panel.set_xlabel("tokens of the response")
+        panel.set_ylabel("added up, nats")
+
+    return Findings(
+        headline,
+        figures={
+            "loss": Drawing("What responses told of their contexts", ("loss",), paint, panel_inches=(6.4, 4.2)),
+        },
+    )
+
+
+def _added_up(case: Case, name: str) -> tuple[range, list[float]]:
+    """Tokens so far, and the sum of their nats; an infinite one ends the line."""
+    nats = [receipts.infinite(value) for value in case["private"]["per_token"][name]]
+    sums = [0.0, *np.cumsum(nats).tolist()]
+    return range(len(sums)), [value if math.isfinite(value) else math.nan for value in sums]
+
+
+def of_plans(cases: Sequence[Case]) -> Findings:
+    """Loss that is left over the pieces that are cut."""
+    headline = plans.verdict(cases[0])
+    if len(cases) > 1:
+        n, left = sum(case["reached"] for case in cases), [case["left_nats"] for case in cases]
+        share = 100 * aggregate([case["redacted_share"] for case in cases], "mean")
+        headline = (
+            f"{n:,} of {len(cases):,} plans reach their limit; they leave {mean_text(left)} and cut {share:.0f}\u00a0% "
+            "of the text on average."
+        )
+
+    def paint(panel: Any, _: str) -> None:
+        one = {"color": COLOURS[0], "linewidth": 1.8, "marker": "o", "markersize": 3.5}
+        for case in cases[:_LINES_AT_MOST]:
+            left = [case["whole_nats"], *(step["left_nats"] for step in case["steps"])]
+            panel.step(range(len(left)), left, where="post", **(one if len(cases) == 1 else _FADED))
+        for number, limit in enumerate(sorted({case["max_loss_nats"] for case in cases})):
+            panel.axhline(limit, color=COLOURS[1], linewidth=1.2, linestyle="--", label=None if number else "limit")
+        panel.set_xlim(left=0)
+        panel.set_ylim(bottom=0)
+        panel.xaxis.get_major_locator().set_params(integer=True)
+        panel.set_xlabel("steps: pieces cut, and put back")
+        panel.set_ylabel("left of what the response owes, nats")
+
+    return Findings(
+        headline, figures={"left": Drawing("What cutting leaves", ("left",), paint, panel_inches=(5.6, 3.8))}
+    )
+
+
+def _said(*parts: str) -> str:
+    return "; ".join(filter(None, parts))

@@ -1,0 +1,99 @@
+"""`leakmeter report` of several runs, of a study, and with figures."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakmeter.report.tables import to_markdown
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def runs(measure: Call) -> list[Path]:
+    """Two runs of one case."""
+    out = []
+    for temperature in ("1.0", "0.5"):
+        ended = measure(temperature=temperature)
+        assert ended.code == 0, ended.err
+        out.append(Path(ended.err.splitlines()[-1].removeprefix("run: ")))
+    return out
+
+
+@pytest.fixture
+def study() -> Path:
+    folder = Path("study-mine-0123456789abcdef")
+    folder.mkdir()
+    markdown = to_markdown("Mine", ["command: leakmeter study run mine.toml"], [{"model": "toy", "n": 3}])
+    (folder / "table.md").write_text(markdown, encoding="utf-8")
+    (folder / "figure.png").write_bytes(b"\x89PNG")
+    return folder
+
+
+def test_several_runs_give_one_page(cli: Call, runs: list[Path]) -> None:
+    ended = cli("report", *runs, "--html", "both.html")
+    assert (ended.code, ended.out, ended.err) == (0, "", "report: both.html\n")
+    page = Path("both.html").read_text(encoding="utf-8")
+    assert page.count("<iframe") == 2
+    assert "Run 2 less run 1" in page
+    cli("report", *runs, "--html", "again.html")
+    assert Path("again.html").read_text(encoding="utf-8") == page
+
+
+def test_figures_of_one_run_and_of_several(cli: Call, runs: list[Path]) -> None:
+    ended = cli("report", runs[0], "--figures", "one")
+    assert ended.code == 0
+    names = ["pieces.png", "pieces.svg", "tokens.png", "tokens.svg"]
+    assert sorted(os.listdir("one")) == names
+    assert ended.err == f"figures: {', '.join(f'one/{name}' for name in names)}\nreport: report.html\n"
+    assert cli("report", *runs, "--figures", "both").code == 0
+    assert sorted(os.listdir("both")) == ["run1", "run2"]
+    for name in names:
+        assert Path("one", name).read_bytes() == Path("both", "run1", name).read_bytes()
+
+
+def test_a_study_is_a_page_of_its_table(cli: Call, study: Path) -> None:
+    assert cli("report", study, "--html", "study.html").code == 0
+    page = Path("study.html").read_text(encoding="utf-8")
+    assert "<h1><bdi>Mine</bdi></h1>" in page
+    assert "<code>leakmeter study run mine.toml</code>" in page
+    assert "data:image/png" in page
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["RUN", "RUN", "--public"], "--public is for one run; give the others apart"),
+        (["RUN", "--public", "--figures", "f"], "--figures shows what is private"),
+        (["RUN", "STUDY"], "is a study's directory; give it alone"),
+        (["STUDY", "RUN"], "is a study's directory; give it alone"),
+        (["STUDY", "--figures", "f"], "without --figures and --public"),
+        (["RUN", "missing"], "'missing' holds no complete run"),
+        (["RUN", "--figures", "RUN/spec.json"], "figures cannot be written to"),
+        (["RUN", "RUN", "--html", "no/page.html"], "lies in a directory that does not exist"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    cli: Call, runs: list[Path], study: Path, words: list[str], why: str
+) -> None:
+    before = sorted(os.listdir())
+    ended = cli("report", *(word.replace("RUN", str(runs[0])).replace("STUDY", str(study)) for word in words))
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert why in ended.err
+    assert sorted(os.listdir()) == before
+
+
+def test_without_matplotlib(cli: Call, runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    before = sorted(os.listdir())
+    ended = cli("report", runs[0], "--figures", "figures")
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert "pip install 'leakmeter[plots]'" in ended.err
+    assert sorted(os.listdir()) == before
+    assert cli("report", *runs).code == 0
