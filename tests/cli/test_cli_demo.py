@@ -15,6 +15,7 @@ from leakmeter.models import resolve
 from leakmeter.results.influence import InfluenceResult
 
 
+@pytest.mark.long
 def test_the_demo_finds_the_phone_number(command: Callable[..., Any], tmp_path: Path) -> None:
     try:
         resolve("smollm2-135m", notify=str, download=False)

@@ -10,6 +10,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from importlib import metadata
@@ -207,9 +208,9 @@ def exported(out: Path) -> dict[str, bytes]:
     """Every run under a directory in its canonical form."""
     found: dict[str, bytes] = {}
     for run in sorted(path for path in out.iterdir() if not path.name.startswith("study-")):
-        made = out.parent / f"{out.name}-{run.name}-export"
-        write(run, made, Whole())
-        found |= {f"{run.name}/{file.name}": file.read_bytes() for file in made.iterdir()}
+        with tempfile.TemporaryDirectory() as made:
+            write(run, Path(made), Whole())
+            found |= {f"{run.name}/{file.name}": file.read_bytes() for file in Path(made).iterdir()}
     return found
 
 

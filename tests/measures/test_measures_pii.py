@@ -83,6 +83,7 @@ def test_likelihoods_on_the_toy_are_those_of_one_pass_a_token(id_: str) -> None:
         np.testing.assert_allclose(of(readings, "reference_log_likelihood", template), elsewhere, atol=1e-9)
 
 
+@pytest.mark.long
 def test_likelihoods_on_the_real_model_are_those_of_full_passes(real_backend: Any) -> None:
     probe = prepared(real_backend, CASES["7: email by phone"])
     readings = measured(real_backend, probe.item)

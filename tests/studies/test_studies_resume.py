@@ -85,6 +85,7 @@ def stamps(run: Path) -> dict[str, tuple[int, int]]:
     return {p.name: (p.stat().st_mtime_ns, p.stat().st_ino) for p in run.glob("readings-*.parquet")}
 
 
+@pytest.mark.long
 def test_a_run_killed_again_and_again_ends_like_one_left_alone(tmp_path: Path) -> None:
     data = write_cases(tmp_path)
     undisturbed = subprocess.run(command(data, tmp_path / "calm"), capture_output=True, text=True, check=True)

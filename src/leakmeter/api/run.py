@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -120,11 +120,7 @@ class Run:
         values = {quantity.name: self.measured.values(quantity) for quantity in case_quantities(self.measured)}
         return pd.DataFrame({"id": self.measured.ids, **values})
 
-    @overload
-    def readings(self, engine: Literal["pandas"] = "pandas") -> pd.DataFrame: ...
-    @overload
-    def readings(self, engine: Literal["polars"]) -> Any: ...
-    def readings(self, engine: str = "pandas") -> Any:
+    def readings(self, engine: Literal["pandas", "polars"] = "pandas") -> Any:
         """Every number of the run, one a row, in the columns of the view `readings` (see `leakmeter query --schema`).
 
         Args:
