@@ -88,4 +88,4 @@ def run(folder: Path, n_kills: int, seed: int, words: list[str]) -> dict[str, ob
     return {"killed": killed, "studies": studies, "parts": found, "wrong": None}
 
 
-print(json.dumps(run(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])))  # noqa: T201
+json.dump(run(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]), sys.stdout)

@@ -87,7 +87,7 @@ def test_a_run_is_shown(cli: Call, run: Path, data: Path) -> None:
     assert told["warnings"] == []
     costs = [RunDirectory(run).read_texts(number)[0]["cost"] for number in range(3)]
     assert told["cost"]["tree_tokens"] == sum(cost["tree_tokens"] for cost in costs)
-    assert told["cost"]["seconds"] == pytest.approx(sum(cost["seconds"] for cost in costs))
+    assert told["cost"]["seconds"] == pytest.approx(sum(cost["seconds"] for cost in costs), rel=1e-12)
     # By name, and by as much of it as tells it from others.
     for given in (run.name, run.name[:14]):
         shown = cli("runs", "show", given).out

@@ -51,7 +51,7 @@ def test_json_and_one_quantity(runs: tuple[Path, Path], capsys: pytest.CaptureFi
     told = json.loads(capsys.readouterr().out)
     (row,) = told["quantities"]
     assert (told["n_pairs"], row["quantity"], row["n_pairs"]) == (4, "influence", 4)
-    assert row["difference"] == pytest.approx(row["second"] - row["first"])
+    assert row["difference"] == pytest.approx(row["second"] - row["first"], rel=1e-12)
     low, high = row["interval"]
     assert low <= row["difference"] <= high
 

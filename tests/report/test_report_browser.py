@@ -1,3 +1,4 @@
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,7 @@ def test_runs_on_one_page_work_as_they_do_alone(tmp_path: Path) -> None:
             headline=HOSTILE,
             quantities={"influence.mean": Number(7.31, (5.2, 9.9), "nats", len(cases))},
             about={"influence.mean": "What the response owes."},
-            draw=lambda cases=cases: render_page(cases),  # type: ignore[misc]
+            draw=partial(render_page, cases),
         )
         for cases in pages
     ]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from report_cases import HOSTILE, clinic, hostile, small
@@ -21,17 +23,18 @@ NATS = Number(7.31, (5.2, 9.9), "nats", 120)
 DIGEST = re.compile(r"sha256-[A-Za-z0-9+/=]{44}")
 
 
-def shown(draw: Callable[[], str] = lambda: render_page([clinic()]), **more: object) -> ShownRun:
-    told: dict[str, object] = {
-        "directory": "runs/influence-1f2e",
-        "measure": "influence",
-        "model": "toy",
-        "n_cases": 120,
-        "headline": "The contexts changed 120 responses.",
-        "quantities": {"influence.mean": NATS},
-        "about": {"influence.mean": "What the response owes."},
-    }
-    return ShownRun(draw=draw, **{**told, **more})  # type: ignore[arg-type]
+def shown(draw: Callable[[], str] = lambda: render_page([clinic()]), **more: Any) -> ShownRun:
+    told = ShownRun(
+        directory="runs/influence-1f2e",
+        measure="influence",
+        model="toy",
+        n_cases=120,
+        headline="The contexts changed 120 responses.",
+        quantities={"influence.mean": NATS},
+        about={"influence.mean": "What the response owes."},
+        draw=draw,
+    )
+    return replace(told, **more)
 
 
 def comparison(**more: object) -> dict[str, object]:

@@ -82,7 +82,7 @@ def test_influence() -> None:
     assert value("influence.worst_piece", INFLUENCE) == 4.0
     assert value("influence.repeated", INFLUENCE) == 1.0
     assert floor("influence", INFLUENCE) == 0.5
-    assert floor("influence.per_token", INFLUENCE) == pytest.approx(0.5 / 3)
+    assert floor("influence.per_token", INFLUENCE) == pytest.approx(0.5 / 3, rel=1e-12)
     drawn = INFLUENCE | {"whole_worst_nats": 9.0, "whole_mean_nats": 7.0}
     assert (value("influence.worst_response", drawn), value("influence.mean_response", drawn)) == (9.0, 7.0)
 
@@ -112,7 +112,7 @@ def test_decode() -> None:
     assert value("decode.worst_response", case) is None
     assert value("decode.worst_token", case) == 0.3
     assert value("decode.promised", case) == 3.0
-    assert value("decode.ratio", case) == pytest.approx(0.8)
+    assert value("decode.ratio", case) == pytest.approx(0.8, rel=1e-12)
     several = {**case, "samples": [case, {**receipt([0.2, None], [0.1, 0.9], 2.5), **PROMISED}]}
     assert value("decode", several) == 1.5
     assert value("decode.worst_response", several) == 2.5

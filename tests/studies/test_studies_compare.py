@@ -11,12 +11,13 @@ from measured_runs import run
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.kernels.paired import holm, signed_rank_p
 from leakmeter.studies.compare import HIDDEN, Moved, Setting, compare, comparison_object, differing
+from leakmeter.studies.measured import Measured
 
 BEFORE, AFTER = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2.0, 3.5, 4.0, 6.0, 6.5, 7.0]
 
 
-def only(*runs: object, **how: object) -> Moved:
-    (moved,) = compare(*runs, names=["leak"], **how).moved  # type: ignore[arg-type]
+def only(first: Measured, second: Measured, *, seed: int = 0) -> Moved:
+    (moved,) = compare(first, second, names=["leak"], seed=seed).moved
     return moved
 
 
@@ -32,7 +33,7 @@ def test_pairs_go_by_id_whatever_their_order() -> None:
 
 def test_the_difference_is_the_second_less_the_first() -> None:
     moved = only(run(BEFORE), run(AFTER))
-    assert moved.difference.mean == pytest.approx(np.mean(np.subtract(AFTER, BEFORE)))
+    assert moved.difference.mean == pytest.approx(np.mean(np.subtract(AFTER, BEFORE)), rel=1e-12)
     assert moved.difference.p_value == signed_rank_p(AFTER, BEFORE)
     assert moved.difference.rank_biserial == 1.0
     assert moved.verdict == "worse"
@@ -48,7 +49,7 @@ def test_less_is_worse_where_the_quantity_says_so() -> None:
 
 def test_noise_of_both_runs_is_no_finding() -> None:
     moved = only(run(BEFORE, floor=0.5), run(AFTER, floor=0.9))
-    assert moved.noise_floor == pytest.approx(1.4)
+    assert moved.noise_floor == pytest.approx(1.4, rel=1e-12)
     assert moved.verdict == "no finding"
     assert only(run(BEFORE, floor=0.5), run(AFTER, floor=0.5)).verdict == "worse"
 

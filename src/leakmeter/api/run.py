@@ -14,6 +14,7 @@ import numpy as np
 from leakmeter import plugins
 from leakmeter.errors import UsageError
 from leakmeter.kernels.aggregates import aggregate, interval_of_aggregate
+from leakmeter.results.base import saved
 from leakmeter.store.rundir import RunDirectory
 from leakmeter.studies.measured import Measured, case_quantities
 from leakmeter.studies.run import cases_of_run
@@ -164,12 +165,7 @@ class Run:
         Returns:
             The file's path.
         """
-        from leakmeter.store.rundir import write_whole
-
-        where = Path(path)
-        # A path need not be Unicode; a page is.
-        write_whole(where, self.render_page().encode(errors="replace"))
-        return where
+        return saved(path, self.render_page())
 
     def render_page(self) -> str:
         """The page of the run as text."""

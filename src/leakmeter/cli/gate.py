@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from cyclopts import Parameter
 
 from leakmeter.cli import output
-from leakmeter.cli.finite import finite
 from leakmeter.cli.options import Flag
 from leakmeter.errors import UsageError
 
@@ -92,7 +91,7 @@ def gate(
         _write_baseline(measured, bounds, write_baseline)
         output.tell(f"baseline: {write_baseline}")
     if json:
-        output.print_json(finite({"holds": holds, "checks": list(map(asdict, checks)), "baseline": _told(held)}))
+        output.print_json({"holds": holds, "checks": list(map(asdict, checks)), "baseline": _told(held)})
     else:
         _print(checks, held)
     if write_baseline is not None and not holds:

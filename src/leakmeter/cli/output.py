@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.errors import StoreError
+from leakmeter.types.plain import to_json
 
 if TYPE_CHECKING:
     from leakmeter.results.base import Result
@@ -44,7 +44,7 @@ def tell(line: str) -> None:
 def print_json(case: Mapping[str, Any]) -> None:
     """One case as one line of JSON on standard output."""
     is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    sys.stdout.write(json.dumps(case, ensure_ascii=not is_utf8) + "\n")
+    sys.stdout.write(to_json(case, ascii_only=not is_utf8) + "\n")
     sys.stdout.flush()
 
 
@@ -62,12 +62,19 @@ def left_out(problems: Sequence[str]) -> str:
 
 def write_page(path: Path, results: Sequence[Result], command: str | None, run: Path | None) -> None:
     """The HTML report of results of one kind."""
-    from leakmeter.store.rundir import write_whole
+    save_page(path, type(results[0]).render_page([result.case for result in results], command=command, run=run))
+
+
+def save_page(path: Path, page: str) -> None:
+    """Write a page.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    from leakmeter.store.rundir import write_page
 
     try:
-        page = type(results[0]).render_page([result.case for result in results], command=command, run=run)
-        # A path need not be Unicode; a page is.
-        write_whole(path, page.encode(errors="replace"))
+        write_page(path, page)
     except OSError as error:
         raise StoreError(f"report '{path}' cannot be written: {error.strerror or error}") from None
 

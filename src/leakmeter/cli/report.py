@@ -7,7 +7,7 @@ from typing import Any
 
 from leakmeter.cli import output
 from leakmeter.cli.options import Flag
-from leakmeter.errors import StoreError, UsageError
+from leakmeter.errors import UsageError
 
 
 def report(
@@ -37,7 +37,7 @@ def report(
             raise UsageError(f"'{run}' is a study's directory; give it alone, without --figures and --public")
         from leakmeter.api.report import page_of_study
 
-        _write(html, page_of_study(run))
+        output.save_page(html, page_of_study(run))
     elif others:
         _several([run, *others], html, figures, public=public)
     else:
@@ -66,7 +66,7 @@ def _one(path: Path, html: Path, figures: Path | None, *, public: bool) -> None:
         from leakmeter.api.report import write_figures
 
         _tell_figures(write_figures({figures: run}))
-    _write(html, page)
+    output.save_page(html, page)
 
 
 def _several(paths: list[Path], html: Path, figures: Path | None, *, public: bool) -> None:
@@ -82,17 +82,7 @@ def _several(paths: list[Path], html: Path, figures: Path | None, *, public: boo
     page = page_of_runs(runs)
     if figures is not None:
         _tell_figures(write_figures({figures / f"run{number}": run for number, run in enumerate(runs, 1)}))
-    _write(html, page)
-
-
-def _write(path: Path, page: str) -> None:
-    from leakmeter.store.rundir import write_whole
-
-    try:
-        # A path need not be Unicode; a page is.
-        write_whole(path, page.encode(errors="replace"))
-    except OSError as error:
-        raise StoreError(f"report '{path}' cannot be written: {error.strerror or error}") from None
+    output.save_page(html, page)
 
 
 def _tell_figures(files: list[Path]) -> None:

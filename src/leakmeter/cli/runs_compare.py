@@ -8,7 +8,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from leakmeter.cli import output
-from leakmeter.cli.finite import finite
 from leakmeter.cli.options import Flag
 
 
@@ -48,7 +47,7 @@ def compare(
     first, second = (read_measured(find_run(name, runs)) for name in (a, b))
     told = comparison_object(compared(first, second, quantity or ()))
     if json:
-        output.print_json(finite(told))
+        output.print_json(told)
         return
     from leakmeter.report.comparison_terminal import comparison_lines
 

@@ -12,13 +12,13 @@ the cases in their order. It is found by this method (see `plugins`): no other c
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from leakmeter.types.plain import to_json
 from leakmeter.types.quantity import AnyQuantity
 from leakmeter.types.reading import Reading
 
@@ -85,15 +85,11 @@ class Result(ABC):
         Returns:
             The file's path.
         """
-        from leakmeter.store.rundir import write_whole
-
-        where = Path(path)
-        write_whole(where, self.render_page([self.case], command=None, run=None).encode())
-        return where
+        return saved(path, self.render_page([self.case], command=None, run=None))
 
     def to_json(self) -> str:
         """The case as one line of JSON."""
-        return json.dumps(self.case, ensure_ascii=False)
+        return to_json(self.case)
 
 
 R = TypeVar("R", bound=Result)
@@ -134,12 +130,8 @@ class Results(Generic[R]):
         Returns:
             The file's path.
         """
-        from leakmeter.store.rundir import write_whole
-
-        where = Path(path)
         cases = [result.case for result in self.results]
-        write_whole(where, type(self.results[0]).render_page(cases, command=None, run=None).encode())
-        return where
+        return saved(path, type(self.results[0]).render_page(cases, command=None, run=None))
 
     def joined(self, frames: Iterable[pd.DataFrame], by: str) -> pd.DataFrame:
         """Frames of the results one below the other, with each one's id in a first column.
@@ -153,6 +145,15 @@ class Results(Generic[R]):
         ids = [result.case["id"] for result in self.results]
         frame = pd.concat([of.assign(**{by: id_}) for of, id_ in zip(frames, ids, strict=True)], ignore_index=True)
         return frame[[by, *(name for name in frame.columns if name != by)]]
+
+
+def saved(path: str | Path, page: str) -> Path:
+    """Where a page was written."""
+    from leakmeter.store.rundir import write_page
+
+    where = Path(path)
+    write_page(where, page)
+    return where
 
 
 def run_facts(run: Path | None) -> dict[str, str] | None:

@@ -211,6 +211,11 @@ def write_whole(path: Path, content: bytes) -> None:
         raise
 
 
+def write_page(path: Path, page: str) -> None:
+    """Write an HTML page; a path that it names need not be Unicode, and a page is."""
+    write_whole(path, page.encode(errors="replace"))
+
+
 def clear_left_over(folder: Path) -> None:
     """Remove what processes that are no more left half-written in a directory that several may write to."""
     for path in folder.glob(f"*{_TEMPORARY}"):
