@@ -35,11 +35,11 @@ test: $(VENV)/.installed-test model ## install and run the tests, all but the lo
 	@echo "== tests: all but the long ones"
 	@$(BIN)/python -m pytest -n 2 -m "not long and not hub"
 
-test-all: $(VENV)/.installed-test model ## install and run the long tests too
+test-all: $(VENV)/.installed-dev model ## install and run the long tests too
 	@echo "== tests: with the long ones"
 	@$(BIN)/python -m pytest -n 2 -m "not hub"
 
-check: $(VENV)/.installed-test ## lint, format check and types
+check: $(VENV)/.installed-dev ## lint, format check and types
 	@echo "== ruff check"
 	@$(BIN)/ruff check .
 	@echo "== ruff format --check"
@@ -47,7 +47,7 @@ check: $(VENV)/.installed-test ## lint, format check and types
 	@echo "== mypy"
 	@$(BIN)/mypy
 
-docs: $(VENV)/.installed-test ## build the documentation as pages, site/index.html
+docs: $(VENV)/.installed-dev ## build the documentation as pages, site/index.html
 	@echo "== docs: site/index.html"
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
@@ -67,7 +67,12 @@ $(VENV)/.installed-demo: $(VENV)/.torch pyproject.toml $(LOCK)
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.torch pyproject.toml $(LOCK)
-	@echo "== install: leakmeter with its development tools, versions of $(LOCK)"
+	@echo "== install: leakmeter with what its tests need, versions of $(LOCK)"
+	@$(PIP) install -c $(LOCK) -e '.[test]'
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed-test
+	@echo "== install: development tools too, versions of $(LOCK)"
 	@$(PIP) install -c $(LOCK) -e '.[dev]'
 	@touch $@
 
