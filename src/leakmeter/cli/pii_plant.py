@@ -23,7 +23,7 @@ def plant(
     repeats: Annotated[list[int] | None, Parameter(consume_multiple=True)] = None,
     held_out: int = 40,
     epochs: int = 1,
-    learning_rate: float = 1e-4,
+    learning_rate: float = 3e-4,
     batch_tokens: int = 256,
     seed: int = 0,
     json: Flag = False,

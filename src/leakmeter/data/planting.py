@@ -46,7 +46,7 @@ class Check:
     """Prompts of each kind."""
     epochs: int = 1
     """Of the planting."""
-    learning_rate: float = 1e-4
+    learning_rate: float = 3e-4
     """Of the planting."""
     batch_tokens: int = 256
     """Of a step of the planting."""

@@ -56,7 +56,7 @@ def plant(
     out: Path,
     *,
     epochs: int = 1,
-    learning_rate: float = 1e-4,
+    learning_rate: float = 3e-4,
     warmup_steps: int = 10,
     max_norm: float = 1.0,
     batch_tokens: int = 256,
