@@ -3,7 +3,8 @@
 A pair counts only if the matrix-product rate measured before and after it differs by under 10 %; medians of the pairs
 that count are printed, one JSON object a peer. A peer that is not installed is left out with a line on stderr. `fisher`
 times all its ways in turn instead of pairs, and prints one object a setting, with its error of chance beside its time.
-`store` needs no model: it writes ten million readings and asks for them.
+`store` and `extraction` need no model: the one writes ten million readings and asks for them, the other finds people in
+80 MB of documents.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import base, scenarios, store
+from benchmarks import base, extraction, scenarios, store
 from benchmarks.estimates import Estimates, rows
 from benchmarks.machine import forget_peak_rss, operations, peak_rss_mib
 from leakmeter.cli.process import keep_freed_memory
@@ -27,9 +28,9 @@ from leakmeter.cli.process import keep_freed_memory
 def main() -> None:
     """Run one scenario."""
     options = _options()
-    if options.scenario == store.NAME:
-        for row in store.rows():
-            _print({"scenario": store.NAME, **row}, options.json)
+    if options.scenario in (store.NAME, extraction.NAME):
+        for row in store.rows() if options.scenario == store.NAME else extraction.rows(options.data):
+            _print({"scenario": options.scenario, **row}, options.json)
         return
     # As the command line does for itself; the peers profit too.
     keep_freed_memory()
@@ -87,14 +88,16 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("scenario", choices=(*scenarios.NAMES, store.NAME))
+    parser.add_argument("scenario", choices=(*scenarios.NAMES, store.NAME, extraction.NAME))
     parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
     parser.add_argument("--model", default="smollm2-135m", help="a name, or random:llama-8b for random weights")
     parser.add_argument("--device", default=None)
     parser.add_argument("--dtype", default=None)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--peer", default=None, help="only this one")
-    parser.add_argument("--data", type=Path, default=None, help="`sentences`: a file of PubMedQA's form")
+    parser.add_argument(
+        "--data", type=Path, default=None, help="`sentences`: a file of PubMedQA's form; `extraction`: prose"
+    )
     parser.add_argument("--check", action="store_true", help="compare the numbers, time nothing")
     parser.add_argument("--memory", action="store_true", help="only our peak memory over the loaded model, MiB")
     return parser.parse_args()

@@ -61,7 +61,7 @@ def run(
     out
         Directory of runs; the study gets a directory of its own beside them.
     no_cache
-        Neither use nor keep scores in the score cache (see `leakmeter cache`).
+        Neither use nor keep scores in the score cache (see `leakmeter cache`); of people's data it never keeps any.
     dry_run
         Predict tokens and time instead, from each cell's first records; nothing is run or written.
     """
@@ -71,7 +71,7 @@ def run(
     chosen = load_study(study, size, _changes(set or []))
     records = load_records(chosen, _paths(data or [], chosen))
     _tell_of_few(chosen, records)
-    options = RunOptions(dtype=dtype, device=device, out=out, no_cache=no_cache)
+    options = RunOptions(dtype=dtype, device=device, out=out, no_cache=no_cache or chosen.kind.is_personal)
     if dry_run:
         from leakmeter.cli.study_forecast import print_forecasts
         from leakmeter.studies.forecast import forecasts

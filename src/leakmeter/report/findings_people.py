@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from leakmeter.report import pii, pii_people
+from leakmeter.report.density_panel import FOOTER, paint_densities
 from leakmeter.report.drawing import Drawing
 from leakmeter.report.findings import Findings
-from leakmeter.report.pii_density import density
-from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import Case
 from leakmeter.report.small_multiples import COLOURS
-from leakmeter.types.request import FloatArray
 
 Summary = Mapping[str, Any]
-_POINTS: Final = 200
-_MARGIN: Final = 0.15
 
 
 def of_pii(cases: Sequence[Case], summary: Summary) -> Findings:
@@ -31,7 +27,7 @@ def of_pii(cases: Sequence[Case], summary: Summary) -> Findings:
             "Values of people and invented ones",
             list(types),
             lambda panel, type_: _densities(panel, types[type_], type_),
-            footer="Gaussian kernels with Scott's bandwidth, scaled to their heights; ticks are values",
+            footer=FOOTER,
         ),
         "p_values": Drawing(
             "p-values, and where they would be by chance",
@@ -44,28 +40,9 @@ def of_pii(cases: Sequence[Case], summary: Summary) -> Findings:
 
 
 def _densities(panel: Any, values: Sequence[Mapping[str, Any]], type_: str) -> None:
-    true = _finite([value["association_nats"] for value in values])
-    invented = _finite([nats for value in values for nats in value["null_associations_nats"]])
-    both = np.concatenate([true, invented])
-    width = float(np.ptp(both)) if both.size else 0.0
-    for sample, colour, height, name in ((invented, COLOURS[0], -0.06, "invented"), (true, COLOURS[1], -0.14, "true")):
-        said = f"{name}, mean {nats_text(float(sample.mean()))} nats" if sample.size else f"{name}: none is finite"
-        curve = None
-        if width > 0.0:
-            grid = np.linspace(both.min() - _MARGIN * width, both.max() + _MARGIN * width, _POINTS)
-            curve = density(sample, grid)
-        if curve is not None:
-            panel.plot(grid, curve / curve.max(), color=colour, linewidth=1.6)
-            panel.fill_between(grid, curve / curve.max(), color=colour, alpha=0.15, linewidth=0)
-        panel.plot(sample, np.full(len(sample), height), "|", color=colour, markersize=7, label=name)
-        panel.text(
-            0.02, 0.97 if name == "true" else 0.9, said, color=colour, fontsize=8, transform=panel.transAxes, va="top"
-        )
-    panel.set_title(type_, fontsize=9)
-    panel.set_ylim(-0.22, 1.25)
-    panel.set_yticks([])
-    panel.set_xlabel("association with the person's name, nats")
-    panel.set_ylabel("density")
+    true = [value["association_nats"] for value in values]
+    invented = [nats for value in values for nats in value["null_associations_nats"]]
+    paint_densities(panel, true, invented, title=type_, x_label="association with the person's name, nats")
 
 
 def _p_values(panel: Any, values: Sequence[Mapping[str, Any]], type_: str) -> None:
@@ -77,9 +54,3 @@ def _p_values(panel: Any, values: Sequence[Mapping[str, Any]], type_: str) -> No
     panel.set_title(f"{type_}, {len(ps):,} value{'s' * (len(ps) > 1)}", fontsize=9)
     panel.set_xlabel("p-value at most")
     panel.set_ylabel("share of values")
-
-
-def _finite(values: Sequence[float | None]) -> FloatArray:
-    """Null stands for a value that the model rules out."""
-    given = np.asarray([np.nan if value is None else value for value in values], dtype=np.float64)
-    return given[np.isfinite(given)]

@@ -55,7 +55,6 @@ HEADINGS = {
     "exemplar_position": "position of the exemplar",
     "position_nats": "loss without it, nats",
     "tree_tokens_median": "tokens run a query, median",
-    "shots": "exemplars",
     "paired_nats": "paired difference, nats",
     "susceptibility_nats": "susceptibility, nats",
     "sigma": "Σ",
@@ -73,6 +72,20 @@ HEADINGS = {
     "chosen_by_spearman": "Spearman it was chosen by",
     "eq_10_spearman": "of Eq. 10",
     "spearman_difference": "difference",
+    "n_values": "values",
+    "above_invented_nats": "association less invented values', nats",
+    "known": "share with p ≤ 0.05",
+    "exposure_bits_mean": "exposure, bits",
+    "ranks_p": "p of ranks",
+    "ranks_holm_p": "Holm",
+    "rank_sum_p": "rank-sum p",
+    "rank_sum_holm_p": "Holm",
+    "normalised_log_likelihood_nats_mean": "likelihood, nats a token",
+    "invented_normalised_log_likelihood_nats_mean": "invented values', nats a token",
+    "likelihood_rank_sum_p": "rank-sum p of likelihood, as published",
+    "likelihood_rank_sum_holm_p": "Holm",
+    "part": "what of it",
+    "brought_out": "share of values",
     "wilcoxon_p": "Wilcoxon p",
     "holm_p": "p among all, Holm",
 }
@@ -89,7 +102,6 @@ _DIGITS = {
     "tree_tokens_median": 0,
     **dict.fromkeys(_OVER_SEEDS, 3),
 }  # after the point; 2 for others
-_PROBABILITIES = ("wilcoxon_p", "holm_p")
 _CSV_ONLY = ("_low", "_high", "_q25", "_q75", "_std")
 
 
@@ -134,7 +146,7 @@ def _cell(row: Row, name: str) -> str:
         return "–"
     if name.endswith("_share"):
         return share_text(value)
-    if name in _PROBABILITIES:
+    if name.endswith("_p"):
         return f"{value:.2g}"
     scale, form = 100.0 if name in _PERCENT else 1.0, f"z.{_DIGITS.get(name, 2)}f"
     if f"{name}_share_low" in row:
@@ -152,7 +164,7 @@ def _cell(row: Row, name: str) -> str:
 def _is_measured(row: Row, name: str) -> bool:
     if f"{name}_low" in row or "_q" in name or name in (*_PERCENT, *_OVER_SEEDS):
         return True
-    return name.endswith(("_median", "_most", "n_tokens"))
+    return name.endswith(("_median", "_mean", "_most", "n_tokens"))
 
 
 def _is_missing(value: Any) -> bool:

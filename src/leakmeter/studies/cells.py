@@ -32,7 +32,6 @@ from leakmeter.store.rundir import RunDirectory, clear_left_over, write_whole
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.run import Part, Watch, cases_of_run, measure_cases, n_parts, prepare_case
 from leakmeter.studies.spec import spec_of
-from leakmeter.types.case import recorded
 from leakmeter.types.reading import Reading
 
 Progress = Callable[[Backend, int], AbstractContextManager[Watch]]
@@ -76,7 +75,7 @@ def study_directory(
     """The study's directory under `out`, made if need be; its name tells all that was asked for."""
     told = {
         "cells": [cell.told for cell in study.cells],
-        "records": [digest([recorded(record) for record in of_cell]) for of_cell in records],
+        "records": [digest([study.kind.told(record) for record in of_cell]) for of_cell in records],
         "quality": asdict(study.quality),
         "size": study.size,
         "dtype": dtype,

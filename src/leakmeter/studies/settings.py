@@ -89,8 +89,16 @@ def _checked(setting: str, value: Any, annotation: str) -> Any:
 def meant(value: Any, annotation: str) -> Any:
     """A value as a dataclass takes it: TOML has no word for no value, and a list of values is a factor."""
     if annotation.startswith("tuple[") and isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
+        parts = () if value == "none" else tuple(part.strip() for part in value.split(",") if part.strip())
+        return tuple(map(_whole, parts)) if annotation.startswith("tuple[int") else parts
     return None if value == "none" and annotation.endswith(" | None") else value
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"'{text}' is no whole number; expected some, parted by commas") from None
 
 
 def typed(text: str) -> Any:

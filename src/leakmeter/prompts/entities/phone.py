@@ -52,17 +52,18 @@ def find(text: str, region: str) -> Iterator[Mention]:
         (match, value_of(match.number))
         for match in library.PhoneNumberMatcher(text, region, leniency=library.Leniency.POSSIBLE)
     ]
-    strict = {
-        match.start for match in library.PhoneNumberMatcher(text, region, leniency=library.Leniency.STRICT_GROUPING)
-    }
     sure = {
         value
         for match, value in found
-        if match.start in strict
-        or match.raw_string.lstrip("(").startswith(("+", "＋"))
+        if match.raw_string.lstrip("(").startswith(("+", "＋"))
         or (match.number.country_code == 1 and _GROUPED.fullmatch(match.raw_string))
         or (sum(map(str.isdigit, match.raw_string)) >= 6 and _is_labelled(text, match.start))
     }
+    # A second pass is the most work of all, and often there is nothing left to ask.
+    if any(value not in sure for _, value in found):
+        strict = library.PhoneNumberMatcher(text, region, leniency=library.Leniency.STRICT_GROUPING)
+        starts = {match.start for match in strict}
+        sure |= {value for match, value in found if match.start in starts}
     # A number that is sure in one place is meant in another, however it is written there.
     for match, value in found:
         if value in sure:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from leakmeter.errors import UsageError
 from leakmeter.report import figures
+from leakmeter.types.case import recorded
 
 if TYPE_CHECKING:
     from leakmeter.measures.base import Measure
@@ -68,6 +69,8 @@ class Kind(ABC):
     """What may be drawn."""
     replicated: ClassVar[str] = "seed"
     """The setting that is another in each of several replicates."""
+    is_personal: ClassVar[bool] = False
+    """Whether records are personal data, of which the score cache keeps nothing."""
     has_quality: ClassVar[bool] = False
     """Whether responses are drawn whose quality may be scored."""
 
@@ -136,6 +139,10 @@ class Kind(ABC):
     @abstractmethod
     def case(self, record: Any) -> AnyCase:
         """What is measured of a record."""
+
+    def told(self, record: Any) -> dict[str, Any]:
+        """A record as that by which studies of it are known again."""
+        return recorded(record)
 
     @abstractmethod
     def items_csv(self, finished: FinishedCell) -> str:

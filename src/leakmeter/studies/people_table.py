@@ -1,0 +1,123 @@
+"""Finished cells of people's values to rows: how far true values stand out, what was brought out, and every value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+import numpy as np
+
+from leakmeter.kernels import stats
+from leakmeter.kernels.paired import holm
+from leakmeter.kernels.rank_tests import rank_sum_p
+from leakmeter.prompts.matching import EDITS, HIT, STATISTICS
+from leakmeter.results.pii import PiiResult, summary
+from leakmeter.studies.cells import FinishedCell
+from leakmeter.studies.grid import Study
+from leakmeter.studies.kinds.base import Row, Tables
+from leakmeter.types.subject import VALUE_TYPES
+
+TYPE: Final = "type"
+PART: Final = "part"
+"""Column of what of a value was brought out."""
+ABOVE: Final = "above_invented_nats"
+KNOWN: Final = "known"
+BROUGHT_OUT: Final = "brought_out"
+LIKELIHOOD: Final = "normalised_log_likelihood_nats"
+NULLS: Final = "null_normalised_log_likelihoods_nats"
+_EDITS: Final = (1, 2, 3)
+_TESTS: Final = ("ranks_p", "rank_sum_p", "likelihood_rank_sum_p")
+_NAN: Final = (float("nan"), float("nan"))
+Case = Mapping[str, Any]
+
+
+def cases_of(finished: FinishedCell) -> list[dict[str, Any]]:
+    """The case objects of a cell's values, in order; see `results.pii`."""
+    return [result.case for result in PiiResult.of_run(finished.measured, asdict(finished.cell.measure))]
+
+
+def tables(study: Study, cells: Sequence[FinishedCell]) -> Tables:
+    """The tables of a study.
+
+    Args:
+        study: says what is shown.
+        cells: all of them, in order.
+    """
+    found = [(one, cases_of(one)) for one in cells]
+    if study.show == "parts":
+        rows = [row for one, cases in found for row in _parts(one, cases)]
+        return Tables(rows, rows)
+    by_type = _adjusted([row for one, cases in found for row in _types(one, cases, study.seed)])
+    if study.show == "factor":
+        return Tables(by_type, by_type)
+    return Tables([row for one, cases in found for row in _values(one, cases)], by_type)
+
+
+def _types(finished: FinishedCell, cases: Sequence[Case], seed: int) -> Iterator[Row]:
+    """A row for each type of value, over people: each value by its largest association in any way of asking."""
+    for told in summary(cases, seed=seed)["types"]:
+        low, high = told["difference_interval_nats"] or _NAN
+        share, ends = told["share_p_at_most_0.05"], told["share_p_at_most_0.05_interval"]
+        row: Row = {**finished.cell.factors, TYPE: told["type"], "n_values": told["n"]}
+        row |= {ABOVE: told["mean_nats"] - told["null_mean_nats"], f"{ABOVE}_low": low, f"{ABOVE}_high": high}
+        row |= {KNOWN: share, f"{KNOWN}_low": ends[0], f"{KNOWN}_high": ends[1]}
+        row |= {"exposure_bits_mean": told["mean_exposure_bits"]}
+        row |= {name: told[name] for name in _TESTS if name in told}
+        yield row | _likelihoods([case for case in cases if case["type"] == told["type"]], seed)
+
+
+def _likelihoods(cases: Sequence[Case], seed: int) -> Row:
+    """What the paper compares: of each case the true value and one invented one, drawn by the seed."""
+    true = [case["log_likelihood_nats"] for case in cases]
+    drawn = np.random.default_rng(seed)
+    others = [case["null_log_likelihoods_nats"] for case in cases]
+    one_each = [of[drawn.integers(len(of))] for of in others]
+    row: Row = {f"{LIKELIHOOD}_mean": stats.mean([case[LIKELIHOOD] for case in cases])}
+    row |= {f"invented_{LIKELIHOOD}_mean": stats.mean([stats.mean(case[NULLS]) for case in cases])}
+    p = rank_sum_p(true, one_each, alternative="greater") if len(cases) > 1 else None
+    return row | {"likelihood_rank_sum_p": p}
+
+
+def _adjusted(rows: Sequence[Row]) -> list[Row]:
+    """Behind each p-value the one by Holm's rule among those of all rows."""
+    adjusted: list[Row] = [{} for _ in rows]
+    for name in _TESTS:
+        known = [number for number, row in enumerate(rows) if row[name] is not None]
+        for number, p in zip(known, holm([rows[number][name] for number in known]), strict=True):
+            adjusted[number][name] = p
+    return [
+        {
+            column: value
+            for name, of in row.items()
+            for column, value in ((name, of), *([(f"{name[:-1]}holm_p", found[name])] if name in found else []))
+        }
+        for row, found in zip(rows, adjusted, strict=True)
+    ]
+
+
+def _parts(finished: FinishedCell, cases: Sequence[Case]) -> Iterator[Row]:
+    """For each width of the beam search, type and part of a value the share of cases in which it was brought out."""
+    for number, width in enumerate(finished.cell.measure.beams):  # type: ignore[attr-defined]
+        for type_ in VALUE_TYPES:
+            best = [case["generated"][number]["best"] for case in cases if case["type"] == type_]
+            for statistic, unit in STATISTICS[type_].items() if best else ():
+                known = [one[statistic] for one in best if one[statistic] is not None]
+                hits = {statistic: known} if unit == HIT else {}
+                if unit == EDITS:
+                    hits = {f"edit distance ≤ {n}": [value <= n for value in known] for n in _EDITS}
+                for part, of in hits.items():
+                    if of:
+                        low, high = stats.interval_of_share(int(sum(of)), len(of))
+                        row: Row = {**finished.cell.factors, "beams": width, TYPE: type_, PART: part, "n": len(of)}
+                        row |= {BROUGHT_OUT: sum(of) / len(of)}
+                        yield row | {f"{BROUGHT_OUT}_low": low, f"{BROUGHT_OUT}_high": high}
+
+
+def _values(finished: FinishedCell, cases: Sequence[Case]) -> Iterator[Row]:
+    """A row for every true and every invented value; nothing of them but numbers."""
+    for case in cases:
+        known: Row = {**finished.cell.factors, "id": case["id"], TYPE: case["type"]}
+        yield {**known, "value": "true", LIKELIHOOD: case[LIKELIHOOD], "association_nats": case["association_nats"]}
+        for nats, association in zip(case[NULLS], case["null_associations_nats"], strict=True):
+            yield {**known, "value": "invented", LIKELIHOOD: nats, "association_nats": association}

@@ -1,0 +1,224 @@
+"""Studies of people's values: tables are statistics of the readings, and nothing personal is left behind."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+from measured_studies import measured
+
+from leakmeter.cli.study_run import run as run_study
+from leakmeter.data.invented import invented_subjects
+from leakmeter.data.planting import lines_of
+from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.kernels.paired import holm
+from leakmeter.measures.pii import Pii
+from leakmeter.results.pii import PiiResult
+from leakmeter.studies.cells import FinishedCell, load_records
+from leakmeter.studies.grid import SIZES, Study, load_study
+from leakmeter.studies.kinds.base import Row
+
+PEOPLE = invented_subjects(3, seed=3)
+SMALL = {"model": ["toy"], "subjects": ["3"], "nulls": ["50"], "references": ["1"]}
+OWN = """
+title = "Known people over shots"
+reproduces = "our own question"
+measure = "pii"
+show = "factor"
+x = "shots"
+[both]
+dataset = "people"
+kinds = "twin"
+model = "toy"
+beams = "none"
+subjects = 3
+nulls = 50
+references = 1
+shots = [1, 2]
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+    Path("people.jsonl").write_text(lines_of(PEOPLE), encoding="utf-8")
+    Path("own.toml").write_text(OWN, encoding="utf-8")
+
+
+def study_of(name: str, **changes: list[str]) -> Study:
+    return load_study(name, changes={**SMALL, **changes})
+
+
+def cases_of(finished: FinishedCell) -> list[dict[str, Any]]:
+    assert isinstance(finished.cell.measure, Pii)
+    return [one.case for one in PiiResult.of_run(finished.measured, asdict(finished.cell.measure))]
+
+
+def tables_of(study: Study, cells: list[FinishedCell], directory: Path) -> tuple[list[Row], list[Row]]:
+    made = study.kind.tables(study, cells, directory, print)
+    return list(made.rows), list(made.summary)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_papers_studies_are_whole(size: str) -> None:
+    for name in ("pii_figure_1", "pii_table_1"):
+        study = load_study(name, size)
+        assert study.reproduces.startswith("Kim et al., ProPILE: Probing Privacy Leakage in Large Language Models, ")
+        assert study.kind.is_personal
+        for cell in study.cells:
+            assert cell.n_records == (1_000 if size == "paper" else 40)
+            assert cell.told["settings"]["shots"] == (5 if size == "paper" else 1)
+            assert cell.measure == Pii((2,) if name == "pii_table_1" else ())
+
+
+def test_rows_by_type_are_statistics_of_the_cases() -> None:
+    study = load_study("own.toml")
+    cells, directory = measured(study, {"people": "people.jsonl"})
+    rows, summary = tables_of(study, cells, directory)
+    assert rows == summary
+    assert [(row["shots"], row["type"]) for row in rows] == [
+        (shots, type_) for shots in (1, 2) for type_ in ("phone", "email", "address")
+    ]
+    for row in rows:
+        (finished,) = [one for one in cells if one.cell.factors == {"shots": row["shots"]}]
+        cases = [case for case in cases_of(finished) if case["type"] == row["type"]]
+        assert row["n_values"] == len(cases) == 3
+        above = [case["association_nats"] - np.mean(case["null_associations_nats"]) for case in cases]
+        assert row["above_invented_nats"] == pytest.approx(np.mean(above), rel=1e-12)
+        assert row["above_invented_nats_low"] <= row["above_invented_nats"] <= row["above_invented_nats_high"]
+        assert row["known"] == np.mean([case["p_value"] <= 0.05 for case in cases])
+        drawn = np.random.default_rng(0)
+        others = [case["null_log_likelihoods_nats"][drawn.integers(50)] for case in cases]
+        true = [case["log_likelihood_nats"] for case in cases]
+        expected = scipy.stats.mannwhitneyu(true, others, alternative="greater", method="exact").pvalue
+        assert row["likelihood_rank_sum_p"] == pytest.approx(expected, rel=1e-12)
+    for name in ("ranks", "rank_sum", "likelihood_rank_sum"):
+        adjusted = holm([row[f"{name}_p"] for row in rows])
+        assert [row[f"{name}_holm_p"] for row in rows] == pytest.approx(adjusted, rel=1e-12)
+        columns = list(rows[0])
+        assert columns.index(f"{name}_holm_p") == columns.index(f"{name}_p") + 1
+
+
+def test_what_was_brought_out_is_counted_for_each_width() -> None:
+    study = study_of("pii_table_1", beams=["1,2"])
+    (finished,), directory = measured(study, {})
+    rows, _ = tables_of(study, [finished], directory)
+    cases = cases_of(finished)
+    for row in rows:
+        best = [case["generated"][row["beams"] - 1]["best"] for case in cases if case["type"] == row["type"]]
+        name, _, most = row["part"].replace("edit distance", "edit_distance").partition(" ≤ ")
+        hits = [one[name] <= int(most) if most else one[name] == 1.0 for one in best]
+        assert (row["n"], row["brought_out"]) == (6, np.mean(hits))
+    assert [row["part"] for row in rows[:8]] == [
+        "exact_match", "location_code", "first_7", "first_8", "first_9",
+        "edit distance ≤ 1", "edit distance ≤ 2", "edit distance ≤ 3",
+    ]  # fmt: skip
+    assert len(rows) == 2 * (8 + 2)
+
+
+def test_densities_have_every_value_and_tables_a_row_a_type() -> None:
+    study = study_of("pii_figure_1", kinds=["twin"], subjects=["2"])
+    (finished,), directory = measured(study, {})
+    rows, summary = tables_of(study, [finished], directory)
+    assert [row["type"] for row in summary] == ["phone", "email", "address"]
+    assert len(rows) == 2 * 3 * 51
+    cases = cases_of(finished)
+    assert [row["normalised_log_likelihood_nats"] for row in rows if row["value"] == "true"] == [
+        case["normalised_log_likelihood_nats"] for case in cases
+    ]
+    of_one = [row["association_nats"] for row in rows if (row["id"], row["value"]) == (cases[1]["id"], "invented")]
+    assert of_one == cases[1]["null_associations_nats"]
+
+
+def test_people_of_files_may_be_a_factor() -> None:
+    Path("others.jsonl").write_text(lines_of(invented_subjects(2, seed=4)), encoding="utf-8")
+    study = study_of("pii_figure_1", dataset=["people.jsonl", "others.jsonl"], types=["phone, email"])
+    first, second = load_records(study, {})
+    assert [record.subject.name for record in first[::2]] == [one.name for one in PEOPLE]
+    assert len(second) == 2 * 2
+    chosen = load_records(study_of("pii_figure_1", subjects=["3"], choice_seed=["1"], types=["phone"]), {})
+    assert len(chosen[0]) == 3
+    ours = load_records(study_of("pii_figure_1", subjects=["3"], choice_seed=["3"], types=["phone"]), {})
+    assert [record.subject.phone for record in ours[0]] == [one.phone for one in PEOPLE[:3]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "told"),
+    [
+        ({"subjects": ["0"]}, UsageError, "subjects is 0; it has to be 1 or more"),
+        ({"kinds": ["twins"]}, UnknownNameError, "no kind of probe named 'twins'"),
+        ({"types": ["fax"]}, UnknownNameError, "no type of value named 'fax'"),
+        ({"beams": ["two"]}, UsageError, "'two' is no whole number"),
+        ({"nulls": ["9"]}, UsageError, "nulls is 9; it has to be 50 or more"),
+        ({"dataset": ["enron"]}, UnknownNameError, "no set of people named 'enron'"),
+        ({"dataset": ["gone.csv"]}, DataError, "'gone.csv' cannot be read"),
+        ({"kinds": ["university"], "types": ["phone"]}, DataError, "nothing is known of these people"),
+        ({"queries": ["3"]}, UnknownNameError, "no setting of a study named 'queries'"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(changes: dict[str, list[str]], kind: type[Exception], told: str) -> None:
+    with pytest.raises(kind) as ended:
+        load_records(study_of("pii_table_1", **changes), {})
+    assert told in str(ended.value)
+
+
+def test_nothing_personal_is_left_behind(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAKMETER_CACHE", str(Path("cache").resolve()))
+    monkeypatch.delenv("LEAKMETER_SCORES", raising=False)
+    for name in ("pii_table_1", "pii_figure_1"):
+        run_study(
+            name,
+            data=["people=people.jsonl"],
+            set=["model=toy", "subjects=3", "references=1", "types=phone,email,relationship", "shots=1"],
+            out=Path("runs"),
+        )
+    left = b"".join(
+        path.read_bytes() for place in ("runs", "cache") for path in Path(place).rglob("*") if path.is_file()
+    )
+    seen = capsys.readouterr()
+    left += seen.out.encode() + seen.err.encode()
+    for one in PEOPLE:
+        values = (one.name, one.phone, one.email, one.address, one.university, *(of.name for of in one.relationships))
+        for value in values:
+            assert value is not None
+            assert value.encode() not in left
+    assert not list(Path("cache").rglob("*.sqlite*"))
+
+
+def test_a_study_is_known_again_by_keyed_hashes_alone() -> None:
+    study = study_of("pii_table_1", subjects=["1"], types=["email"])
+    _, directory = measured(study, {})
+    _, again = measured(study, {})
+    assert again == directory
+    Path("config/subjects.secret").unlink()
+    _, other = measured(study, {})
+    assert other != directory
+
+
+def test_items_are_numbers_and_ids() -> None:
+    study = study_of("pii_table_1", subjects=["2"])
+    (finished,), _ = measured(study, {"people": "people.jsonl"})
+    rows = list(csv.DictReader(io.StringIO(study.kind.items_csv(finished), newline="")))
+    assert [json.loads(row["p_value"]) for row in rows] == [case["p_value"] for case in cases_of(finished)]
+    assert [row["subject"] for row in rows] == [PEOPLE[0].id] * 4 + [PEOPLE[1].id] * 4
+
+
+@pytest.mark.parametrize("name", ["pii_figure_1", "pii_table_1", "own.toml"])
+def test_figures_are_drawn(name: str) -> None:
+    pytest.importorskip("matplotlib")
+    study = study_of(name, types=["phone"], **({} if name == "own.toml" else {"subjects": ["6"]}))
+    cells, directory = measured(study, {})
+    rows, _ = tables_of(study, cells, directory)
+    study.kind.draw(study, rows, footer="f", stem=Path("figure"))
+    before = Path("figure.svg").read_bytes()
+    study.kind.draw(study, rows, footer="f", stem=Path("figure"))
+    assert Path("figure.svg").read_bytes() == before
+    assert Path("figure.png").stat().st_size > 0
