@@ -46,16 +46,16 @@ def list_studies(*, json: Flag = False) -> None:
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("study", no_wrap=True)
-    for heading in ("what is shown", "data sets"):
-        table.add_column(heading)
+    table.add_column("what is shown, and of which data sets")
     for heading in SIZES:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         sizes_told = [f"{row[size]['cells']} × {row[size]['records']:,}" for size in SIZES]
-        table.add_row(row["name"], Text(row["title"]), Text(", ".join(row["datasets"])), *sizes_told)
+        shown = Text.assemble(row["title"], "\n", (", ".join(row["datasets"]), "dim"))
+        table.add_row(row["name"], shown, *sizes_told)
     console = Console(markup=False, highlight=False)
     console.print(table)
-    console.print("Sizes: cells × records of each (contexts, queries or relations). leakmeter study run NAME --dry-run")
+    console.print("Sizes: cells × records of each (contexts, queries, relations or people). leakmeter study run NAME --dry-run")
 
 
 app.command(run)
