@@ -46,7 +46,7 @@ def list_studies(*, json: Flag = False) -> None:
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("study", no_wrap=True)
-    table.add_column("what is shown, and of which data sets")
+    table.add_column("what is shown, of which data")
     for heading in SIZES:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
