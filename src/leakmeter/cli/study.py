@@ -55,7 +55,9 @@ def list_studies(*, json: Flag = False) -> None:
         table.add_row(row["name"], shown, *sizes_told)
     console = Console(markup=False, highlight=False)
     console.print(table)
-    console.print("Sizes: cells × records of each (contexts, queries, relations or people). leakmeter study run NAME --dry-run")
+    console.print(
+        "Sizes: cells × records of each (contexts, queries, relations or people). leakmeter study run NAME --dry-run"
+    )
 
 
 app.command(run)

@@ -187,8 +187,9 @@ def _paths(given: Sequence[str], study: Study) -> dict[str, str]:
 
 
 def _tell_of_few(study: Study, records: Sequence[Sequence[Any]]) -> None:
-    told = {(cell.dataset, len(records[cell.number]), cell.n_records) for cell in study.cells}
-    what = study.kind.records
+    kind = study.kind
+    told = {(cell.dataset, kind.n_found(records[cell.number]), cell.n_records) for cell in study.cells}
+    what = kind.counted or kind.records
     for dataset, n, wanted in sorted(told):
         if n < wanted:
             output.tell(f"{dataset}: {n:,} {what} are there where the study asks for {wanted:,}; all are taken")

@@ -12,11 +12,11 @@
     [[laptop.cells]]        instead of a grid: the cells one by one, each with the same settings
 
 A setting is `model`, `dataset`, a field of the measure, or what its kind adds: how many records (`records` of contexts,
-`queries` behind exemplars, `relations` that queries are about, `subjects` whose values are asked for), `choice_seed` (of
-their choice), fields of the prompt settings, for contexts `bertscore`, `bertscore_layer` and `factkb`, for exemplars
-`shots` and `draw_seed`, for relations `entities`, `contexts`, `mentioning` and `draw_seed`, for people `kinds`, `types`
-and `region`. A list of values makes it a factor, and a cell is one choice from
-every factor. Where a setting may have no value, "none" stands for that; where it has several at once, commas part them.
+`queries` behind exemplars, `relations` that queries are about, `subjects` whose values are asked for), `choice_seed`
+(of their choice), fields of the prompt settings, for contexts `bertscore`, `bertscore_layer` and `factkb`, for
+exemplars `shots` and `draw_seed`, for relations `entities`, `contexts`, `mentioning` and `draw_seed`, for people
+`kinds`, `types` and `region`. A list of values makes it a factor, and a cell is one choice from every factor. Where a
+setting may have no value, "none" stands for that; where it has several at once, commas part them.
 `replicates` makes a factor of the seed of the draws: so many, from the one that is set.
 """
 

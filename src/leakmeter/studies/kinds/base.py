@@ -136,6 +136,10 @@ class Kind(ABC):
             DataError: a file that cannot be read as what it should hold.
         """
 
+    def n_found(self, records: Sequence[Any]) -> int:
+        """How many there are of what is counted; `Choice.n_records` says how many were asked for."""
+        return len(records)
+
     @abstractmethod
     def case(self, record: Any) -> AnyCase:
         """What is measured of a record."""

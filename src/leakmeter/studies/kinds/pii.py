@@ -87,24 +87,14 @@ class People(Kind):
         return [PEOPLE]
 
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[ProbeCase]]:
-        """The values of each cell's people: of all kinds of probes, as many for every model."""
-        return [self._cases(_asked(cell), paths.get(cell.dataset, cell.dataset)) for cell in cells]
+        """The values of each cell's people, in every way that they are asked for."""
+        asked_of = [(paths.get(cell.dataset, cell.dataset), _asked(cell)) for cell in cells]
+        cases = {one: _cases(*one) for one in dict.fromkeys(asked_of)}
+        return [cases[one] for one in asked_of]
 
-    def _cases(self, asked: Asked, path: str) -> list[ProbeCase]:
-        people: Sequence[Subject]
-        if path == PEOPLE:
-            people = invented_subjects(asked.n_records, seed=asked.choice_seed or 0, region=asked.region)
-        else:
-            everyone = load_subjects(path, region=asked.region).subjects
-            people = [everyone[i] for i in chosen_numbers(len(everyone), asked.n_records, asked.choice_seed)]
-        kinds = tuple(kind for kind in PROBE_KINDS if kind in (asked.kinds or PROBE_KINDS))
-        cases = [case for case in probes_of(people, kinds) if case.type in (asked.types or VALUE_TYPES)]
-        if not cases:
-            raise DataError(
-                f"nothing is known of these people that kinds '{', '.join(kinds)}' and types "
-                f"'{', '.join(asked.types or VALUE_TYPES)}' ask for"
-            )
-        return cases
+    def n_found(self, records: Sequence[ProbeCase]) -> int:
+        """People, each of whom may have many values."""
+        return len({record.subject.id for record in records})
 
     def case(self, record: ProbeCase) -> ProbeCase:
         """The record."""
@@ -157,6 +147,23 @@ class People(Kind):
         chosen = ", ".join(f"{'the first' if of is None else of} and {seed}" for of, seed in draws)
         intervals = "intervals: 95 %, bootstrap over values (shares: Wilson); p one-sided, Holm's rule among all rows"
         return f"seeds of people and of invented values: {chosen}", intervals
+
+
+def _cases(path: str, asked: Asked) -> list[ProbeCase]:
+    people: Sequence[Subject]
+    if path == PEOPLE:
+        people = invented_subjects(asked.n_records, seed=asked.choice_seed or 0, region=asked.region)
+    else:
+        everyone = load_subjects(path, region=asked.region).subjects
+        people = [everyone[i] for i in chosen_numbers(len(everyone), asked.n_records, asked.choice_seed)]
+    kinds = tuple(kind for kind in PROBE_KINDS if kind in (asked.kinds or PROBE_KINDS))
+    cases = [case for case in probes_of(people, kinds) if case.type in (asked.types or VALUE_TYPES)]
+    if not cases:
+        raise DataError(
+            f"nothing is known of these people that kinds '{', '.join(kinds)}' and types "
+            f"'{', '.join(asked.types or VALUE_TYPES)}' ask for"
+        )
+    return cases
 
 
 def _known(what: str, given: tuple[str, ...], names: Sequence[str]) -> tuple[str, ...]:
