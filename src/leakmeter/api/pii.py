@@ -81,6 +81,7 @@ def pii(
     from leakmeter.data.subjects import subjects_of
     from leakmeter.measures.pii import Pii
     from leakmeter.prompts.probes import ProbeSettings
+    from leakmeter.studies.kinds.pii import TOGETHER
     from leakmeter.studies.run import Watch, measure_cases, prepare_case
     from leakmeter.tuning.reading import reading_soft_prompt, soft_prompt_facts
 
@@ -102,5 +103,5 @@ def pii(
         if soft_prompt is not None:
             lasting.enter_context(reading_soft_prompt(backend, Path(soft_prompt)))
         prepared = [prepare_case(case, backend, settings, measure) for case in cases]
-        parts = measure_cases(backend, measure, settings, prepared, None, Watch())
+        parts = measure_cases(backend, measure, settings, prepared, None, Watch(), group_size=TOGETHER)
         return PiiFindings(tuple(PiiResult.of_run(parts, asdict(measure))))

@@ -89,6 +89,7 @@ def probe(
     from leakmeter.data.subjects import load_subjects
     from leakmeter.prompts.probes import ProbeSettings
     from leakmeter.results.pii import PiiResult, summary
+    from leakmeter.studies.kinds.pii import TOGETHER
     from leakmeter.types.probe import probes_of
 
     run = replace(run or RunOptions(), no_cache=True)
@@ -122,7 +123,8 @@ def probe(
         raise UsageError(f"nothing is known of these people that --kinds {' '.join(kinds or ())} asks for")
     problems = tuple(f"{one.where} {one.reason}" for one in loaded.skipped)
     with ExitStack() as lasting:
-        run_cases(Given(cases, problems, skip_bad), settings, measure, "pii", run, results=results, accept=accept)
+        given = Given(cases, problems, skip_bad)
+        run_cases(given, settings, measure, "pii", run, results=results, accept=accept, group_size=TOGETHER)
     if run.json and found:
         output.print_json({"summary": _without_nulls(summary([result.case for result in found]))})
 

@@ -23,7 +23,8 @@ from leakmeter.measures.pii import Pii
 from leakmeter.prompts.probes import ProbeSettings
 from leakmeter.results.pii import PiiResult
 from leakmeter.store.rundir import RunDirectory, write_whole
-from leakmeter.studies.run import Watch, measure_cases, prepare_case
+from leakmeter.studies.kinds.pii import TOGETHER
+from leakmeter.studies.run import Watch, measure_cases, n_parts, prepare_case
 from leakmeter.studies.spec import spec_of
 from leakmeter.types.probe import ProbeKind, probes_of
 from leakmeter.types.subject import Subject, ValueType
@@ -165,11 +166,11 @@ def _asked(
             cases = list(_cases(group.subjects, types))
             prepared = [prepare_case(case, copy, settings, measure) for case in cases]
             where = str(getattr(getattr(copy, "model", None), "device", "cpu"))
-            spec = spec_of(measure, "pii", settings, copy, where, cases, command=command)
+            spec = spec_of(measure, "pii", settings, copy, where, cases, group_size=TOGETHER, command=command)
             with RunDirectory.open(out / "runs", spec) as run:
-                parts = list(measure_cases(copy, measure, settings, prepared, run, Watch()))
+                parts = list(measure_cases(copy, measure, settings, prepared, run, Watch(), group_size=TOGETHER))
                 if not run.is_complete:
-                    run.finish(spec, len(prepared))
+                    run.finish(spec, n_parts(len(prepared), TOGETHER))
             found[group.name] = [result.case for result in PiiResult.of_run(parts, asdict(measure))]
     return found
 

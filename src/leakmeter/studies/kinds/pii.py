@@ -13,6 +13,7 @@ from leakmeter.data.invented import invented_subjects
 from leakmeter.data.named.base import chosen_numbers
 from leakmeter.data.subjects import load_subjects
 from leakmeter.errors import DataError, UnknownNameError
+from leakmeter.measures.base import Measure
 from leakmeter.measures.pii import Pii
 from leakmeter.models import config_dir
 from leakmeter.prompts.probes import ProbeSettings
@@ -26,6 +27,8 @@ from leakmeter.studies.spec import spec_of_probe
 from leakmeter.types.probe import PROBE_KINDS, ProbeCase, probes_of
 from leakmeter.types.subject import VALUE_TYPES, Subject
 
+TOGETHER: Final = 8
+"""Values that are asked for together: a step of beam search reads all weights once, for however many beams."""
 PEOPLE: Final = "people"
 """Name of the data set: a file of people; without one, invented people."""
 _FILES: Final = (".toml", ".jsonl", ".json", ".csv", ".parquet")
@@ -64,6 +67,10 @@ class People(Kind):
         "parts": "the shares of values, and of parts of them, that beam search brings out",
         "densities": "the likelihoods of true and of invented values",
     }
+
+    def group_size(self, measure: Measure) -> int:
+        """Their beams are searched together."""
+        return TOGETHER
 
     def choice(self, given: Mapping[str, Any]) -> Asked:
         """The first people, by their names alone, where nothing says else."""
