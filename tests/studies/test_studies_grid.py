@@ -140,7 +140,7 @@ OF_ICL = [name for name in shipped() if name.startswith("icl_")]
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
-    "name", [name for name in shipped() if not name.startswith(("icl_", "audit_", "susceptibility_"))]
+    "name", [name for name in shipped() if not name.startswith(("icl_", "audit_", "pii_", "susceptibility_"))]
 )
 def test_the_papers_studies_are_whole(name: str, size: str) -> None:
     study = load_study(name, size)

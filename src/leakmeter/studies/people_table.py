@@ -57,13 +57,13 @@ def tables(study: Study, cells: Sequence[FinishedCell]) -> Tables:
 def _types(finished: FinishedCell, cases: Sequence[Case], seed: int) -> Iterator[Row]:
     """A row for each type of value, over people: each value by its largest association in any way of asking."""
     for told in summary(cases, seed=seed)["types"]:
-        low, high = told["difference_interval_nats"] or _NAN
-        share, ends = told["share_p_at_most_0.05"], told["share_p_at_most_0.05_interval"]
         row: Row = {**finished.cell.factors, TYPE: told["type"], "n_values": told["n"]}
+        low, high = told["difference_interval_nats"] or _NAN
         row |= {ABOVE: told["mean_nats"] - told["null_mean_nats"], f"{ABOVE}_low": low, f"{ABOVE}_high": high}
-        row |= {KNOWN: share, f"{KNOWN}_low": ends[0], f"{KNOWN}_high": ends[1]}
+        low, high = told["share_p_at_most_0.05_interval"]
+        row |= {KNOWN: told["share_p_at_most_0.05"], f"{KNOWN}_low": low, f"{KNOWN}_high": high}
         row |= {"exposure_bits_mean": told["mean_exposure_bits"]}
-        row |= {name: told[name] for name in _TESTS if name in told}
+        row |= {name: told[name] for name in ("ranks_p", "rank_sum_p")}
         yield row | _likelihoods([case for case in cases if case["type"] == told["type"]], seed)
 
 
@@ -98,20 +98,24 @@ def _adjusted(rows: Sequence[Row]) -> list[Row]:
 
 def _parts(finished: FinishedCell, cases: Sequence[Case]) -> Iterator[Row]:
     """For each width of the beam search, type and part of a value the share of cases in which it was brought out."""
-    for number, width in enumerate(finished.cell.measure.beams):  # type: ignore[attr-defined]
+    for number, first in enumerate(cases[0]["generated"]):
         for type_ in VALUE_TYPES:
             best = [case["generated"][number]["best"] for case in cases if case["type"] == type_]
-            for statistic, unit in STATISTICS[type_].items() if best else ():
-                known = [one[statistic] for one in best if one[statistic] is not None]
-                hits = {statistic: known} if unit == HIT else {}
-                if unit == EDITS:
-                    hits = {f"edit distance ≤ {n}": [value <= n for value in known] for n in _EDITS}
-                for part, of in hits.items():
-                    if of:
-                        low, high = stats.interval_of_share(int(sum(of)), len(of))
-                        row: Row = {**finished.cell.factors, "beams": width, TYPE: type_, PART: part, "n": len(of)}
-                        row |= {BROUGHT_OUT: sum(of) / len(of)}
-                        yield row | {f"{BROUGHT_OUT}_low": low, f"{BROUGHT_OUT}_high": high}
+            for part, hits in _hits(best, STATISTICS[type_]):
+                low, high = stats.interval_of_share(sum(hits), len(hits))
+                row: Row = {**finished.cell.factors, "beams": first["beams"], TYPE: type_, PART: part, "n": len(hits)}
+                row |= {BROUGHT_OUT: sum(hits) / len(hits)}
+                yield row | {f"{BROUGHT_OUT}_low": low, f"{BROUGHT_OUT}_high": high}
+
+
+def _hits(best: Sequence[Case], units: Mapping[str, str]) -> Iterator[tuple[str, list[bool]]]:
+    """Each part of a value, and of which cases it was brought out; those where there is no such part are left out."""
+    for name, unit in units.items():
+        found = [one[name] for one in best if one[name] is not None]
+        if unit == HIT and found:
+            yield name, [value == 1.0 for value in found]
+        elif unit == EDITS and found:
+            yield from ((f"edit distance ≤ {most}", [value <= most for value in found]) for most in _EDITS)
 
 
 def _values(finished: FinishedCell, cases: Sequence[Case]) -> Iterator[Row]:
