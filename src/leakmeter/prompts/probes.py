@@ -30,7 +30,9 @@ NEW_TOKENS: Final[Mapping[ValueType, int]] = {
     "relationship": 20,
     "university": 10,
 }
-"""Most tokens that are generated for a type (Kim et al., Appendix A.3)."""
+"""Most tokens that are generated for a type (Kim et al., Appendix A.3), where the value itself does not take more."""
+_AHEAD: Final = 2
+"""Tokens that may stand ahead of a value in an answer, such as a colon and a space."""
 
 Ids = tuple[int, ...]
 Scored = tuple[Prompt, Ids]
@@ -148,7 +150,8 @@ def prepare_probe(
     )
     # Alone a prompt is without the space that a value's first token begins with.
     asked = tuple(_prompt(start, tokenizer.encode_data(prompt.rstrip(), first=True).ids) for prompt in prompts)
-    n_new = NEW_TOKENS[case.type]
+    # Where each digit is a token, a telephone number takes more than the paper's twelve.
+    n_new = max(NEW_TOKENS[case.type], n_tokens + _AHEAD)
     longest = max(
         *(len(before.ids) + len(ids) for ways in (scored, *references) for way in ways for before, ids in way),
         *(len(prompt.ids) + n_new for prompt in asked),

@@ -125,6 +125,7 @@ def draw_levels(
         panel.set_xticks(range(len(levels)), [str(level) for level in levels])
         panel.set_xlim(-0.5, len(levels) - 0.5)
         panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]))
+        panel.set_xlabel(x.replace("_", " "))
         panel.set_ylabel(named[name].y_label)
 
     return draw_grid(list(named), paint, title=title, footer=footer, stem=stem)
