@@ -218,7 +218,7 @@ def exported(out: Path) -> dict[str, bytes]:
 def test_a_study_of_a_real_model_killed_at_twenty_moments_ends_like_one_left_alone(
     real_backend: Any, tmp_path: Path
 ) -> None:
-    settings = ("relations=3", "entities=2", "contexts=2", "contexts=4", "mentioning=0")
+    settings = ("relations=2", "entities=2", "contexts=2", "contexts=3", "mentioning=0")
     words = ["study", "run", "susceptibility_contexts", *(word for one in settings for word in ("--set", one))]
 
     def start(out: Path) -> subprocess.Popen[bytes]:
