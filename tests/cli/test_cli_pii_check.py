@@ -56,7 +56,7 @@ def test_the_whole_check(cli: Call, small_directory: Path, tmp_path: Path) -> No
         assert (row["type"], row["n"], row["n_held_out"]) == ("phone", 3, 3)
     with (out / "table.csv").open() as file:
         assert len(list(csv.DictReader(file))) == len(rows)
-    for name in ("figure.png", "figure.svg", "roc.png", "roc.svg"):
+    for name in (f"{stem}.{form}" for stem in ("figure", "roc", "densities") for form in ("png", "svg")):
         assert (out / name).stat().st_size > 1000
     with (out / "roc.csv").open() as file:
         points = list(csv.DictReader(file))

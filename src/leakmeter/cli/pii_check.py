@@ -70,11 +70,13 @@ def check(
 
 def _draw(found: Checked, out: Path, command: str) -> None:
     from leakmeter.errors import UsageError
-    from leakmeter.report import planted_figure
+    from leakmeter.report import people_figure, planted_figure
+    from leakmeter.studies.people_table import LIKELIHOOD
 
     told = {"title": _TITLE, "footer": f"command: {command}"}
     try:
         planted_figure.draw_auc(found.rows, stem=out / "figure", **told)
         planted_figure.draw_curves(found.points, stem=out / "roc", **told)
+        people_figure.draw_densities(found.values, ("documents",), value=LIKELIHOOD, stem=out / "densities", **told)
     except UsageError as error:
         output.tell(str(error))

@@ -51,7 +51,7 @@ def tables(study: Study, cells: Sequence[FinishedCell]) -> Tables:
     by_type = _adjusted([row for one, cases in found for row in _types(one, cases, study.seed)])
     if study.show == "factor":
         return Tables(by_type, by_type)
-    return Tables([row for one, cases in found for row in _values(one, cases)], by_type)
+    return Tables([row for one, cases in found for row in values_of(cases, one.cell.factors)], by_type)
 
 
 def _types(finished: FinishedCell, cases: Sequence[Case], seed: int) -> Iterator[Row]:
@@ -118,10 +118,15 @@ def _hits(best: Sequence[Case], units: Mapping[str, str]) -> Iterator[tuple[str,
             yield from ((f"edit distance ≤ {most}", [value <= most for value in found]) for most in _EDITS)
 
 
-def _values(finished: FinishedCell, cases: Sequence[Case]) -> Iterator[Row]:
-    """A row for every true and every invented value; nothing of them but numbers."""
+def values_of(cases: Sequence[Case], known: Mapping[str, Any]) -> Iterator[Row]:
+    """A row for every true and every invented value; nothing of them but numbers.
+
+    Args:
+        cases: see `results.pii`.
+        known: columns that tell these cases from others.
+    """
     for case in cases:
-        known: Row = {**finished.cell.factors, "id": case["id"], TYPE: case["type"]}
-        yield {**known, "value": "true", LIKELIHOOD: case[LIKELIHOOD], "association_nats": case["association_nats"]}
+        row: Row = {**known, "id": case["id"], TYPE: case["type"]}
+        yield {**row, "value": "true", LIKELIHOOD: case[LIKELIHOOD], "association_nats": case["association_nats"]}
         for nats, association in zip(case[NULLS], case["null_associations_nats"], strict=True):
-            yield {**known, "value": "invented", LIKELIHOOD: nats, "association_nats": association}
+            yield {**row, "value": "invented", LIKELIHOOD: nats, "association_nats": association}

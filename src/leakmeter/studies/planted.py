@@ -5,7 +5,7 @@ out/
   people/*.jsonl          planted_1, planted_4 …, tuned_on, held_out
   phone.safetensors       soft prompt, tuned on people who are planted and asked for nothing else
   runs/                   what was measured
-  table.md, table.csv, figure.png, figure.svg; roc.csv, roc.png, roc.svg
+  table.md, table.csv, figure.png, figure.svg; roc.csv, roc.png, roc.svg; densities.png, densities.svg
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from leakmeter.prompts.probes import ProbeSettings
 from leakmeter.results.pii import PiiResult
 from leakmeter.store.rundir import RunDirectory, write_whole
 from leakmeter.studies.kinds.pii import TOGETHER
+from leakmeter.studies.people_table import values_of
 from leakmeter.studies.run import Watch, measure_cases, n_parts, prepare_case
 from leakmeter.studies.spec import spec_of
 from leakmeter.types.probe import ProbeKind, probes_of
@@ -63,6 +64,8 @@ class Checked:
     points: tuple[Row, ...]
     """Of the curve of each row, from (0, 0) to (1, 1): the shares of those held out and of those planted who score as
     high or higher than some score."""
+    values: tuple[Row, ...]
+    """Of every true and every invented value, asked for by prompts, the likelihood; see `people_table.values_of`."""
 
 
 def checked(check: Check, backend: Any, out: Path, steps: Steps, *, command: str | None = None) -> Checked:
@@ -108,13 +111,18 @@ def checked(check: Check, backend: Any, out: Path, steps: Steps, *, command: str
         device=str(backend.model.device),
         weights_sha256=taught_model.weights_sha256,
     )
-    compared = list(_compared(check, BLACK, check.types, _asked(check, copy, out, check.types, None, steps, command)))
+    by_prompts = _asked(check, copy, out, check.types, None, steps, command)
+    compared = list(_compared(check, BLACK, check.types, by_prompts))
     if check.white_box:
         prompt = out / f"{check.white_box}.safetensors"
         _tune(check, check.white_box, copy, prompt, steps)
         asked = _asked(check, copy, out, (check.white_box,), prompt, steps, command)
         compared += _compared(check, WHITE, (check.white_box,), asked)
-    return Checked(tuple(row for row, _ in compared), tuple(point for _, points in compared for point in points))
+    return Checked(
+        tuple(row for row, _ in compared),
+        tuple(point for _, points in compared for point in points),
+        tuple(row for of in check.groups for row in values_of(by_prompts[of.name], {"documents": of.repeats})),
+    )
 
 
 def _tune(check: Check, type_: ValueType, copy: Any, out: Path, steps: Steps) -> None:
