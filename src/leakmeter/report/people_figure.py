@@ -9,6 +9,7 @@ from typing import Any
 from leakmeter.report.density_panel import FOOTER, paint_densities
 from leakmeter.report.drawing import label
 from leakmeter.report.small_multiples import COLOURS, MARKERS, draw_grid
+from leakmeter.report.tables import HEADINGS
 
 Row = Mapping[str, Any]
 
@@ -21,7 +22,7 @@ def draw_densities(
     Args:
         rows: one a value, with `type`, `value` ('true' or 'invented'), the factors and numbers in nats.
         factors: columns that tell cells apart.
-        value: column of the numbers.
+        value: column of the numbers, one of `tables.HEADINGS`.
         title: over the figure.
         footer: small, under it.
         stem: path without a suffix; '.png' and '.svg' are written.
@@ -35,9 +36,7 @@ def draw_densities(
         samples[row["value"]].append(row[value])
 
     def paint(panel: Any, name: str) -> None:
-        paint_densities(
-            panel, **panels[name], title=name, x_label=value.removesuffix("_nats").replace("_", " ") + ", nats"
-        )
+        paint_densities(panel, **panels[name], title=name, x_label=HEADINGS[value])
 
     n_types = len({row["type"] for row in rows})
     footer = f"{footer}; {FOOTER[0].lower()}{FOOTER[1:]}"

@@ -80,6 +80,7 @@ HEADINGS = {
     "ranks_holm_p": "Holm",
     "rank_sum_p": "rank-sum p",
     "rank_sum_holm_p": "Holm",
+    "normalised_log_likelihood_nats": "normalised log-likelihood, nats a token",
     "normalised_log_likelihood_nats_mean": "likelihood, nats a token",
     "invented_normalised_log_likelihood_nats_mean": "invented values', nats a token",
     "likelihood_rank_sum_p": "rank-sum p of likelihood, as published",
