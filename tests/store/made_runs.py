@@ -23,7 +23,7 @@ SPEC = RunSpec(
     prompts={"instruction": "Ask Anna.", "samples": 2, "template": None},
     model={"name": "toy of Anna", "weights_sha256": None, "dtype": "float64", "device": "cpu"},
     cases=CASES,
-    version="0.1.0",
+    version="0.2.0",
     environment={"numpy": "2"},
     command="leakmeter influence",
     problems=("line 3 is no JSON",),
@@ -66,7 +66,7 @@ def written(root: Path, spec: RunSpec = SPEC, *, together: bool = False, seconds
     return run.path
 
 
-def other(version: str = "0.2.0") -> RunSpec:
+def other(version: str = "0.3.0") -> RunSpec:
     """The same of another version."""
     return replace(SPEC, version=version)
 

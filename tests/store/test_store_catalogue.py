@@ -35,7 +35,7 @@ def test_runs_and_studies_are_listed(root: Path) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", finished)
     assert found == {
         SPEC.id: Entry(
-            SPEC.id, "run", "complete", **words, version="0.1.0", n_cases=2, n_cases_finished=2, finished=finished
+            SPEC.id, "run", "complete", **words, version="0.2.0", n_cases=2, n_cases_finished=2, finished=finished
         ),
         other("unfinished").id: Entry(
             other("unfinished").id, "run", "unfinished", **words, version="unfinished", n_cases=2, n_cases_finished=1

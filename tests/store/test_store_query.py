@@ -54,7 +54,7 @@ def test_cases_and_runs(runs: list[Path]) -> None:
     assert json.loads(texts) == {**CASES[1], "responses": [{"text": "AB", "tokens": ["A", "B"]}], "cost": COST}
     ((parameters, *of_run),) = rows(
         "select parameters, measure, model, weights_sha256, dtype, device, n_cases, n_left_out, seconds, command "
-        "from RUNS where version = '0.1.0'",
+        "from RUNS where version = '0.2.0'",
         runs,
     )
     assert json.loads(parameters) == SPEC.params

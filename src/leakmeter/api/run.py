@@ -14,12 +14,14 @@ import numpy as np
 from leakmeter import plugins
 from leakmeter.errors import UsageError
 from leakmeter.kernels.aggregates import aggregate, interval_of_aggregate
+from leakmeter.report.frame import noted
 from leakmeter.results.base import saved
 from leakmeter.store.rundir import RunDirectory
 from leakmeter.studies.measured import Measured, case_quantities
 from leakmeter.studies.run import cases_of_run
 from leakmeter.types.check import Number
 from leakmeter.types.quantity import SHARE_OF_CASES, AnyQuantity, Case, RunQuantity
+from leakmeter.types.run import outdated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +57,11 @@ class Run:
     def measure(self) -> str:
         """Name of the measure, such as 'influence'."""
         return str(self.spec["measure"])
+
+    @property
+    def outdated(self) -> str | None:
+        """What to know before its numbers are used, where an early version measured them; else None."""
+        return outdated(self.spec.get("version"), self.spec.get("model") or {})
 
     @property
     def kind(self) -> Any:
@@ -169,7 +176,8 @@ class Run:
 
     def render_page(self) -> str:
         """The page of the run as text."""
-        page: str = self.kind.render_page(self.cases, command=self.spec.get("command"), run=self.path)
+        with noted(self.outdated):
+            page: str = self.kind.render_page(self.cases, command=self.spec.get("command"), run=self.path)
         return page
 
     def _repr_html_(self) -> str:
@@ -177,7 +185,8 @@ class Run:
 
         return run_table(
             self.path.name,
-            f"{self.measure}, {(self.spec.get('model') or {}).get('name', '')}, {len(self.cases):,} cases",
+            f"{self.measure}, {(self.spec.get('model') or {}).get('name', '')}, {len(self.cases):,} cases"
+            + (", outdated" if self.outdated else ""),
             self.headline,
             dict(list(self.quantities().items())[:_SHOWN_IN_A_NOTEBOOK]),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -26,6 +26,10 @@ class Backend(Protocol):
     @property
     def weights_sha256(self) -> str | None:
         """Hash of the weights, or None where it is not known."""
+
+    @property
+    def identity(self) -> Mapping[str, str | None]:
+        """Hashes of what else decides the numbers, by name: configuration, tokenizer, chat template."""
 
     @property
     def dtype(self) -> str:

@@ -40,6 +40,7 @@ class Toy:
         self.dtype = "float64"
         self.window: int | None = None
         self.weights_sha256: str | None = None
+        self.identity: dict[str, str | None] = {}
         self.tokenizer = ByteTokenizer()
         self.n_tokens_run = 0
         self.n_halvings = 0

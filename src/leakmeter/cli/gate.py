@@ -82,6 +82,8 @@ def gate(
         if path is not None:
             output.check_writable(path, what)
     measured = [read_measured(find_run(name, runs)) for name in run]
+    for name, one in zip(run, measured, strict=True):
+        output.tell_outdated(name, one.spec)
     checks = check_bounds(measured, bounds, confident=confident)
     held = [] if against is None else _held(measured, against)
     checks += [check for one in held for check in one.checks]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakmeter.errors import StoreError
 from leakmeter.types.plain import to_json
+from leakmeter.types.run import outdated
 
 if TYPE_CHECKING:
     from leakmeter.results.base import Result
@@ -39,6 +40,12 @@ def tell(line: str) -> None:
     """A line on standard error, at once: what happens beside what was asked for."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
+
+
+def tell_outdated(run: str, spec: Mapping[str, Any]) -> None:
+    """A line on standard error where a run's numbers are not to be relied on any more."""
+    if why := outdated(spec.get("version"), spec.get("model") or {}):
+        tell(f"warning: run '{run}' was {why}")
 
 
 def print_json(case: Mapping[str, Any]) -> None:

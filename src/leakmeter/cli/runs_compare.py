@@ -45,6 +45,8 @@ def compare(
     from leakmeter.studies.measured import read_measured
 
     first, second = (read_measured(find_run(name, runs)) for name in (a, b))
+    for name, one in ((a, first), (b, second)):
+        output.tell_outdated(name, one.spec)
     told = comparison_object(compared(first, second, quantity or ()))
     if json:
         output.print_json(told)

@@ -49,9 +49,12 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
     for heading in ("cases", "finished"):
         table.add_column(heading, justify="right")
     for entry in found:
-        cells = (entry.name, entry.state or entry.kind, entry.model, _cases(entry), (entry.finished or "")[:10])
+        state = f"{entry.state}, outdated" if entry.outdated else entry.state or entry.kind
+        cells = (entry.name, state, entry.model, _cases(entry), (entry.finished or "")[:10])
         table.add_row(*(Text(excerpt(str(cell or ""), _WIDEST)) for cell in cells))
     Console(markup=False, highlight=False).print(table)
+    for note in dict.fromkeys(entry.outdated for entry in found if entry.outdated):
+        output.tell(f"outdated: {note}")
 
 
 def _cases(entry: Entry) -> str:

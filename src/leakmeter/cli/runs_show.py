@@ -64,6 +64,8 @@ def _told(path: Path, found: Summary) -> dict[str, Any]:
 
 def _warnings(found: Summary) -> Iterator[str]:
     entry = found.entry
+    if entry.outdated:
+        yield entry.outdated
     if entry.state == "unfinished":
         yield "not complete: the same command goes on with it"
     if found.cost.halvings:

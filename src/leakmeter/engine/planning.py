@@ -74,6 +74,7 @@ class PlanningBackend:
         self.dtype = dtype
         self.window = window
         self.weights_sha256: str | None = None
+        self.identity: dict[str, str | None] = {}
         self.size = size
         self.n_tokens_run = 0
         self.n_halvings = 0

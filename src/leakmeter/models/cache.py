@@ -25,6 +25,8 @@ SCORES_VARIABLE: Final = "LEAKMETER_SCORES"
 CONFIG_VARIABLE: Final = "LEAKMETER_CONFIG"
 RECORD_NAME: Final = "leakmeter.json"
 """The record a converted folder carries; it is written last, so its presence means the folder is finished."""
+RECORD_FORMAT: Final = 2
+"""Of converted folders. In those of format 1 all byte-level tokenizers split text alike, whatever their files said."""
 
 
 def cache_dir() -> Path:
@@ -60,9 +62,19 @@ def models_dir() -> Path:
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file in hex, remembered in the cache for as long as its size and time of change stay the same."""
+    """SHA-256 of a file in hex, remembered in the cache for as long as it is the same file, left unchanged.
+
+    A file may be written over with its time of modification put back: then its time of status change tells.
+    """
     state = path.stat()
-    seen = {"path": str(path.resolve()), "n_bytes": state.st_size, "mtime_ns": state.st_mtime_ns}
+    seen = {
+        "path": str(path.resolve()),
+        "n_bytes": state.st_size,
+        "mtime_ns": state.st_mtime_ns,
+        "ctime_ns": state.st_ctime_ns,
+        "inode": state.st_ino,
+        "device": state.st_dev,
+    }
     key = hashlib.sha256(str(seen["path"]).encode()).hexdigest()
     memory = cache_dir() / "hashes" / f"{key}.json"
     with suppress(OSError, ValueError):
@@ -98,12 +110,27 @@ def weights_hash(path: Path, hash_file: Callable[[Path], str] = file_sha256) -> 
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
+def settings_hash(path: Path, *, recursive: bool = False) -> str:
+    """SHA-256 in hex over name and content of the files beside the weights that a model's directory is read by.
+
+    Args:
+        path: the directory.
+        recursive: of all files, in sub-directories too, as other libraries than transformers keep them.
+    """
+    found = path.rglob("*") if recursive else path.iterdir()
+    suffixes = None if recursive else (".json", ".jinja", ".model", ".txt", ".tiktoken")
+    files = sorted(file for file in found if file.is_file() and (suffixes is None or file.suffix in suffixes))
+    lines = "".join(f"{file.relative_to(path).as_posix()}\0{file_sha256(file)}\n" for file in files)
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
 def is_whole(folder: Path, gguf_sha256: str) -> bool:
     """Whether a converted folder is finished, stems from this GGUF file and holds the weights it was made with."""
     try:
         record = json.loads((folder / RECORD_NAME).read_text("utf-8"))
         return bool(
-            record["gguf_sha256"] == gguf_sha256
+            record["format"] == RECORD_FORMAT
+            and record["gguf_sha256"] == gguf_sha256
             and (folder / "config.json").is_file()
             and record["weights_sha256"] == weights_hash(folder)
         )
@@ -130,7 +157,7 @@ def build_once(final: Path, gguf_sha256: str, build: Callable[[Path], Path], not
             try:
                 finished = build(scratch)
                 if final.exists():
-                    notify(f"'{final}' was damaged or changed; replacing it")
+                    notify(f"'{final}' was damaged, changed, or made by an earlier version; replacing it")
                     final.rename(scratch / "replaced")
                 finished.rename(final)
             finally:

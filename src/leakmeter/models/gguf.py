@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import json
 import logging
-import struct
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 from leakmeter.errors import ModelError
 from leakmeter.models.cache import (
+    RECORD_FORMAT,
     RECORD_NAME,
     Notify,
     build_once,
@@ -27,20 +26,13 @@ from leakmeter.models.cache import (
     models_dir,
     weights_hash,
 )
+from leakmeter.models.foreign import ForeignErrors
+from leakmeter.models.gguf_tokenizer import TokenizerHeader, as_llama_cpp
+from leakmeter.models.local import check_loaded
 
-RECORD_FORMAT: Final = 1
 _MAGIC: Final = b"GGUF"
-_READER_ERRORS: Final = (
-    ValueError,
-    KeyError,
-    IndexError,
-    TypeError,
-    AttributeError,
-    RuntimeError,
-    ImportError,
-    OSError,
-    struct.error,
-)
+_LAYER: Final = re.compile(r"blk\.(\d+)\..*")
+_ADVICE: Final = "give a whole GGUF file of an architecture that transformers reads, or a directory with safetensors"
 _CONVERTERS: Final = ("leakmeter", "transformers", "gguf", "torch", "safetensors")
 
 
@@ -79,7 +71,7 @@ def convert(gguf: Path, folder: Path, *, gguf_sha256: str, source: Mapping[str, 
     if magic != _MAGIC:
         raise ModelError(f"'{gguf}' is no GGUF file: it starts with {magic!r}, expected {_MAGIC!r}; fetch it again")
     folder.mkdir()
-    with _ForeignErrors(gguf), _quiet():
+    with ForeignErrors(f"'{gguf.name}' cannot be converted", _ADVICE), _quiet():
         _write_model(gguf, folder)
     record = {
         "format": RECORD_FORMAT,
@@ -93,17 +85,31 @@ def convert(gguf: Path, folder: Path, *, gguf_sha256: str, source: Mapping[str, 
 
 def _write_model(gguf: Path, folder: Path) -> None:
     import torch
+    from gguf import GGUFReader
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    reader = GGUFReader(gguf)
+    header = TokenizerHeader.of(reader, gguf.name)
     where = {"gguf_file": gguf.name, "local_files_only": True}
-    model = AutoModelForCausalLM.from_pretrained(str(gguf.parent), dtype=torch.float32, **where)
+    model, loaded = AutoModelForCausalLM.from_pretrained(
+        str(gguf.parent), dtype=torch.float32, output_loading_info=True, ignore_mismatched_sizes=True, **where
+    )
+    # The library passes over the layers that a configuration of fewer has no place for.
+    layers = (_LAYER.match(tensor.name) for tensor in reader.tensors)
+    beyond = {layer[0] for layer in layers if layer and int(layer[1]) >= model.config.num_hidden_layers}
+    check_loaded(gguf.name, {**loaded, "unexpected_keys": {*loaded["unexpected_keys"], *beyond}})
     tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), **where)
     # The weights were de-quantised on loading; with the mark of a quantised model left on, saving is refused.
     model.hf_quantizer = None
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
+    if header.adds_start is not None:
+        tokenizer.add_bos_token = header.adds_start
     model.save_pretrained(str(folder))
     tokenizer.save_pretrained(str(folder))
+    path = folder / "tokenizer.json"
+    spec = as_llama_cpp(json.loads(path.read_text("utf-8")), header)
+    path.write_text(json.dumps(spec, ensure_ascii=False, indent=2), encoding="utf-8")
 
 
 def _versions() -> dict[str, str]:
@@ -112,31 +118,6 @@ def _versions() -> dict[str, str]:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
-
-
-class _ForeignErrors:
-    """Gives the reader's errors, which are of many kinds and lines, as one line about the file."""
-
-    def __init__(self, gguf: Path) -> None:
-        self._gguf = gguf
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if error is None or kind is None:
-            return
-        text = " ".join(str(error).split())
-        if kind.__name__ == "SafetensorError" and ("code: 28" in text or "No space left" in text):
-            raise OSError(errno.ENOSPC, "no space left on device") from error
-        if isinstance(error, OSError) and error.errno is not None:
-            return
-        # The tokenizers library raises bare Exception: that class itself is meant, not what derives from it.
-        if kind is Exception or kind.__name__ == "SafetensorError" or isinstance(error, _READER_ERRORS):
-            raise ModelError(
-                f"'{self._gguf.name}' cannot be converted: {text[:200] or kind.__name__}; "
-                "give a whole GGUF file of an architecture that transformers reads, or a directory with safetensors"
-            ) from error
 
 
 @contextmanager

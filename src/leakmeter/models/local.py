@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from leakmeter.errors import ModelError
 
+_WHOLE: Final = "model.safetensors"
 _INDEX: Final = "model.safetensors.index.json"
 _PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+_PLAIN_NAME: Final = re.compile(r"[\w][\w.-]*\.safetensors", re.ASCII)
+_MOST_JSON_BYTES: Final = 64 << 20
+_FETCH_AGAIN: Final = "fetch the weights again"
 
 
 def check_model_folder(folder: Path, name: str) -> None:
-    """Raises a ModelError that says what to do unless `folder`, which the user called `name`, can be loaded."""
+    """Raises a ModelError that says what to do unless `folder`, which the user called `name`, can be loaded.
+
+    What is loaded is the weights of `model.safetensors`, or of the files that its index names: each a safetensors file
+    in the folder itself, all of them hashed by `weights_hash`.
+    """
     weights = any(folder.glob("*.safetensors"))
     pickles = sorted(file.name for pattern in _PICKLES for file in folder.glob(pattern))
     ggufs = sorted(file.name for file in folder.glob("*.gguf"))
@@ -24,20 +34,82 @@ def check_model_folder(folder: Path, name: str) -> None:
         )
     if not weights and ggufs:
         raise ModelError(f"'{name}' is a directory with GGUF weights; give the file itself: '{folder / ggufs[0]}'")
+    if (folder / "adapter_config.json").exists():
+        raise ModelError(
+            f"'{name}' holds an adapter (adapter_config.json), whose base weights lie elsewhere; merge them, "
+            "merge_and_unload().save_pretrained(NEW), and give NEW"
+        )
     if not weights or not (folder / "config.json").is_file():
         missing = "config.json" if weights else "*.safetensors"
         raise ModelError(f"'{name}' has no {missing}; give a directory that save_pretrained wrote, with both in it")
+    config = _json_object(folder / "config.json", name)
+    if "transformers_weights" in config:
+        raise ModelError(
+            f"the config.json of '{name}' names weights of its own (transformers_weights); remove that key"
+        )
+    if not (folder / _WHOLE).is_file() and not (folder / _INDEX).is_file():
+        raise ModelError(f"'{name}' has neither {_WHOLE} nor {_INDEX}; give a directory that save_pretrained wrote")
     if shards := missing_shards(folder):
-        raise ModelError(f"'{name}' lacks '{shards[0]}' ({len(shards)} missing in all); fetch the weights again")
+        raise ModelError(f"'{name}' lacks '{shards[0]}' ({len(shards)} missing in all); {_FETCH_AGAIN}")
 
 
 def missing_shards(folder: Path) -> list[str]:
-    """Weight files that the folder's index names and the folder lacks, in order of name."""
+    """Weight files that the folder's index names and the folder lacks, in order of name.
+
+    Raises:
+        ModelError: the index cannot be read, or names what is no safetensors file of this folder.
+    """
     index = folder / _INDEX
     if not index.is_file():
         return []
+    files = _json_object(index, folder.name).get("weight_map")
+    if not isinstance(files, dict) or not files or not all(isinstance(file, str) for file in files.values()):
+        raise ModelError(f"'{index}' has no weight_map from weights to files; {_FETCH_AGAIN}")
+    named = set(files.values())
+    if strange := sorted(file for file in named if not _PLAIN_NAME.fullmatch(file)):
+        raise ModelError(
+            f"'{index}' names {strange[0]!r} as a file of weights; only *.safetensors files of that folder itself are "
+            "loaded"
+        )
+    return sorted(file for file in named if not (folder / file).is_file())
+
+
+def check_loaded(name: str, loaded: Mapping[str, Any]) -> None:
+    """Refuse weights that do not fit their configuration: what is missing would be random, and be measured.
+
+    Args:
+        name: what the user called the model.
+        loaded: what `from_pretrained(..., output_loading_info=True, ignore_mismatched_sizes=True)` says beside the
+            model. Tied weights do not count as missing there.
+
+    Raises:
+        ModelError: weights are missing, unexpected or of another shape.
+    """
+    found = {
+        "missing": list(loaded["missing_keys"]),
+        "unexpected": list(loaded["unexpected_keys"]),
+        "of another shape": [key for key, *_ in loaded["mismatched_keys"]],
+    }
+    told = [
+        f"{len(names)} {what} ({', '.join(sorted(names)[:3])}{', …' if len(names) > 3 else ''})"
+        for what, names in found.items()
+        if names
+    ]
+    if told:
+        raise ModelError(
+            f"the weights of '{name}' do not fit its configuration: {'; '.join(told)}; give weights and config.json "
+            "that belong together"
+        )
+
+
+def _json_object(path: Path, name: str) -> Mapping[str, Any]:
     try:
-        files = set(json.loads(index.read_text("utf-8"))["weight_map"].values())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelError(f"'{index}' cannot be read as an index of weights ({error}); fetch it again") from error
-    return sorted(file for file in files if not (folder / file).is_file())
+        if path.stat().st_size > _MOST_JSON_BYTES:
+            raise ValueError(f"more than {_MOST_JSON_BYTES >> 20} MiB")
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())[:100]
+        raise ModelError(f"the {path.name} of '{name}' cannot be read as JSON ({reason}); {_FETCH_AGAIN}") from None
+    if not isinstance(found, dict):
+        raise ModelError(f"the {path.name} of '{name}' is no JSON object; {_FETCH_AGAIN}")
+    return found

@@ -9,9 +9,12 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
+from importlib import metadata
 from pathlib import Path
 
 from leakmeter.errors import ModelError
+from leakmeter.models.cache import settings_hash, weights_hash
+from leakmeter.models.local import check_loaded, check_model_folder
 
 Recognise = Callable[[str], Iterable[tuple[int, int, str]]]
 """A text to characters [start, end) and labels."""
@@ -51,17 +54,39 @@ def load_recogniser(name: str) -> Recognise:
     return recognise
 
 
+def recogniser_fingerprint(name: str) -> str:
+    """What tells a recogniser from another of the same name: a hash of a directory's files, a package's version."""
+    folder = Path(name).expanduser()
+    if (folder / "config.json").is_file():
+        return f"{weights_hash(folder)} {settings_hash(folder)}"
+    if folder.is_dir():
+        return settings_hash(folder, recursive=True)
+    try:
+        return f"{name} {metadata.version(name)}"
+    except metadata.PackageNotFoundError:
+        return name
+
+
 def _transformers(folder: Path) -> Recognise:
     import torch
     from transformers import AutoModelForTokenClassification, AutoTokenizer
 
+    check_model_folder(folder, str(folder))
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        model = AutoModelForTokenClassification.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
-        ).eval()
+        model, loaded = AutoModelForTokenClassification.from_pretrained(
+            folder,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+        )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise ModelError(f"recogniser '{folder}' cannot be loaded: {str(error).split(chr(10))[0]}") from None
+    # Poolers of other tasks may be left in the files.
+    check_loaded(str(folder), {**loaded, "unexpected_keys": ()})
+    model = model.eval()
     if not tokenizer.is_fast:
         raise ModelError(f"recogniser '{folder}' has no tokenizer.json, which tells where in the text a token stands")
     labels = {int(number): str(label) for number, label in model.config.id2label.items()}

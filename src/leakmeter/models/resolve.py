@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leakmeter.errors import ModelError, UnknownNameError
 from leakmeter.models import hub
-from leakmeter.models.cache import Notify, disk_errors, weights_hash
+from leakmeter.models.cache import Notify, disk_errors, settings_hash, weights_hash
 from leakmeter.models.gguf import cached_file, convert_file
 from leakmeter.models.local import check_model_folder
 from leakmeter.models.pull import cached_model, pull_model
@@ -27,6 +27,8 @@ class ResolvedModel:
     """Whether the weights come from the hub."""
     weights_sha256: str | None
     """See `weights_hash`; None while the weights are not on this machine, or where none was asked for."""
+    settings_sha256: str | None = None
+    """See `settings_hash`; None where `weights_sha256` is."""
 
 
 def resolve(name: str, *, notify: Notify, download: bool = True, hash_weights: bool = True) -> ResolvedModel:
@@ -70,8 +72,8 @@ def _from_hub(name: str, *, notify: Notify, download: bool, hashed: bool) -> Res
 
 def _local(name: str, folder: Path, *, hashed: bool, is_hub: bool = False) -> ResolvedModel:
     with disk_errors(folder, "check that path"):
-        sha256 = weights_hash(folder) if hashed else None
-        return ResolvedModel(name=name, path=str(folder), is_hub=is_hub, weights_sha256=sha256)
+        sha256s = (weights_hash(folder), settings_hash(folder)) if hashed else (None, None)
+        return ResolvedModel(name, str(folder), is_hub, *sha256s)
 
 
 def _not_found(name: str, path: Path) -> ModelError | UnknownNameError:

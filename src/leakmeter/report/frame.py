@@ -24,6 +24,7 @@ PAGE_BYTES: Final = 1_900_000
 _OWN_POLICY: Final = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
 _DIGEST: Final = re.compile(r"sha256-[A-Za-z0-9+/=]{44}")
 _room: ContextVar[int | None] = ContextVar("room", default=None)
+_note: ContextVar[str | None] = ContextVar("note", default=None)
 
 
 def render(
@@ -65,6 +66,7 @@ def render(
             "top": f"{scale.TOP_NATS:g}",
         },
         Markup=Markup,
+        note=_note.get(),
         **values,
     )
     return page + "\n"
@@ -93,6 +95,16 @@ def within(n_bytes: int) -> Iterator[None]:
         yield
     finally:
         _room.reset(token)
+
+
+@contextmanager
+def noted(note: str | None) -> Iterator[None]:
+    """Pages that are made meanwhile begin with a warning, unless it is None."""
+    token = _note.set(note)
+    try:
+        yield
+    finally:
+        _note.reset(token)
 
 
 def address(page: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from leakmeter.errors import StoreError
 from leakmeter.store.rundir import RunDirectory
-from leakmeter.types.run import RunSpec
+from leakmeter.types.run import RunSpec, outdated
 
 State = Literal["complete", "unfinished", "damaged"]
 
@@ -40,6 +40,8 @@ class Entry:
     n_cases_finished: int | None = None
     finished: str | None = None
     """When `spec.json` was written, UTC."""
+    outdated: str | None = None
+    """See `types.run.outdated`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +218,7 @@ def _words(told: Mapping[str, Any]) -> dict[str, Any]:
         "dtype": model.get("dtype"),
         "device": model.get("device"),
         "version": told.get("version"),
+        "outdated": outdated(told.get("version"), model),
     }
 
 

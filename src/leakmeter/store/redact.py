@@ -16,7 +16,10 @@ from leakmeter.types.reading import TOKEN_ID, Reading
 from leakmeter.types.run import RunSpec
 
 _SEED: Final = "seed"
-_KEPT_OF_MODEL: Final = ("weights_sha256", "dtype", "device", "memory_bytes")
+_KEPT_OF_MODEL: Final = (
+    *("weights_sha256", "config_sha256", "tokenizer_sha256", "chat_template_sha256"),
+    *("dtype", "device", "memory_bytes"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,15 +86,15 @@ def study_directory(
 
 
 def finished_cell(cell: Cell, records: Sequence[Any], directory: Path) -> FinishedCell | None:
-    """A cell that was measured before, read without its model; None where there is none, or of other weights."""
+    """A cell that was measured before, read without its model; None where there is none, or of another model now."""
     try:
         told = json.loads(_cell_file(cell, directory).read_bytes())
-        model, run, weights_sha256 = told["model"], str(told["run"]), told["model"]["weights_sha256"]
+        model, run, files = told["model"], str(told["run"]), told["model_files"]
         is_this = told["cell"] == json.loads(json.dumps(cell.told))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     where = RunDirectory(directory.parent / run)
-    if not is_this or not where.is_complete or _other_weights(cell.model, weights_sha256):
+    if not is_this or not where.is_complete or _model_files(cell.model) not in (None, files):
         return None
     try:
         measured = list(cases_of_run(where))
@@ -128,7 +128,7 @@ def measure_cell(
         if not run.is_complete:
             run.finish(spec, n_parts(len(prepared), size))
     finished = FinishedCell(cell, spec.model, spec.id, records, measured)
-    told = {"run": spec.id, "model": dict(spec.model), "cell": cell.told}
+    told = {"run": spec.id, "model": dict(spec.model), "model_files": _model_files(cell.model), "cell": cell.told}
     write(_cell_file(cell, directory), json.dumps(told, ensure_ascii=False, indent=1))
     return finished
 
@@ -210,13 +210,13 @@ def _cell_file(cell: Cell, directory: Path) -> Path:
     return directory / f"{cell.stem}.json"
 
 
-def _other_weights(model: str, weights_sha256: str | None) -> bool:
-    """Whether the name now stands for other weights than those that were measured."""
+def _model_files(model: str) -> list[str | None] | None:
+    """Hashes of the files that the name of a model now stands for; None where there are none to be found."""
     if model == "toy":
-        return False
+        return None
     try:
-        now = resolve(model, notify=lambda line: None, download=False).weights_sha256
+        found = resolve(model, notify=lambda line: None, download=False)
     except LeakmeterError:
         # Gone from this machine, its readings stay what they are.
-        return False
-    return now is not None and now != weights_sha256
+        return None
+    return [found.weights_sha256, found.settings_sha256]

@@ -12,6 +12,7 @@ from typing import Any, Final
 from leakmeter.backends.base import Backend
 from leakmeter.measures.base import Measure
 from leakmeter.models import config_dir
+from leakmeter.models.recogniser import recogniser_fingerprint
 from leakmeter.prompts.build import PromptSettings
 from leakmeter.prompts.probes import ProbeSettings
 from leakmeter.prompts.questions import spec_of_question
@@ -39,6 +40,7 @@ def spec_of(
     problems: Sequence[str] = (),
 ) -> RunSpec:
     """The spec of measuring these cases; more than one scored together are part of how they are prompted."""
+    recogniser = settings.ner if isinstance(settings, PromptSettings) else None
     finds = isinstance(settings, ProbeSettings) or (isinstance(settings, PromptSettings) and settings.unit == "entity")
     return RunSpec(
         measure=name,
@@ -47,9 +49,11 @@ def spec_of(
         model={
             "name": backend.name,
             "weights_sha256": backend.weights_sha256,
+            **backend.identity,
             "dtype": backend.dtype,
             "device": device,
             "memory_bytes": getattr(backend, "memory_bytes", None),
+            **({} if recogniser is None else {"recogniser": recogniser_fingerprint(recogniser)}),
         },
         cases=tuple(_recorded(cases)),
         version=metadata.version("leakmeter"),

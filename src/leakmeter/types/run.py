@@ -6,7 +6,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
+
+_OUTDATED: Final = (
+    "measured by leakmeter 0.1, which recorded neither tokenizer nor configuration nor chat template, and read GGUF "
+    "files, the default model's among them, with other tokens for digits behind two or more white-space characters; "
+    "run the command again for numbers to rely on"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +26,7 @@ class RunSpec:
     prompts: Mapping[str, Any]
     """Unit, removal, template and the like, given and defaulted."""
     model: Mapping[str, Any]
-    """Name, weights_sha256, dtype and device."""
+    """Name, hashes of weights, configuration, tokenizer and chat template, dtype, device and memory_bytes."""
     cases: tuple[Mapping[str, Any], ...]
     """The cases themselves: texts as they were given."""
     version: str
@@ -40,3 +46,13 @@ class RunSpec:
             del told[name]
         text = json.dumps(told, sort_keys=True, ensure_ascii=True)
         return f"{self.measure}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def outdated(version: object, model: Mapping[str, Any]) -> str | None:
+    """What to know of a run before its numbers are used, by the version that measured it; None where nothing is.
+
+    Args:
+        version: of leakmeter, as the run's spec has it.
+        model: see `RunSpec.model`.
+    """
+    return _OUTDATED if str(version).startswith("0.1.") and model.get("name") != "toy" else None

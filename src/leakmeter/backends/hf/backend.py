@@ -11,6 +11,7 @@ from torch import Tensor
 
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.gradients import Differentiator, alike
+from leakmeter.backends.hf.identity import identity_of
 from leakmeter.backends.hf.kept import Kept
 from leakmeter.backends.hf.memory import default_memory, is_out_of_memory
 from leakmeter.backends.hf.places import differentiable, layer_of
@@ -19,7 +20,7 @@ from leakmeter.backends.hf.reuse import Reuse
 from leakmeter.backends.hf.schedule import Done, Padding, batches, limits_for, together, windows
 from leakmeter.backends.hf.states import Segment, Start, State
 from leakmeter.backends.hf.tokenizer import HfTokenizer
-from leakmeter.errors import CapabilityError, ScoreError
+from leakmeter.errors import CapabilityError, ModelError, ScoreError
 from leakmeter.types.chunk import Chunk, Run
 from leakmeter.types.gradient import GradientRequest, tokens_of
 from leakmeter.types.prompt import IntArray, Prompt
@@ -61,6 +62,7 @@ class HfBackend:
         self.tokenizer = HfTokenizer(tokenizer, model)
         self.name = name
         self.weights_sha256 = weights_sha256
+        self.identity = identity_of(model, self.tokenizer)
         self.dtype = str(model.dtype).removeprefix("torch.")
         self.window: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self.memory_bytes = memory_bytes or default_memory(model.device)
@@ -69,6 +71,11 @@ class HfBackend:
         self.n_tokens_run = 0
         self.n_halvings = 0
         self.forward = Forward(model)
+        if self.forward.looks_ahead:
+            raise ModelError(
+                f"'{name}' lets a token see those after it ({type(model).__name__}): it is no causal language model, "
+                "and gives no probabilities of a next token"
+            )
         self.shares_prefixes = share_prefixes and self.forward.forks
         self._differentiator = Differentiator(self.forward, self.tokenizer, name)
         self._kept = Kept(self.limits.state_bytes)

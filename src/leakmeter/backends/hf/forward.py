@@ -42,6 +42,7 @@ class Forward:
         self.joins_segments = False
         self.bytes_per_token = 0
         with self.borrowed():
+            self.looks_ahead = self._looks_ahead()
             self._head = heads.head_of(model)
             self.has_head = heads.follows_the_rule(model, self._head)
             # Other implementations do what scaled_dot_product_attention cannot: caps, sinks, kernels of their own.
@@ -124,6 +125,15 @@ class Forward:
             kind: made[window if window is not None and furthest >= window else None]
             for kind, window in self._windows.items()
         }
+
+    def _looks_ahead(self) -> bool:
+        """Whether a token's logits depend on the token after it, as those of an encoder do."""
+        ids = torch.arange(3, 11, device=self.model.device)[None] * 7919 % self.n_vocab
+        other = ids.clone()
+        other[0, -1] = (other[0, -1] + 1) % self.n_vocab
+        rows, others = (self.model(input_ids=one, use_cache=False).logits[0].float() for one in (ids, other))
+        moved = (rows - others).abs().amax(dim=-1)  # (token,)
+        return bool(moved[:-1].max() > (_AGREEMENT if self.model.dtype == torch.float32 else 0.05) * moved[-1])
 
     def _agrees(self, joined: bool) -> bool:
         """Whether forked, padded and extended passes give what a plain pass gives: no, where states cannot be cut."""

@@ -11,6 +11,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 from transformers.utils import logging as transformers_logging
 
 from leakmeter.errors import ModelError
+from leakmeter.models.local import check_loaded
 
 _BATCH = 16
 _WINDOW_AT_MOST = 512
@@ -26,8 +27,7 @@ def load_encoder(model: str) -> tuple[Any, Any, int]:
         OSError: it cannot be read.
     """
     tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
-    with _without_bars():
-        encoder = AutoModel.from_pretrained(model, trust_remote_code=False).to(_device()).eval()
+    encoder = _loaded(AutoModel, model).to(_device())
     return encoder, tokenizer, _window(encoder)
 
 
@@ -48,9 +48,7 @@ def class_probabilities(model: str, firsts: Sequence[str], seconds: Sequence[str
         OSError: it cannot be read.
     """
     tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
-    with _without_bars():
-        classifier = AutoModelForSequenceClassification.from_pretrained(model, trust_remote_code=False)
-    classifier = classifier.to(_device()).eval()
+    classifier = _loaded(AutoModelForSequenceClassification, model).to(_device())
     if not 0 <= label < classifier.config.num_labels:
         raise ModelError(f"'{model}' has {classifier.config.num_labels} classes; expected one numbered {label}")
     out: list[float] = []
@@ -67,6 +65,22 @@ def class_probabilities(model: str, firsts: Sequence[str], seconds: Sequence[str
             logits = classifier(**batch).logits  # (pair, class)
         out += torch.softmax(logits.double(), dim=-1)[:, label].tolist()
     return out
+
+
+def _loaded(kind: Any, model: str) -> Any:
+    """A model of one of the library's kinds; without a pooler where the files have none, which no score reads.
+
+    Raises:
+        ModelError: a file lacks weights that would then be random.
+        OSError: it cannot be read, or has pickled weights alone.
+    """
+    with _without_bars():
+        loaded, told = kind.from_pretrained(
+            model, trust_remote_code=False, use_safetensors=True, output_loading_info=True
+        )
+    missing = {key for key in told["missing_keys"] if not key.startswith("pooler.")}
+    check_loaded(model, {**told, "missing_keys": missing, "unexpected_keys": ()})
+    return loaded.eval()
 
 
 def _device() -> str:

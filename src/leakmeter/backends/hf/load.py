@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from leakmeter.backends.hf.backend import HfBackend
-from leakmeter.backends.hf.outline import placement
+from leakmeter.backends.hf.outline import FOLDER_ADVICE, placement
 from leakmeter.errors import ModelError
+from leakmeter.models.foreign import ForeignErrors
+from leakmeter.models.local import check_loaded
 
 
 def load_directory(
@@ -38,17 +39,20 @@ def load_directory(
     showed_bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
-        model = AutoModelForCausalLM.from_pretrained(
-            path,
-            dtype=getattr(torch, precision),
-            local_files_only=True,
-            use_safetensors=True,
-            trust_remote_code=False,
-        )
-        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ModelError(f"'{name}' could not be loaded as a causal language model: {reason}") from error
+        with ForeignErrors(f"'{name}' could not be loaded as a causal language model", FOLDER_ADVICE):
+            model, loaded = AutoModelForCausalLM.from_pretrained(
+                path,
+                dtype=getattr(torch, precision),
+                local_files_only=True,
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+            )
+            check_loaded(name, loaded)
+            tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except OSError as error:
+        raise ModelError(f"'{name}' could not be loaded: {error.strerror or error}; {FOLDER_ADVICE}") from error
     finally:
         if showed_bars:
             transformers_logging.enable_progress_bar()
@@ -57,7 +61,8 @@ def load_directory(
     except (RuntimeError, NotImplementedError, AssertionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ModelError(f"device '{where}' cannot be used: {reason}; try --device cpu") from error
-    return HfBackend(model, tokenizer, name=name, weights_sha256=weights_sha256, memory_bytes=memory_bytes)
+    with ForeignErrors(f"'{name}' does not run as a causal language model", FOLDER_ADVICE):
+        return HfBackend(model, tokenizer, name=name, weights_sha256=weights_sha256, memory_bytes=memory_bytes)
 
 
 def from_objects(model: Any, tokenizer: Any, *, name: str | None = None, memory_bytes: int | None = None) -> HfBackend:

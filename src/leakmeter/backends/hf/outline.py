@@ -14,8 +14,10 @@ from leakmeter.backends.hf.memory import default_memory
 from leakmeter.backends.hf.schedule import Limits, limits_for
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import ModelError, UsageError
+from leakmeter.models.foreign import ForeignErrors
 from leakmeter.types.size import ModelSize
 
+FOLDER_ADVICE = "give a directory that save_pretrained wrote, whole and unchanged"
 _DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -46,23 +48,24 @@ def outline_directory(
     """
     where, precision = placement(dtype, device)
     try:
-        config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-        # On the meta device a weight has a shape and no numbers.
-        with torch.device("meta"):
-            model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, precision))
-        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ModelError(f"'{name}' could not be read as a causal language model: {reason}") from error
+        with ForeignErrors(f"'{name}' could not be read as a causal language model", FOLDER_ADVICE):
+            config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+            # On the meta device a weight has a shape and no numbers.
+            with torch.device("meta"):
+                model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, precision))
+            tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except OSError as error:
+        raise ModelError(f"'{name}' could not be read: {error.strerror or error}; {FOLDER_ADVICE}") from error
     target = torch.device(where)
-    return Outline(
-        tokenizer=HfTokenizer(tokenizer, model),
-        window=getattr(config.get_text_config(), "max_position_embeddings", None),
-        size=size_of(model, limits_for(target.type, memory_bytes or default_memory(target))),
-        forks=windows_by_kind(model) is not None and hasattr(config.get_text_config(), "num_attention_heads"),
-        device=target,
-        dtype=getattr(torch, precision),
-    )
+    with ForeignErrors(f"'{name}' could not be read as a causal language model", FOLDER_ADVICE):
+        return Outline(
+            tokenizer=HfTokenizer(tokenizer, model),
+            window=getattr(config.get_text_config(), "max_position_embeddings", None),
+            size=size_of(model, limits_for(target.type, memory_bytes or default_memory(target))),
+            forks=windows_by_kind(model) is not None and hasattr(config.get_text_config(), "num_attention_heads"),
+            device=target,
+            dtype=getattr(torch, precision),
+        )
 
 
 def placement(dtype: str | None, device: str | None) -> tuple[str, str]:

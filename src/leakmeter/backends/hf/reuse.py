@@ -133,16 +133,11 @@ def reuse_for(backend: HfBackend, cache: FeatureCache, model_id: str | None = No
     Once a parameter is changed in place, or parameters come or go, nothing is found or kept any more.
     """
     model = backend.model
-    config = {
-        name: value
-        for name, value in model.config.to_dict().items()
-        if name not in ("_name_or_path", "transformers_version")
-    }
     identity = {
         "weights_sha256": backend.weights_sha256,
         "model_id": model_id,
         "dtype": backend.dtype,
-        "config": hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode()).hexdigest(),
+        **backend.identity,
         "attention": model.config.get_text_config()._attn_implementation,
         "device": _device_kind(model.device),
         "shares_prefixes": backend.shares_prefixes,

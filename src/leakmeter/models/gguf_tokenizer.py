@@ -1,0 +1,127 @@
+"""The tokenizer of a GGUF file as llama.cpp runs it.
+
+The transformers library builds vocabulary, merges and added tokens. Where it leaves out what llama.cpp does with the
+text before merges, or which tokens end a turn, this module puts it right: the split of byte-level vocabularies by the
+file's `tokenizer.ggml.pre` (see `pre_tokenizers`), and the space before the first word of SentencePiece ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from leakmeter.errors import ModelError
+from leakmeter.models.pre_tokenizers import PRE_TOKENIZERS
+
+if TYPE_CHECKING:
+    from gguf import GGUFReader
+
+# Tokens that llama.cpp takes for control tokens by their text, whatever the file says: in data they stay text.
+_TURN_ENDS: Final = frozenset(
+    (
+        *("<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>"),
+        *("<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>", "<eos>"),
+        *("<end_of_utterance>", "<turn|>", "<|tool_response>", "[e~[", "<｜end▁of▁sentence｜>"),
+    )
+)
+_CONTROL: Final = 3
+_USER_DEFINED: Final = 4
+_ADVICE: Final = "give a directory with safetensors and tokenizer.json instead"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerHeader:
+    """What a GGUF file says of its tokenizer beside vocabulary and merges."""
+
+    kind: str
+    """`tokenizer.ggml.model`: 'gpt2' for byte-level merges, 'llama' for SentencePiece."""
+    split: str
+    """`tokenizer.ggml.pre`; 'default' where the file names none."""
+    adds_space: bool | None
+    """Whether a space is put before the text; None where the file does not say."""
+    adds_start: bool | None
+    """Whether the start token is put before the prompt; None where neither the file nor its split says."""
+    added: tuple[tuple[int, str, bool], ...]
+    """Id and text of each token that is found whole in a text before it is split, and whether it is a control token."""
+
+    @classmethod
+    def of(cls, reader: GGUFReader, name: str) -> TokenizerHeader:
+        """The header of a GGUF file.
+
+        Args:
+            reader: of the file.
+            name: the file's, for messages.
+
+        Raises:
+            ModelError: the tokenizer is of a kind, or split in a way, that is not converted.
+        """
+        fields = reader.fields
+
+        def value(key: str) -> Any:
+            field = fields.get(f"tokenizer.ggml.{key}")
+            return None if field is None else field.contents()
+
+        kind, split = value("model"), value("pre") or "default"
+        if kind not in ("gpt2", "llama", "gemma4"):
+            raise ModelError(f"'{name}' has a tokenizer of kind '{kind}', which is not converted; {_ADVICE}")
+        if kind == "gpt2" and split not in PRE_TOKENIZERS:
+            raise ModelError(
+                f"'{name}' splits text by '{split}' (tokenizer.ggml.pre), which is not converted; {_ADVICE}"
+            )
+        texts, types = value("tokens") or [], value("token_type") or []
+        added = tuple(
+            (i, text, type_ == _CONTROL)
+            for i, (text, type_) in enumerate(zip(texts, types, strict=False))
+            if type_ in (_CONTROL, _USER_DEFINED)
+        )
+        adds_start = value("add_bos_token")
+        if kind == "gemma4" or (adds_start is None and kind == "gpt2" and PRE_TOKENIZERS[split].adds_start):
+            adds_start = True
+        return cls(kind, split, value("add_space_prefix"), adds_start, added)
+
+
+def as_llama_cpp(spec: Mapping[str, Any], header: TokenizerHeader) -> dict[str, Any]:
+    """What transformers made of a GGUF file's tokenizer, changed so that it gives the ids that llama.cpp gives.
+
+    Args:
+        spec: the content of a `tokenizer.json`.
+        header: what the file says.
+    """
+    vocab = dict(spec["model"]["vocab"])
+    model = {**spec["model"], "vocab": vocab}
+    changed = {**spec, "model": model}
+    if header.kind == "gpt2":
+        split = PRE_TOKENIZERS[header.split]
+        model["ignore_merges"] = split.ignores_merges
+        cuts = [
+            {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+            for pattern in split.patterns
+        ]
+        as_bytes = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+        changed["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [*cuts, as_bytes]}
+        # Tokens that are found whole stand in the file as text, and in the library's vocabulary as bytes.
+        spelled = {i: token for token, i in vocab.items()}
+        for i, text, _ in header.added:
+            vocab[text] = vocab.pop(spelled[i])
+    elif header.kind == "llama":
+        adds_space = header.adds_space is not False
+        first = [{"type": "Prepend", "prepend": "▁"}] if adds_space else []
+        spaces = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+        changed["normalizer"] = {"type": "Sequence", "normalizers": [*first, spaces]}
+        changed["pre_tokenizer"] = None
+        words = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
+        last = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if adds_space else []
+        changed["decoder"] = {
+            "type": "Sequence",
+            "decoders": [words, {"type": "ByteFallback"}, {"type": "Fuse"}, *last],
+        }
+    ends = _TURN_ENDS - ({"</s>"} if "<|tool_response>" in vocab else set())
+    found_whole = {i: (text, is_control or text in ends) for i, text, is_control in header.added}
+    found_whole |= {vocab[text]: (text, True) for text in ends.intersection(vocab)}
+    changed["added_tokens"] = [
+        {"id": i, "content": text, "special": special}
+        | dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+        for i, (text, special) in sorted(found_whole.items())
+    ]
+    return changed

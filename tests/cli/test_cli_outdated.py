@@ -1,0 +1,119 @@
+"""Runs of early versions are read, and marked; a run is of one model, and never continued with another."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def early(measure: Callable[..., Any]) -> Path:
+    """A run as version 0.1 left it of a model that is not the toy."""
+    from leakmeter.store.catalogue import spec_of
+    from leakmeter.store.rundir import RunDirectory
+
+    measure()
+    (found,) = Path("runs").glob("influence-*")
+    told = json.loads((found / "spec.json").read_bytes())
+    told |= {"version": "0.1.0", "model": {**told["model"], "name": "smollm2-135m", "weights_sha256": "00"}}
+    (found / "spec.json").write_text(json.dumps(told))
+    named = found.with_name(spec_of(RunDirectory(found)).id)
+    told["id"] = named.name
+    (found / "spec.json").write_text(json.dumps(told))
+    return found.rename(named)
+
+
+def test_an_early_run_is_read_and_marked_everywhere(early: Path, cli: Callable[..., Any]) -> None:
+    import leakmeter
+
+    listed = cli("runs", "list")
+    assert (listed.code, "complete, outdated" in listed.out) == (0, True)
+    assert "outdated: measured by leakmeter 0.1" in listed.err
+    (entry,) = map(json.loads, cli("runs", "list", "--json").out.splitlines())
+    assert entry["outdated"].startswith("measured by leakmeter 0.1")
+    assert "warning: measured by leakmeter 0.1" in cli("runs", "show", early).out
+    assert cli("runs", "verify", early).code == 0
+    for words in (("gate", early, "--max", "influence.max <= 100000"), ("runs", "compare", early, early), ("report", early)):
+        done = cli(*words)
+        assert (done.code, f"run '{early}' was measured by leakmeter 0.1" in done.err) == (0, True), done
+    assert "Measured by leakmeter 0.1" in Path("report.html").read_text()
+    assert ", outdated" in leakmeter.load_run(early)._repr_html_()
+
+
+def test_a_run_of_today_is_not_marked(measure: Callable[..., Any], cli: Callable[..., Any]) -> None:
+    assert measure().code == 0
+    (run,) = Path("runs").glob("influence-*")
+    assert ", outdated" not in cli("runs", "list").out
+    assert "warning" not in cli("runs", "show", run).out
+    assert cli("report", run).err == "report: report.html\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, byte_model: tuple[Any, Any]) -> Path:
+    """A model's directory, to be edited."""
+    made = tmp_path / "own"
+    for part in byte_model:
+        part.save_pretrained(made)
+    turns = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+    (made / "chat_template.jinja").write_text(turns + "{% if add_generation_prompt %}[reply]{% endif %}")
+    return made
+
+
+def edited_configuration(folder: Path) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "rms_norm_eps": 0.5}))
+
+
+def edited_tokenizer(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "normalizer": {"type": "Lowercase"}}))
+
+
+def edited_template(folder: Path) -> None:
+    path = folder / "chat_template.jinja"
+    path.write_text(path.read_text().replace("[reply]", "[answer]"))
+
+
+EDITS = [edited_configuration, edited_tokenizer, edited_template]
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_model_is_measured_anew(
+    edit: Callable[[Path], None], folder: Path, measure: Callable[..., Any]
+) -> None:
+    first = measure("--json", model=folder)
+    edit(folder)
+    second = measure("--json", model=folder)
+    assert (first.code, second.code) == (0, 0), second.err
+    before, after = (json.loads(done.out)["whole_nats"] for done in (first, second))
+    fresh = json.loads(measure("--json", model=folder, out="elsewhere").out)["whole_nats"]
+    assert after == fresh != before
+    assert len(list(Path("runs").iterdir())) == 2
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_run_is_not_continued_with_an_edited_model(
+    edit: Callable[[Path], None], folder: Path, cli: Callable[..., Any]
+) -> None:
+    cases = [
+        {"id": f"c{i}", "context": f"Anna Ek lives in {i}.", "query": "Who?", "response": "Anna"} for i in range(3)
+    ]
+    Path("cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in cases))
+    words = ("influence", "--model", folder, "--data", "cases.jsonl", "--json")
+    assert cli(*words, "--out", "runs").code == 0
+    (run,) = Path("runs").iterdir()
+    # As a kill half-way leaves it.
+    (run / "spec.json").rename(run / "begun.json")
+    for left in ("cases-00002.json", "readings-00002.parquet"):
+        (run / left).unlink()
+    edit(folder)
+    resumed, fresh = (cli(*words, "--out", out) for out in ("runs", "elsewhere"))
+    whole = [[json.loads(line)["whole_nats"] for line in done.out.splitlines()] for done in (resumed, fresh)]
+    assert whole[0] == whole[1]
+    assert not (run / "spec.json").exists()
+    shutil.rmtree("elsewhere")
