@@ -278,3 +278,25 @@ def test_the_library_and_the_command_agree(measure: Call, note: Path) -> None:
     (run,) = Path("runs").iterdir()
     (loaded,) = leakmeter.load_run(run)
     assert loaded.case == case
+
+
+def test_a_logged_chat_is_measured_as_its_question_and_answer(
+    cli: Callable[..., Any], byte_model: tuple[Any, Any], tmp_path: Path
+) -> None:
+    for part in byte_model:
+        part.save_pretrained(tmp_path / "own")
+    turns = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+    template = turns + "{% if add_generation_prompt %}[assistant] {% endif %}"
+    (tmp_path / "own" / "chat_template.jinja").write_text(template)
+    asked = [{"role": "system", "content": "Anna Ek called."}, {"role": "user", "content": "Who called?"}]
+    for name, messages in (("asked", asked), ("logged", [*asked, {"role": "assistant", "content": "Anna."}])):
+        (tmp_path / f"{name}.json").write_text(json.dumps(messages))
+    words = ("influence", "--model", tmp_path / "own", "--json")
+    logged = case_of(cli(*words, "--messages", tmp_path / "logged.json"))
+    apart = case_of(cli(*words, "--messages", tmp_path / "asked.json", "--response", "Anna."))
+    assert (logged["response"], logged["whole_nats"]) == (apart["response"], apart["whole_nats"])
+    assert (logged["response"]["text"], logged["response"]["sampled"]) == ("Anna.", False)
+    assert [piece["name"] for piece in logged["pieces"]] == ["system 1"]
+    (tmp_path / "bare.json").write_text(json.dumps([asked[1], {"role": "assistant", "content": "Anna."}]))
+    bare = cli(*words, "--messages", tmp_path / "bare.json")
+    assert (bare.code, "there is nothing that could be removed" in bare.err) == (2, True)

@@ -38,7 +38,11 @@ def test_an_early_run_is_read_and_marked_everywhere(early: Path, cli: Callable[.
     assert entry["outdated"].startswith("measured by leakmeter 0.1")
     assert "warning: measured by leakmeter 0.1" in cli("runs", "show", early).out
     assert cli("runs", "verify", early).code == 0
-    for words in (("gate", early, "--max", "influence.max <= 100000"), ("runs", "compare", early, early), ("report", early)):
+    for words in (
+        ("gate", early, "--max", "influence.max <= 100000"),
+        ("runs", "compare", early, early),
+        ("report", early),
+    ):
         done = cli(*words)
         assert (done.code, f"run '{early}' was measured by leakmeter 0.1" in done.err) == (0, True), done
     assert "Measured by leakmeter 0.1" in Path("report.html").read_text()

@@ -94,3 +94,37 @@ def test_bytes_that_are_no_utf8_are_named(tmp_path: Path) -> None:
         chat.load_messages(write(tmp_path, b'[["\xff'))
     with pytest.raises(DataError, match="cannot be read: No such file"):
         chat.load_messages(tmp_path / "missing.json")
+
+
+LOGGED = [{"role": "system", "content": "Be brief."}, USER, {"role": "assistant", "content": ["Anna", "called."]}]
+
+
+def test_a_last_message_of_the_assistant_is_the_response(tmp_path: Path) -> None:
+    from leakmeter.data import jsonl
+    from leakmeter.data.given import case_of
+
+    path = tmp_path / "cases.jsonl"
+    path.write_text(json.dumps({"id": "case", "messages": LOGGED, "decoding": "greedy"}))
+    (read,) = jsonl.load(path).cases
+    held = case_of("", "", None, LOGGED)
+    assert read.decoding == "greedy"
+    for case in (read, held):
+        assert case.response == "Anna\ncalled."
+        assert [message.role for message in case.messages] == ["system", "user"]
+    answered_before = [*LOGGED, USER]
+    assert case_of("", "", None, answered_before).response is None
+    assert len(case_of("", "", "Bo.", answered_before).messages) == 4
+
+
+def test_a_response_given_twice_or_without_a_question_is_refused(tmp_path: Path) -> None:
+    from leakmeter.data import jsonl
+    from leakmeter.data.given import case_of
+
+    with pytest.raises(DataError, match="a response is given too; leave one of them out"):
+        case_of("", "", "Bo.", LOGGED)
+    with pytest.raises(DataError, match="an answer without a question"):
+        case_of("", "", None, LOGGED[-1:])
+    path = tmp_path / "cases.jsonl"
+    path.write_text(json.dumps({"messages": LOGGED[:2], "query": "And who else?"}))
+    with pytest.raises(DataError, match="line 1: the last user message is the query; leave 'query' out"):
+        jsonl.load(path)

@@ -50,7 +50,8 @@ def influence(
         context: one text, several documents, or documents by name.
         query: what the model is asked.
         response: what it answered; None to have answers sampled.
-        messages: a chat instead of context and query: {'role', 'content', 'name'} each.
+        messages: a chat instead of context and query: {'role', 'content', 'name'} each. The last user message is the
+            query, a last message of the assistant's the response, the others are the context.
         unit: what is removed at a time: 'sentence' (the default), 'ngram:N', 'ngram:N:STRIDE', 'word', 'line',
             'paragraph', 'entity' (personal data), 'document', 'whole', or for chats 'message' (their default).
         removal: 'drop' cuts tokens out, 'mask' leaves their positions empty, 'retokenize' edits the text.

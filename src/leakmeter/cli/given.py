@@ -98,7 +98,8 @@ def read_cases(source: Source, response: str | None = None) -> Given[Case]:
     if source.messages is not None:
         if source.query is not None:
             raise UsageError("the last user message of --messages is the query; leave --query out")
-        messages = chat.load_messages(source.messages)
+        where = f"messages file '{source.messages}'"
+        messages, response = chat.without_answer(chat.load_messages(source.messages), response, where)
         return Given((Case(as_unicode(source.messages.stem), response=response, messages=messages),))
     paths = source.context_file or []
     id_ = as_unicode(paths[0].stem)

@@ -38,7 +38,8 @@ class Source:
     data: Path | None = None
     """JSON lines: 'context' (text or a list of documents) or 'messages', 'query', and optionally 'response', 'id'."""
     messages: Path | None = None
-    """A JSON file of chat messages; the last user message asks, the others are context."""
+    """A JSON file of chat messages; the last user message asks, a last message of the assistant's is the response, the
+    others are context."""
     skip_bad: bool = False
     """Leave out lines of --data that cannot be used, and say how many."""
 

@@ -11,6 +11,7 @@ from leakmeter.errors import DataError
 from leakmeter.types.case import Document, Message
 
 _FIELDS = ("role", "content", "name")
+_ASSISTANT = "assistant"
 _ROLE = re.compile(r"[a-z][a-z_]*")
 
 
@@ -55,6 +56,32 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
             raise DataError(f"{at} is empty")
         out.append(Message(role, name, parts))
     return tuple(out)
+
+
+def without_answer(
+    messages: tuple[Message, ...], response: str | None, where: str
+) -> tuple[tuple[Message, ...], str | None]:
+    """A chat up to its last question, and what was answered: a last message of the assistant's is the response.
+
+    Args:
+        messages: the chat, with one message or more.
+        response: what was answered, where that is given apart from the chat.
+        where: they stand, for errors.
+
+    Raises:
+        DataError: the response is given twice, or nothing stands before it.
+    """
+    last = messages[-1]
+    if last.role != _ASSISTANT:
+        return messages, response
+    if response is not None:
+        raise DataError(
+            f"{where}: the last message is the assistant's, which is the response, and a response is given too; leave "
+            "one of them out"
+        )
+    if len(messages) == 1:
+        raise DataError(f"{where}: the chat is an answer without a question; give the messages before it")
+    return messages[:-1], "\n".join(part.text for part in last.parts)
 
 
 def _parts(value: object, name: str, where: str) -> tuple[Document, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leakmeter.data.chat import messages_of
+from leakmeter.data.chat import messages_of, without_answer
 from leakmeter.errors import UsageError
-from leakmeter.types.case import Case, Document
+from leakmeter.types.case import Case, Document, Message
 
 
 def case_of(
@@ -24,7 +24,9 @@ def case_of(
     """
     if messages and (context or query):
         raise UsageError("give either messages, or context and query")
-    said = messages_of([dict(m) for m in messages], "messages") if messages else ()
+    said: tuple[Message, ...] = ()
+    if messages:
+        said, response = without_answer(messages_of([dict(m) for m in messages], "messages"), response, "messages")
     return Case(id="case", documents=_documents(context), query=query, response=response, messages=said)
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leakmeter.data.chat import messages_of
+from leakmeter.data.chat import messages_of, without_answer
 from leakmeter.data.text import checked_text, read_text, unused
 from leakmeter.errors import DataError
-from leakmeter.types.case import DECODINGS, Case, Document
+from leakmeter.types.case import DECODINGS, Case, Document, Message
 
 _FIELDS = ("id", "context", "query", "response", "decoding", "reference", "messages")
 
@@ -98,24 +98,30 @@ def case_of_fields(value: Mapping[str, Any], number: int, where: str) -> tuple[C
     if isinstance(id_, bool) or not isinstance(id_, (str, int)):
         raise DataError(f"{where}: 'id' has to be text or a whole number")
     response, reference = value.get("response"), value.get("reference")
+    response = None if response is None else checked_text(response, "response", where)
+    messages: tuple[Message, ...] = ()
+    if "messages" in value:
+        if value.get("query"):
+            raise DataError(f"{where}: the last user message is the query; leave 'query' out")
+        messages, response = without_answer(messages_of(value["messages"], where), response, where)
     case = Case(
         id=checked_text(str(id_), "id", where),
         documents=_documents(value["context"], where) if "context" in value else (),
         query=checked_text(value.get("query", ""), "query", where),
-        response=None if response is None else checked_text(response, "response", where),
-        messages=messages_of(value["messages"], where) if "messages" in value else (),
-        decoding=_decoding(value, where),
+        response=response,
+        messages=messages,
+        decoding=_decoding(value, where, response),
     )
     return case, None if reference is None else checked_text(reference, "reference", where)
 
 
-def _decoding(value: Mapping[str, Any], where: str) -> str | None:
+def _decoding(value: Mapping[str, Any], where: str, response: str | None) -> str | None:
     given = value.get("decoding")
     if given is None:
         return None
     if given not in DECODINGS:
         raise DataError(f"{where}: 'decoding' has to be one of {', '.join(DECODINGS)}")
-    if value.get("response") is None:
+    if response is None:
         raise DataError(f"{where}: 'decoding' says how a response was chosen, and there is no 'response'")
     return str(given)
 

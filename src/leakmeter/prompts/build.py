@@ -189,6 +189,11 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
             raise UsageError(f"case '{case.id}' has an empty query; say what the model is asked")
         documents = [document for document in case.documents if document.text.strip()]
         segments = templates.segments(text, documents, query, tokenizer)
+    if case.messages and not documents:
+        raise UsageError(
+            f"case '{case.id}' is a chat of its query alone; there is nothing that could be removed: give what was "
+            "retrieved, or the system prompt, as a message of its own"
+        )
     if not any(document.text.strip() for document in documents):
         raise UsageError(f"case '{case.id}' has an empty context; there is nothing whose influence could be measured")
     if case.messages and not query.strip():

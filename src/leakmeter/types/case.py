@@ -36,7 +36,7 @@ class Case:
     query: str = ""
     response: str | None = None
     messages: tuple[Message, ...] = ()
-    """A whole chat instead of documents: the last user message, or the query, asks; the others are context."""
+    """A whole chat instead of documents, without the answer: the last user message asks; the others are context."""
     decoding: str | None = None
     """How the response was chosen, one of `DECODINGS`, where that is known."""
 
