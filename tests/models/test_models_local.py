@@ -9,7 +9,8 @@ import pytest
 
 from leakmeter.errors import ModelError
 from leakmeter.models.cache import file_sha256, settings_hash, weights_hash
-from leakmeter.models.local import check_loaded, check_model_folder
+from leakmeter.models.local import check_model_folder
+from leakmeter.types.foreign import check_loaded
 
 
 @pytest.fixture

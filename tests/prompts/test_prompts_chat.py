@@ -136,7 +136,7 @@ def test_a_role_that_is_no_plain_word_is_refused(chat: Any, role: str) -> None:
         ([], "at least one"),
         ([{"role": "system", "content": "x"}], "no message of role 'user'"),
         ([{"role": "system", "content": "x"}, {"role": "assistant", "content": "y"}], "no message of role 'user'"),
-        ([{"role": "user", "content": "x"}], "a chat of its query alone; there is nothing that could be removed"),
+        ([{"role": "user", "content": "x"}], "a chat of its query alone: there is nothing that could be removed"),
         ([{"role": "system", "content": " "}, {"role": "user", "content": "x"}], "message 1 is empty"),
         ([{"role": "system", "content": "x"}, {"role": "user", "content": ""}], "message 2 is empty"),
         ([{"role": "system", "content": []}, {"role": "user", "content": "x"}], "message 1 is empty"),

@@ -17,8 +17,8 @@ from leakmeter.errors import UsageError
 from leakmeter.report import chart, frame, icl, icl_chart, queries
 from leakmeter.report.icl_page import render_icl
 from leakmeter.report.icl_terminal import icl_overview, icl_view
-from leakmeter.report.shade import visible
 from leakmeter.results.icl import summary
+from leakmeter.types.plain import visible
 
 Case = dict[str, Any]
 

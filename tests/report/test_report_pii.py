@@ -21,8 +21,8 @@ from leakmeter.report import pii as words
 from leakmeter.report import pii_people as people
 from leakmeter.report.pii_page import PERSONS_AT_MOST, render_pii
 from leakmeter.report.pii_terminal import pii_overview, pii_view
-from leakmeter.report.shade import visible
 from leakmeter.results.pii import summary
+from leakmeter.types.plain import visible
 
 Case = dict[str, Any]
 KINDS = {"relationship": "relationship", "university": "university"}

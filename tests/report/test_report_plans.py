@@ -16,7 +16,7 @@ from leakmeter.errors import UsageError
 from leakmeter.report import chart, plans
 from leakmeter.report.plans_page import render_plans
 from leakmeter.report.plans_terminal import plan_overview, plan_view
-from leakmeter.report.shade import visible
+from leakmeter.types.plain import visible
 
 Case = dict[str, Any]
 CONTEXT = "The vault code is 7731. It rained. Ask Ida.\n\nThe code is 7731."

@@ -16,7 +16,7 @@ from leakmeter.errors import UsageError
 from leakmeter.report import chart, receipts
 from leakmeter.report.receipts_page import render_private, render_public
 from leakmeter.report.receipts_terminal import private_view, public_view
-from leakmeter.report.shade import visible
+from leakmeter.types.plain import visible
 
 Case = dict[str, Any]
 TOKENS = ["The", " code", " is", " 7731", "."]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
+from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from leakmeter.api.run import Run
@@ -108,7 +109,7 @@ def measured_alone(backend: Backend, measure: Measure, settings: PromptSettings,
 
 def tell(line: str) -> None:
     """One line to standard error."""
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{visible(line)}\n")
 
 
 def _reusing(backend: HfBackend, model_id: str | None, cache: bool, notify: Callable[[str], None]) -> HfBackend:

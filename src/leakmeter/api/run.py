@@ -16,6 +16,7 @@ from leakmeter.errors import UsageError
 from leakmeter.kernels.aggregates import aggregate, interval_of_aggregate
 from leakmeter.report.frame import noted
 from leakmeter.results.base import saved
+from leakmeter.store.damage import as_written
 from leakmeter.store.rundir import RunDirectory
 from leakmeter.studies.measured import Measured, case_quantities
 from leakmeter.studies.run import cases_of_run
@@ -71,7 +72,8 @@ class Run:
     @cached_property
     def cases(self) -> tuple[Case, ...]:
         """Case objects, as `--json` prints them, in their order."""
-        return tuple(result.case for result in self)
+        with as_written(self.path):
+            return tuple(result.case for result in self)
 
     @property
     def headline(self) -> str:
@@ -86,7 +88,8 @@ class Run:
     @cached_property
     def findings(self) -> Findings:
         """Headline, summary and figures."""
-        found: Findings = self.kind.findings(self.cases)
+        with as_written(self.path):
+            found: Findings = self.kind.findings(self.cases)
         return found
 
     @cached_property
@@ -103,6 +106,10 @@ class Run:
 
     def summed_up(self) -> dict[str, tuple[AnyQuantity, Number]]:
         """As `quantities`, each with what it is."""
+        with as_written(self.path):
+            return self._summed_up()
+
+    def _summed_up(self) -> dict[str, tuple[AnyQuantity, Number]]:
         found: dict[str, tuple[AnyQuantity, Number]] = {}
         for quantity in self.measured.quantities:
             if isinstance(quantity, RunQuantity):
@@ -176,7 +183,7 @@ class Run:
 
     def render_page(self) -> str:
         """The page of the run as text."""
-        with noted(self.outdated):
+        with as_written(self.path), noted(self.outdated):
             page: str = self.kind.render_page(self.cases, command=self.spec.get("command"), run=self.path)
         return page
 

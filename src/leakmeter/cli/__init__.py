@@ -7,12 +7,13 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
-from typing import Final
+from typing import Final, NoReturn
 
 from cyclopts import App, CycloptsError, UnknownOptionError
 
 from leakmeter.cli import process
 from leakmeter.errors import LeakmeterError
+from leakmeter.types.plain import visible
 
 _COMMANDS: Final = {
     "influence": "Measure, in nats, how much a response owes to each piece of its context.",
@@ -62,18 +63,29 @@ def program(first: str | None = None) -> App:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line: exit code 0, 1 for a broken promise, 2 for what the user can mend, 130 when interrupted."""
+    """Run the command line.
+
+    Exit code 0, 1 for a broken promise, 2 for all that goes wrong, 130 when interrupted. What nobody foresaw is one
+    line too; its traceback goes to a log that is private to the user.
+    """
     # Nothing of a run may leave the machine unasked; a download is asked for by naming a model.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     process.keep_freed_memory()
+    process.open_closed_streams()
     # A letter that the terminal's encoding has not is shown as '?', rather than ending the run.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
     try:
         words = sys.argv[1:] if arguments is None else arguments
-        program(words[0] if words else None)(words, exit_on_error=False, print_error=False)
+        ended: str | int | None = None
+        try:
+            program(words[0] if words else None)(words, exit_on_error=False, print_error=False)
+        except SystemExit as error:
+            ended = error.code
+        sys.stdout.flush()
+        sys.exit(ended)
     except (LeakmeterError, CycloptsError) as error:
         _fail(_why_refused(error) or str(error), 2)
     except BrokenPipeError:
@@ -84,6 +96,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}", 2)
     except KeyboardInterrupt:
         _fail("interrupted; finished cases are kept, the same command goes on from there", 130)
+    except MemoryError:
+        _fail("out of memory; give less at once, a smaller model, or a smaller --memory", 2)
+    except RecursionError:
+        _fail("what was given is nested too deeply to be read; give it with fewer levels", 2)
+    except Exception as error:  # noqa: BLE001 - the last catch: nobody foresaw it, and nobody should have to read it
+        _fail(process.logged(error), 2)
 
 
 _CHOOSING: Final = ("--top-k", "--top-p", "--min-p", "--typical-p", "--greedy", "--do-sample", "--num-beams")
@@ -100,7 +118,11 @@ def _why_refused(error: Exception) -> str | None:
     )
 
 
-def _fail(message: str, code: int) -> None:
-    sys.stdout.flush()
-    sys.stderr.write(f"leakmeter: {' '.join(message.split())}\n")
+def _fail(message: str, code: int) -> NoReturn:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # What is left of the output has nowhere to go, now or when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.stderr.write(f"leakmeter: {visible(' '.join(message.split()))}\n")
     sys.exit(code)

@@ -86,11 +86,10 @@ def calibrate(
     if json:
         output.print_json(told)
         return
-    from rich.console import Console
 
     from leakmeter.report.audit_calibration import calibration_view
 
-    Console(markup=False, highlight=False).print(calibration_view(told))
+    output.console().print(calibration_view(told))
 
 
 def _voting(free: Free, given: Mapping[str, float | None], normalise_by: NormaliseBy) -> Voting:

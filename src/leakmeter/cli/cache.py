@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_format
-import sys
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
@@ -78,7 +77,7 @@ def _held(cache: ScoreCache | None) -> dict[str, Any]:
 
 def _write(document: dict[str, Any], text: str, json: bool) -> None:
     said = json_format.dumps(document, indent=2) if json else _OFF if document["path"] is None else text
-    sys.stdout.write(f"{said}\n")
+    output.print_plain(f"{said}\n")
 
 
 def _amount(held: dict[str, Any]) -> str:

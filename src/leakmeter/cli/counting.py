@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from leakmeter.cli import output
+
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int, int], None]]:
@@ -17,7 +19,6 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
     if not sys.stderr.isatty():
         yield lambda n_done, n: None
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -28,6 +29,6 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
     )
 
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=output.console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
         yield lambda n_done, n: bar.update(task, completed=n_done, total=n)

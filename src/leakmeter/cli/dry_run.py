@@ -45,10 +45,9 @@ def predict_cases(
 
 
 def _print(told: Mapping[str, Any]) -> None:
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(markup=False, highlight=False)
+    console = output.console()
     console.print(Text(f"{told['model']} ({told['dtype']}, {told['device']}); nothing was run", style="bold"))
     console.print(_totals(told))
     if 1 < len(told["cases"]) <= _CASES_AT_MOST:

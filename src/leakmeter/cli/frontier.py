@@ -152,7 +152,6 @@ def _run(
 def _write(
     sweep: Sweep, cells: Sequence[FinishedCell], quality: Quality, directory: Path, command: str, run: RunOptions
 ) -> None:
-    from rich.console import Console
 
     from leakmeter.report.frontier_terminal import frontier_view
     from leakmeter.report.tables import SYMBOLS, to_csv, to_markdown
@@ -183,7 +182,7 @@ def _write(
     if run.json:
         output.print_json(found.told)
     else:
-        Console(markup=False, highlight=False).print(frontier_view(found.told))
+        output.console().print(frontier_view(found.told))
     output.tell(f"frontier: {directory}")
 
 
@@ -205,7 +204,6 @@ def _command(sweep: Sweep, words: Mapping[str, object]) -> str:
 
 def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, run: RunOptions) -> None:
     """Print what the sweep would take: every setting draws from the same prompts, at the same cost."""
-    from rich.console import Console
     from rich.text import Text
 
     from leakmeter.report.words import about_bytes, about_seconds
@@ -231,7 +229,7 @@ def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, 
             }
         )
         return
-    console = Console(markup=False, highlight=False)
+    console = output.console()
     console.print(Text(f"{told['model']} ({told['dtype']}, {told['device']}); nothing was run", style="bold"))
     time_told = "time not predicted" if seconds is None else f"{about_seconds(seconds)} once loaded"
     console.print(f"{n_settings} settings, {len(prepared):,} cases: at most {n_tokens:,} tokens, {time_told}")

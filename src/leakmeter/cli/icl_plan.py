@@ -97,7 +97,6 @@ def icl_plan(
 
 
 def _run(scope: Scope, settings: ExemplarSettings, measure: Icl, run: RunOptions) -> None:
-    from rich.console import Console
 
     from leakmeter.cli.progress import progress
     from leakmeter.report.icl_plan_terminal import plan_markdown, plan_view
@@ -132,7 +131,7 @@ def _run(scope: Scope, settings: ExemplarSettings, measure: Icl, run: RunOptions
     if run.json:
         output.print_json(told)
     else:
-        Console(markup=False, highlight=False).print(plan_view(told))
+        output.console().print(plan_view(told))
     output.tell(f"plan: {directory}")
 
 
@@ -157,7 +156,6 @@ def _round_teller() -> Callable[[Measured, Round], None]:
 
 def _predict(scope: Scope, settings: ExemplarSettings, measure: Icl, run: RunOptions) -> None:
     """Print what the search may take at most."""
-    from rich.console import Console
     from rich.text import Text
 
     from leakmeter.report.words import about_bytes, about_seconds
@@ -167,7 +165,7 @@ def _predict(scope: Scope, settings: ExemplarSettings, measure: Icl, run: RunOpt
     if run.json:
         output.print_json(told)
         return
-    console = Console(markup=False, highlight=False)
+    console = output.console()
     console.print(Text(f"{told['model']} ({told['dtype']}, {told['device']}); nothing was run", style="bold"))
     lists = f"at most {told['n_lists']:,} lists of exemplars by {told['n_choosing']:,} queries"
     console.print(f"{lists}, 2 of them by {told['n_reporting']:,} others")

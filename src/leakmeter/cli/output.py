@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.errors import StoreError
-from leakmeter.types.plain import to_json
+from leakmeter.types.plain import to_json, visible
 from leakmeter.types.run import outdated
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from leakmeter.results.base import Result
 
 _HEATMAPS_AT_MOST = 3
+_WIDEST = 1000  # characters of a line
 
 
 def check_writable(path: Path, what: str) -> None:
@@ -38,7 +41,7 @@ def check_writable(path: Path, what: str) -> None:
 
 def tell(line: str) -> None:
     """A line on standard error, at once: what happens beside what was asked for."""
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{visible(line)}\n")
     sys.stderr.flush()
 
 
@@ -48,18 +51,33 @@ def tell_outdated(run: str, spec: Mapping[str, Any]) -> None:
         tell(f"warning: run '{run}' was {why}")
 
 
+def console(*, stderr: bool = False) -> Console:
+    """Where tables, bars and shaded texts are drawn, no wider than a person could read."""
+    from rich.console import Console
+
+    made = Console(stderr=stderr, markup=False, highlight=False)
+    # COLUMNS may be anything; a table is as wide as it says, and memory has an end.
+    made.width = min(made.width, _WIDEST)
+    return made
+
+
 def print_json(case: Mapping[str, Any]) -> None:
     """One case as one line of JSON on standard output."""
     is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    sys.stdout.write(to_json(case, ascii_only=not is_utf8) + "\n")
+    # JSON writes most control characters as escapes; of the others a terminal obeys some, and a file keeps all.
+    line = to_json(case, ascii_only=not is_utf8)
+    sys.stdout.write((visible(line) if sys.stdout.isatty() else line) + "\n")
     sys.stdout.flush()
+
+
+def print_plain(text: str) -> None:
+    """Text on standard output, of which a terminal is given nothing that it would obey."""
+    sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
 
 
 def print_text(text: str) -> None:
     """A paragraph on standard output, wrapped where somebody looks."""
-    from rich.console import Console
-
-    Console(markup=False, highlight=False).print(text, soft_wrap=not sys.stdout.isatty())
+    console().print(visible(text), soft_wrap=not sys.stdout.isatty())
 
 
 def left_out(problems: Sequence[str]) -> str:
@@ -88,11 +106,9 @@ def save_page(path: Path, page: str) -> None:
 
 def print_results(results: Sequence[Result]) -> None:
     """A few results one by one, many as a table; all of one kind."""
-    from rich.console import Console
-
-    console = Console(markup=False, highlight=False)
+    screen = console()
     if len(results) <= _HEATMAPS_AT_MOST:
         for result in results:
-            console.print(result.heatmap())
+            screen.print(result.heatmap())
         return
-    console.print(type(results[0]).overview([result.case for result in results]))
+    screen.print(type(results[0]).overview([result.case for result in results]))

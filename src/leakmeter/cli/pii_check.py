@@ -64,7 +64,7 @@ def check(
         for row in found.rows:
             output.print_json(row)
     else:
-        sys.stdout.write(markdown)
+        output.print_plain(markdown)
     output.tell(f"check: {out}")
 
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
+import tempfile
+import time
+import traceback
+from contextlib import suppress
 from typing import Final
+
+from leakmeter.models import cache_dir
 
 _TRIM_THRESHOLD: Final = -1  # parameters of mallopt, as glibc numbers them
 _TOP_PAD: Final = -2
 _MMAP_THRESHOLD: Final = -3
 _KEEP_BYTES: Final = 2**30
 _GROW_BYTES: Final = 2**26
+_MOST_LOGS: Final = 20
 
 
 def keep_freed_memory() -> bool:
@@ -32,3 +40,40 @@ def keep_freed_memory() -> bool:
     for name, value in ((_MMAP_THRESHOLD, _KEEP_BYTES), (_TRIM_THRESHOLD, _KEEP_BYTES), (_TOP_PAD, _GROW_BYTES)):
         taken = bool(mallopt(name, value)) and taken
     return taken
+
+
+def open_closed_streams() -> None:
+    """Open the standard streams that the caller closed, on nothing: a file opened later would take their place."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest number that is free is this one, since those before it are taken by now.
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115 - for good
+
+
+def logged(error: Exception) -> str:
+    """Keep the traceback of an error that nobody foresaw in a file of the user's alone; returns what to tell.
+
+    The text of such an error may quote what was measured, and is told nowhere else.
+    """
+    kind = type(error).__name__
+    folder = cache_dir() / "errors"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        when = time.strftime("%Y%m%dT%H%M%SZ-", time.gmtime())
+        with tempfile.NamedTemporaryFile(
+            "w", prefix=when, suffix=".log", dir=folder, encoding="utf-8", errors="backslashreplace", delete=False
+        ) as log:
+            log.write("".join(traceback.format_exception(error)))
+    except OSError:
+        return f"an error that should not happen ({kind}), and no log of it could be written to '{folder}'"
+    with suppress(OSError):
+        for old in sorted(folder.glob("*.log"))[:-_MOST_LOGS]:
+            old.unlink()
+    return (
+        f"an error that should not happen ({kind}); how it came about is in '{log.name}', which only you can read: it "
+        "may quote your texts, so look before you pass it on"
+    )

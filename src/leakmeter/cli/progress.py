@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from leakmeter.backends.base import Backend
+from leakmeter.cli import output
 from leakmeter.cli.output import tell
 from leakmeter.studies.run import Watch
 
@@ -113,7 +114,6 @@ def _drawn(state: _State) -> Iterator[_State]:
 
 
 def _draw(state: _State, ended: threading.Event) -> None:
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     started = time.monotonic()
@@ -126,7 +126,7 @@ def _draw(state: _State, ended: threading.Event) -> None:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=output.console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=sum(state.weights.values()) or None, where="", rate="")
         while not ended.wait(0.2):
             where = f"case {min(state.case + 1, state.n_cases):,}/{state.n_cases:,}"

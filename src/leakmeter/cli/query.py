@@ -15,6 +15,7 @@ from typing import Any, Final
 from leakmeter.cli import output
 from leakmeter.cli.options import Flag
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.types.plain import visible
 
 _SHOWN_ROWS: Final = 100
 _WIDEST: Final = 80
@@ -95,12 +96,12 @@ def _write_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
     writer = csv_format.writer(sys.stdout, lineterminator="\n", quoting=csv_format.QUOTE_NONNUMERIC)
     writer.writerow(columns)
+    cell = _shown_cell if sys.stdout.isatty() else _cell
     for row in rows:
-        writer.writerow([_cell(value) for value in row])
+        writer.writerow([cell(value) for value in row])
 
 
 def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]], *, is_cut: bool) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -113,7 +114,7 @@ def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]], *, is_cu
         table.add_column(Text(excerpt(name, _WIDEST)), justify="right" if numeric else "left", no_wrap=is_cut)
     for row in first:
         table.add_row(*(Text(_shown(value)) for value in row))
-    Console(markup=False, highlight=False).print(table)
+    output.console().print(table)
     if next(rows, None) is not None:
         output.tell(f"the first {_SHOWN_ROWS} rows; --json or --csv writes all")
 
@@ -137,6 +138,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _plain(one) for key, one in value.items()}
     return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _shown_cell(value: Any) -> Any:
+    cell = _cell(value)
+    return visible(cell) if isinstance(cell, str) else cell
 
 
 def _cell(value: Any) -> Any:

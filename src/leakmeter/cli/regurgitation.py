@@ -80,7 +80,6 @@ def _qualities(
 
 
 def _print(told: dict[str, Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from leakmeter.report.tables import HEADINGS
@@ -96,4 +95,4 @@ def _print(told: dict[str, Any]) -> None:
         low, high = one["interval"]
         prompts = f"{one['prompts']:,}" if "prompts" in one else ""
         table.add_row(HEADINGS[name], prompts, f"{100 * share:.2f}", f"{100 * low:.2f} to {100 * high:.2f}")
-    Console(markup=False, highlight=False).print(table)
+    output.console().print(table)

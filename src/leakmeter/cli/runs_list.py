@@ -35,7 +35,6 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
     if not found:
         output.tell(f"no runs under '{runs}'")
         return
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -52,7 +51,7 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
         state = f"{entry.state}, outdated" if entry.outdated else entry.state or entry.kind
         cells = (entry.name, state, entry.model, _cases(entry), (entry.finished or "")[:10])
         table.add_row(*(Text(excerpt(str(cell or ""), _WIDEST)) for cell in cells))
-    Console(markup=False, highlight=False).print(table)
+    output.console().print(table)
     for note in dict.fromkeys(entry.outdated for entry in found if entry.outdated):
         output.tell(f"outdated: {note}")
 

@@ -9,7 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from leakmeter.cli import output
 from leakmeter.cli.options import Flag
+from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from leakmeter.store.catalogue import Summary
@@ -35,10 +37,8 @@ def show(run: str, /, *, runs: Path = Path("runs"), json: Flag = False) -> None:
     path = find_run(run, runs)
     told = _told(path, summary(path))
     if json:
-        sys.stdout.write(json_format.dumps(told, indent=2) + "\n")
+        output.print_plain(json_format.dumps(told, indent=2) + "\n")
         return
-    from leakmeter.report.shade import visible
-
     # A line of what was given, such as a command, does not pass for one of this.
     sys.stdout.write("".join(visible(line).replace("\n", "␊") + "\n" for line in _lines(told)))
 

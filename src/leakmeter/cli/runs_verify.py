@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from leakmeter.cli import output
+from leakmeter.types.plain import visible
 
 _WRONG: Final = 1
 """Exit code where a run is not what was written."""
@@ -26,7 +27,6 @@ def verify(*run: Annotated[str, Parameter(negative="")], runs: Path = Path("runs
     runs
         Directory of runs.
     """
-    from leakmeter.report.shade import visible
     from leakmeter.store.catalogue import RUN, entries, find_run
     from leakmeter.store.verify import verify as verified
 

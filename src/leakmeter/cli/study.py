@@ -25,7 +25,6 @@ def list_studies(*, json: Flag = False) -> None:
     json
         Print one JSON object a study.
     """
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -53,7 +52,7 @@ def list_studies(*, json: Flag = False) -> None:
         sizes_told = [f"{row[size]['cells']} × {row[size]['records']:,}" for size in SIZES]
         shown = Text.assemble(row["title"], "\n", (", ".join(row["datasets"]), "dim"))
         table.add_row(row["name"], shown, *sizes_told)
-    console = Console(markup=False, highlight=False)
+    console = output.console()
     console.print(table)
     console.print(
         "Sizes: cells × records of each (contexts, queries, relations or people). leakmeter study run NAME --dry-run"

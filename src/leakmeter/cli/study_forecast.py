@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 def print_forecasts(study: Study, found: Sequence[Forecast]) -> None:
     """Print a row for each cell, and their sum; what cannot be predicted is told why."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -31,7 +30,7 @@ def print_forecasts(study: Study, found: Sequence[Forecast]) -> None:
         tokens = "not predicted" if one.n_tokens is None else f"{one.n_tokens:,.0f}"
         time = "not predicted" if one.seconds is None else about_seconds(one.seconds)
         table.add_row(Text(one.cell.label), f"{one.n_records:,}", tokens, time)
-    console = Console(markup=False, highlight=False)
+    console = output.console()
     console.print(Text(f"{study.title}; {study.size} size; nothing was run", style="bold"))
     console.print(table)
     console.print(Text(f"all cells: {_time(found)}; from the first {n_looked_at(study)} {study.kind.records} of each"))

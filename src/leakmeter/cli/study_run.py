@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -155,7 +154,7 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
         kind.draw(study, made.rows, footer="; ".join(provenance(study, cells, command)), stem=directory / "figure")
     except UsageError as error:
         output.tell(str(error))
-    sys.stdout.write(markdown)
+    output.print_plain(markdown)
 
 
 def _changes(given: Sequence[str]) -> dict[str, list[str]]:

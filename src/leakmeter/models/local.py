@@ -14,6 +14,18 @@ _WHOLE: Final = "model.safetensors"
 _INDEX: Final = "model.safetensors.index.json"
 _PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _PLAIN_NAME: Final = re.compile(r"[\w][\w.-]*\.safetensors", re.ASCII)
+_SIZES: Final = (
+    *(
+        "num_hidden_layers",
+        "n_layer",
+        "n_layers",
+        "num_layers",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "head_dim",
+    ),
+    *("hidden_size", "n_embd", "d_model", "intermediate_size", "vocab_size"),
+)
 _MOST_JSON_BYTES: Final = 64 << 20
 _FETCH_AGAIN: Final = "fetch the weights again"
 
@@ -51,6 +63,22 @@ def check_model_folder(folder: Path, name: str) -> None:
         raise ModelError(f"'{name}' has neither {_WHOLE} nor {_INDEX}; give a directory that save_pretrained wrote")
     if shards := missing_shards(folder):
         raise ModelError(f"'{name}' lacks '{shards[0]}' ({len(shards)} missing in all); {_FETCH_AGAIN}")
+    _check_size(config, folder, name)
+
+
+def _check_size(config: Mapping[str, Any], folder: Path, name: str) -> None:
+    """Refuse a configuration of more layers, or wider ones, than its files could hold; building it has no end."""
+    n_bytes = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    inner = config.get("text_config")
+    for told in (config, inner if isinstance(inner, dict) else {}):
+        for key in _SIZES:
+            value = told.get(key)
+            # A weight of eight bits or less may take part of a byte.
+            if isinstance(value, (int, float)) and value > 8 * n_bytes:
+                raise ModelError(
+                    f"the config.json of '{name}' has {key} {value:.6g}, and its weights are {n_bytes:,} bytes; give "
+                    "weights and config.json that belong together"
+                )
 
 
 def missing_shards(folder: Path) -> list[str]:
@@ -72,34 +100,6 @@ def missing_shards(folder: Path) -> list[str]:
             "loaded"
         )
     return sorted(file for file in named if not (folder / file).is_file())
-
-
-def check_loaded(name: str, loaded: Mapping[str, Any]) -> None:
-    """Refuse weights that do not fit their configuration: what is missing would be random, and be measured.
-
-    Args:
-        name: what the user called the model.
-        loaded: what `from_pretrained(..., output_loading_info=True, ignore_mismatched_sizes=True)` says beside the
-            model. Tied weights do not count as missing there.
-
-    Raises:
-        ModelError: weights are missing, unexpected or of another shape.
-    """
-    found = {
-        "missing": list(loaded["missing_keys"]),
-        "unexpected": list(loaded["unexpected_keys"]),
-        "of another shape": [key for key, *_ in loaded["mismatched_keys"]],
-    }
-    told = [
-        f"{len(names)} {what} ({', '.join(sorted(names)[:3])}{', …' if len(names) > 3 else ''})"
-        for what, names in found.items()
-        if names
-    ]
-    if told:
-        raise ModelError(
-            f"the weights of '{name}' do not fit its configuration: {'; '.join(told)}; give weights and config.json "
-            "that belong together"
-        )
 
 
 def _json_object(path: Path, name: str) -> Mapping[str, Any]:

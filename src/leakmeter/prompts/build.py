@@ -25,6 +25,8 @@ _IRRELEVANT = (
     " The lake is calm in the evening, and boats are tied to the pier. Tickets are sold at the counter on the left."
 )
 
+_NOTHING_TO_REMOVE = "there is nothing that could be removed; give what was retrieved as a message of its own"
+
 
 @dataclass(frozen=True, slots=True)
 class PromptSettings:
@@ -62,7 +64,6 @@ class PromptSettings:
             raise UnknownNameError("removal", str(self.removal), get_args(Removal))
         if self.max_context_tokens is not None and self.max_context_tokens < 1:
             raise UsageError(f"max-context-tokens is {self.max_context_tokens}; it has to be 1 or more")
-
         if self.unit != "entity":
             for name in ("entity_patterns", "ner", "swap"):
                 if getattr(self, name):
@@ -190,10 +191,7 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
         documents = [document for document in case.documents if document.text.strip()]
         segments = templates.segments(text, documents, query, tokenizer)
     if case.messages and not documents:
-        raise UsageError(
-            f"case '{case.id}' is a chat of its query alone; there is nothing that could be removed: give what was "
-            "retrieved, or the system prompt, as a message of its own"
-        )
+        raise UsageError(f"case '{case.id}' is a chat of its query alone: {_NOTHING_TO_REMOVE}")
     if not any(document.text.strip() for document in documents):
         raise UsageError(f"case '{case.id}' has an empty context; there is nothing whose influence could be measured")
     if case.messages and not query.strip():

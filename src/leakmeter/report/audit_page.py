@@ -13,8 +13,9 @@ from leakmeter.report import audit_words as words
 from leakmeter.report import frame
 from leakmeter.report.audit_chart import HEIGHT, log_log
 from leakmeter.report.scale import nats_cell, nats_text
-from leakmeter.report.shade import Case, excerpt, visible
+from leakmeter.report.shade import Case, excerpt
 from leakmeter.report.view import View, origin_view
+from leakmeter.types.plain import visible
 
 _EXEMPLARS_SHOWN: Final = 10
 _EXEMPLAR_CHARACTERS: Final = 160

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from leakmeter.report import audit_words as words
 from leakmeter.report.paint import Composed, facts, heading
 from leakmeter.report.scale import nats_cell, nats_text
-from leakmeter.report.shade import Case, excerpt, visible
+from leakmeter.report.shade import Case, excerpt
+from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

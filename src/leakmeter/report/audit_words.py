@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leakmeter.report.scale import nats_text
-from leakmeter.report.shade import Case, excerpt, visible
+from leakmeter.report.shade import Case, excerpt
+from leakmeter.types.plain import visible
 
 Told = Mapping[str, Any]
 

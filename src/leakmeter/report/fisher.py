@@ -8,7 +8,8 @@ from typing import Any, Final
 from leakmeter.report import words
 from leakmeter.report.queries import interval_text
 from leakmeter.report.scale import heat, nats_text
-from leakmeter.report.shade import Case, visible
+from leakmeter.report.shade import Case
+from leakmeter.types.plain import visible
 
 Summary = Mapping[str, Any]
 

@@ -10,7 +10,8 @@ from leakmeter.report import queries, scale
 from leakmeter.report import susceptibility as shared
 from leakmeter.report.fisher import Summary
 from leakmeter.report.paint import Composed, Paint, compact_table, heading
-from leakmeter.report.shade import Case, excerpt, visible
+from leakmeter.report.shade import Case, excerpt
+from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -10,7 +10,8 @@ from typing import Any, Final
 from leakmeter.report import scale
 from leakmeter.report.queries import infinite, interval_text
 from leakmeter.report.scale import nats_text, percent
-from leakmeter.report.shade import Case, visible
+from leakmeter.report.shade import Case
+from leakmeter.types.plain import visible
 
 Summary = Mapping[str, Any]
 

@@ -12,8 +12,9 @@ from typing import Any, Final
 from leakmeter.errors import UsageError
 from leakmeter.report import chart, frame, icl, icl_chart, queries, scale
 from leakmeter.report.icl import Summary
-from leakmeter.report.shade import Case, excerpt, visible
+from leakmeter.report.shade import Case, excerpt
 from leakmeter.report.view import View, origin_view
+from leakmeter.types.plain import visible
 
 QUERIES_A_BLOCK: Final = 50
 _QUERY_CHARACTERS: Final = 400

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from leakmeter.report.scale import nats_cell, nats_text
-from leakmeter.report.shade import excerpt, visible
+from leakmeter.report.shade import excerpt
 from leakmeter.report.tables import share_text, to_markdown
+from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

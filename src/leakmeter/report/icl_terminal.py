@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from leakmeter.report import icl, queries, scale
 from leakmeter.report.icl import Summary
 from leakmeter.report.paint import Composed, Paint, compact_table, facts, heading
-from leakmeter.report.shade import Case, excerpt, visible
+from leakmeter.report.shade import Case, excerpt
+from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

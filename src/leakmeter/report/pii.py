@@ -13,7 +13,8 @@ from statistics import median
 from typing import Final
 
 from leakmeter.report.scale import NOT_MEASURED, nats_text
-from leakmeter.report.shade import Case, excerpt, visible
+from leakmeter.report.shade import Case, excerpt
+from leakmeter.types.plain import visible
 
 TYPES: Final[Mapping[str, str]] = {
     "phone": "phone number",

@@ -14,8 +14,9 @@ from leakmeter.report import frame, pii_density, queries, scale
 from leakmeter.report import pii as words
 from leakmeter.report import pii_people as people
 from leakmeter.report.pii_people import Row, Summary
-from leakmeter.report.shade import Case, excerpt, visible
+from leakmeter.report.shade import Case, excerpt
 from leakmeter.report.view import View, origin_view
+from leakmeter.types.plain import visible
 
 PERSONS_AT_MOST: Final = 1000
 _CHARACTERS: Final = 200

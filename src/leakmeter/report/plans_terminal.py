@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from leakmeter.report import plans, scale, words
 from leakmeter.report.paint import Composed, Paint, heading, legend, shaded
-from leakmeter.report.shade import Case, excerpt, visible
+from leakmeter.report.shade import Case, excerpt
+from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

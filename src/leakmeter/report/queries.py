@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from leakmeter.report import words
 from leakmeter.report.scale import nats_text
-from leakmeter.report.shade import Case, visible
+from leakmeter.report.shade import Case
+from leakmeter.types.plain import visible
 
 _NUMBER: Final = re.compile(r"\d[\d.e-]*")
 

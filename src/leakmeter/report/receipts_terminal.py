@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from leakmeter.report import receipts
 from leakmeter.report.paint import Composed, Paint, heading, legend, shaded
 from leakmeter.report.scale import nats_cell
-from leakmeter.report.shade import Case, visible
+from leakmeter.report.shade import Case
+from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -15,9 +15,10 @@ from leakmeter.report import frame
 from leakmeter.report.check_words import interval_text
 from leakmeter.report.comparison_terminal import setting_line
 from leakmeter.report.scale import nats_text
-from leakmeter.report.shade import excerpt, visible
+from leakmeter.report.shade import excerpt
 from leakmeter.report.view import View
 from leakmeter.types.check import Number
+from leakmeter.types.plain import visible
 
 _NAME: Final = 80
 _HEADLINE: Final = 600

@@ -1,38 +1,20 @@
 """The context cut where pieces begin and end, each stretch knowing which pieces cover it.
 
-Everything a case holds is untrusted. `visible` is the one gate it passes before it is shown anywhere: it keeps the
-length, so character offsets stay true, and leaves nothing that a terminal or the bidirectional algorithm would obey.
+Everything a case holds is untrusted. `visible` is the one gate it passes before it is shown anywhere.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from leakmeter.report.scale import heat
+from leakmeter.types.plain import visible
 
 Case = Mapping[str, Any]
-
-# C0 but tab and newline, DEL, C1, line separators, bidirectional overrides and isolates, lone surrogates
-# (which no UTF-8 file can hold).
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def visible(text: str) -> str:
-    """`text` with every control character replaced by a picture of it; as long as before."""
-    text = text.replace("\r\n", " \n").replace("\r", "\n")
-    return _UNPRINTABLE.sub(_picture, text)
-
-
-def _picture(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else "\ufffd"
 
 
 def excerpt(text: str, characters: int) -> str:

@@ -12,9 +12,10 @@ from typing import Any, Final
 from leakmeter.errors import UsageError
 from leakmeter.report import frame, queries, scale
 from leakmeter.report import susceptibility as words
-from leakmeter.report.shade import Case, excerpt, visible
+from leakmeter.report.shade import Case, excerpt
 from leakmeter.report.susceptibility import Summary
 from leakmeter.report.view import View, origin_view
+from leakmeter.types.plain import visible
 
 _CONTEXTS_OF_ALL: Final = 100
 _CONTEXTS_OF_QUERY: Final = 20

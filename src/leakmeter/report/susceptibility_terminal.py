@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 from leakmeter.report import queries, scale
 from leakmeter.report import susceptibility as words
 from leakmeter.report.paint import Composed, Paint, compact_table, facts, heading
-from leakmeter.report.shade import Case, excerpt, visible
+from leakmeter.report.shade import Case, excerpt
 from leakmeter.report.susceptibility import Summary
+from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -13,7 +13,8 @@ from itertools import groupby
 from typing import Any
 
 from leakmeter.report import scale, words
-from leakmeter.report.shade import Case, by_nats, excerpt, leader, piece_heat, stretches, strongest, visible
+from leakmeter.report.shade import Case, by_nats, excerpt, leader, piece_heat, stretches, strongest
+from leakmeter.types.plain import visible
 
 View = dict[str, Any]
 

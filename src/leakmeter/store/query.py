@@ -7,11 +7,13 @@ extensions are neither fetched nor loaded, no other file can be opened, and one 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import duckdb
 
@@ -19,6 +21,7 @@ from leakmeter.errors import StoreError, UsageError
 from leakmeter.store.rundir import RunDirectory
 from leakmeter.store.views import VIEWS, filled
 
+_T = TypeVar("_T")
 _SHUT_OFF: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -72,7 +75,7 @@ def ask(sql: str, runs: Sequence[Path]) -> Answer:
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     with _as_usage_errors():
-        connection.execute(statements[0])
+        _interruptible(connection, partial(connection.execute, statements[0]))
         columns = tuple(column[0] for column in connection.description or ())
     return Answer(columns, _rows(connection))
 
@@ -97,10 +100,21 @@ def _view_readings(connection: duckdb.DuckDBPyConnection, runs: Sequence[Path]) 
 def _rows(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
     while True:
         with _as_usage_errors():
-            rows = connection.fetchmany(_AT_ONCE)
+            rows = _interruptible(connection, partial(connection.fetchmany, _AT_ONCE))
         if not rows:
             return
         yield from rows
+
+
+def _interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], _T]) -> _T:
+    """What DuckDB answers; an interrupt ends its work at once, where it would otherwise be heard when all is done."""
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(work)
+        try:
+            return answer.result()
+        except KeyboardInterrupt:
+            connection.interrupt()
+            raise
 
 
 @contextmanager

@@ -32,6 +32,14 @@ from leakmeter.types.reading import Reading
 from leakmeter.types.run import RunSpec
 
 _TEMPORARY = ".partial"
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("id", "measure", "version"), str),
+    **dict.fromkeys(("params", "prompts", "model", "environment", "files_sha256"), dict),
+    **dict.fromkeys(("cases", "problems"), list),
+    "command": (str, type(None)),
+}
+"""Fields of a spec whose kind is known."""
+_NEEDED = _KINDS.keys() - {"environment", "problems", "command"} | {"n_parts"}
 _READINGS = re.compile(r"readings-(\d{5,})\.parquet")
 
 
@@ -109,9 +117,13 @@ class RunDirectory:
             StoreError: see `read_part`.
         """
         with self._named(number):
-            cases = json.loads(self._read(self._cases(number)))
+            content = self._read(self._cases(number))
+            cases = json.loads(content)
             if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
                 raise ValueError("its texts are no list of cases")
+            if not all(isinstance(case.get("id"), str) for case in cases):
+                raise ValueError("one of its cases has no id")
+            _check_letters(content, cases)
         return cases
 
     def read_readings(self, number: int) -> list[Reading]:
@@ -138,16 +150,18 @@ class RunDirectory:
             StoreError: the run is not complete, or its spec is damaged.
         """
         try:
-            spec = json.loads(self._spec.read_bytes())
+            content = self._spec.read_bytes()
+            spec = json.loads(content)
+            _check_letters(content, spec)
         except FileNotFoundError:
             raise StoreError(
                 f"'{self.path}' holds no complete run (no spec.json); run the same command again"
             ) from None
         except (OSError, ValueError, RecursionError) as error:
             raise StoreError(f"the spec of run '{self.path}' cannot be read: {error}") from None
-        if not isinstance(spec, dict) or not {"id", "measure", "params", "n_parts", "files_sha256"} <= spec.keys():
+        if not _is_spec(spec):
             raise StoreError(f"the spec of run '{self.path}' is not one that leakmeter wrote")
-        return spec
+        return dict(spec)
 
     def read_begun(self) -> dict[str, Any]:
         """What an unfinished run measures: as `read_spec`, with `n_cases` for the cases; {} where nothing says it."""
@@ -157,9 +171,9 @@ class RunDirectory:
             return {}
         if not isinstance(begun, dict):
             return {}
+        begun = {name: value for name, value in begun.items() if isinstance(value, _KINDS.get(name, object))}
         # A complete run of which a part was removed and written anew: its spec was moved here.
-        cases = begun.get("cases")
-        return {"n_cases": len(cases), **begun} if isinstance(cases, list) else begun
+        return {"n_cases": len(begun["cases"]), **begun} if "cases" in begun else begun
 
     @property
     def _spec(self) -> Path:
@@ -194,6 +208,30 @@ class RunDirectory:
         if self._hashes.get(path.name, digest) != digest:
             raise ValueError(f"'{path.name}' was changed after the run was complete")
         return content
+
+
+def _is_spec(told: object) -> bool:
+    """Whether an object has the fields of a spec, each of its kind, and as many hashes as parts have files."""
+    if not isinstance(told, dict) or not told.keys() >= _NEEDED:
+        return False
+    if not all(isinstance(told[name], kind) for name, kind in _KINDS.items() if name in told):
+        return False
+    texts = (*told["files_sha256"].values(), *told.get("problems", ()), *told.get("environment", {}).values())
+    n_files = sum(name.startswith("readings-") for name in told["files_sha256"])
+    return (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(case, dict) for case in told["cases"])
+        and (type(told["n_parts"]), told["n_parts"]) == (int, n_files)
+    )
+
+
+def _check_letters(content: bytes, told: object) -> None:
+    """Refuse half a surrogate pair, which JSON can spell, and no text that leakmeter wrote holds."""
+    if b"\\ud" in content.lower():
+        try:
+            json.dumps(told, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("it holds half a surrogate pair") from None
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -13,6 +13,7 @@ from leakmeter import plugins
 from leakmeter.errors import UsageError
 from leakmeter.kernels.aggregates import is_aggregate
 from leakmeter.kernels.stats import FloatArray
+from leakmeter.store.damage import as_written
 from leakmeter.store.rundir import RunDirectory
 from leakmeter.studies.run import cases_of_run
 from leakmeter.types.quantity import AnyQuantity, Case, Quantity
@@ -79,7 +80,8 @@ def read_measured(path: Path) -> Measured:
     kind = plugins.find("results", spec["measure"])
     if not getattr(kind, "quantities", ()):
         raise UsageError(f"run '{path}' is of {spec['measure']}, whose results name no quantities")
-    cases = tuple(result.case for result in kind.of_run(cases_of_run(directory), spec["params"]))
+    with as_written(path):
+        cases = tuple(result.case for result in kind.of_run(cases_of_run(directory), spec["params"]))
     return Measured(spec["measure"], spec, cases, kind.quantities)
 
 

@@ -10,10 +10,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from leakmeter.backends.hf.backend import HfBackend
-from leakmeter.backends.hf.outline import FOLDER_ADVICE, placement
+from leakmeter.backends.hf.outline import FOLDER_ADVICE, outlined, placement
 from leakmeter.errors import ModelError
-from leakmeter.models.foreign import ForeignErrors
-from leakmeter.models.local import check_loaded
+from leakmeter.types.foreign import ForeignErrors, check_loaded
 
 
 def load_directory(
@@ -40,6 +39,7 @@ def load_directory(
     transformers_logging.disable_progress_bar()
     try:
         with ForeignErrors(f"'{name}' could not be loaded as a causal language model", FOLDER_ADVICE):
+            _check_fits(path, name, precision)
             model, loaded = AutoModelForCausalLM.from_pretrained(
                 path,
                 dtype=getattr(torch, precision),
@@ -63,6 +63,18 @@ def load_directory(
         raise ModelError(f"device '{where}' cannot be used: {reason}; try --device cpu") from error
     with ForeignErrors(f"'{name}' does not run as a causal language model", FOLDER_ADVICE):
         return HfBackend(model, tokenizer, name=name, weights_sha256=weights_sha256, memory_bytes=memory_bytes)
+
+
+def _check_fits(path: Path, name: str, precision: str) -> None:
+    """Refuse a configuration that asks for many more weights than the files hold, before memory is taken for them."""
+    n_bytes = sum(file.stat().st_size for file in path.glob("*.safetensors"))
+    n_weights = sum(parameter.numel() for parameter in outlined(path, precision).parameters())
+    # Packed weights take a quarter of a byte at the least.
+    if n_weights > 8 * n_bytes:
+        raise ModelError(
+            f"the config.json of '{name}' asks for {n_weights:,} weights, and its files have {n_bytes:,} bytes; give "
+            "weights and config.json that belong together"
+        )
 
 
 def from_objects(model: Any, tokenizer: Any, *, name: str | None = None, memory_bytes: int | None = None) -> HfBackend:

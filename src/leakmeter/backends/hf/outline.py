@@ -14,7 +14,7 @@ from leakmeter.backends.hf.memory import default_memory
 from leakmeter.backends.hf.schedule import Limits, limits_for
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import ModelError, UsageError
-from leakmeter.models.foreign import ForeignErrors
+from leakmeter.types.foreign import ForeignErrors
 from leakmeter.types.size import ModelSize
 
 FOLDER_ADVICE = "give a directory that save_pretrained wrote, whole and unchanged"
@@ -49,23 +49,27 @@ def outline_directory(
     where, precision = placement(dtype, device)
     try:
         with ForeignErrors(f"'{name}' could not be read as a causal language model", FOLDER_ADVICE):
-            config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-            # On the meta device a weight has a shape and no numbers.
-            with torch.device("meta"):
-                model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, precision))
+            model = outlined(path, precision)
             tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except OSError as error:
         raise ModelError(f"'{name}' could not be read: {error.strerror or error}; {FOLDER_ADVICE}") from error
-    target = torch.device(where)
+    target, config = torch.device(where), model.config.get_text_config()
     with ForeignErrors(f"'{name}' could not be read as a causal language model", FOLDER_ADVICE):
         return Outline(
             tokenizer=HfTokenizer(tokenizer, model),
-            window=getattr(config.get_text_config(), "max_position_embeddings", None),
+            window=getattr(config, "max_position_embeddings", None),
             size=size_of(model, limits_for(target.type, memory_bytes or default_memory(target))),
-            forks=windows_by_kind(model) is not None and hasattr(config.get_text_config(), "num_attention_heads"),
+            forks=windows_by_kind(model) is not None and hasattr(config, "num_attention_heads"),
             device=target,
             dtype=getattr(torch, precision),
         )
+
+
+def outlined(path: Path, precision: str) -> Any:
+    """A directory's model on the meta device, where a weight has a shape and no numbers."""
+    config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(config, dtype=getattr(torch, precision))
 
 
 def placement(dtype: str | None, device: str | None) -> tuple[str, str]:

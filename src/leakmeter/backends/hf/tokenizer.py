@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,17 @@ from leakmeter.types.tokenizer import Encoded
 
 # Stands in front of text that does not begin the prompt, where a tokenizer would put a space before it.
 _ANCHOR = "\n"
+# What code in a template may come upon, as any code may.
+_TEMPLATE_FAULTS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 class HfTokenizer:
@@ -43,9 +55,9 @@ class HfTokenizer:
         return self._encode(text, first=first, split_special_tokens=False).ids
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Ids to text, byte for byte where the tokenizer allows."""
+        """Ids to text, byte for byte where the tokenizer allows; half a surrogate pair, which is no text, as U+FFFD."""
         text: str = self.library.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        return text
+        return _HALF_PAIR.sub("\ufffd", text)
 
     def render_chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool) -> str:
         """The model's own chat template over the messages."""
@@ -58,6 +70,10 @@ class HfTokenizer:
         except TemplateError as error:
             roles = ", ".join(f"'{message['role']}'" for message in messages)
             raise UsageError(f"the model's chat template refuses the roles {roles}: {error}") from None
+        except _TEMPLATE_FAULTS as error:
+            raise UsageError(
+                f"the model's chat template fails ({type(error).__name__}: {error}); mend it, or give --template plain"
+            ) from None
         return text
 
     def _encode(self, text: str, *, first: bool, split_special_tokens: bool) -> Encoded:
