@@ -148,7 +148,7 @@ def test_a_file_of_bad_lines_alone_is_refused_even_when_they_are_skipped(tmp_pat
 
 def test_what_is_no_file_is_said(tmp_path: Path) -> None:
     assert "cannot be read: No such file" in refusal(tmp_path / "missing.jsonl")
-    assert "cannot be read: Is a directory" in refusal(tmp_path)
+    assert "is a directory; give a file" in refusal(tmp_path)
 
 
 def test_documents_of_one_name_are_numbered_without_meeting_each_other() -> None:

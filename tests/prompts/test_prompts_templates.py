@@ -76,7 +76,7 @@ def test_an_unreadable_template_file_is_named(prepared: Prepare, tmp_path: Path,
     file = tmp_path / "t.txt"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(DataError, match=r"template file .*t\.txt' cannot be read"):
+    with pytest.raises(DataError, match=r"template file .*t\.txt' (cannot be read|is not UTF-8)"):
         prepared("x", template=f"@{file}")
     with pytest.raises(DataError, match="template file"):
         prepared("x", template=f"@{tmp_path}")

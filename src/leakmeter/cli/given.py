@@ -112,9 +112,10 @@ def as_unicode(name: str) -> str:
 
 
 def _documents(paths: list[Path]) -> tuple[Document, ...]:
-    from leakmeter.data import jsonl, text
+    from leakmeter.data import jsonl
+    from leakmeter.types.files import read_text
 
-    documents = [Document(as_unicode(path.name), text.read_text(path, "context file")) for path in paths]
+    documents = [Document(as_unicode(path.name), read_text(path, "context file")) for path in paths]
     for document, path in zip(documents, paths, strict=True):
         if not document.text.strip():
             raise UsageError(f"context file '{path}' is empty; there is nothing whose influence could be measured")

@@ -14,6 +14,7 @@ from leakmeter.cli import output
 from leakmeter.cli.counting import counting
 from leakmeter.cli.options import Flag
 from leakmeter.errors import UsageError
+from leakmeter.types.files import check_readable
 
 if TYPE_CHECKING:
     from leakmeter.data.extraction import Extractor, Find
@@ -77,6 +78,7 @@ def extract(
 
     settings = {"region": region, "ner": ner or "", "qa": qa or "", "scope": scope}
     if universities is not None:
+        check_readable(universities, "file of universities")
         try:
             settings["universities"] = hashlib.sha256(universities.read_bytes()).hexdigest()
         except OSError as error:

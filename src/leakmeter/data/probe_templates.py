@@ -5,8 +5,8 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from leakmeter.data.text import read_text
 from leakmeter.errors import DataError
+from leakmeter.types.files import read_text
 from leakmeter.types.probe import PROBE_KINDS, ProbeTemplates
 
 

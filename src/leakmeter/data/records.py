@@ -11,12 +11,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leakmeter.data.text import checked_text, read_text
+from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError
+from leakmeter.types.files import MOST_BYTES, check_readable, read_text
 
 Fields = Mapping[str, Any]
 _SUFFIXES = (".json", ".jsonl", ".csv", ".parquet")
 _HUB_SECONDS = 3.0
+_MOST_ROWS = 2_000_000
+_ROWS_AT_ONCE = 256
 
 
 def load_records(path: str | Path) -> list[Fields]:
@@ -151,7 +154,23 @@ def _of_parquet(path: Path) -> list[Fields]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    check_readable(path, "data file")
+    rows: list[Fields] = []
+    n_bytes = 0
     try:
-        return list(pq.read_table(path).to_pylist())
-    except (OSError, pa.ArrowException) as error:
+        with pq.ParquetFile(path) as file:
+            # A small file may hold many rows, and a short row a long text many times.
+            if file.metadata.num_rows > _MOST_ROWS:
+                raise DataError(
+                    f"data file '{path}' has {file.metadata.num_rows:,} rows; {_MOST_ROWS:,} are read at most"
+                )
+            for batch in file.iter_batches(_ROWS_AT_ONCE):
+                n_bytes += batch.nbytes
+                if n_bytes > MOST_BYTES:
+                    raise DataError(f"data file '{path}' holds more than {MOST_BYTES:,} bytes; split it")
+                rows += batch.to_pylist()
+    except UnicodeDecodeError as error:
+        raise DataError(f"data file '{path}' holds text that is no UTF-8: {error.reason}") from None
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError(f"data file '{path}' cannot be read as Parquet: {str(error).splitlines()[0]}") from None
+    return rows

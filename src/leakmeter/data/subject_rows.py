@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from leakmeter.data.records import Fields, load_records
-from leakmeter.data.text import read_text
 from leakmeter.errors import DataError
+from leakmeter.types.files import read_text
 
 _SUFFIXES = (".csv", ".jsonl", ".json", ".parquet", ".toml")
 _TABLE = "subject"

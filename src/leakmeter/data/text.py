@@ -1,28 +1,10 @@
-"""Files to text, with errors a person can act on."""
+"""Texts and names in what was read, with errors a person can act on."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
 
 from leakmeter.errors import DataError
-
-
-def read_text(path: Path, what: str) -> str:
-    """A UTF-8 file's text, without a byte-order mark.
-
-    Raises:
-        DataError: no such file, not readable, or not UTF-8 (naming the byte).
-    """
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{what} '{path}' is not UTF-8: byte {error.object[error.start]:#04x} at offset {error.start:,}; "
-            "save it as UTF-8 and try again"
-        ) from None
-    except OSError as error:
-        raise DataError(f"{what} '{path}' cannot be read: {error.strerror or error}") from None
 
 
 def checked_text(value: object, field: str, where: str) -> str:

@@ -13,6 +13,7 @@ from leakmeter.errors import UsageError
 from leakmeter.kernels.decoding import RECEIPT, Decoding, DrawWithReceipt, TargetWithReceipt
 from leakmeter.measures._sample import draw_with
 from leakmeter.types.item import Item
+from leakmeter.types.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
 from leakmeter.types.reading import NATS, TOKEN_ID, WEIGHT, Reading
 from leakmeter.types.request import FloatArray, Request, Scores, Trial
 
@@ -71,13 +72,8 @@ class Decode:
             ),
             (np.isfinite(self.lambda_max) and self.lambda_max >= 0, "lambda-max", self.lambda_max, "0 or more"),
             (self.min_new_tokens >= 0, "min-new-tokens", self.min_new_tokens, "0 or more"),
-            (
-                self.max_new_tokens >= max(1, self.min_new_tokens),
-                "max-new-tokens",
-                self.max_new_tokens,
-                f"{max(1, self.min_new_tokens)} or more",
-            ),
-            (self.samples >= 1, "samples", self.samples, "1 or more"),
+            bounded("max-new-tokens", self.max_new_tokens, max(1, self.min_new_tokens), MOST_NEW_TOKENS),
+            bounded("samples", self.samples, 1, MOST_SAMPLES),
             (self.seed is None or self.seed >= 0, "seed", self.seed, "0 or more"),
         )
         for good, name, given, expected in checks:

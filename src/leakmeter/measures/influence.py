@@ -12,6 +12,7 @@ from leakmeter.kernels.wants import MixedTarget, Target
 from leakmeter.measures._noise import neighbourhood_noise
 from leakmeter.measures._sample import sample
 from leakmeter.types.item import Item
+from leakmeter.types.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
 from leakmeter.types.reading import NATS, TOKEN_ID, Reading
 from leakmeter.types.request import FloatArray, Request, Trial
 
@@ -43,8 +44,8 @@ class Influence:
         checks = (
             (np.isfinite(self.temperature) and self.temperature > 0, "temperature", self.temperature, "above 0"),
             (np.isfinite(self.cid_lambda) and self.cid_lambda >= 0, "cid-lambda", self.cid_lambda, "0 or more"),
-            (self.samples >= 1, "samples", self.samples, "1 or more"),
-            (self.max_new_tokens >= 1, "max-new-tokens", self.max_new_tokens, "1 or more"),
+            bounded("samples", self.samples, 1, MOST_SAMPLES),
+            bounded("max-new-tokens", self.max_new_tokens, 1, MOST_NEW_TOKENS),
             (self.seed >= 0, "seed", self.seed, "0 or more"),
         )
         for good, name, given, expected in checks:

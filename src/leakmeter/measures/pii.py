@@ -12,6 +12,7 @@ from leakmeter.errors import UsageError
 from leakmeter.kernels.wants import Target
 from leakmeter.measures._beam import Beam, beam_search, longest_beam_search
 from leakmeter.types.item import Item, Values
+from leakmeter.types.limits import MOST_BEAMS
 from leakmeter.types.reading import COUNT, NATS, RESPONSE, TOKEN_ID, Reading
 from leakmeter.types.request import FloatArray, Request, Scores, Trial
 
@@ -40,8 +41,8 @@ class Pii:
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
-        if any(width < 1 for width in self.beams):
-            raise UsageError(f"beams is {self.beams!r}; give widths of 1 or more, or none")
+        if any(not 1 <= width <= MOST_BEAMS for width in self.beams):
+            raise UsageError(f"beams is {self.beams!r}; give widths of 1 or more and {MOST_BEAMS:,} at most, or none")
         if len(set(self.beams)) < len(self.beams):
             raise UsageError("a width of beams is given twice; give each once")
 

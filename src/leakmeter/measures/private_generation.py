@@ -24,6 +24,7 @@ from leakmeter.kernels.text_quality import shared_runs
 from leakmeter.kernels.wants import Target
 from leakmeter.measures._sample import uniforms_of
 from leakmeter.types.item import Item
+from leakmeter.types.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
 from leakmeter.types.prompt import CONTEXT, Prompt
 from leakmeter.types.reading import NATS, TOKEN_ID, WEIGHT, Reading
 from leakmeter.types.request import FloatArray, Request, Scores, Trial
@@ -90,9 +91,9 @@ class PrivateGeneration:
         voting = Voting(self.clip, 2, self.temperature, self.normalise_by)
         least = max(1, self.min_new_tokens)
         checks = (
-            (self.sequences >= 1, "sequences", self.sequences, "1 or more"),
+            bounded("sequences", self.sequences, 1, MOST_SAMPLES),
             (self.min_new_tokens >= 0, "min-new-tokens", self.min_new_tokens, "0 or more"),
-            (self.max_new_tokens >= least, "max-new-tokens", self.max_new_tokens, f"{least} or more"),
+            bounded("max-new-tokens", self.max_new_tokens, least, MOST_NEW_TOKENS),
             (self.seed is None or self.seed >= 0, "seed", self.seed, "0 or more"),
         )
         for good, name, given, expected in checks:

@@ -15,6 +15,7 @@ from leakmeter.kernels.susceptibility import ContextMixture, Likeliest
 from leakmeter.kernels.wants import Target
 from leakmeter.measures._noise import going_on
 from leakmeter.types.item import ContextSet, Item
+from leakmeter.types.limits import MOST_NEW_TOKENS, bounded
 from leakmeter.types.prompt import Prompt
 from leakmeter.types.reading import NATS, RESPONSE, TOKEN_ID, Reading
 from leakmeter.types.request import FloatArray, Request, Scores, Trial
@@ -66,8 +67,9 @@ class Susceptibility:
         """Refuse what has no meaning."""
         if not (np.isfinite(self.temperature) and self.temperature > 0):
             raise UsageError(f"temperature is {self.temperature}; it has to be above 0")
-        if self.answer_tokens < 0:
-            raise UsageError(f"answer-tokens is {self.answer_tokens}; it has to be 0 or more")
+        good, name, given, expected = bounded("answer-tokens", self.answer_tokens, 0, MOST_NEW_TOKENS)
+        if not good:
+            raise UsageError(f"{name} is {given}; it has to be {expected}")
 
     @property
     def samples(self) -> int:

@@ -18,6 +18,7 @@ from leakmeter.errors import UsageError, WindowError
 from leakmeter.prompts.build import Prepared
 from leakmeter.prompts.probe_templates import PUBLISHED, check_template, filled
 from leakmeter.types.item import Item, Values
+from leakmeter.types.limits import MOST_NULLS
 from leakmeter.types.probe import ProbeCase, ProbeTemplates
 from leakmeter.types.prompt import FRAME, QUERY, VIRTUAL, Piece, Prompt
 from leakmeter.types.subject import ValueType
@@ -68,6 +69,9 @@ class ProbeSettings:
             raise UsageError(f"nulls is {self.nulls}; it has to be 50 or more, for a p-value that can say something")
         if self.references < 1:
             raise UsageError(f"references is {self.references}; it has to be 1 or more, or popular values look known")
+        for name, given in (("nulls", self.nulls), ("references", self.references)):
+            if given > MOST_NULLS:
+                raise UsageError(f"{name} is {given}; it has to be {MOST_NULLS:,} at most")
         if self.null_seed < 0:
             raise UsageError(f"null-seed is {self.null_seed}; it has to be 0 or more")
         for kind, templates in (self.templates or {}).items():

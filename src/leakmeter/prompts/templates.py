@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.types.case import Document, Message
+from leakmeter.types.files import read_text
 from leakmeter.types.prompt import CONTEXT, FRAME, QUERY
 from leakmeter.types.tokenizer import Tokenizer
 
@@ -65,10 +66,7 @@ def resolved(template: str | None) -> str | None:
     """'@FILE' to the file's text, so that a run is known by what it read; anything else as it is."""
     if template is None or not template.startswith("@"):
         return template
-    try:
-        return _checked(Path(template[1:]).read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"template file '{template[1:]}' cannot be read as UTF-8 text: {error}") from None
+    return _checked(read_text(Path(template[1:]), "template file"))
 
 
 def needs_query(text: str | None) -> bool:

@@ -33,6 +33,7 @@ from leakmeter.studies.bounds import WORST_AT_MOST
 from leakmeter.studies.compare import HIDDEN, Setting, differing, is_seed
 from leakmeter.studies.measured import Measured, case_quantities
 from leakmeter.types.check import Check, Item, Number
+from leakmeter.types.files import check_readable
 from leakmeter.types.quantity import Quantity
 
 _VERSION: Final = 1
@@ -101,6 +102,8 @@ def read_baseline(path: Path) -> dict[str, Any]:
     Raises:
         DataError: there is no such file, or it is no baseline.
     """
+    if path.exists():
+        check_readable(path, "baseline")
     try:
         # Every number a float: one of a thousand digits is infinite then, rather than too large for all that follows.
         told = json.loads(path.read_bytes(), parse_int=float, parse_constant=_refused)

@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter import plugins
-from leakmeter.data.text import read_text
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.measures.base import Measure
 from leakmeter.studies.kinds import kind_of
@@ -39,6 +38,7 @@ from leakmeter.studies.kinds.base import Choice, Kind, field_types
 from leakmeter.studies.quality import Quality
 from leakmeter.studies.run import Settings
 from leakmeter.studies.settings import factors_of, listed, meant, replicated, typed
+from leakmeter.types.files import read_text
 
 SIZES: Final = ("laptop", "paper")
 _HEADINGS: Final = ("title", "reproduces", "measure", "show")

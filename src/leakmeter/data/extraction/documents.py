@@ -17,6 +17,7 @@ from typing import BinaryIO, Final, Literal, cast
 
 from leakmeter.data.extraction.passages import clean, parts
 from leakmeter.errors import DataError
+from leakmeter.types.files import check_readable
 
 MOST_LINE_BYTES: Final = 32 * 2**20
 """A longer line is not read."""
@@ -86,6 +87,7 @@ def read_batches(path: Path, number: int, *, line: int = 1, offset: int = 0) -> 
         DataError: it cannot be read.
     """
     kind = kind_of(path)
+    check_readable(path, "file of documents", most=None)
     try:
         with path.open("rb") as raw, closing(_opened(raw)) as stream:
             stream.seek(offset)

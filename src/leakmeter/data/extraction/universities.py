@@ -17,8 +17,8 @@ from typing import Literal, get_args
 from leakmeter.data.extraction.found import Find, Found, Place, apart_from, whole_name, widest
 from leakmeter.data.extraction.passages import sentence_around
 from leakmeter.data.records import read_csv
-from leakmeter.data.text import read_text
 from leakmeter.errors import DataError, UsageError
+from leakmeter.types.files import read_text
 from leakmeter.types.subject import Subject
 
 Scope = Literal["sentence", "document"]

@@ -17,6 +17,7 @@ from multiprocessing.connection import wait
 from leakmeter.data.extraction.documents import Bad, Batch, documents_of
 from leakmeter.data.extraction.found import Extractor
 from leakmeter.errors import DataError, LeakmeterError, UsageError
+from leakmeter.types.limits import MOST_WORKERS, bounded
 from leakmeter.types.subject import Subject
 
 _BATCHES_AHEAD = 2  # for each worker, so that none waits for another
@@ -40,8 +41,9 @@ def check_workers(extractor: Extractor, workers: int) -> None:
     Raises:
         UsageError: there are none, or the extractor cannot be handed to them.
     """
-    if workers < 1:
-        raise UsageError(f"workers is {workers}; it has to be 1 or more")
+    good, name, given, expected = bounded("workers", workers, 1, MOST_WORKERS)
+    if not good:
+        raise UsageError(f"{name} is {given}; it has to be {expected}")
     if workers > 1:
         try:
             pickle.dumps(extractor)

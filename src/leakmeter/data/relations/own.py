@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from leakmeter.data.relations.base import Names, Relation, checked_name, checked_names, relation_of
-from leakmeter.data.text import read_text
 from leakmeter.errors import DataError
+from leakmeter.types.files import read_text
 
 _TABLES = ("kinds", "relations")
 _KIND = ("real", "invented")

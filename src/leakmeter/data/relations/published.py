@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from leakmeter.data.relations.base import Names, Relation, checked_name, checked_names, relation_of
-from leakmeter.data.text import read_text, unused
+from leakmeter.data.text import unused
 from leakmeter.errors import DataError
+from leakmeter.types.files import read_text
 
 _REVERSE = "reverse-"
 

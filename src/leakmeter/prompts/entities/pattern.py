@@ -5,6 +5,7 @@ They are run with a limit of time, by the `regex` library, since a pattern may t
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,11 +14,15 @@ from typing import Any
 
 import regex
 
-from leakmeter.errors import DataError, UsageError
+from leakmeter.errors import UsageError
 from leakmeter.prompts.entities.mention import Mention
+from leakmeter.types.files import read_text
 
 SECONDS_AT_MOST = 2.0
 """For one pattern and one document."""
+_MOST_CHARACTERS = 10_000
+_MOST_REPEATS = 1_000_000
+_REPEATS = re.compile(r"\{(\d+)")
 _LINE = re.compile(r"\s*(?P<type>\S+)\s*=\s*(?P<pattern>.*?)\s*")
 _TYPE = re.compile(r"[a-z][a-z0-9_]{0,23}")
 _IS_TEXT = re.compile(r"^[^\n=]* = ", re.MULTILINE)
@@ -43,13 +48,7 @@ def resolved(given: str | None) -> str | None:
     """
     if given is None:
         return None
-    if _IS_TEXT.search(given):
-        text = given
-    else:
-        try:
-            text = Path(given).read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError, ValueError) as error:
-            raise DataError(f"entity patterns '{given}' cannot be read as a UTF-8 text file: {error}") from None
+    text = given if _IS_TEXT.search(given) else read_text(Path(given), "file of entity patterns")
     return "\n".join(f"{pattern.type} = {pattern.source}" for pattern in parse(text))
 
 
@@ -69,10 +68,7 @@ def parse(text: str) -> list[Pattern]:
                 f"entity patterns, line {number}: {line.strip()[:60]!r} is not 'TYPE = REGEX' with a type of small "
                 "letters, digits and '_'"
             )
-        try:
-            compiled = regex.compile(match["pattern"])
-        except regex.error as error:
-            raise UsageError(f"entity patterns, line {number}: {match['pattern'][:60]!r}: {error}") from None
+        compiled = _compiled(match["pattern"], f"entity patterns, line {number}: {match['pattern'][:60]!r}")
         if compiled.match("") is not None:
             raise UsageError(
                 f"entity patterns, line {number}: {match['pattern'][:60]!r} matches the empty text; it has to need a "
@@ -82,6 +78,22 @@ def parse(text: str) -> list[Pattern]:
     if not patterns:
         raise UsageError("entity patterns hold no line 'TYPE = REGEX'")
     return patterns
+
+
+def _compiled(source: str, where: str) -> Any:
+    """A pattern that was compiled in little time and memory: repetitions are written out, and multiply."""
+    repeated = math.prod(max(1, int(count[-12:])) for count in _REPEATS.findall(source))
+    if len(source) > _MOST_CHARACTERS or repeated > _MOST_REPEATS:
+        raise UsageError(
+            f"{where} is too large: {_MOST_CHARACTERS:,} characters at most, and repetitions that multiply to "
+            f"{_MOST_REPEATS:,} at most"
+        )
+    try:
+        return regex.compile(source)
+    except regex.error as error:
+        raise UsageError(f"{where}: {error}") from None
+    except (MemoryError, RecursionError):
+        raise UsageError(f"{where} is nested too deeply") from None
 
 
 def find(text: str, pattern: Pattern) -> Iterator[Mention]:

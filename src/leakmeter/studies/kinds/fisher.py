@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, get_args
 
-from leakmeter.data.text import read_text
 from leakmeter.errors import UsageError
 from leakmeter.measures.base import Measure
 from leakmeter.measures.fisher import Fisher
@@ -27,6 +26,7 @@ from leakmeter.studies.kinds import susceptibility
 from leakmeter.studies.kinds.base import Axes, Row, Tables
 from leakmeter.studies.question_table import ALL, INTERVALS, OPENNESS, SHOWS, VALUE
 from leakmeter.studies.questions import Drawn, Questions, drawn_of, queries_csv
+from leakmeter.types.files import read_text
 from leakmeter.types.gradient import Sigma
 
 _AGREEMENT: Final = "agreement"

@@ -1,0 +1,58 @@
+"""Files that a user names, read as text: regular ones, of a size that fits into memory."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Final
+
+from leakmeter.errors import DataError
+
+MOST_BYTES: Final = 2**30
+"""Largest file that is read whole."""
+
+
+def check_readable(path: Path, what: str, *, most: int | None = MOST_BYTES) -> None:
+    """Refuse what never ends, or does not fit into memory.
+
+    Args:
+        path: the file.
+        what: it is, for the message, such as 'context file'.
+        most: largest size, bytes; None for one that is read in parts.
+
+    Raises:
+        DataError: no such file, a directory, a device or a pipe, or one that is larger.
+    """
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise DataError(f"{what} '{path}' cannot be read: {error.strerror or error}") from None
+    except ValueError:
+        raise DataError(f"{what} '{path}' cannot be read: that is no file's name") from None
+    if stat.S_ISDIR(state.st_mode):
+        raise DataError(f"{what} '{path}' is a directory; give a file")
+    if not stat.S_ISREG(state.st_mode):
+        raise DataError(f"{what} '{path}' is a device or a pipe; write what it holds to a file, and give that")
+    if most is not None and state.st_size > most:
+        raise DataError(
+            f"{what} '{path}' has {state.st_size:,} bytes, and {most:,} are read at most; split it, or leave out what "
+            "is not needed"
+        )
+
+
+def read_text(path: Path, what: str) -> str:
+    """A UTF-8 file's text, without a byte-order mark.
+
+    Raises:
+        DataError: no such file, not readable, see `check_readable`, or not UTF-8 (naming the byte).
+    """
+    check_readable(path, what)
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{what} '{path}' is not UTF-8: byte {error.object[error.start]:#04x} at offset {error.start:,}; "
+            "save it as UTF-8 and try again"
+        ) from None
+    except OSError as error:
+        raise DataError(f"{what} '{path}' cannot be read: {error.strerror or error}") from None
