@@ -1,4 +1,5 @@
 import io
+import re
 
 import pytest
 from report_cases import Case, clinic, every_case, hostile, overlapping, sampled
@@ -135,3 +136,14 @@ def test_a_predicted_time_has_two_digits_at_most(seconds: float, said: str) -> N
 )
 def test_predicted_memory_has_two_digits(n_bytes: float, said: str) -> None:
     assert words.about_bytes(n_bytes) == said
+
+
+def test_a_notebook_shows_the_view_and_not_the_object() -> None:
+    for case in every_case():
+        bundle = heatmap(case)._repr_mimebundle_()
+        assert " ".join(words.verdict(case).split()) in " ".join(bundle["text/plain"].split())
+        # Texts of the case are text in the page, too.
+        assert re.findall(r"<(?!/?(?:pre|span)\b)", bundle["text/html"]) == []
+        assert "style=" in bundle["text/html"]
+    assert heatmap(clinic())._repr_mimebundle_(include=["text/plain"]).keys() == {"text/plain"}
+    assert repr(heatmap(clinic())) == "<Composed, for rich.print or the last line of a notebook cell>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -158,7 +158,7 @@ class Exemplar:
     position: int
     """In the prompt, from 1."""
     id: str
-    text: str
+    text: str = field(repr=False)
     label: str | None
     loss_nats: float | None
     """max_y |log A(S, x)(y) − log A(S∖i, x)(y)|, over labels or the vocabulary; None where it is infinite."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -167,7 +167,7 @@ class Piece:
     """One piece of the context and what the response owes to it."""
 
     name: str
-    text: str
+    text: str = field(repr=False)
     start: int
     """First character in the context."""
     end: int
@@ -193,7 +193,7 @@ class Piece:
     """For personal data: 'phone', 'email', 'address', 'date', 'person', or a type of the user's."""
     repeated: str | None
     """For personal data: whether the response says it, 'verbatim', 'in part' or 'no'."""
-    invented: str | None
+    invented: str | None = field(repr=False)
     """For personal data that was swapped too: what was put in its place."""
     swapped_nats: float | None
     """Σ_t |log p̄(y_t | D) − log p̄(y_t | D with the invented value)|."""
