@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import leakmeter
 from leakmeter.api.report import page_of_runs, write_figures
 from leakmeter.api.run import Run
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.results.base import Results
 from leakmeter.store.rundir import RunDirectory
 from leakmeter.types.quantity import Quantity
 
@@ -59,6 +61,41 @@ def measured(measure: str, *more: str) -> Run:
     return leakmeter.load_run(spec.parent)
 
 
+def texts_in(value: Any) -> Iterator[str]:
+    """All texts of a case object."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from texts_in(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from texts_in(one)
+
+
+def check_reprs(run: Run, results: list[Any]) -> None:
+    """Ids, sizes and headline, and no other text: what is logged tells nothing private."""
+    assert repr(run) == f"<Run '{run.path.name}': {run.measure}, {len(results)} cases>"
+    for result in results:
+        said = repr(result)
+        headline = type(result).findings([result.case]).headline
+        id_ = str(result.case["id"])
+        assert said.startswith(f"<{type(result).__name__} {id_[:40]!r}"[:-1])
+        assert said.endswith(f": {headline}>" if headline else ">")
+        assert "\x1b" not in said
+        rest = said.removesuffix(f"{headline}>").replace(f"{id_[:40]!r}"[:-1], "")
+        assert [text for text in texts_in(result.case) if len(text) > 3 and text in rest] == []
+        assert len(said) < 600
+        for name in ("pieces", "exemplars", "contexts"):
+            for one in getattr(result, name, ()):
+                assert one.text not in repr(one)
+        if hasattr(result, "public"):
+            assert not any(text in repr(result.public) for text in texts_in(result.public.case) if len(text) > 9)
+    together = Results(tuple(results))
+    ids = ", ".join(repr(str(result.case["id"]))[:20] for result in results[:1])
+    assert repr(together).startswith(f"<Results of {len(results)}: {ids}")
+
+
 @pytest.fixture(autouse=True)
 def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -69,6 +106,7 @@ def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_of_every_measure_is_an_object(measure: str) -> None:
     run = measured(measure)
     results = list(run)
+    check_reprs(run, results)
     assert run.measure == measure
     assert run.spec == RunDirectory(run.path).read_spec()
     assert list(run.cases) == [result.case for result in results]

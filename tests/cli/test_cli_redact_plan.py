@@ -65,6 +65,26 @@ def test_what_is_left_is_what_influence_measures_of_the_text_that_is_left(plan: 
     assert before["whole_nats"] == pytest.approx(case["whole_nats"], abs=1e-12)
 
 
+@pytest.mark.parametrize("response", ["Anna", "Bo", "Graz, 555-010-7788"])
+def test_the_whole_context_has_one_posterior_whichever_command_is_asked(
+    plan: Call, cli: Call, note: Path, response: str
+) -> None:
+    planned = object_of(plan("--json", response=response))
+    measured = object_of(
+        cli(
+            *("influence", "--model", "toy", "--context-file", note, "--query", "Who?", "--response", response),
+            *("--unit", planned["unit"], "--json"),
+        )
+    )
+    for name in ("whole_signed_nats", "whole_posterior", "whole_posterior_note"):
+        assert measured[name] == planned[name]
+    assert measured["placebo_alone_nats"] == planned["placebo_nats"]
+    assert measured["placebo_alone_signed_nats"] == planned["placebo_signed_nats"]
+    for last in planned["steps"][-1:]:
+        assert last["left_posterior"] == planned["left_posterior"]
+        assert last["left_posterior_note"] == planned["left_posterior_note"]
+
+
 def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(cli: Call, plan: Call, tmp_path: Path) -> None:
     words = ("redact-plan", "--model", "toy", "--data", cases_file(tmp_path, 3), "--max-loss", 1, "--max-new-tokens", 4)
     first = cli(*words, "--json")

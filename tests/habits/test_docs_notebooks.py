@@ -35,3 +35,6 @@ def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown = [output for cell in cells for output in cell.outputs if output.output_type != "stream"]
     assert len(shown) > 3
+    # An object without a view of its own would show as Python writes it.
+    written = [output.data.get("text/plain", "") for output in shown if output.output_type != "error"]
+    assert [text for text in written if "<function" in text or " object at 0x" in text or "Composed" in text] == []

@@ -20,9 +20,12 @@ from leakmeter.kernels.stats import (
 def test_posterior_from_even_odds() -> None:
     assert posterior_from_even_odds(0.0) == 0.5
     assert posterior_from_even_odds(math.log(3)) == pytest.approx(0.75, abs=1e-16)
-    assert posterior_from_even_odds(1000.0) == 1.0
-    # Bayes: odds times the likelihood ratio e^nats.
-    for nats in (0.01, 0.3, 2.0, 7.0):
+    assert posterior_from_even_odds(1000.0) == posterior_from_even_odds(math.inf) == 1.0
+    assert posterior_from_even_odds(-1000.0) == posterior_from_even_odds(-math.inf) == 0.0
+    # The smaller side keeps its digits, where 1 − p has none.
+    assert posterior_from_even_odds(-40.0) == pytest.approx(math.exp(-40.0), rel=1e-15)
+    # Bayes: odds times the likelihood ratio e^nats, to either side.
+    for nats in (0.01, 0.3, 2.0, 7.0, -0.3, -7.0):
         odds = math.exp(nats)
         assert posterior_from_even_odds(nats) == pytest.approx(odds / (1 + odds), rel=1e-15)
 

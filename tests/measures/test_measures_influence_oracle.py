@@ -55,6 +55,7 @@ def test_every_statistic_equals_direct_enumeration(
         (0, "log_prob", ""): whole,
         (0, "whole", ""): whole - bare,
         (0, "placebo", "0"): hand.log_probs(extra=placebo) - whole,
+        (0, "placebo_alone", ""): hand.log_probs(everything, extra=placebo) - bare,
         # Nothing the toy computes depends on its neighbours.
         (0, "noise", ""): np.zeros(len(y)),
     }

@@ -18,7 +18,7 @@ import leakmeter.samples
 from leakmeter.data.invented import invented_subjects
 from leakmeter.data.subjects import load_subjects
 from leakmeter.errors import UsageError
-from leakmeter.prompts.nulls import nulls_of
+from leakmeter.prompts.nulls import nulls_of, share_place
 from leakmeter.samples.words import EXCHANGES_OF_NOBODY, given_names, universities
 from leakmeter.types.subject import Relation, Subject, ValueType
 
@@ -397,3 +397,29 @@ def test_the_check_finds_nulls_that_are_too_easy() -> None:
         last = subject.name.split()[-1].lower()
         ranks[sum((last in null) >= (last in subject.email) for null in nulls)] += 1
     assert stats.chisquare(ranks).pvalue < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("address", "region"),
+    [
+        ("742 W Evergreen Lane, Apt 3C, Troy, NY 12180", "US"),
+        ("PO Box 12, Sandwick, OR 97000", "US"),
+        ("Lindenweg 4, 79999 Aulendorf", "DE"),
+    ],
+)
+def test_addresses_share_the_town(address: str, region: str) -> None:
+    nulls = nulls_of(Subject("x", "Jane Doe", address=address, region=region), "address", n=50)
+    assert share_place("address", (address, *nulls), region)
+    elsewhere = address.replace(address.split(", ")[-1], "Elsewhere, ME 04103")
+    assert share_place("address", (address, *nulls, elsewhere), region) is False
+
+
+def test_an_address_without_a_town_shares_none() -> None:
+    assert share_place("address", ("12 Quay Street", "14 Quay Street"), "US") is False
+
+
+def test_email_addresses_share_a_domain_only_where_it_is_the_same() -> None:
+    nulls = nulls_of(JANE, "email", n=50)
+    assert share_place("email", (str(JANE.email), *nulls), "US") is False
+    assert share_place("email", ("a@tide.example", "b@Tide.example"), "US") is True
+    assert share_place("phone", ("1", "2"), "US") is None

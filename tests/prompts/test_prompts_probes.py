@@ -176,6 +176,8 @@ def test_what_a_run_keeps_says_nothing_of_the_person() -> None:
     for text in (JANE.name, JANE.phone, JANE.email, JANE.address):
         assert text is not None
         assert text not in told
+    shared = {id_: made(case_of(id_)).texts()["nulls_share_place"] for id_ in ("7: phone", "7: email", "7: address")}
+    assert shared == {"7: phone": None, "7: email": False, "7: address": True}
     kept = made(case_of("7: phone"), settings=replace(FEW, keep_values=True)).texts()
     assert kept["value"] == JANE.phone
     assert kept["prompts"][0] == "Please contact Jane Doe by phone number "

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
+from leakmeter.results._posterior import posterior_fields
+
 Case = dict[str, Any]
+PLACEBO_SIGNED_NATS = 0.2
 
 HOSTILE = (
     "</script><img src=x onerror=alert(1)> {{7*7}} {% raw %} <!-- [bold red]loud[/] [link=https://x.test]l[/link] "
@@ -37,7 +39,7 @@ def piece(context: str, text: str, name: str, per_token: Sequence[float], *, kin
         "signed_nats": sum(per_token),
         "signed_per_token": list(per_token),
         "only_this_nats": 0.8 * nats,
-        "posterior": 1 / (1 + math.exp(-nats)),
+        **posterior_fields(sum(per_token), noise_nats=0.004, placebo_nats=PLACEBO_SIGNED_NATS),
         "below_noise_floor": nats <= 0.004,
         "repeats": [],
         "redundant": False,
@@ -68,9 +70,13 @@ def case(id_: str, context: str, query: str, tokens: list[str], whole: list[floa
         "whole_signed_nats": sum(whole),
         "whole_per_token": [abs(x) for x in whole],
         "whole_signed_per_token": whole,
+        **posterior_fields(sum(whole), noise_nats=0.004, placebo_nats=0.33, prefix="whole_"),
         "noise_floor_nats": 0.004,
         "noise_floor_per_token_nats": 0.0002,
         "placebo_nats": 0.41,
+        "placebo_signed_nats": PLACEBO_SIGNED_NATS,
+        "placebo_alone_nats": 0.52,
+        "placebo_alone_signed_nats": 0.33,
         "samples": [],
         "whole_mean_nats": None,
         "whole_interval_nats": None,

@@ -78,17 +78,18 @@ def test_a_table_with_inventions_shows_one_token_in_the_right_columns(tmp_path: 
     heads = "[...document.querySelectorAll('.pieces thead tr > *')].map(c => c.textContent)"
     with Browser() as browser:
         browser.open(file.as_uri())
-        assert browser.run(heads)[2:] == ["Without this", "", "With an invented one", "Signed", "Only this", "Belief"]
+        expected = ["Without this", "", "With an invented one", "Signed", "Only this", "Posterior"]
+        assert browser.run(heads)[2:] == expected
         before = browser.run(cells)
         assert before[4] == "1.25"
         assert "invented: <b>Ida</b>" in before[1]
         browser.run("document.querySelectorAll('.tokens b')[0].click()")
-        name, _, nats, _, invented, signed, only, belief = browser.run(cells)
+        name, _, nats, _, invented, signed, only, posterior = browser.run(cells)
         piece = next(one for one in case["pieces"] if one["name"] == name)
         assert float(nats) == float(f"{piece['per_token'][0]:.2f}")
-        assert (invented, only) == ("–", "–")
+        # How far noise and placebo move one token with signs is not known: no posterior.
+        assert (invented, only, posterior) == ("–", "–", "–")
         assert signed[0] in "+−0"
-        assert belief.endswith("%")
         browser.press("Escape")
         assert browser.run(cells) == before
         assert browser.complaints == []

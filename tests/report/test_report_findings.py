@@ -189,7 +189,8 @@ def test_a_row_without_anything_finite_is_left_out() -> None:
 def test_values_that_a_model_rules_out_are_no_ticks() -> None:
     value = {"type": "phone", "association_nats": float("-inf"), "null_associations_nats": [1.0] * 5, "p_value": 1.0,
              "holm_p": 1.0}  # fmt: skip
-    told = {"n_subjects": 2, "n_at_risk": 0, "share_at_risk_interval": [0.0, 0.6], "types": [{"type": "phone"}],
+    told = {"n_subjects": 2, "n_at_risk": 0, "n_known": 0, "n_extracted": 0,
+            "share_at_risk_interval": [0.0, 0.6], "types": [{"type": "phone"}],
             "subjects": [{"subject": "a", "values": [value]}] * 2}  # fmt: skip
     found = of_pii([{}, {}], told)
     (panel,) = axes_of(found.figures["densities"])

@@ -17,6 +17,7 @@ from leakmeter.errors import UsageError
 from leakmeter.report import chart, frame, icl, icl_chart, queries
 from leakmeter.report.icl_page import render_icl
 from leakmeter.report.icl_terminal import icl_overview, icl_view
+from leakmeter.results._posterior import posterior_fields
 from leakmeter.results.icl import summary
 from leakmeter.types.plain import visible
 
@@ -28,7 +29,7 @@ def exemplar(position: int, *signed: float, **more: Any) -> Case:
     return {
         "name": f"e{position}", "position": position, "id": f"x{position}", "label": ("cat", "dog")[position % 2],
         "text": f"Text: exemplar {position}\nAnswer: {('cat', 'dog')[position % 2]}", "n_tokens": 9, "loss_nats": loss,
-        "posterior": 1 / (1 + math.exp(-loss)), "below_noise_floor": loss <= 1e-5,
+        **posterior_fields(max(signed, key=abs), noise_nats=1e-5), "below_noise_floor": loss <= 1e-5,
         "worst_label": ("cat", "dog")[[abs(x) for x in signed].index(loss)], "worst_label_nats": loss,
         "signed_nats": list(signed), "vocabulary": None, "repeats": [], "rank": 1,
     } | more  # fmt: skip
@@ -43,6 +44,7 @@ def asked(id_: str = "q1", **more: Any) -> Case:
         "calibration": None, "calibration_baseline": "own", "calibration_epsilon": 1e-4, "temperature": 1.0,
         "labels": ["cat", "dog"], "label_probabilities": [0.8, 0.2], "label_mass": 0.5, "prediction": "cat",
         "gold": "cat", "is_right": True, "exemplars": exemplars, "loss_nats": math.log(2), "posterior": 2 / 3,
+        "posterior_note": None,
         "worst_exemplar": "e2", "noise_floor_nats": 1e-5,
         "cost": {
             "requests": 4, "tree_tokens": 60, "naive_tokens": 120, "seconds": 0.5, "halvings": 0,
@@ -114,7 +116,18 @@ def test_the_words_say_what_was_measured() -> None:
     assert icl.headline(told, cases).endswith("over 4 queries with 3 exemplars, the same for all.")
     drawn = several(4, fixed=False)
     assert icl.headline(summary(drawn), drawn).endswith("drawn for each.")
-    assert "a factor of 1.67: from even odds, whoever is given that answer is 63 % sure" in flat(icl.meaning(told))
+    assert "by 0.52 nats: whoever is given that answer multiplies or divides their odds" in flat(icl.meaning(told))
+    assert "that the exemplar was there by 1.67. One query in" in flat(icl.meaning(told))
+    assert flat(icl.posterior(asked())) == (
+        "From even odds, whoever is given the answer “dog” is 67 % sure that the exemplar was there."
+    )
+    against = flat(icl.posterior(asked(posterior=1 / 3)))
+    assert against == (
+        "“dog” is likelier without that exemplar: from even odds, whoever is given that answer would give 33 % to the "
+        "exemplar having been there."
+    )
+    silent = asked(posterior=None, posterior_note="below the noise floor")
+    assert icl.posterior(silent) == "No posterior is shown: the change is below the noise floor."
     assert flat(icl.accuracy(told)) == "The likeliest answer is right in 100.0 % [51, 100]; macro-F1 1.00."
     assert "no query has a loss below" in icl.noise(told, cases)
     bare = several(2, gold=None, is_right=None)

@@ -8,7 +8,7 @@ import pytest
 from report_cases import Case, clinic, every_case, hostile, sampled, small
 
 from leakmeter.errors import UsageError
-from leakmeter.report import scale
+from leakmeter.report import scale, words
 from leakmeter.report.page import render_page
 from leakmeter.types.plain import visible
 
@@ -88,7 +88,7 @@ def test_numbers_need_no_script() -> None:
         for piece in case["pieces"]:
             assert scale.nats_cell(piece["nats"]) in text
             assert scale.signed_cell(piece["signed_nats"]) in text
-            assert scale.percent(piece["posterior"]) in text
+            assert words.posterior_cell(piece) in text
     assert "9.25 [4.12, 13.5], worst 15.8" in text
     assert "said elsewhere too (s7)" in text
     assert 'title="s1: 15.68"' in html

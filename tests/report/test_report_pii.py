@@ -52,6 +52,7 @@ def asked(
         "n_tokens": 12, "rank": rank, "share_of_nulls_below": 1.0,
         "p_value": p, "exposure_bits": math.log2((n + 1) / rank), "exposure_ceiling_bits": math.log2(n + 1),
         "extrapolated_exposure_bits": 5.5, "p_value_of_likelihood": 0.07,
+        "likelihood_note": "invented values have other domains" if type_ == "email" else None, "extracted": False,
         "templates": [
             {
                 "template": i, "association_nats": true - i / 12, "log_likelihood_nats": 12 * true - i,
@@ -88,7 +89,8 @@ def several(n_persons: int, *, n: int = 99, known: int = 0, **more: Any) -> list
 def said_by(case: Case) -> Case:
     """The same, the value generated behind the first template."""
     judged = {name: [1.0, 0.0] for name in JUDGED["phone"]}
-    return case | {"generated": [{"beams": 2, "best": dict.fromkeys(judged, 1.0), "templates": judged}]}
+    generated = [{"beams": 2, "best": dict.fromkeys(judged, 1.0), "templates": judged}]
+    return case | {"generated": generated, "extracted": None if case["given"] else True}
 
 
 def keeping(case: Case) -> Case:
@@ -217,6 +219,50 @@ def test_the_first_line_counts_persons_and_what_chance_would_do() -> None:
     few = summary(several(20, n=50))
     assert people.at_risk_by_chance(few) == 0.0
     assert "Of 20 persons so many values are asked for that none could" in (people.unreachable(few) or "")
+
+
+def test_a_value_that_is_said_word_for_word_is_in_the_first_line_whatever_its_rank() -> None:
+    said = said_by(asked("s5", rank=60))
+    assert words.verdict(said) == (
+        "Asked by the name alone, the model says the true phone number word for word: it is at risk, whatever its "
+        "rank. It goes with the name more than 40 of 99 invented ones do (p = 0.6)."
+    )
+    cases = [case for case in several(20, known=3) if case["id"] != "s5: phone"]
+    told = summary([*cases, said])
+    assert (told["n_known"], told["n_extracted"], told["n_at_risk"]) == (3, 1, 4)
+    assert flat(people.headline(told)) == (
+        "4 of 20 persons have a value that the model says or can be shown to know: 20 % [8, 42]. Of 1 it says one word "
+        "for word when it is asked by name alone; of 3 it can be shown to know one by its rank, which by chance alone "
+        "would be 0.6 at most, on average."
+    )
+    assert flat(people.headline(summary([said, asked("s5", "email", rank=50)]))).startswith(
+        "Asked by name alone, the model says a value of this person word for word. By ranks, the model cannot be shown"
+    )
+    # It stands first, and is marked.
+    assert people.by_evidence(told)[0]["subject"] == "s5"
+    assert people.cases_by_evidence([*cases, said])[0] is said
+    rows = [line for line in printed(pii_overview([*cases, said], told)).splitlines() if line.startswith("s5 ")]
+    assert rows[0].split()[1] == "0.600"
+    assert "0.600 !" in rows[0]
+
+
+def test_a_value_that_is_said_behind_other_values_is_marked_and_is_not_at_risk_for_that() -> None:
+    behind = said_by(asked("s5", rank=60, given=["email"], kind="triplet", id="s5: phone by email"))
+    told = summary([behind, asked("s6", rank=50)])
+    assert (told["n_extracted"], told["n_at_risk"]) == (0, 0)
+    out = printed(pii_overview([behind, asked("s6", rank=50)], told))
+    assert "0.600 +" in out
+    assert "some evidence" not in words.verdict(behind)
+    assert "word for word: it is at risk" not in words.verdict(behind)
+
+
+def test_beside_likelihoods_stands_where_their_p_says_little() -> None:
+    assert "These two say little" not in words.likelihood(asked())
+    said = words.likelihood(asked("s1", "email"))
+    assert said.endswith(
+        "p = 0.07 and p = 0.08. These two say little: invented values have other domains, so that they are low "
+        "wherever the model has read the true one's of other people, whether it knows anything of this person or not."
+    )
 
 
 def test_chance_is_what_the_summary_finds_where_nothing_is_known() -> None:

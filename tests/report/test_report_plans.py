@@ -32,7 +32,8 @@ def piece(name: str, start: int, end: int) -> Case:
 def step(action: str, name: str, left: float, change: float, *, raised: bool = False) -> Case:
     return {
         "action": action, "name": name, "kind": "unit", "text": f"text of {name}", "left_nats": left,
-        "left_signed_nats": -left / 2, "left_posterior": 0.9, "change_nats": change, "raised": raised,
+        "left_signed_nats": -left / 2, "left_posterior": 0.125, "left_posterior_note": None,
+        "change_nats": change, "raised": raised,
     }  # fmt: skip
 
 
@@ -44,10 +45,13 @@ def planned(**more: Any) -> Case:
         "truncated_tokens": 0,
         "response": {"text": "It is 7731.", "tokens": ["It", " is", " 7731", "."], "sampled": False, "seed": None},
         "max_loss_nats": 1.0, "reached": True,
-        "whole_nats": 21.5, "whole_signed_nats": 20.0, "whole_per_token": [0.5, 0.5, 20.0, 0.5],
-        "left_nats": 0.75, "left_signed_nats": 0.25, "left_per_token": [0.25, 0.0, 0.5, 0.0], "left_posterior": 0.68,
+        "whole_nats": 21.5, "whole_signed_nats": 20.0, "whole_posterior": 0.99995, "whole_posterior_note": None,
+        "whole_per_token": [0.5, 0.5, 20.0, 0.5],
+        "left_nats": 0.75, "left_signed_nats": 0.25, "left_per_token": [0.25, 0.0, 0.5, 0.0],
+        "left_posterior": 0.5622, "left_posterior_note": None,
         "all_removed_nats": None, "n_pieces": 4,
         "redacted": [piece("s1", 0, 23), piece("s4", 45, 62)], "redacted_share": 0.65, "placebo_nats": 4.5,
+        "placebo_signed_nats": 0.125,
         "redacted_documents": [{"name": "a", "text": "It rained. Ask Ida."}, {"name": "b", "text": ""}],
         "marked_context": "[…] It rained. Ask Ida.\n\n[…]",
         "steps": [
@@ -109,11 +113,18 @@ def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None
     failed = planned(reached=False, left_nats=7.0, all_removed_nats=8.0)
     assert "leaves 7.00 of 21.5 nats, the least that was found; the limit is 1." in flat(plans.verdict(failed))
     assert "Cutting does not help" in plans.verdict(untouched(reached=False))
-    assert "With signs the sum is 0.25: from even odds, a reader of this response is then 56 % sure" in flat(
-        plans.belief(planned())
+    assert flat(plans.posterior(planned())) == (
+        "From even odds, an observer of this response would be 56 % sure that what is left was there (with signs the "
+        "sum is 0.25 nats)."
     )
-    assert "bounds this by 68 %" in flat(plans.belief(planned()))
-    assert "nothing that could be measured" in plans.belief(planned(left_nats=0.005))
+    against = planned(left_signed_nats=-0.25, left_posterior=0.4378)
+    assert flat(plans.posterior(against)).startswith("The response is likelier without what is left (with signs")
+    assert "44 %" in flat(plans.posterior(against))
+    hidden = planned(left_posterior=None, left_posterior_note="below the placebo")
+    assert flat(plans.posterior(hidden)) == (
+        "No posterior is shown: with signs the sum is 0.25 nats, below the placebo."
+    )
+    assert "nothing that could be measured" in plans.posterior(planned(left_nats=0.005))
 
 
 def test_the_terminal_shows_the_text_the_answers_and_the_steps() -> None:

@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from leakmeter.kernels.stats import posterior_from_even_odds
 from leakmeter.report import scale
 
 
@@ -45,6 +46,11 @@ def test_digits(nats: float | None, text: str, cell: str) -> None:
 
 
 @pytest.mark.parametrize(("nats", "said"), [(0, "50"), (0.1, "52"), (1, "73"), (3, "95"), (5, "99.3"), (41, "> 99.99")])
-def test_belief_is_never_rounded_up_to_certainty(nats: float, said: str) -> None:
-    assert scale.percent(scale.posterior(nats)).replace("\u00a0", " ") == f"{said} %"
-    assert scale.posterior(-nats) == pytest.approx(1 - scale.posterior(nats))
+def test_a_posterior_is_never_rounded_up_to_certainty(nats: float, said: str) -> None:
+    assert scale.percent(posterior_from_even_odds(nats)).replace("\u00a0", " ") == f"{said} %"
+
+
+@pytest.mark.parametrize(("nats", "said"), [(-0.1, "48"), (-3, "5"), (-5, "0.7"), (-8, "0.03"), (-41, "< 0.01")])
+def test_a_posterior_is_never_rounded_down_to_impossibility(nats: float, said: str) -> None:
+    assert scale.percent(posterior_from_even_odds(nats)).replace("\u00a0", " ") == f"{said} %"
+    assert scale.percent(None) == "–"

@@ -1,4 +1,5 @@
 import io
+import re
 
 import pytest
 from report_cases import Case, clinic, every_case, hostile, overlapping, sampled
@@ -6,7 +7,9 @@ from rich.console import Console
 
 from leakmeter.report import scale, words
 from leakmeter.report.paint import BLOCKS
+from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.terminal import SHOWN_CHARACTERS, heatmap
+from leakmeter.results._posterior import posterior_fields
 
 
 def printed(case: Case, *, colour: bool, width: int = 120) -> str:
@@ -23,6 +26,33 @@ def printed(case: Case, *, colour: bool, width: int = 120) -> str:
     return out.getvalue()
 
 
+@pytest.mark.parametrize("signed", [-30.0, -0.5])
+def test_a_response_that_is_likelier_without_its_context_is_no_evidence_of_it(signed: float) -> None:
+    whole = [20.0, signed - 20.0]
+    case = clinic() | {
+        "whole_nats": sum(map(abs, whole)),
+        "whole_signed_nats": signed,
+        **posterior_fields(signed, noise_nats=0.004, placebo_nats=0.33, prefix="whole_"),
+    }
+    said = " ".join(words.posterior(case).split())
+    assert said.startswith(f"The response is likelier without this context (with signs the sum is {nats_text(signed)}")
+    assert said.endswith(
+        f"would give {percent(case['whole_posterior'])} to this context having been there.".replace("\u00a0", " ")
+    )
+    assert "sure" not in said
+
+
+def test_a_signed_sum_within_its_yardsticks_has_no_posterior() -> None:
+    said = {0.003: "below the noise floor", -0.2: "below the placebo", 0.33: "below the placebo"}
+    for signed, why in said.items():
+        more = posterior_fields(signed, noise_nats=0.004, placebo_nats=0.33, prefix="whole_")
+        case = clinic() | {"whole_signed_nats": signed, **more}
+        told = words.posterior(case).replace("\u00a0", " ")
+        assert told == f"No posterior is shown: with signs the sum is {nats_text(signed)} nats, {why}."
+        assert words.posterior_cell(case, "whole_") in ("<\u00a0noise", "<\u00a0placebo")
+        assert "%" not in told
+
+
 @pytest.mark.parametrize("colour", [True, False])
 @pytest.mark.parametrize("number", range(5))
 def test_every_number_is_there_with_and_without_colour(number: int, colour: bool) -> None:
@@ -32,7 +62,7 @@ def test_every_number_is_there_with_and_without_colour(number: int, colour: bool
         assert scale.nats_cell(piece["nats"]) in out
         assert scale.signed_cell(piece["signed_nats"]) in out
         assert scale.nats_cell(piece["only_this_nats"]) in out
-        assert scale.percent(piece["posterior"]) in out
+        assert words.posterior_cell(piece) in out
     assert scale.nats_text(case["whole_nats"]) in out
     assert ("\x1b[" in out) is colour
 
@@ -106,3 +136,14 @@ def test_a_predicted_time_has_two_digits_at_most(seconds: float, said: str) -> N
 )
 def test_predicted_memory_has_two_digits(n_bytes: float, said: str) -> None:
     assert words.about_bytes(n_bytes) == said
+
+
+def test_a_notebook_shows_the_view_and_not_the_object() -> None:
+    for case in every_case():
+        bundle = heatmap(case)._repr_mimebundle_()
+        assert " ".join(words.verdict(case).split()) in " ".join(bundle["text/plain"].split())
+        # Texts of the case are text in the page, too.
+        assert re.findall(r"<(?!/?(?:pre|span)\b)", bundle["text/html"]) == []
+        assert "style=" in bundle["text/html"]
+    assert heatmap(clinic())._repr_mimebundle_(include=["text/plain"]).keys() == {"text/plain"}
+    assert repr(heatmap(clinic())) == "<Composed, for rich.print or the last line of a notebook cell>"

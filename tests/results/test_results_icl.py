@@ -86,7 +86,10 @@ def case(
 def test_the_case() -> None:
     made = case_object(texts(), readings(), PARAMS)
     assert (made["loss_nats"], made["worst_exemplar"]) == (2.0, "e2")
-    assert made["posterior"] == pytest.approx(1 / (1 + math.exp(-2)))
+    # "World" is likelier without e2: no evidence that e2 was there.
+    assert made["posterior"] == pytest.approx(1 / (1 + math.exp(2)))
+    assert [e["posterior_note"] for e in made["exemplars"]] == [None, None, "below the noise floor"]
+    assert made["exemplars"][2]["posterior"] is None
     assert (made["prediction"], made["gold"], made["is_right"]) == ("World", "World", True)
     assert made["label_probabilities"] == pytest.approx([0.7, 0.2, 0.1])
     assert (made["label_mass"], made["noise_floor_nats"]) == (pytest.approx(0.5), 0.05)
@@ -121,13 +124,14 @@ def test_the_vocabulary_beside_the_labels() -> None:
         },
     }  # fmt: skip
     assert (one["loss_nats"], one["worst_label"], one["worst_label_nats"]) == (4.0, "World", 0.5)
+    assert one["posterior"] == pytest.approx(1 / (1 + math.exp(-4.0)))
     assert (three["vocabulary"]["farthest"]["token"], three["below_noise_floor"]) == ("<|im_end|>", True)
     json.dumps(made, allow_nan=False)
 
 
 def test_null_stands_for_an_infinite_loss() -> None:
     made = case_object(texts(), readings(((0.5, 0.0, 0.0), (0.1, -math.inf, 0.0), (3.0, 0.0, 0.0))), PARAMS)
-    assert (made["loss_nats"], made["worst_exemplar"], made["posterior"]) == (None, "e2", 1.0)
+    assert (made["loss_nats"], made["worst_exemplar"], made["posterior"]) == (None, "e2", 0.0)
     assert made["exemplars"][1]["signed_nats"] == [0.1, None, 0.0]
     assert [e["rank"] for e in made["exemplars"]] == [3, 1, 2]
     assert IclResult(made).loss == math.inf

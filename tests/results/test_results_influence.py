@@ -81,12 +81,62 @@ def test_sums_signs_and_matrix_of_a_piece(case: dict[str, Any]) -> None:
     assert s1["nats"] == 2.0
     assert s1["signed_nats"] == 0.5
     assert s1["only_this_nats"] == 4.0
-    assert s1["posterior"] == pytest.approx(1 / (1 + math.exp(-2.0)), rel=1e-15)
     assert (s1["text"], s1["start"], s1["end"], s1["spans"]) == ("Ana is 41.", 0, 10, [[0, 10]])
     assert (s1["kind"], s1["document"], s1["n_tokens"]) == ("unit", "note", 5)
     assert s2["nats"] == 0.03125
     assert s2["signed_nats"] == -0.03125
     assert s2["text"] == "She is 41."
+
+
+def measured(signed: list[float], **more: list[float]) -> dict[str, Any]:
+    """Of a response whose first piece, and whose whole context, have this signed series, and without any placebo."""
+    replaced = [("without_this", "s1"), ("whole", "")]
+    kept = [r for r in READINGS if (r.statistic, r.piece) not in replaced and r.statistic != "placebo"]
+    made = [reading(statistic, signed, piece) for statistic, piece in replaced]
+    made += [reading(statistic.rstrip("2"), values) for statistic, values in more.items()]
+    return case_object(texts(), [*kept, *made], PARAMS)
+
+
+@pytest.mark.parametrize("signed", [[3.0, -1.0, 0.5], [-3.0, 1.0, -0.5], [60.0, 0.0, 0.0], [-60.0, 0.0, 0.0]])
+def test_a_posterior_is_of_the_signed_sum(signed: list[float]) -> None:
+    case = measured(signed)
+    expected = 1 / (1 + math.exp(-sum(signed)))
+    piece = case["pieces"][0]
+    assert piece["posterior"] == pytest.approx(expected, rel=1e-12)
+    assert case["whole_posterior"] == pytest.approx(expected, rel=1e-12)
+    assert (piece["posterior"] > 0.5) == (sum(signed) > 0)
+    assert piece["posterior_note"] is case["whole_posterior_note"] is None
+    # The influence stays Definition 3.2's.
+    assert piece["nats"] == sum(map(abs, signed))
+
+
+def test_no_posterior_where_the_signed_sum_is_not_above_noise_and_placebo() -> None:
+    # 4.5 nats of influence, and as good as nothing with signs.
+    within_noise = measured([2.25, -2.25, 0.03125])
+    for numbers, prefix in ((within_noise["pieces"][0], ""), (within_noise, "whole_")):
+        assert numbers[f"{prefix}posterior"] is None
+        assert numbers[f"{prefix}posterior_note"] == "below the noise floor"
+    assert InfluenceResult(within_noise).pieces[0].posterior is None
+    # Of several places the one where the irrelevant piece moved the sum most; signs within a sum cancel.
+    placebos = {"placebo": [4.0, -4.0, 0.5], "placebo2": [-1.0, -1.0, 0.0], "placebo_alone": [3.0, 1.0, 1.0]}
+    for sign in (1, -1):
+        case = measured([sign * 2.0, 0.0, 0.0], **placebos)
+        assert case["placebo_signed_nats"] == 2.0
+        assert case["placebo_nats"] == (8.5 + 2.0) / 2
+        assert (case["pieces"][0]["posterior"], case["pieces"][0]["posterior_note"]) == (None, "below the placebo")
+    above = measured([2.5, 0.0, 0.0], **placebos)
+    assert above["pieces"][0]["posterior"] == pytest.approx(1 / (1 + math.exp(-2.5)))
+    # The whole is held against an irrelevant piece as the only context.
+    assert (above["placebo_alone_nats"], above["placebo_alone_signed_nats"]) == (5.0, 5.0)
+    assert (above["whole_posterior"], above["whole_posterior_note"]) == (None, "below the placebo")
+    json.dumps(above, allow_nan=False)
+
+
+def test_a_run_without_an_irrelevant_piece_alone_has_an_added_one_in_its_place(case: dict[str, Any]) -> None:
+    assert case["placebo_alone_nats"] is None
+    assert case["placebo_alone_signed_nats"] == case["placebo_signed_nats"] == 0.75
+    assert case["whole_posterior"] == pytest.approx(1 / (1 + math.exp(-2.25)))
+    assert case["pieces"][0]["posterior_note"] == "below the placebo"  # 0.5 with signs
 
 
 def test_whole_noise_and_placebo(case: dict[str, Any]) -> None:
@@ -217,6 +267,7 @@ def test_to_frame(case: dict[str, Any]) -> None:
         "signed_nats",
         "only_this_nats",
         "posterior",
+        "posterior_note",
         "below_noise_floor",
         *("rank", "n_mentions", "entity_type", "repeated", "invented", "swapped_nats"),
     ]

@@ -127,6 +127,58 @@ def test_a_person_is_judged_by_all_their_values_together() -> None:
     assert (told["n_at_risk"], told["n_subjects"], told["share_at_risk"]) == (1, 2, 0.5)
 
 
+def generating(subject: str, values: Sequence[float], *said: float, **more: Any) -> dict[str, Any]:
+    """A case of which each template generates the value word for word, or does not."""
+    found = [[exact, 0.0, 0.0, 0.0, 0.0, 9.0] for exact in said]
+    made = readings([values] * len(said), [[1] * len(values)] * len(said), found)
+    return case_object(texts(subject, n_templates=len(said), **more), made, {"beams": (2,)})
+
+
+def test_what_is_generated_from_the_name_alone_is_at_risk_whatever_its_p() -> None:
+    unlikely = [-9.0, *[-2.0] * 60]
+    said = generating("1", unlikely, 0.0, 1.0)
+    assert (said["p_value"], said["extracted"]) == (1.0, True)
+    unsaid = generating("2", unlikely, 0.0, 0.0)
+    assert unsaid["extracted"] is False
+    # Behind other values of the person it is not the name that brings it out.
+    behind = generating("3", unlikely, 1.0, given=("email",))
+    assert behind["extracted"] is None
+    assert case(unlikely, subject="4")["extracted"] is None
+    unlike = generating("5", unlikely, np.nan)
+    assert unlike["extracted"] is None
+    known = generating("6", [-1.0, *[-2.0] * 60], 0.0)
+    told = summary([said, unsaid, behind, unlike, known])
+    assert [one["extracted"] for one in told["subjects"]] == [True, False, False, False, False]
+    assert [one["known"] for one in told["subjects"]] == [False, False, False, False, True]
+    assert [one["at_risk"] for one in told["subjects"]] == [True, False, False, False, True]
+    assert (told["n_known"], told["n_extracted"], told["n_at_risk"]) == (1, 1, 2)
+    assert told["share_at_risk"] == pytest.approx(2 / 5)
+    assert [one["values"][0]["extracted"] for one in told["subjects"]] == [True, False, None, None, False]
+    # Of both, once.
+    both = summary([generating("1", [-1.0, *[-2.0] * 60], 1.0)])
+    assert (both["n_known"], both["n_extracted"], both["n_at_risk"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("type_", "shared", "note"),
+    [
+        ("email", False, "invented values have other domains"),
+        ("email", True, None),
+        ("address", False, "invented values have other towns"),
+        ("address", True, None),
+        ("phone", None, None),
+    ],
+)
+def test_what_misleads_the_likelihoods_p_is_said(type_: str, shared: bool | None, note: str | None) -> None:
+    values = [-1.0, *np.linspace(-5.0, -4.0, 40)]
+    assert case(values, type_=type_, nulls_share_place=shared)["likelihood_note"] == note
+
+
+def test_runs_that_do_not_say_what_invented_values_share() -> None:
+    noted = {type_: case([-1.0, -2.0], type_=type_)["likelihood_note"] for type_ in ("email", "address", "phone")}
+    assert noted == {"email": "invented values have other domains", "address": None, "phone": None}
+
+
 def many(rng: np.random.Generator, n: int, above: float) -> list[dict[str, Any]]:
     return [
         case([float(row[0]) + above, *map(float, row[1:])], subject=str(i))

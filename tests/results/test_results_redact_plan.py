@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.results.redact_plan import RedactPlanResult, marked, merged, plan_object
+from leakmeter.results._redacted import marked, merged
+from leakmeter.results.redact_plan import RedactPlanResult, plan_object
 from leakmeter.types.reading import NATS, TOKEN_ID, Reading
 
 CONTEXT = "Ana is 41. Bo ate. Call Ana.\n\nCid left."
@@ -64,7 +65,10 @@ def test_the_plan_and_the_way_to_it() -> None:
     assert (case["whole_nats"], case["whole_signed_nats"]) == (7.0, -1.0)
     assert (case["left_nats"], case["left_signed_nats"], case["reached"]) == (0.875, 0.125, True)
     assert case["left_per_token"] == [0.5, 0.375]
-    assert case["left_posterior"] == pytest.approx(1 / (1 + np.exp(-0.875)))
+    assert case["left_posterior"] == pytest.approx(1 / (1 + np.exp(-0.125)))
+    assert case["whole_posterior"] == pytest.approx(1 / (1 + np.exp(1.0)))
+    assert case["steps"][1]["left_posterior"] == pytest.approx(1 / (1 + np.exp(0.5)))
+    assert case["left_posterior"] == case["steps"][3]["left_posterior"]
     assert [piece["name"] for piece in case["redacted"]] == ["s1", "s2"]
     assert [(s["action"], s["name"], s["left_nats"], s["change_nats"], s["raised"]) for s in case["steps"]] == [
         ("cut", "s3", 4.0, -3.0, False),
@@ -132,6 +136,12 @@ def test_what_narrows_a_plan_is_said() -> None:
     low = plan_object(texts(), readings(*STEPS, placebo=[2.0, -1.5]), PARAMS)
     assert low["placebo_nats"] == 3.5
     assert "irrelevant words as the only context, by 3.5 nats. A limit of 1 is below that" in low["warnings"][0]
+    assert low["placebo_signed_nats"] == 0.5
+    # With signs 4.0, −0.5, 0.25 and 0.125 were left on the way.
+    assert [step["left_posterior_note"] for step in low["steps"]] == [None, *["below the placebo"] * 3]
+    assert (low["left_posterior"], low["left_posterior_note"]) == (None, "below the placebo")
+    assert low["whole_posterior"] == pytest.approx(1 / (1 + np.exp(1.0)))
+    assert noisy["left_posterior_note"] == noisy["whole_posterior_note"] == "below the noise floor"
     high = plan_object(texts(), readings(*STEPS, placebo=[2.0, -1.5]), PARAMS | {"max_loss": 4.0})
     assert not any("rrelevant" in warning for warning in high["warnings"])
     twice = [span("s1", (0, 10), repeats=("s3",)), *SPANS[1:]]

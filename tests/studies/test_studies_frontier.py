@@ -25,6 +25,7 @@ def test_python_and_the_command_line_agree(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.chdir(tmp_path)
     found = leakmeter.frontier("toy", cases=CASES, lambdas=[0, 1, 2], max_new_tokens=6, samples=2, temperature=0.7)
+    assert repr(found) == f"<Frontier of 3 settings: {found.recommendation}>"
     assert os.listdir() == []
     Path("cases.jsonl").write_text("\n".join(map(json.dumps, CASES)), encoding="utf-8")
     words = ["frontier", "--data", "cases.jsonl", "--model", "toy", "--lambda", "0", "1", "2"]

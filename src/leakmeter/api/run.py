@@ -46,6 +46,10 @@ class Run:
     spec: Mapping[str, Any]
     """All that it takes to run it again; with a promise of privacy it holds the secret seed."""
 
+    def __repr__(self) -> str:
+        # The spec holds the command line, with the texts that stood in it, and the seed, which may be secret.
+        return f"<Run {self.path.name!r}: {self.measure}, {len(self.spec.get('cases') or ()):,} cases>"
+
     @classmethod
     def read(cls, path: str | Path) -> Run:
         """See `load_run`."""

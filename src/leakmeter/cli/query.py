@@ -30,10 +30,12 @@ def query(
     json: Flag = False,
     csv: Flag = False,
 ) -> None:
-    """Ask finished runs a question in SQL, such as "select piece, avg(value) from readings group by piece".
+    """Ask finished runs a question in SQL.
 
-    There are three tables: readings, the numbers; cases, the texts; runs, the settings. DuckDB answers; it reads the
-    runs and nothing else, and changes nothing.
+    There are three tables: readings, the numbers; cases, the texts; runs, the settings. The influence of each piece, as
+    the report has it: "select run, item, piece, sum(abs(value)) as nats from readings where statistic = 'without_this'
+    and sample = 0 group by all order by nats desc". Always name a statistic: one of them holds token ids. DuckDB
+    answers; it reads the runs and nothing else, and changes nothing.
 
     Parameters
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Final
@@ -15,9 +16,18 @@ _DRAWN_AT_ONCE: Final = 1_000_000
 """Numbers of a bootstrap."""
 
 
-def posterior_from_even_odds(nats: float) -> float:
-    """Belief, in [0.5, 1], of an attacker who began undecided and has seen `nats` of evidence: 1 / (1 + e^−nats)."""
-    return float(1.0 / (1.0 + np.exp(-nats)))
+def posterior_from_even_odds(signed_nats: float) -> float:
+    """Posterior probability of one of two hypotheses, prior 1/2, by Bayes' rule: 1 / (1 + e^−s).
+
+    Args:
+        signed_nats: s, the log-likelihood ratio log p(seen | this one) − log p(seen | the other), nats; −∞ and ∞ are
+            allowed. A sum of absolute values is no log-likelihood ratio: of it this is only an upper bound.
+
+    Returns:
+        A probability in [0, 1], below 1/2 where s is below 0.
+    """
+    small = math.exp(-abs(signed_nats))  # at most 1: nothing overflows, and the smaller side keeps its digits
+    return 1.0 / (1.0 + small) if signed_nats >= 0 else small / (1.0 + small)
 
 
 def bootstrap_interval_of_mean(

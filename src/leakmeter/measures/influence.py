@@ -11,7 +11,7 @@ from leakmeter.errors import UsageError
 from leakmeter.kernels.wants import MixedTarget, Target
 from leakmeter.measures._noise import neighbourhood_noise
 from leakmeter.measures._sample import sample
-from leakmeter.types.item import Item
+from leakmeter.types.item import PLACEBO, Item
 from leakmeter.types.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
 from leakmeter.types.reading import NATS, TOKEN_ID, Reading
 from leakmeter.types.request import FloatArray, Request, Trial
@@ -24,8 +24,9 @@ class Influence:
     Flemings et al., Definitions 3.1 and 3.2, under p̄_{λ,T} of Eq. 6. The signed difference is what is kept, as
     statistic `without_this`; beside it `only_this`, log p̄(y_t | D_i) − log p̄(y_t | ∅), which sees a value that is
     said elsewhere too; `swapped`, log p̄(y_t | D) − log p̄(y_t | D with an invented value for D_i), for personal data
-    that is swapped too; `whole`, for all of D; `placebo`, for an irrelevant piece added; `noise`, the difference that
-    other neighbours in the computation make.
+    that is swapped too; `whole`, for all of D; `placebo`, for an irrelevant piece added, and `placebo_alone`, for one
+    as the only context, log p̄(y_t | irrelevant) − log p̄(y_t | ∅): what `without_this` and `whole` are held against;
+    `noise`, the difference that other neighbours in the computation make.
     """
 
     temperature: float = 1.0
@@ -75,7 +76,8 @@ class Influence:
             )
         names = [span.name for span in item.spans]
         cuts = [item.cuts[name] for name in names]
-        extras = [*(item.alone[name] for name in names), *item.swaps.values(), *item.placebos]
+        irrelevant = [prompt.only(PLACEBO) for prompt in item.placebos[:1]]
+        extras = [*(item.alone[name] for name in names), *item.swaps.values(), *irrelevant, *item.placebos]
         # The bare prompt stands first: it is what every other mixes with.
         prompts = [(item.blank, item.prompt, *cuts, *(extras if i == 0 else ())) for i in range(len(responses))]
         answers = yield [Request(p, y, self.want) for p, y in zip(prompts, responses, strict=True)]
@@ -102,8 +104,10 @@ class Influence:
         for name, alone in zip(names, extras[:n], strict=False):
             yield reading("only_this", alone - bare, name)
         # Extras are scored for the first response alone.
-        swapped, placebos = extras[n : n + len(item.swaps)], extras[n + len(item.swaps) :]
+        swapped, irrelevant = extras[n : n + len(item.swaps)], extras[n + len(item.swaps) :]
         for name, swap in zip(item.swaps, swapped, strict=False):
             yield reading("swapped", whole - swap, name)
-        for number, placebo in enumerate(placebos):
+        for placebo_alone in irrelevant[:1]:
+            yield reading("placebo_alone", placebo_alone - bare)
+        for number, placebo in enumerate(irrelevant[1:]):
             yield reading("placebo", placebo - whole, str(number))

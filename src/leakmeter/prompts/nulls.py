@@ -70,6 +70,26 @@ def nulls_of(
     return tuple(nulls)
 
 
+def share_place(type: ValueType, values: Sequence[str], region: str) -> bool | None:
+    """Whether nulls have the domain of the true e-mail address, or the town of the true postal one; None of others.
+
+    Where they do not, a model that has read the domain or the town, of other people, finds the true value likelier
+    than they are without knowing anything of this person.
+
+    Args:
+        type: of the values.
+        values: the true one, then its nulls.
+        region: ISO 3166 code of the country of addresses.
+    """
+    if type == "email":
+        domains = {value.rpartition("@")[2].casefold() for value in values}
+        return len(domains) == 1
+    if type == "address":
+        place = nulls_address.place_of(values[0], region).casefold()
+        return bool(place) and all(value.casefold().endswith(place) for value in values)
+    return None
+
+
 def _value(subject: Subject, type_: ValueType, value: str | None, relation: str | None, who: str) -> tuple[str, int]:
     """The true value, and its number among those that are alike in type and relation."""
     if type_ not in VALUE_TYPES:

@@ -43,6 +43,27 @@ def drawer(value: str, name: str, region: str) -> Draw:
     return lambda drawn: _elsewhere(value, region, drawn)
 
 
+def place_of(value: str, region: str) -> str:
+    """The end of an address from its town on; empty where none is found.
+
+    Args:
+        value: an address in one line.
+        region: ISO 3166 code of the country.
+    """
+    if region in _ENGLISH:
+        import usaddress
+
+        cursor = 0
+        for token, label in usaddress.parse(value):
+            start = value.find(token, cursor)
+            if start < 0:
+                break
+            if label == "PlaceName":
+                return value[start:].strip()
+            cursor = start + len(token)
+    return value.partition(",")[2].strip()
+
+
 def _parts(value: str) -> list[tuple[str, str]]:
     """The text in pieces, each with what it is where it may vary, else an empty label."""
     import usaddress

@@ -95,6 +95,8 @@ class PreparedProbe(Prepared):
 
     def texts(self) -> dict[str, Any]:
         """What is known of the case; without what is personal, unless values are kept."""
+        from leakmeter.prompts.nulls import share_place
+
         case = self.case
         kept = {"name": case.subject.name, "value": case.value, "prompts": list(self.prompts)}
         return {
@@ -105,6 +107,7 @@ class PreparedProbe(Prepared):
             "given": list(case.given),
             "n_templates": len(self.prompts),
             "n_nulls": len(self.values) - 1,
+            "nulls_share_place": share_place(case.type, self.values, case.subject.region),
             "n_references": len(self.item.values.references) if self.item.values is not None else 0,
             **(kept if self.keeps_values else {}),
         }

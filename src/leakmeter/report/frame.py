@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from importlib import resources
 from typing import Any, Final
 
+from leakmeter.kernels.stats import posterior_from_even_odds
 from leakmeter.report import scale
 
 PAGE_BYTES: Final = 1_900_000
@@ -57,9 +58,13 @@ def render(
         script=None if code is None else Markup(code),
         policy=_policy(style, code, framed),
         scales={
-            "beliefs": [
-                (f"{nats:g}", scale.percent(scale.posterior(nats)), scale.heat(nats, 0.0))
-                for nats in scale.BELIEF_STEPS_NATS
+            "posteriors": [
+                (
+                    f"{nats:+g}".replace("-", "−"),
+                    scale.percent(posterior_from_even_odds(nats)),
+                    scale.heat(abs(nats), 0.0),
+                )
+                for nats in scale.POSTERIOR_STEPS_NATS
             ],
             "ticks": [(f"{tick:g}", scale.percent_of_axis(tick)) for tick in scale.TICKS_NATS],
             "bins": scale.BINS,

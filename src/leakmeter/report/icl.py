@@ -71,9 +71,9 @@ def meaning(summary: Summary) -> str:
     if mean is None:
         return said + "Some query has an answer that is possible with an exemplar and impossible without: ∞."
     said += (
-        f"On average that is by {nats_text(mean)}\u00a0nats, a factor of {_factor(mean)}: from even odds, whoever is "
+        f"On average that is by {nats_text(mean)}\u00a0nats: whoever is given that answer multiplies or divides their "
+        f"odds that the exemplar was there by {_factor(mean)}."
     )
-    said += f"given that answer is {percent(scale.posterior(mean))} sure whether that exemplar was there."
     high = summary["quantiles_nats"]["0.95"]
     return said if high is None else f"{said} One query in twenty has {nats_text(high)}\u00a0nats or more."
 
@@ -138,12 +138,18 @@ def verdict(case: Case) -> str:
     return f"This answer owes {nats_text(infinite(case['loss_nats']))}\u00a0nats to one exemplar: {what}."
 
 
-def belief(case: Case) -> str:
-    """One sentence: what someone who sees the answer can conclude."""
-    return (
-        f"From even odds, whoever is given that answer is {percent(case['posterior'])} sure at most whether that "
-        "exemplar was there."
-    )
+def posterior(case: Case) -> str:
+    """One sentence: what someone who sees the answer can conclude about the exemplar."""
+    sure = case["posterior"]
+    if sure is None:
+        return f"No posterior is shown: the change is {case['posterior_note']}."
+    answer = f"“{changed(worst_exemplar(case))}”"
+    if sure < 0.5:
+        return (
+            f"{answer} is likelier without that exemplar: from even odds, whoever is given that answer would give "
+            f"{percent(sure)} to the exemplar having been there."
+        )
+    return f"From even odds, whoever is given the answer {answer} is {percent(sure)} sure that the exemplar was there."
 
 
 def answer(case: Case) -> str:

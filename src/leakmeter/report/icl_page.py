@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from leakmeter.errors import UsageError
-from leakmeter.report import chart, frame, icl, icl_chart, queries, scale
+from leakmeter.report import chart, frame, icl, icl_chart, queries, scale, words
 from leakmeter.report.icl import Summary
 from leakmeter.report.shade import Case, excerpt
 from leakmeter.report.view import View, origin_view
@@ -58,7 +58,7 @@ def _summary(cases: Sequence[Case], summary: Summary) -> View:
         "title": "What these answers owe to their exemplars",
         "headline": icl.headline(summary, cases) if several else icl.verdict(cases[0]),
         "accuracy": icl.accuracy(summary) if several else "",
-        "meaning": icl.meaning(summary) if several else icl.belief(cases[0]),
+        "meaning": icl.meaning(summary) if several else icl.posterior(cases[0]),
         "vocabulary": icl.vocabulary(cases),
         "reading": icl.READING,
         "intervals": icl.INTERVALS if several else "",
@@ -133,7 +133,7 @@ def _query(case: Case) -> View:
         "answer": icl.answer(case),
         "said": excerpt(case["prediction"], 24),
         "mark": {None: "", True: "✓", False: "✗"}[case["is_right"]],
-        "belief": scale.percent(case["posterior"]),
+        "posterior": words.posterior_cell(case),
         "nats": scale.nats_cell(nats),
         "heat": scale.heat(nats, floor),
         "without": visible(worst["name"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from leakmeter.report import icl, queries, scale
+from leakmeter.report import icl, queries, scale, words
 from leakmeter.report.icl import Summary
 from leakmeter.report.paint import Composed, Paint, compact_table, facts, heading
 from leakmeter.report.shade import Case, excerpt
@@ -39,7 +39,7 @@ def _of_query(case: Case, paint: Paint, columns: int) -> Iterator[RenderableType
     from rich.text import Text
 
     yield Text(icl.verdict(case), style="bold")
-    yield Text(icl.belief(case))
+    yield Text(icl.posterior(case))
     for warning in queries.warnings([case]):
         yield Text(f"! {warning}", style="bold")
     yield Text()
@@ -81,7 +81,7 @@ def _exemplars(case: Case, paint: Paint, columns: int) -> Table:
     from rich.text import Text
 
     bar_columns = 10 if columns >= 72 else 0
-    heads = ("#", "id", "label", "text", "nats", "changes most", *([""] if bar_columns else []), "belief")
+    heads = ("#", "id", "label", "text", "nats", "changes most", *([""] if bar_columns else []), "posterior")
     table = compact_table(heads, left=(1, 2, 3, 5, len(heads) - 2), wide=3)
     for one in case["exemplars"]:
         nats = queries.infinite(one["loss_nats"])
@@ -94,7 +94,7 @@ def _exemplars(case: Case, paint: Paint, columns: int) -> Table:
             Text(scale.nats_cell(nats), style=paint.style(heat)),
             Text(excerpt(icl.changed(one), _LABEL_CHARACTERS)),
             *([paint.bar(nats, heat, bar_columns)] if bar_columns else []),
-            scale.percent(one["posterior"]),
+            words.posterior_cell(one),
         )
     return table
 
@@ -188,7 +188,7 @@ def _labels(cases: Sequence[Case], summary: Summary) -> Table:
 def _queries(cases: Sequence[Case], paint: Paint) -> Table:
     from rich.text import Text
 
-    table = compact_table(("query", "text", "answer", "right", "nats", "by", "belief"), left=(0, 1, 2, 3, 5), wide=1)
+    table = compact_table(("query", "text", "answer", "right", "nats", "by", "posterior"), left=(0, 1, 2, 3, 5), wide=1)
     for case in icl.by_loss(cases)[:_QUERIES_SHOWN]:
         nats, worst = queries.infinite(case["loss_nats"]), icl.worst_exemplar(case)
         table.add_row(
@@ -198,6 +198,6 @@ def _queries(cases: Sequence[Case], paint: Paint) -> Table:
             Text(excerpt(case["gold"] or "", _LABEL_CHARACTERS)),
             Text(scale.nats_cell(nats), style=paint.style(scale.heat(nats, case["noise_floor_nats"]))),
             Text(excerpt(f"{worst['position']}: {worst['id'] or worst['name']}", 12)),
-            scale.percent(case["posterior"]),
+            words.posterior_cell(case),
         )
     return table

@@ -16,10 +16,6 @@
     return (n < 0 ? "−" : "") + text;
   };
   const signed = (n) => (n > 0 ? "+" : "") + cell(n);
-  const percent = (n) => {
-    const p = 1 / (1 + Math.exp(-n));
-    return p > 0.9999 ? ">\u00a099.99\u00a0%" : (100 * p).toFixed(p >= 0.999 ? 2 : p >= 0.985 ? 1 : 0) + "\u00a0%";
-  };
 
   const make = (tag, text, props = {}) => Object.assign(document.createElement(tag), { textContent: text }, props);
   const paint = (el, bin) => {
@@ -86,7 +82,7 @@
       // A table with swaps has one column more, which is about the whole response.
       const at = row.closest("table").classList.contains("swaps") ? 5 : 4;
       const told = token === null ? {} : {
-        2: cell(now), 4: "–", [at]: signed(data.t[i][token]), [at + 1]: "–", [at + 2]: percent(now),
+        2: cell(now), 4: "–", [at]: signed(data.t[i][token]), [at + 1]: "–", [at + 2]: "–",
       };
       for (const n of [2, 4, at, at + 1, at + 2]) row.cells[n].textContent = told[n] ?? kept[n];
       row.classList.toggle("q", !(now > floor));
@@ -178,7 +174,7 @@
     const mine = state.token === null ? state.data.n[index] : size(state.data.t[index][state.token]);
     const lines = [make("strong", now[0]), line("without this", now[2] + " nats"), line("signed", now[4])];
     if (state.token === null) lines.push(line("only this", now[5]));
-    lines.push(line("belief", now[6]));
+    if (state.token === null) lines.push(line("posterior", now[6]));
     if (sum > 0) lines.push(line("share of all pieces", (100 * mine / sum).toFixed(0) + "\u00a0%"));
     return lines;
   };

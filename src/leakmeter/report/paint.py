@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from leakmeter.report import scale
 from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType
     from rich.style import Style
     from rich.table import Table
     from rich.text import Text
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Composed:
     """Parts from top to bottom, made when printed, since only the console knows whether it has colours."""
 
@@ -40,6 +40,15 @@ class Composed:
         columns = min(self.width or options.max_width, options.max_width)
         for part in self.parts(paint, columns):
             yield Padding(part, (0, options.max_width - columns, 0, 0))
+
+    def _repr_mimebundle_(self, include: Sequence[str] = (), exclude: Sequence[str] = (), **_: Any) -> dict[str, str]:
+        """What a notebook shows of it as the last line of a cell: rich's own way, of which it would need the base."""
+        from rich.jupyter import JupyterMixin
+
+        return JupyterMixin._repr_mimebundle_(cast("ConsoleRenderable", self), include, exclude)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, for rich.print or the last line of a notebook cell>"
 
 
 @dataclass(frozen=True, slots=True)

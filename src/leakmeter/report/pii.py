@@ -88,10 +88,18 @@ def p_text(p: float) -> str:
 
 
 def verdict(case: Case) -> str:
-    """How the true value does among invented ones, what that is evidence of, and how often it errs."""
+    """How the true value does among invented ones, what that is evidence of, and how often it errs.
+
+    Of a value that was generated word for word from the name alone, that first: its rank is no comfort.
+    """
     n, rank, found = case["n_nulls"], case["rank"], grade(case["p_value"])
     n_below = n - rank + 1
     preferred = f"all {n:,}" if n_below == n else f"{n_below:,} of {n:,}" if n_below else f"none of {n:,}"
+    if case["extracted"]:
+        return (
+            f"Asked by the name alone, the model says the true {what(case)} word for word: it is at risk, whatever its "
+            f"rank. It goes with the name more than {preferred} invented ones do ({p_text(case['p_value'])})."
+        )
     most = f", as strong as {n:,} invented values can show" if rank == 1 else ""
     return (
         f"The true {what(case)} goes with the name more than {preferred} invented ones do: {found.words} that the "
@@ -143,6 +151,17 @@ def likelihood(case: Case) -> str:
         f"Log-likelihood, by the best template: {whole}\u00a0nats for {counted(case['n_tokens'], 'token')}, "
         f"{each}\u00a0nats a token. By these alone, which popular values have more of whoever is asked for, "
         f"{p_text(case['p_value_of_likelihood'])} and {p_text(case['p_value_of_normalised_likelihood'])}."
+        f"{_likelihood_note(case)}"
+    )
+
+
+def _likelihood_note(case: Case) -> str:
+    note = case["likelihood_note"]
+    if note is None:
+        return ""
+    return (
+        f" These two say little: {note}, so that they are low wherever the model has read the true one's of other "
+        "people, whether it knows anything of this person or not."
     )
 
 

@@ -99,7 +99,7 @@ def _person(subject: Row, types: Sequence[str]) -> View:
             else {
                 "p": words.p_cell(cell.p),
                 "heat": words.grade(cell.p).heat,
-                "marks": ("●" if cell.known else "") + ("!" if cell.generated else ""),
+                "marks": "".join(cell.marks),
                 "n": cell.n,
             }
             for cell in people.cells(subject, types)

@@ -19,7 +19,8 @@ KNOWN: Final = 0.05
 """p-value, by Holm's rule among a person's values, from which down one counts as known."""
 MARKS: Final = (
     "●: known, p at most 0.05 by Holm’s rule among all values of the person. "
-    "!: generated word for word. Of several values of a type the lowest p."
+    "!: generated word for word from the name alone, and at risk whatever its p; +: word for word behind other values "
+    "of the person. Of several values of a type the lowest p."
 )
 INTERVALS: Final = "In brackets: 95\u00a0% intervals, over values."
 TESTS: Final = (
@@ -32,20 +33,29 @@ TESTS: Final = (
 
 
 def headline(summary: Summary) -> str:
-    """How many persons have a value that the model knows, and how many that would be by chance."""
-    n, hits = summary["n_subjects"], summary["n_at_risk"]
+    """How many persons have a value that the model knows or says, and how many it would know by chance."""
+    n, hits, n_known, n_said = (summary[name] for name in ("n_subjects", "n_at_risk", "n_known", "n_extracted"))
     by_chance = at_risk_by_chance(summary)
     if n == 1:
-        said = "can be shown to know" if hits else "cannot be shown to know"
-        return (
-            f"The model {said} a value of this person. One that knows nothing would pass for one that does with "
+        said = "can be shown to know" if n_known else "cannot be shown to know"
+        known = (
+            f"model {said} a value of this person. One that knows nothing would pass for one that does with "
             f"probability {by_chance:.2g} at most."
         )
-    low, high = summary["share_at_risk_interval"]
+        if n_said:
+            return f"Asked by name alone, the model says a value of this person word for word. By ranks, the {known}"
+        return f"The {known}"
+    share = share_text(hits / n, summary["share_at_risk_interval"])
     have = "have" if hits > 1 else "has"
+    if not n_said:
+        return (
+            f"{hits or 'None'} of {n:,} persons {have} a value that the model can be shown to know: {share}. By chance "
+            f"alone it would be {by_chance:.2g} at most, on average."
+        )
     return (
-        f"{hits or 'None'} of {n:,} persons {have} a value that the model can be shown to know: "
-        f"{share_text(hits / n, (low, high))}. By chance alone it would be {by_chance:.2g} at most, on average."
+        f"{hits:,} of {n:,} persons {have} a value that the model says or can be shown to know: {share}. Of {n_said:,} "
+        f"it says one word for word when it is asked by name alone; of {n_known:,} it can be shown to know one by its "
+        f"rank, which by chance alone would be {by_chance:.2g} at most, on average."
     )
 
 
@@ -76,23 +86,24 @@ def _chances(subject: Row) -> list[float]:
 
 
 def by_evidence(summary: Summary) -> list[Row]:
-    """Persons, strongest evidence first; ties in their order."""
+    """Persons, strongest evidence first: whose value was said word for word, then by p; ties in their order."""
 
-    def key(subject: Row) -> tuple[float, int, float]:
+    def key(subject: Row) -> tuple[bool, float, int, float]:
         ps = [value["holm_p"] for value in subject["values"]]
-        return min(ps), -sum(p <= KNOWN for p in ps), min(value["p_value"] for value in subject["values"])
+        lowest = min(value["p_value"] for value in subject["values"])
+        return not subject["extracted"], min(ps), -sum(p <= KNOWN for p in ps), lowest
 
     return sorted(summary["subjects"], key=key)
 
 
 def cases_by_evidence(cases: Sequence[Case]) -> list[Case]:
-    """Cases, lowest p first, of equal ones the one furthest above its invented values; ties in their order."""
+    """Cases, values said word for word first, then by p, then by how far above invented values; ties in their order."""
 
     def above(case: Case) -> float:
         highest = max(case["null_associations_nats"])
         return float(case["association_nats"] - highest)
 
-    return sorted(cases, key=lambda case: (case["p_value"], -above(case)))
+    return sorted(cases, key=lambda case: (not case["extracted"], case["p_value"], -above(case)))
 
 
 def types_of(summary: Summary) -> list[str]:
@@ -107,9 +118,17 @@ class Cell:
 
     p: float
     known: bool
+    extracted: bool
+    """Whether one was generated word for word from the name alone."""
     generated: bool
+    """Whether one was so behind whatever else."""
     n: int
     """Values of the type."""
+
+    @property
+    def marks(self) -> tuple[str, str]:
+        """As `MARKS` says."""
+        return "●" * self.known, "!" if self.extracted else "+" * self.generated
 
 
 def cells(subject: Row, types: Sequence[str]) -> Iterator[Cell | None]:
@@ -122,6 +141,7 @@ def cells(subject: Row, types: Sequence[str]) -> Iterator[Cell | None]:
         yield Cell(
             min(value["p_value"] for value in values),
             any(value["holm_p"] <= KNOWN for value in values),
+            any(value["extracted"] for value in values),
             any(value["exact_match"] == 1.0 for value in values),
             len(values),
         )

@@ -159,7 +159,7 @@ def _persons(summary: Summary, paint: Paint) -> Table:
                 row.append(Text(scale.NOT_MEASURED, style="dim"))
                 continue
             text = Text(words.p_cell(cell.p), style=paint.style(words.grade(cell.p).heat))
-            row.append(text.append(("●" if cell.known else " ") + ("!" if cell.generated else " ")))
+            row.append(text.append("".join(mark or " " for mark in cell.marks)))
         table.add_row(*row)
     if len(ranked) > _PERSONS_SHOWN:
         table.add_row(f"and {len(ranked) - _PERSONS_SHOWN:,} more")

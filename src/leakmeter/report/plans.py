@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leakmeter.report import scale, view, words
-from leakmeter.report.scale import nats_text, percent
+from leakmeter.report import view, words
+from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import Case
 
 CAVEAT = (
@@ -28,7 +28,8 @@ class Row:
     """What a reader must see beside the numbers; empty where there is nothing."""
     left_nats: float
     left_signed_nats: float
-    left_posterior: float
+    posterior: str
+    """From even odds, that what was left then was there; or which yardstick the signed sum is not above."""
     change_nats: float | None
 
 
@@ -44,16 +45,11 @@ def verdict(case: Case) -> str:
     return f"{cut}\u00a0nats{'' if case['reached'] else ', the least that was found'}; {limit}."
 
 
-def belief(case: Case) -> str:
+def posterior(case: Case) -> str:
     """One sentence: what the response still tells of what is left."""
     if case["left_nats"] <= case["noise_floor_nats"]:
         return "Of what is left, this response tells nothing that could be measured."
-    signed = case["left_signed_nats"]
-    return (
-        f"With signs the sum is {nats_text(signed)}: from even odds, a reader of this response is then "
-        f"{percent(scale.posterior(signed))} sure that what is left was there. The sum without signs, which the limit "
-        f"is about, bounds this by {percent(case['left_posterior'])}."
-    )
+    return words.posterior_sentence(case, "left_", "what is left")
 
 
 def after_line(case: Case) -> str | None:
@@ -68,7 +64,7 @@ def rows(case: Case) -> list[Row]:
     """The steps, and before them the whole context."""
     whole = case["whole_nats"]
     return [
-        Row(0, "", "", "", "", whole, case["whole_signed_nats"], scale.posterior(whole), None),
+        Row(0, "", "", "", "", whole, case["whole_signed_nats"], words.posterior_cell(case, "whole_"), None),
         *(
             Row(
                 number,
@@ -78,7 +74,7 @@ def rows(case: Case) -> list[Row]:
                 "raised the loss" if step["raised"] else "",
                 step["left_nats"],
                 step["left_signed_nats"],
-                step["left_posterior"],
+                words.posterior_cell(step, "left_"),
                 step["change_nats"],
             )
             for number, step in enumerate(case["steps"], 1)
@@ -90,13 +86,15 @@ def yardstick(case: Case) -> str:
     """What is left of an irrelevant context; empty where it was not measured."""
     if case["placebo_nats"] is None:
         return ""
-    return f"irrelevant words as the only context: {nats_text(case['placebo_nats'])}\u00a0nats"
+    signed = nats_text(case["placebo_signed_nats"])
+    return f"irrelevant words as the only context: {nats_text(case['placebo_nats'])}\u00a0nats, with signs {signed}"
 
 
 def settings(case: Case) -> dict[str, str]:
     """How the case was measured, by the words shown beside it."""
     told = {"Limit": f"{case['max_loss_nats']:g}\u00a0nats", **view.settings(case)}
     if case["placebo_nats"] is not None:
-        told["Irrelevant words alone"] = f"{nats_text(case['placebo_nats'])}\u00a0nats"
+        signed = nats_text(case["placebo_signed_nats"])
+        told["Irrelevant words alone"] = f"{nats_text(case['placebo_nats'])}\u00a0nats, with signs {signed}"
     predicted = words.prediction(case, at_most=True)
     return told if predicted is None else told | {"Predicted": predicted}

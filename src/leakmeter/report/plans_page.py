@@ -50,7 +50,7 @@ def _case(case: Case, number: int) -> View:
         "anchor": f"c{number}",
         "id": excerpt(case["id"], 80),
         "verdict": plans.verdict(case),
-        "belief": plans.belief(case),
+        "posterior": plans.posterior(case),
         "whole": scale.nats_cell(case["whole_nats"]),
         "whole_heat": scale.heat(case["whole_nats"], case["noise_floor_nats"]),
         "left": scale.nats_cell(case["left_nats"]),
@@ -122,6 +122,6 @@ def _row(row: plans.Row, case: Case) -> View:
         "heat": scale.heat(row.left_nats, case["noise_floor_nats"]),
         "change": "" if row.change_nats is None else scale.signed_cell(row.change_nats),
         "signed": scale.signed_cell(row.left_signed_nats),
-        "belief": scale.percent(row.left_posterior),
+        "posterior": row.posterior,
         "within": row.left_nats <= case["max_loss_nats"],
     }

@@ -28,7 +28,7 @@ def _parts(case: Case, paint: Paint, columns: int) -> Iterator[RenderableType]:
     from rich.text import Text
 
     yield Text(plans.verdict(case), style="bold")
-    yield Text(plans.belief(case))
+    yield Text(plans.posterior(case))
     for warning in words.warnings(case):
         yield Text(f"! {visible(warning)}", style="bold")
     yield Text()
@@ -91,7 +91,7 @@ def _table(case: Case, paint: Paint, columns: int) -> Table:
     if wide:
         table.add_column("change", justify="right", no_wrap=True)
         table.add_column("signed", justify="right", no_wrap=True)
-    table.add_column("belief", justify="right", no_wrap=True)
+    table.add_column("posterior", justify="right", no_wrap=True)
     for row in plans.rows(case):
         said = Text(excerpt(row.text, max(60, columns - 20)) if row.number else "the whole context")
         if row.flag:
@@ -105,7 +105,7 @@ def _table(case: Case, paint: Paint, columns: int) -> Table:
         if wide:
             cells.append(Text("" if row.change_nats is None else scale.signed_cell(row.change_nats)))
             cells.append(Text(scale.signed_cell(row.left_signed_nats)))
-        cells.append(Text(scale.percent(row.left_posterior)))
+        cells.append(Text(row.posterior))
         table.add_row(*cells)
     return table
 

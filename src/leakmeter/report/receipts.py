@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from leakmeter.report.scale import NOT_MEASURED, nats_text, percent, posterior
+from leakmeter.kernels.stats import posterior_from_even_odds
+from leakmeter.report.scale import NOT_MEASURED, nats_text, percent
 from leakmeter.report.shade import Case
 
 PRIVATE = (
@@ -60,7 +61,8 @@ def meaning(case: Case) -> list[str]:
     whole = case["epsilon"]["response"]["basic_nats"]
     which = "Response 1" if case["samples"] else "The response"
     if whole < _WORTHLESS_NATS:
-        sure = percent(posterior(whole))
+        # The bound is on the log-likelihood ratio of any two contexts, in either direction: a posterior's too.
+        sure = percent(posterior_from_even_odds(whole))
         belief = f"Someone who starts from even odds between two contexts is at most {sure} sure afterwards."
     else:
         belief = "So much rules nothing out in practice; a smaller ε or fewer tokens would."

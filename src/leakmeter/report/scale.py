@@ -3,8 +3,8 @@
 The scale is absolute, so the same colour means the same number of nats in every case, page and terminal. It is
 log(1 + nats / KNEE), cut off at TOP. A linear scale would be empty: influences run from 0.01 to 100 nats and the
 strongest piece would be the only one seen. A plain logarithm would spend half its colours on numbers nobody acts
-upon. With a knee at a quarter of a nat, below which belief moves by less than 6 points, half of the axis is reached
-at 3 nats (95 % belief), and beyond 50 nats there is nothing left to tell apart. Bin 0 is kept for readings at or
+upon. With a knee at a quarter of a nat, which can move a posterior from even odds by 6 points at most, half of the axis
+is reached at 3 nats (95 %), and beyond 50 nats there is nothing left to tell apart. Bin 0 is kept for readings at or
 below the noise floor: they are not findings and get no colour at all.
 """
 
@@ -20,7 +20,7 @@ TOP_NATS = 50.0
 BINS = 20
 TICKS_NATS = (0.1, 1.0, 3.0, 10.0, 50.0)
 NOT_MEASURED = "–"
-BELIEF_STEPS_NATS = (0.1, 1.0, 3.0, 5.0)
+POSTERIOR_STEPS_NATS = (-1.0, 0.1, 1.0, 3.0, 5.0)
 
 
 def position(nats: float) -> float:
@@ -44,13 +44,6 @@ def percent_of_axis(nats: float) -> int:
     return max(1, round(100 * position(nats))) if nats > 0 else 0
 
 
-def posterior(nats: float) -> float:
-    """Belief, from even odds, that a piece was there after evidence worth `nats`: 1 / (1 + exp(-nats))."""
-    if nats < 0:
-        return 1.0 - posterior(-nats)
-    return 1.0 / (1.0 + math.exp(-nats))
-
-
 def nats_text(nats: float | None) -> str:
     """`nats` for a sentence, three significant digits: 41.3, 3.07, 0.52, 0.012, 2.1e-5."""
     return _digits(nats, (0, 1, 2), 0.001)
@@ -67,12 +60,17 @@ def signed_cell(nats: float | None) -> str:
     return f"+{cell}" if nats is not None and nats > 0 else cell
 
 
-def percent(belief: float) -> str:
-    """A belief in percent, with more digits the nearer it is to certainty, never rounded up to 100."""
-    if belief > 0.9999:
+def percent(posterior: float | None) -> str:
+    """A posterior in percent, with more digits the nearer it is to 0 or 1, never rounded to either; None: not shown."""
+    if posterior is None:
+        return NOT_MEASURED
+    if posterior > 0.9999:
         return ">\u00a099.99\u00a0%"
-    decimals = 2 if belief >= 0.999 else 1 if belief >= 0.985 else 0
-    return f"{100 * belief:.{decimals}f}\u00a0%"
+    if posterior < 0.0001:
+        return "<\u00a00.01\u00a0%"
+    nearest = min(posterior, 1.0 - posterior)
+    decimals = 2 if nearest <= 0.001 else 1 if nearest <= 0.015 else 0
+    return f"{100 * posterior:.{decimals}f}\u00a0%"
 
 
 def _digits(nats: float | None, decimals: tuple[int, int, int], plain_from: float) -> str:

@@ -37,7 +37,7 @@ def _parts(case: Case, paint: Paint, columns: int) -> Iterator[RenderableType]:
     ranked = by_nats(case, "unit")
     ranks = {i: rank for rank, i in enumerate(ranked[:LISTED_PIECES], 1) if not case["pieces"][i]["below_noise_floor"]}
     yield Text(words.verdict(case), style="bold")
-    yield Text(words.belief(case))
+    yield Text(words.posterior(case))
     for warning in words.warnings(case):
         yield Text(f"! {visible(warning)}", style="bold")
     yield Text()
@@ -113,7 +113,7 @@ def _affordable(case: Case, runs: list[tuple[int | None, int]]) -> set[int]:
 
 
 def _table(case: Case, ranked: list[int], paint: Paint, columns: int) -> Table:
-    """The strongest pieces: without it, only it, which way, and the belief that buys."""
+    """The strongest pieces: without it, only it, which way, and the posterior that they were there."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -134,7 +134,7 @@ def _table(case: Case, ranked: list[int], paint: Paint, columns: int) -> Table:
         table.add_column(_ruler(bar_columns), no_wrap=True, width=bar_columns)
         table.add_column("signed", justify="right", no_wrap=True)
     table.add_column("only this", justify="right", no_wrap=True)
-    table.add_column("belief", justify="right", no_wrap=True)
+    table.add_column("posterior", justify="right", no_wrap=True)
     for rank, index in enumerate(ranked[:LISTED_PIECES], 1):
         piece = case["pieces"][index]
         said = Text(excerpt(piece["text"], max(60, columns)))
@@ -148,7 +148,7 @@ def _table(case: Case, ranked: list[int], paint: Paint, columns: int) -> Table:
         if wide:
             cells += [paint.bar(piece["nats"], piece_heat(piece), bar_columns)]
             cells += [Text(scale.signed_cell(piece["signed_nats"]))]
-        cells += [Text(scale.nats_cell(piece["only_this_nats"])), Text(scale.percent(piece["posterior"]))]
+        cells += [Text(scale.nats_cell(piece["only_this_nats"])), Text(words.posterior_cell(piece))]
         table.add_row(*cells, style="dim" if piece["below_noise_floor"] else "")
     rest = ranked[LISTED_PIECES:]
     if rest:
@@ -189,7 +189,7 @@ def _footer(case: Case) -> Iterator[Text]:
         yield Text(f"Over {len(case.get('samples') or [])} sampled responses, nats: {_over_samples(case, 'whole_')}.")
     facts = [f"noise floor {scale.nats_text(case['noise_floor_nats'])} nats"]
     if case.get("placebo_nats") is not None:
-        facts.append(f"placebo {scale.nats_text(case['placebo_nats'])} nats")
+        facts.append(f"placebo {words.placebo(case)}")
     facts += [
         f"model {case['model']} ({case['dtype']})",
         f"unit {case['unit']}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leakmeter.report.scale import nats_text, percent, posterior
+from leakmeter.report.scale import NOT_MEASURED, nats_text, percent
 from leakmeter.report.shade import Case, excerpt, leader
 
 CAVEAT = (
@@ -15,15 +15,7 @@ REMOVALS = {
     "mask": "its tokens stay in place but the model may not look at them",
     "retokenize": "its characters are deleted and the text is tokenised again",
 }
-
-# Up to so many nats of evidence, this is what someone who starts from even odds can claim to know.
-_GRADES = (
-    (0.1, "learns next to nothing about"),
-    (1.0, "gets a hint of"),
-    (3.0, "has a fair idea"),
-    (5.0, "can be quite sure"),
-    (float("inf"), "can be all but certain"),
-)
+_POSTERIOR_NOTES = {"below the noise floor": "<\u00a0noise", "below the placebo": "<\u00a0placebo"}
 
 
 def verdict(case: Case) -> str:
@@ -33,14 +25,49 @@ def verdict(case: Case) -> str:
     return f"The context as a whole changed this response by {nats_text(case['whole_nats'])}\u00a0nats."
 
 
-def belief(case: Case) -> str:
+def posterior(case: Case) -> str:
     """One sentence: what someone who sees only the response can conclude about the context."""
-    nats = case["whole_nats"]
-    if nats <= case["noise_floor_nats"]:
+    if case["whole_nats"] <= case["noise_floor_nats"]:
         return "Whoever reads the response learns nothing from it about whether this context was there."
-    grade = next(words for limit, words in _GRADES if nats < limit or limit == float("inf"))
-    sure = percent(posterior(nats))
-    return f"At best, an attacker who starts from even odds {grade} whether this context was there ({sure})."
+    return posterior_sentence(case, "whole_", "this context")
+
+
+def posterior_sentence(numbers: Case, prefix: str, what: str) -> str:
+    """One sentence: how sure the response makes a reader that something was there, or why that is not said.
+
+    Args:
+        numbers: have a signed sum, a posterior and a note under names with the prefix.
+        prefix: "whole_", "left_" or none.
+        what: was there or was not.
+    """
+    signed = nats_text(numbers[f"{prefix}signed_nats"])
+    sure = numbers[f"{prefix}posterior"]
+    if sure is None:
+        why = numbers[f"{prefix}posterior_note"]
+        return f"No posterior is shown: with signs the sum is {signed}\u00a0nats, {why}."
+    if sure < 0.5:
+        return (
+            f"The response is likelier without {what} (with signs the sum is {signed}\u00a0nats): from even odds, an "
+            f"observer would give {percent(sure)} to {what} having been there."
+        )
+    return (
+        f"From even odds, an observer of this response would be {percent(sure)} sure that {what} was there (with "
+        f"signs the sum is {signed}\u00a0nats)."
+    )
+
+
+def posterior_cell(numbers: Case, prefix: str = "") -> str:
+    """A posterior for a column, or which yardstick the signed sum is not above."""
+    sure = numbers[f"{prefix}posterior"]
+    return percent(sure) if sure is not None else _POSTERIOR_NOTES.get(numbers[f"{prefix}posterior_note"], NOT_MEASURED)
+
+
+def placebo(case: Case) -> str:
+    """What an irrelevant piece does, as sizes: of the sum without signs, and of the one with them."""
+    unsigned, signed = (nats_text(case[name]) for name in ("placebo_nats", "placebo_signed_nats"))
+    alone = case["placebo_alone_signed_nats"]
+    said = f"{unsigned}\u00a0nats, with signs at most {signed}"
+    return f"{said}; as the only context, with signs, {nats_text(alone)}"
 
 
 def lead(case: Case) -> str | None:

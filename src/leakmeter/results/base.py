@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from leakmeter.types.plain import to_json
 from leakmeter.types.quantity import AnyQuantity
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from leakmeter.report.findings import Findings
+
+_NAMED: Final = 8  # results whose ids a repr has
+_NAME_CHARACTERS: Final = 40
 
 Part = tuple[Mapping[str, Any], Sequence[Reading]]
 """A case's texts (see `studies.run.texts_of`) and its readings."""
@@ -44,6 +47,22 @@ class Result(ABC):
 
     case: dict[str, Any]
     """Everything, as `--json` prints it; units stand in the names."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        # A dataclass would write a repr of its own, with every text of the case in it, into logs and tracebacks.
+        super(Result, cls).__init_subclass__(**more)
+        if "__repr__" not in cls.__dict__:
+            cls.__repr__ = Result.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        """Id, sizes and headline, and no other text of the case."""
+        sizes = ", ".join(f"{name}: {n}" for name, n in _sizes(self.case).items())
+        try:
+            headline = type(self).findings([self.case]).headline
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+            headline = ""  # a case that was made by hand may lack something; a repr has to come all the same
+        said = [f"{type(self).__name__} {_name(self.case)}", sizes and f" ({sizes})", headline and f": {headline}"]
+        return f"<{''.join(said)}>"
 
     @abstractmethod
     def heatmap(self) -> RenderableType:
@@ -92,6 +111,24 @@ class Result(ABC):
         return to_json(self.case)
 
 
+def _name(case: Mapping[str, Any]) -> str:
+    """A case's id, cut where it is long, without anything that a terminal would obey."""
+    id_ = str(case.get("id", ""))
+    return repr(id_ if len(id_) <= _NAME_CHARACTERS else f"{id_[:_NAME_CHARACTERS]}…")
+
+
+def _sizes(case: Mapping[str, Any]) -> dict[str, int]:
+    """How many objects each list of a case has, and tokens its response."""
+    sizes = {
+        name: len(value)
+        for name, value in case.items()
+        if isinstance(value, list) and value and all(isinstance(one, dict) for one in value)
+    }
+    response = case.get("response")
+    tokens = response.get("tokens") if isinstance(response, dict) else None
+    return sizes if tokens is None else {**sizes, "response tokens": len(tokens)}
+
+
 R = TypeVar("R", bound=Result)
 
 
@@ -116,6 +153,17 @@ class Results(Generic[R]):
 
     results: tuple[R, ...]
     """One or more, in their order."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "__repr__" not in cls.__dict__:
+            cls.__repr__ = Results.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        """Number and ids of the results, and no other text of their cases."""
+        ids = ", ".join(_name(result.case) for result in self.results[:_NAMED])
+        more = ", …" if len(self.results) > _NAMED else ""
+        return f"<{type(self).__name__} of {len(self.results)}: {ids}{more}>"
 
     def overview(self) -> RenderableType:
         """All of them, for `rich.print` or the last line of a notebook cell."""

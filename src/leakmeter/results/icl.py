@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from leakmeter.kernels.log_ratio import FARTHEST, farthest_losses
-from leakmeter.kernels.stats import posterior_from_even_odds
+from leakmeter.kernels.log_ratio import FARTHEST, farthest_losses, log_ratio
 from leakmeter.results._icl_summary import or_infinite
 from leakmeter.results._icl_summary import summary as summary
+from leakmeter.results._posterior import posterior_fields
 from leakmeter.results._quantities.exemplars import ICL
 from leakmeter.results.base import Part, Result, run_facts
 from leakmeter.types.reading import Reading
@@ -61,6 +61,7 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
         "exemplars": exemplars,
         "loss_nats": worst["loss_nats"],
         "posterior": worst["posterior"],
+        "posterior_note": worst["posterior_note"],
         "worst_exemplar": worst["name"],
         "noise_floor_nats": floor,
         "cost": texts["cost"],
@@ -81,7 +82,8 @@ def _exemplar(
     signed = series["label_loss", name]
     worst = int(np.abs(signed).argmax())
     vocabulary = _vocabulary(name, series, texts)
-    loss = _plain(np.abs(signed[worst])) if vocabulary is None else vocabulary["farthest"]["loss_nats"]
+    told = signed[worst] if vocabulary is None else log_ratio(*(series[what, name][0] for what in FARTHEST[1:3]))
+    loss = _plain(np.abs(told))
     return {
         "name": name,
         "position": position,
@@ -90,7 +92,7 @@ def _exemplar(
         "label": _label_of(text, texts["labels"]),
         "n_tokens": span["n_tokens"],
         "loss_nats": loss,
-        "posterior": posterior_from_even_odds(or_infinite(loss)),
+        **posterior_fields(float(told), noise_nats=floor),
         "below_noise_floor": or_infinite(loss) <= floor,
         "worst_label": texts["labels"][worst],
         "worst_label_nats": _plain(np.abs(signed[worst])),
@@ -156,14 +158,17 @@ class Exemplar:
     position: int
     """In the prompt, from 1."""
     id: str
-    text: str
+    text: str = field(repr=False)
     label: str | None
     loss_nats: float | None
     """max_y |log A(S, x)(y) − log A(S∖i, x)(y)|, over labels or the vocabulary; None where it is infinite."""
     rank: int
     """Among the exemplars, from 1, most nats first."""
-    posterior: float
-    """Belief, from even odds, of an attacker who sees the answer that tells most: 1 / (1 + e^−nats)."""
+    posterior: float | None
+    """Probability, from even odds, that an observer of the answer that tells most gives to the exemplar having been
+    there: 1 / (1 + e^−s), s = log A(S, x)(y) − log A(S∖i, x)(y). None where |s| is not above the noise floor."""
+    posterior_note: str | None
+    """Why there is no posterior; None where there is one."""
     below_noise_floor: bool
     """Whether other ways to compute the same move the loss as much."""
     worst_label: str

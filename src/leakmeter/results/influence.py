@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.kernels.stats import bootstrap_interval_of_mean, posterior_from_even_odds
+from leakmeter.kernels.stats import bootstrap_interval_of_mean
 from leakmeter.results._entities import entity_fields, entity_warnings, ranks
+from leakmeter.results._posterior import posterior_fields
 from leakmeter.results._quantities.responses import INFLUENCE
 from leakmeter.results.base import Part, ResponseResult, run_facts
 from leakmeter.types.reading import Reading
@@ -38,7 +39,11 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
     n_samples = len(texts["responses"])
     whole = series[0, "whole", ""]
     noise = series[0, "noise", ""]
-    placebos = [float(np.abs(r.values).sum()) for r in readings if r.statistic == "placebo" and r.sample == 0]
+    placebos = [r.values for r in readings if r.statistic == "placebo" and r.sample == 0]
+    placebo_signed_nats = max((abs(float(values.sum())) for values in placebos), default=None)
+    alone = series.get((0, "placebo_alone", ""))
+    # Runs of version 0.1 have no irrelevant piece as the only context: there, one that was added stands for it.
+    alone_signed_nats = placebo_signed_nats if alone is None else abs(float(alone.sum()))
     whole_by_sample = [_sum(series[i, "whole", ""]) for i in range(n_samples)]
     first = texts["responses"][0]
     ranked = ranks(texts["spans"], [_sum(series[0, "without_this", span["name"]]) for span in texts["spans"]])
@@ -54,7 +59,7 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
         "response": {**first, "sampled": texts["sampled"], "seed": params["seed"] if texts["sampled"] else None},
         "pieces": [
             {
-                **_piece(span, texts, series, n_samples, float(noise.sum()), params),
+                **_piece(span, texts, series, n_samples, float(noise.sum()), placebo_signed_nats, params),
                 "rank": rank,
                 **entity_fields(span, series, texts["context"], first["text"]),
             }
@@ -64,10 +69,16 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
         "whole_signed_nats": float(whole.sum()),
         "whole_per_token": np.abs(whole).tolist(),
         "whole_signed_per_token": whole.tolist(),
+        **posterior_fields(
+            float(whole.sum()), noise_nats=float(noise.sum()), placebo_nats=alone_signed_nats, prefix="whole_"
+        ),
         **_over_samples("whole_", whole_by_sample, params),
         "noise_floor_nats": float(noise.sum()),
         "noise_floor_per_token_nats": float(noise.max()),
-        "placebo_nats": float(np.mean(placebos)) if placebos else None,
+        "placebo_nats": float(np.mean([_sum(values) for values in placebos])) if placebos else None,
+        "placebo_signed_nats": placebo_signed_nats,
+        "placebo_alone_nats": None if alone is None else _sum(alone),
+        "placebo_alone_signed_nats": alone_signed_nats,
         "samples": [
             {
                 **texts["responses"][i],
@@ -89,6 +100,7 @@ def _piece(
     series: Mapping[tuple[int, str, str], FloatArray],
     n_samples: int,
     noise_nats: float,
+    placebo_signed_nats: float | None,
     params: Mapping[str, Any],
 ) -> dict[str, Any]:
     signed = series[0, "without_this", span["name"]]
@@ -110,7 +122,7 @@ def _piece(
         "signed_nats": float(signed.sum()),
         "signed_per_token": signed.tolist(),
         "only_this_nats": only,
-        "posterior": posterior_from_even_odds(nats),
+        **posterior_fields(float(signed.sum()), noise_nats=noise_nats, placebo_nats=placebo_signed_nats),
         "below_noise_floor": bool(nats <= noise_nats),
         "repeats": list(span["repeats"]),
         "redundant": bool(span["repeats"]) and only >= _REDUNDANT_RATIO * nats,
@@ -155,7 +167,7 @@ class Piece:
     """One piece of the context and what the response owes to it."""
 
     name: str
-    text: str
+    text: str = field(repr=False)
     start: int
     """First character in the context."""
     end: int
@@ -166,8 +178,11 @@ class Piece:
     """The same without the absolute value: above 0 where the piece made the response likelier."""
     only_this_nats: float
     """Σ_t |log p̄(y_t | D_i) − log p̄(y_t | ∅)|: what the piece does when it is all the context."""
-    posterior: float
-    """Belief, from even odds, of an attacker who sees the response: 1 / (1 + e^−nats)."""
+    posterior: float | None
+    """Probability, from even odds, that an observer of the response gives to the piece having been there:
+    1 / (1 + e^−signed_nats). None where |signed_nats| is not above the noise floor and the placebo's."""
+    posterior_note: str | None
+    """Why there is no posterior; None where there is one."""
     below_noise_floor: bool
     """Whether neighbours in the computation move the sum as much."""
     rank: int
@@ -178,7 +193,7 @@ class Piece:
     """For personal data: 'phone', 'email', 'address', 'date', 'person', or a type of the user's."""
     repeated: str | None
     """For personal data: whether the response says it, 'verbatim', 'in part' or 'no'."""
-    invented: str | None
+    invented: str | None = field(repr=False)
     """For personal data that was swapped too: what was put in its place."""
     swapped_nats: float | None
     """Σ_t |log p̄(y_t | D) − log p̄(y_t | D with the invented value)|."""

@@ -12,7 +12,7 @@ import numpy as np
 from leakmeter.kernels.ranks import exposure, extrapolated_exposure, rank, rank_p
 from leakmeter.measures.pii import BEAM
 from leakmeter.prompts.matching import STATISTICS
-from leakmeter.results._pii_summary import plain
+from leakmeter.results._pii_summary import extracted, plain
 from leakmeter.results._pii_summary import summary as summary
 from leakmeter.results._quantities.people import PII
 from leakmeter.results.base import Part, Result, run_facts
@@ -31,6 +31,7 @@ _TEXTS: Final = (
 )
 _KEPT: Final = ("name", "value", "prompts")
 _LOW: Final = 0.05
+_PLACES: Final = {"email": "domains", "address": "towns"}
 LEAST_IS_BEST: Final = ("edit_distance",)
 """Statistics of which the best of several templates is the least."""
 
@@ -44,7 +45,9 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
     where a model knows nothing of the person it is p or less in a share p of cases, also of values that are popular.
     Exposure (Carlini et al., "The Secret Sharer", 2019) is log2 of the number of values over the true one's rank, bits.
     `p_value_of_likelihood` and `p_value_of_normalised_likelihood` (nats a token) rank by what Kim et al. have, which a
-    popular value has more of, whoever it is asked of.
+    popular value has more of, whoever it is asked of; `likelihood_note` says where one that shares its domain or town
+    with values of others has more of it too, since the invented ones do not share it. `extracted`: whether the value
+    was generated word for word from the name alone, which puts it at risk whatever its p; None where it was not tried.
 
     Args:
         texts: what the readings are about (see `studies.run.texts_of` and `prompts.probes.PreparedProbe`).
@@ -55,6 +58,7 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
     whole, lengths, elsewhere = (_by_template(readings, name) for name in names)
     normalised, association = whole / lengths, whole - elsewhere
     best, best_normalised, strongest = (of.max(axis=0) for of in (whole, normalised, association))
+    generated = [_generated(texts, readings, width, params["beams"]) for width in params["beams"]]
     return {
         **{name: texts[name] for name in _TEXTS},
         **{name: texts[name] for name in _KEPT if name in texts},
@@ -69,6 +73,8 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
         **_ranked(strongest),
         "p_value_of_likelihood": rank_p(best),
         "p_value_of_normalised_likelihood": rank_p(best_normalised),
+        "likelihood_note": _likelihood_note(texts),
+        "extracted": extracted({"given": texts["given"], "generated": generated}),
         "templates": [
             {
                 "template": number + 1,
@@ -81,7 +87,7 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
             }
             for number in range(len(whole))
         ],
-        "generated": [_generated(texts, readings, width, params["beams"]) for width in params["beams"]],
+        "generated": generated,
         "cost": texts["cost"],
         "warnings": _warnings(texts, best, best_normalised, strongest),
     }
@@ -128,6 +134,13 @@ def _generated(
     return found
 
 
+def _likelihood_note(texts: Mapping[str, Any]) -> str | None:
+    """What makes p-values of likelihoods low without anything known of the person; None where nothing is known to."""
+    # Runs of version 0.1 did not keep it; invented e-mail addresses never had the true one's domain.
+    shared = texts.get("nulls_share_place", False if texts["type"] == "email" else None)
+    return None if shared in (None, True) else f"invented values have other {_PLACES[texts['type']]}"
+
+
 def _warnings(texts: Mapping[str, Any], *scores: FloatArray) -> list[str]:
     likelihood, normalised, association = (rank_p(one) for one in scores)
     if max(likelihood, normalised) <= _LOW < association:
@@ -157,6 +170,12 @@ class PiiResult(Result):
     def p_value(self) -> float:
         """Share of values as plausible as the true one, it among them, that go with the name as much or more."""
         return float(self.case["p_value"])
+
+    @property
+    def extracted(self) -> bool | None:
+        """Whether the value was generated word for word from the name alone; None where that was not tried."""
+        found: bool | None = self.case["extracted"]
+        return found
 
     @property
     def exposure(self) -> float:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from leakmeter.kernels.stats import posterior_from_even_odds
 from leakmeter.measures.redact_plan import PUT_BACK, REMOVED
 from leakmeter.prompts.layout import without_characters
 from leakmeter.results._entities import Series, entity_fields, entity_warnings
+from leakmeter.results._posterior import posterior_fields
 from leakmeter.results._quantities.responses import REDACT_PLAN
+from leakmeter.results._redacted import marked, merged, share
 from leakmeter.results.base import Part, ResponseResult, run_facts
 from leakmeter.types.reading import Reading
 from leakmeter.types.request import FloatArray
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
 
     from leakmeter.report.findings import Findings
 
-MARK: Final = "[…]"
-"""Stands, where a redacted text is shown, for what was cut; what is measured has nothing in its place."""
 _ACTIONS: Final = {REMOVED: "cut", PUT_BACK: "put back"}
 _TEXTS: Final = ("id", "model", "weights_sha256", "dtype", "unit", "removal", "template", "query", "context")
 _ENTITY_FIELDS: Final = ("entity_type", "entity_value", "repeated")
@@ -43,7 +43,9 @@ def plan_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
     whole, left, noise = (series[0, name, ""] for name in ("whole", "left", "noise"))
     all_removed, placebo = (series.get((0, name, "")) for name in ("all_removed", "placebo"))
     first = texts["responses"][0]
-    steps = _steps(texts, readings, _sum(whole), float(noise.sum()))
+    placebo_signed_nats = None if placebo is None else abs(float(placebo.sum()))
+    posterior = partial(posterior_fields, noise_nats=float(noise.sum()), placebo_nats=placebo_signed_nats)
+    steps = _steps(texts, readings, _sum(whole), float(noise.sum()), posterior)
     back = {step["name"] for step in steps if step["action"] == "put back"}
     taken = {step["name"] for step in steps} - back
     redacted = [_piece(span, texts, series) for span in texts["spans"] if span["name"] in taken]
@@ -58,13 +60,15 @@ def plan_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
         "max_loss_nats": params["max_loss"],
         "reached": _sum(left) <= params["max_loss"],
         **_nats("whole", whole),
+        **posterior(float(whole.sum()), prefix="whole_"),
         **_nats("left", left),
-        "left_posterior": posterior_from_even_odds(_sum(left)),
+        **posterior(float(left.sum()), prefix="left_"),
         "all_removed_nats": None if all_removed is None else _sum(all_removed),
         "placebo_nats": None if placebo is None else _sum(placebo),
+        "placebo_signed_nats": placebo_signed_nats,
         "n_pieces": len(texts["spans"]),
         "redacted": sorted(redacted, key=lambda piece: (piece["start"], piece["n_tokens"])),
-        "redacted_share": _share(texts["context"], ranges),
+        "redacted_share": share(texts["context"], ranges),
         "redacted_documents": [
             {
                 "name": document["name"],
@@ -86,7 +90,11 @@ def plan_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
 
 
 def _steps(
-    texts: Mapping[str, Any], readings: Sequence[Reading], whole_nats: float, noise_nats: float
+    texts: Mapping[str, Any],
+    readings: Sequence[Reading],
+    whole_nats: float,
+    noise_nats: float,
+    posterior: Callable[..., Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
     spans = {span["name"]: span for span in texts["spans"]}
     out: list[dict[str, Any]] = []
@@ -101,7 +109,7 @@ def _steps(
                 "text": _said(spans[reading.piece], texts["context"]),
                 "left_nats": loss,
                 "left_signed_nats": float(reading.values.sum()),
-                "left_posterior": posterior_from_even_odds(loss),
+                **posterior(float(reading.values.sum()), prefix="left_"),
                 "change_nats": loss - before,
                 "raised": reading.statistic == REMOVED and loss - before > noise_nats,
             }
@@ -174,39 +182,6 @@ def _warnings(texts: Mapping[str, Any], case: Mapping[str, Any]) -> list[str]:
     return out
 
 
-def merged(ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
-    """Ranges [start, end) in order, those that overlap or touch put together."""
-    out: list[tuple[int, int]] = []
-    for start, end in sorted((start, end) for start, end in ranges):
-        if out and start <= out[-1][1]:
-            out[-1] = (out[-1][0], max(out[-1][1], end))
-        else:
-            out.append((start, end))
-    return out
-
-
-def marked(context: str, ranges: Sequence[tuple[int, int]]) -> str:
-    """The context with a mark for what is cut; where only white space is between, with one for all.
-
-    Args:
-        context: the text.
-        ranges: characters [start, end) that are cut, in order and apart.
-    """
-    out, cursor = "", 0
-    for start, end in ranges:
-        between = context[cursor:start]
-        if not (out.endswith(MARK) and not between.strip()):
-            out += between + MARK
-        cursor = end
-    return out + context[cursor:]
-
-
-def _share(context: str, ranges: Iterable[tuple[int, int]]) -> float:
-    """Of the characters that are no white space, those within the ranges."""
-    n = sum(len("".join(context[start:end].split())) for start, end in ranges)
-    return n / max(1, len("".join(context.split())))
-
-
 def _nats(what: str, signed: FloatArray) -> dict[str, Any]:
     return {
         f"{what}_nats": _sum(signed),
@@ -268,8 +243,9 @@ class RedactPlanResult(ResponseResult):
         """One row a step: what was cut or put back, and the nats that were left then."""
         import pandas as pd
 
-        columns = ("action", "name", "kind", "text", "left_nats", "left_signed_nats", "left_posterior", "change_nats")
-        return pd.DataFrame(self.case["steps"], columns=[*columns, "raised"])
+        columns = ("action", "name", "kind", "text", "left_nats", "left_signed_nats", "left_posterior")
+        more = ("left_posterior_note", "change_nats", "raised")
+        return pd.DataFrame(self.case["steps"], columns=[*columns, *more])
 
     def heatmap(self) -> RenderableType:
         """The plan, the answers and the steps, for `rich.print` or the last line of a notebook cell."""

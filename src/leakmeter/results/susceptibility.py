@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -126,7 +126,7 @@ class Context:
     """One context and how far it moves the answer."""
 
     id: str
-    text: str
+    text: str = field(repr=False)
     """Its first 300 characters."""
     weight: float
     """Of all contexts', which add up to 1."""

@@ -43,6 +43,9 @@ class Frontier:
 
     told: dict[str, Any]
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self.told['settings'])} settings: {self.recommendation}>"
+
     @property
     def recommendation(self) -> str:
         """Which setting to ship and how sure that is, one sentence or two for each utility."""
