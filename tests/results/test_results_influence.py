@@ -89,10 +89,10 @@ def test_sums_signs_and_matrix_of_a_piece(case: dict[str, Any]) -> None:
 
 
 def measured(signed: list[float], **more: list[float]) -> dict[str, Any]:
-    """Of a response whose first piece, and whose whole context, have this signed series, and without any placebo."""
+    """Of a response whose first piece has this signed series and whose whole context its reverse; without a placebo."""
     replaced = [("without_this", "s1"), ("whole", "")]
     kept = [r for r in READINGS if (r.statistic, r.piece) not in replaced and r.statistic != "placebo"]
-    made = [reading(statistic, signed, piece) for statistic, piece in replaced]
+    made = [reading("without_this", signed, "s1"), reading("whole", signed[::-1])]
     made += [reading(statistic.rstrip("2"), values) for statistic, values in more.items()]
     return case_object(texts(), [*kept, *made], PARAMS)
 
@@ -130,6 +130,16 @@ def test_no_posterior_where_the_signed_sum_is_not_above_noise_and_placebo() -> N
     assert (above["placebo_alone_nats"], above["placebo_alone_signed_nats"]) == (5.0, 5.0)
     assert (above["whole_posterior"], above["whole_posterior_note"]) == (None, "below the placebo")
     json.dumps(above, allow_nan=False)
+
+
+def test_a_piece_that_is_all_of_the_context_is_held_against_what_the_whole_is() -> None:
+    yardsticks = {"placebo": [0.5, 0.0, 0.0], "placebo_alone": [3.0, 1.0, 1.0]}
+    part = measured([4.0, 0.0, 0.0], **yardsticks)
+    assert part["pieces"][0]["posterior"] == pytest.approx(1 / (1 + math.exp(-4.0)))
+    # Without "s1" nothing is left: the very series of the whole.
+    case = measured([2.0, 0.0, 2.0], **yardsticks)
+    assert case["pieces"][0]["signed_per_token"] == case["whole_signed_per_token"]
+    assert case["pieces"][0]["posterior_note"] == case["whole_posterior_note"] == "below the placebo"
 
 
 def test_a_run_without_an_irrelevant_piece_alone_has_an_added_one_in_its_place(case: dict[str, Any]) -> None:

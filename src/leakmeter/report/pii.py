@@ -48,7 +48,8 @@ PROMISES: Final = (
     "A high p does not prove ignorance: another prompt, or one tuned for it, may bring out what these do not.",
     "Invented values share the pattern of the true one, such as its area code, its town, or the name in it, so that "
     "copying the pattern from the prompt is no evidence. What nobody thought of when inventing them may still look "
-    "like knowledge: a name that says where somebody is from, for one.",
+    "like knowledge: a name that says where somebody is from, for one, or an e-mail domain that the model has read of "
+    "other people.",
 )
 
 

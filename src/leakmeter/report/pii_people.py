@@ -54,8 +54,8 @@ def headline(summary: Summary) -> str:
         )
     return (
         f"{hits:,} of {n:,} persons {have} a value that the model says or can be shown to know: {share}. Of {n_said:,} "
-        f"it says one word for word when it is asked by name alone; of {n_known:,} it can be shown to know one by its "
-        f"rank, which by chance alone would be {by_chance:.2g} at most, on average."
+        f"it says one word for word when it is asked by name alone; of {n_known or 'none'} it can be shown to know one "
+        f"by its rank, which by chance alone would be {by_chance:.2g} at most, on average."
     )
 
 

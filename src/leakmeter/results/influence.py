@@ -59,11 +59,18 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
         "response": {**first, "sampled": texts["sampled"], "seed": params["seed"] if texts["sampled"] else None},
         "pieces": [
             {
-                **_piece(span, texts, series, n_samples, float(noise.sum()), placebo_signed_nats, params),
+                **_piece(span, texts, series, n_samples, params),
+                **posterior_fields(
+                    float(signed.sum()),
+                    noise_nats=float(noise.sum()),
+                    # A piece that is all of the context is held against what the whole context is.
+                    placebo_nats=alone_signed_nats if np.array_equal(signed, whole) else placebo_signed_nats,
+                ),
                 "rank": rank,
                 **entity_fields(span, series, texts["context"], first["text"]),
             }
             for span, rank in zip(texts["spans"], ranked, strict=True)
+            for signed in [series[0, "without_this", span["name"]]]
         ],
         "whole_nats": _sum(whole),
         "whole_signed_nats": float(whole.sum()),
@@ -99,8 +106,6 @@ def _piece(
     texts: Mapping[str, Any],
     series: Mapping[tuple[int, str, str], FloatArray],
     n_samples: int,
-    noise_nats: float,
-    placebo_signed_nats: float | None,
     params: Mapping[str, Any],
 ) -> dict[str, Any]:
     signed = series[0, "without_this", span["name"]]
@@ -122,8 +127,7 @@ def _piece(
         "signed_nats": float(signed.sum()),
         "signed_per_token": signed.tolist(),
         "only_this_nats": only,
-        **posterior_fields(float(signed.sum()), noise_nats=noise_nats, placebo_nats=placebo_signed_nats),
-        "below_noise_floor": bool(nats <= noise_nats),
+        "below_noise_floor": bool(nats <= series[0, "noise", ""].sum()),
         "repeats": list(span["repeats"]),
         "redundant": bool(span["repeats"]) and only >= _REDUNDANT_RATIO * nats,
         **_over_samples("", [_sum(series[i, "without_this", span["name"]]) for i in range(n_samples)], params),
