@@ -67,7 +67,7 @@ def run(
     """
     from leakmeter.studies.audits import audit_directory, check_precision, precision_for
     from leakmeter.studies.promise import SEED_WARNING
-    from leakmeter.studies.sweep import kept_seed
+    from leakmeter.studies.sweep import kept_nonce
 
     told = merged(config, asked or Asked())
     options = run or _RunOptions()
@@ -78,7 +78,7 @@ def run(
         output.tell(SEED_WARNING)
     if not options.dry_run and told.seed is None:
         machine = {"dtype": options.dtype, "device": options.device, "memory": options.memory}
-        measure = replace(measure, seed=kept_seed(audit_directory(audited, options.model, options.out, **machine)))
+        measure = replace(measure, nonce=kept_nonce(audit_directory(audited, options.model, options.out, **machine)))
     found: list[PrivateGenerationResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[Result]:

@@ -34,6 +34,7 @@ class _Drawing(Decode):
 
     cid_lambda: Annotated[float, Parameter(parse=False)] = 1.0
     epsilon: Annotated[float | None, Parameter(parse=False)] = None
+    nonce: Annotated[int | None, Parameter(parse=False)] = None
 
     def __post_init__(self) -> None:
         """Nothing is refused here: whether a field has a meaning depends on what is swept."""
@@ -80,7 +81,7 @@ def frontier(
     drawing.samples
         Responses drawn for each case.
     drawing.seed
-        Of the draws, the same for all settings: 0 by default; with epsilon a secret one, kept in the sweep's directory.
+        Of the draws, the same for all settings: 0 by default; with epsilon none, since nobody is to repeat them.
     run.dtype
         float32, bfloat16 or float16; float32 on a CPU or with epsilon, which the others would void, bfloat16 on CUDA.
     run.out
@@ -127,11 +128,11 @@ def _run(
     from leakmeter.report.tables import SYMBOLS
     from leakmeter.studies.cells import finished_cell, measure_cell
     from leakmeter.studies.promise import check_precision
-    from leakmeter.studies.sweep import kept_seed, study_of, sweep_directory
+    from leakmeter.studies.sweep import kept_nonce, study_of, sweep_directory
 
     machine = {"dtype": run.dtype, "device": run.device, "memory": run.memory}
     directory = sweep_directory(sweep, run.model, settings, records, run.out, **machine)
-    seeded = sweep.seeded(kept_seed(directory) if sweep.needs_secret else 0)
+    seeded = sweep.seeded(kept_nonce(directory) if sweep.needs_nonce else 0)
     study = study_of(seeded, run.model, settings, len(records), quality)
     backend: Any = None
     done: list[FinishedCell] = []
@@ -188,7 +189,7 @@ def _write(
 
 
 def _command(sweep: Sweep, words: Mapping[str, object]) -> str:
-    """What is put into a table: all that determines its numbers but a seed that has to stay secret."""
+    """What is put into a table: all that determines its numbers but a seed that has to stay secret, or a nonce."""
     from leakmeter.studies.sweep import EPSILON
 
     is_bounded = sweep.kind == EPSILON
@@ -197,7 +198,7 @@ def _command(sweep: Sweep, words: Mapping[str, object]) -> str:
         parts += [] if value is None else [name] if value is True else [name, str(value)]
     for field in fields(Decode):
         value = getattr(sweep.measures[0], field.name)
-        if value != field.default and field.name != sweep.kind and not (is_bounded and field.name == "seed"):
+        if value != field.default and field.name != sweep.kind and not (is_bounded and field.name in ("seed", "nonce")):
             parts += [f"--{field.name.replace('_', '-')}", str(value)]
     parts += ["--epsilon" if is_bounded else "--lambda", *(repr(value).removesuffix(".0") for value in sweep.values)]
     return shlex.join(parts)

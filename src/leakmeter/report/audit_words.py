@@ -22,8 +22,13 @@ PRIVATE: Final = (
     "every number that was measured, and for the run’s directory, its name included."
 )
 CONDITIONS: Final = (
-    "The promise is about the texts as they were drawn, with a seed that stays secret. It is for one exemplar more or "
-    "less; the instruction, the label and the model are taken to be public."
+    "The promise is about the texts as they were drawn. It is for one exemplar more or less; the instruction, the label "
+    "and the model are taken to be public."
+)
+SEEDED: Final = "It holds for whoever does not know the seed, from which the draws can be repeated."
+EXACT: Final = "Every token had exactly the probability that the votes gave it, so that drawing adds no δ."
+ROUNDED: Final = (
+    "An earlier version drew these tokens in float64, which adds a δ of up to 1e-11 a token to the promise."
 )
 SPENT: Final = "no guarantee, since the texts themselves decide how many tokens they have"
 NOTHING: Final = "Nothing is promised of these texts: they were given, or drawn with a seed that everybody knows."
@@ -94,6 +99,18 @@ def nearest(case: Case) -> str:
 def failures(case: Case) -> list[str]:
     """What is above its promise, the worst first."""
     return [f"{_capital(compared(case, one))}." for one in case["verdict"]["failures"]]
+
+
+def conditions(draws: Told | None) -> str:
+    """What a promise is about, and how its tokens were drawn.
+
+    Args:
+        draws: see `results._draws.draws_of`; None where nothing is promised.
+    """
+    if draws is None:
+        return CONDITIONS
+    seeded = [SEEDED] if draws["random_bits"] == "seed" else []
+    return " ".join([CONDITIONS, EXACT if draws["exact"] else ROUNDED, *seeded])
 
 
 def guarantee(told: Told | None) -> str:

@@ -113,7 +113,7 @@ def frontier_of(sweep: Sweep, cells: Sequence[FinishedCell], scores: Scores) -> 
     first, measure = cells[0], sweep.measures[0]
     settings = asdict(measure)
     # A seed is told by the run directories; with ε it is secret.
-    for name in ("seed", *DEFAULTS):
+    for name in ("seed", "nonce", *DEFAULTS):
         del settings[name]
     told = {
         "kind": sweep.kind,
