@@ -35,7 +35,8 @@ def frontier(
     """Sweep λ or ε: what each setting leaks, what it is good for, and which to ship.
 
     Nothing is written. Arguments that are not told here are those of `decode`, for every setting alike; all settings
-    draw with one seed, or under a bound from the operating system's source. With `epsilons` the result is private, and responses of one setting at most may be published.
+    draw with one seed, or under a bound from the operating system's source. With `epsilons` the result is private, and
+    responses of one setting at most may be published.
 
     Args:
         cases: each with 'context', 'query' and 'reference', what a good response says; or 'messages' and 'reference'.

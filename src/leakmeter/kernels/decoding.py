@@ -100,9 +100,7 @@ def without(logits: Any, masked: tuple[int, ...]) -> Any:
     return xp.where(gone, -xp.inf, logits)
 
 
-def _receipts(
-    decoding: Decoding, rows: Any, masked: tuple[int, ...], targets: Any, random: float | Bits | None
-) -> Any:
+def _receipts(decoding: Decoding, rows: Any, masked: tuple[int, ...], targets: Any, random: float | Bits | None) -> Any:
     xp = array_namespace(rows)
     out = []
     # One row at a time: a search goes over the vocabulary many times, and float64 copies of all rows would not fit.

@@ -1,4 +1,4 @@
-"""Tokens drawn with exactly the probabilities that were written down: whole weights, and as many random bits as it takes.
+"""Tokens drawn with exactly the probabilities that were certified: whole weights, and as many random bits as it takes.
 
 A float64 number is a whole number times a power of two. So floats that say how likely tokens are, are whole weights
 W(v) already, counted in units of 2^-1126, in which even the smallest of them is whole; the probability of a token is
@@ -24,10 +24,10 @@ from array_api_compat import array_namespace, device, to_device
 FloatArray = npt.NDArray[np.float64]
 
 LOG_LEAST: Final = -708.0
-"""Logarithm of the least weight that `weights_of` gives what is possible, about: float64 has all its digits from here."""
+"""About the logarithm of the least weight that is given to what is possible: float64 has all its digits from here."""
 N_BITS: Final = 1127
-"""Random bits of an attempt. Weights that add up to 1 or so are 2^1126 units, so that about every second attempt serves,
-whatever the weights."""
+"""Random bits of an attempt. Weights that add up to 1 or so are 2^1126 units, so that about every second attempt
+serves, whatever the weights."""
 
 _UNIT_EXPONENT: Final = 1126  # the least float64 is 2^-1074, of 53 binary digits as any other
 _DIGITS: Final = 53

@@ -95,7 +95,9 @@ class Decode:
         if self.epsilon is not None and self.cid_lambda != 1.0:
             raise UsageError("with epsilon each token's λ is chosen; give lambda-max instead of cid-lambda")
         if self.nonce is not None and (self.epsilon is None or self.seed is not None):
-            raise UsageError("a nonce is for a bound, in the place of a seed; leave it out, or give epsilon without seed")
+            raise UsageError(
+                "a nonce is for a bound, in the place of a seed; leave it out, or give epsilon without seed"
+            )
 
     def seeded(self) -> Decode:
         """The same with a seed: the one given, or 0; with epsilon and none given, a nonce of 128 random bits instead."""
