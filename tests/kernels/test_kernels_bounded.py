@@ -350,7 +350,7 @@ def test_a_large_bound_leaves_every_token_possible(library: Any) -> None:
 
 @libraries
 def test_the_work_is_the_same_whatever_the_context(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How long a step takes may be seen from outside: λ = 0, λ_max at once or a search, all take as many evaluations."""
+    """How long a step takes may be seen from outside: λ = 0, λ_max at once or a search take as many evaluations."""
     calls = 0
     evaluate = bounded._loss
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from leakmeter.cli import output
 from leakmeter.cli.dry_run import predict_cases
 from leakmeter.cli.given import Given, as_unicode
 from leakmeter.cli.options import RunOptions
+from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.measures.base import Measure
 from leakmeter.prompts.build import PromptSettings
 
@@ -34,6 +36,7 @@ def run_cases(
     group_size: int = 1,
     results: Callable[[Iterable[Part]], Iterator[Result]] | None = None,
     accept: Callable[[Backend], None] = lambda backend: None,
+    public: bool = False,
 ) -> None:
     """Measure cases into a run directory, and show them; or predict what that would take.
 
@@ -46,6 +49,7 @@ def run_cases(
         group_size: cases that are scored together; see `studies.run.measure_cases`.
         results: texts and readings to what is shown; the measure's own results by default.
         accept: refuses a back end on which the measure would not mean what it promises.
+        public: say nothing of the work, of the run's name and of what was wrong with a case, which tell of the texts.
 
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
@@ -58,14 +62,15 @@ def run_cases(
         output.check_writable(run.html, "report")
     from leakmeter.cli.progress import progress
     from leakmeter.store.rundir import RunDirectory
-    from leakmeter.studies.run import measure_cases, n_parts
+    from leakmeter.studies.run import Watch, measure_cases, n_parts
     from leakmeter.studies.spec import spec_of
 
     backend = run.load_backend()
     accept(backend)
-    prepared, kept = given.prepared(backend, settings, measure)
-    # What a measure cannot do with cases of this kind it says as its trial begins: before anything is written.
-    next(measure.trial(prepared[0].item), None)
+    with _unexplained(public):
+        prepared, kept = given.prepared(backend, settings, measure)
+        # What a measure cannot do with cases of this kind it says as its trial begins: before anything is written.
+        next(measure.trial(prepared[0].item), None)
     where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
     command = as_unicode(shlex.join(["leakmeter", *sys.argv[1:]]))
     spec = spec_of(
@@ -76,7 +81,8 @@ def run_cases(
     )
     made = results or partial(plugins.find("results", name).of_run, params=asdict(measure))
     shown: list[Result] = []
-    with RunDirectory.open(run.out, spec) as directory, progress(backend, len(prepared)) as watch:
+    watched = nullcontext(Watch()) if public else progress(backend, len(prepared))
+    with RunDirectory.open(run.out, spec) as directory, watched as watch:
         parts = measure_cases(backend, measure, settings, prepared, directory, watch, group_size=group_size)
         for result in made(parts):
             shown.append(result)
@@ -88,7 +94,19 @@ def run_cases(
         output.print_results(shown)
     if run.html is not None:
         output.write_page(run.html, shown, command, directory.path)
-    _report(directory.path, run.html, kept.problems)
+    where = f"in '{run.out}', and private, its name included" if public else str(directory.path)
+    _report(where, run.html, output.left_out(kept.problems, public=public) if kept.problems else None)
+
+
+@contextmanager
+def _unexplained(public: bool) -> Iterator[None]:
+    """In public it is not said why a case cannot be used: the reason has its name, and its number of tokens."""
+    try:
+        yield
+    except LeakmeterError:
+        if not public:
+            raise
+        raise UsageError("a case cannot be used so; without --public the same command says why") from None
 
 
 def _checked(settings: Settings) -> Settings:
@@ -108,9 +126,9 @@ def _checked(settings: Settings) -> Settings:
     return replace(settings, entity_patterns=pattern.resolved(settings.entity_patterns))
 
 
-def _report(run: Path, html: Path | None, problems: Sequence[str]) -> None:
+def _report(run: str, html: Path | None, left_out: str | None) -> None:
     output.tell(f"run: {run}")
     if html is not None:
         output.tell(f"report: {html}")
-    if problems:
-        output.tell(output.left_out(problems))
+    if left_out is not None:
+        output.tell(left_out)

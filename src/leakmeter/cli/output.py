@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from leakmeter.errors import StoreError
+from leakmeter.errors import LeakmeterError, StoreError
 from leakmeter.types.plain import to_json
 
 if TYPE_CHECKING:
     from leakmeter.results.base import Result
 
 _HEATMAPS_AT_MOST = 3
+_PRIVATE_NAME: Final = re.compile(r"-[0-9a-f]{16}\b")
 
 
 def check_writable(path: Path, what: str) -> None:
@@ -41,6 +44,19 @@ def tell(line: str) -> None:
     sys.stderr.flush()
 
 
+@contextmanager
+def unnamed(public: bool) -> Iterator[None]:
+    """In public, errors do without the names of runs and of what lies beside them, which are made of private texts."""
+    try:
+        yield
+    except LeakmeterError as error:
+        said = str(error)
+        hidden = _PRIVATE_NAME.sub("-…", said)
+        if not public or hidden == said:
+            raise
+        raise LeakmeterError(hidden) from None
+
+
 def print_json(case: Mapping[str, Any]) -> None:
     """One case as one line of JSON on standard output."""
     is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
@@ -55,9 +71,10 @@ def print_text(text: str) -> None:
     Console(markup=False, highlight=False).print(text, soft_wrap=not sys.stdout.isatty())
 
 
-def left_out(problems: Sequence[str]) -> str:
-    """How many bad cases were left out, and the first of them."""
-    return f"left out {len(problems)} bad case{'s' if len(problems) > 1 else ''}; the first: {problems[0]}"
+def left_out(problems: Sequence[str], *, public: bool = False) -> str:
+    """How many bad cases were left out, and the first of them, but in public."""
+    first = "" if public else f"; the first: {problems[0]}"
+    return f"left out {len(problems)} bad case{'s' if len(problems) > 1 else ''}{first}"
 
 
 def write_page(path: Path, results: Sequence[Result], command: str | None, run: Path | None) -> None:

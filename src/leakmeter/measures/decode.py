@@ -61,8 +61,8 @@ class Decode:
     seed: int | None = None
     """Of the draws: 0 by default; with epsilon none, since nobody is to repeat them (see `seeded`)."""
     nonce: int | None = None
-    """In the place of a seed, with epsilon: draws come from the operating system's source, and this number, at random by
-    default, only names the run, so that the same command goes on with it."""
+    """In the place of a seed, with epsilon: draws come from the operating system's source, and this number, at random
+    by default, only names the run, so that the same command goes on with it."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -100,7 +100,7 @@ class Decode:
             )
 
     def seeded(self) -> Decode:
-        """The same with a seed: the one given, or 0; with epsilon and none given, a nonce of 128 random bits instead."""
+        """The same with a seed: the one given, or 0; with epsilon and none given, a nonce of 128 random bits."""
         if self.seed is not None or self.nonce is not None:
             return self
         return replace(self, seed=0) if self.epsilon is None else replace(self, nonce=secrets.randbits(_NONCE_BITS))

@@ -50,11 +50,12 @@ class PrivateGeneration:
     its maximum). An exemplar has a part in every token of every sequence, those that end one included: they add up. Any
     other `mechanism` is measured by asking it once without each exemplar.
 
-    The promise is about the texts, and holds as long as nobody can repeat the draws: texts and seed can be tried against
-    any guess of an exemplar. With a nonce they come from the operating system's source, with a seed from that, each time
-    with exactly the probabilities that the rule gives (`kernels.exact_draw`). All that is measured is a function of the
-    exemplars, and private. Without either (see `seeded`) a trial draws with the seed 0, which is no secret, and promises
-    nothing. A case with a response is not drawn: it is measured as if that had come out, as its one sequence.
+    The promise is about the texts, and holds as long as nobody can repeat the draws: texts and seed can be tried
+    against any guess of an exemplar. With a nonce they come from the operating system's source, with a seed from that,
+    each time with exactly the probabilities that the rule gives (`kernels.exact_draw`). Without either (see `seeded`) a
+    trial draws with the seed 0, which is no secret, and promises nothing. All that is measured is a function of the
+    exemplars, and private. A case with a response is not drawn: it is measured as if that had come out, as its one
+    sequence.
 
     Statistics. Of each sequence, one value a token: `token`; `log_prob`, log p(y_t); `bare_log_prob`, log p(y_t) of the
     model at temperature 1 with no exemplar at all. Of each sequence and exemplar, one value a token: `renyi_2` and so
@@ -83,8 +84,8 @@ class PrivateGeneration:
     seed: int | None = None
     """Of the draws."""
     nonce: int | None = None
-    """In the place of a seed: draws come from the operating system's source, and this number, at random by default, only
-    names the run."""
+    """In the place of a seed: draws come from the operating system's source, and this number, at random by default,
+    only names the run."""
     mechanism: Mechanism | None = None
     """Another rule, with its own settings and promise, in the place of clip, temperature and normalise_by."""
     sequences_a_part: int | None = None

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from leakmeter.report.receipts import drawn as draw_words
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import Case, excerpt, visible
 
@@ -22,13 +23,8 @@ PRIVATE: Final = (
     "every number that was measured, and for the run’s directory, its name included."
 )
 CONDITIONS: Final = (
-    "The promise is about the texts as they were drawn. It is for one exemplar more or less; the instruction, the label "
-    "and the model are taken to be public."
-)
-SEEDED: Final = "It holds for whoever does not know the seed, from which the draws can be repeated."
-EXACT: Final = "Every token had exactly the probability that the votes gave it, so that drawing adds no δ."
-ROUNDED: Final = (
-    "An earlier version drew these tokens in float64, which adds a δ of up to 1e-11 a token to the promise."
+    "The promise is about the texts as they were drawn. It is for one exemplar more or less; the instruction, the "
+    "label and the model are taken to be public."
 )
 SPENT: Final = "no guarantee, since the texts themselves decide how many tokens they have"
 NOTHING: Final = "Nothing is promised of these texts: they were given, or drawn with a seed that everybody knows."
@@ -107,10 +103,7 @@ def conditions(draws: Told | None) -> str:
     Args:
         draws: see `results._draws.draws_of`; None where nothing is promised.
     """
-    if draws is None:
-        return CONDITIONS
-    seeded = [SEEDED] if draws["random_bits"] == "seed" else []
-    return " ".join([CONDITIONS, EXACT if draws["exact"] else ROUNDED, *seeded])
+    return " ".join([CONDITIONS, *(draw_words(draws) if draws else ())])
 
 
 def guarantee(told: Told | None) -> str:

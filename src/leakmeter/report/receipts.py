@@ -22,12 +22,12 @@ CONDITIONS = (
 )
 SEEDED = "It holds for whoever does not know the seed, from which the draws can be repeated."
 EXACT = (
-    "Every token had exactly the probability that was certified, a fraction of whole numbers, rounding included: the "
-    "promise has no δ of its own."
+    "Every token had exactly the probability that was computed for it, a fraction of whole numbers, and none was drawn "
+    "otherwise: drawing adds no δ to the promise."
 )
 ROUNDED = (
-    "An earlier version drew these tokens in float64: some token may have been possible under one context alone, with a "
-    "chance of up to 1e-11 a token. That δ comes on top of the promise."
+    "An earlier version drew these tokens in float64: some token may have been possible under one context alone, with "
+    "a chance of up to 1e-11 a token. That δ comes on top of the promise."
 )
 COUNTED = (
     "Basic composition counts the tokens that were drawn; the two with a δ count the most that could have been. All "

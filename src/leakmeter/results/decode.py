@@ -248,8 +248,8 @@ class DecodeResult(ResponseResult):
 class PublicReceipt(Result):
     """What may be published beside a bounded response: no number of it depends on the context but through its tokens.
 
-    The tokens are ε-DP for the context as long as the private receipt and the seed, if there is one, stay secret. `case` is as
-    `leakmeter decode --public --json` prints it.
+    The tokens are ε-DP for the context as long as the private receipt and the seed, if there is one, stay secret.
+    `case` is as `leakmeter decode --public --json` prints it.
     """
 
     def heatmap(self) -> RenderableType:

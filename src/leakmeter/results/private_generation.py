@@ -56,9 +56,7 @@ class PrivateGenerationResult(Result):
             UsageError: nothing was promised, or the promise is broken.
         """
         if self.case["public"] is None:
-            raise UsageError(
-                "nothing is promised of these texts: they were given, or drawn with a seed that everybody knows"
-            )
+            raise UsageError("nothing is promised of these texts: they were given, or drawn with a known seed")
         if not self.holds:
             raise UsageError("more was measured than was promised; nothing of this may be published")
         return PublicTexts(self.case["public"])

@@ -27,7 +27,7 @@ class Redacted:
     """The user's; see `store.pseudonym`."""
 
     def spec(self, spec: RunSpec) -> Mapping[str, Any]:
-        """Numbers among the settings, and hashes of the rest; not the seed, which a promise may rest on, nor a nonce."""
+        """Numbers among the settings, and hashes of the rest; not a seed, which a promise may rest on, nor a nonce."""
         return {
             "redacted": True,
             "id_hmac": pseudonym(self.key, "run", spec.id),
