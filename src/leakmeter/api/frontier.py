@@ -36,7 +36,7 @@ def frontier(
 
     Nothing is written. Arguments that are not told here are those of `decode`, for every setting alike; all settings
     draw with one seed, or under a bound from the operating system's source. With `epsilons` the result is private, and
-    responses of one setting at most may be published.
+    what responses of several settings promise adds up.
 
     Args:
         cases: each with 'context', 'query' and 'reference', what a good response says; or 'messages' and 'reference'.

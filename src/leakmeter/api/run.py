@@ -41,7 +41,7 @@ class Run:
     path: Path
     """Its directory."""
     spec: Mapping[str, Any]
-    """All that it takes to run it again; with a promise of privacy it holds the secret seed."""
+    """All that it takes to run it again; with a promise of privacy it holds a seed or nonce, which is secret."""
 
     @classmethod
     def read(cls, path: str | Path) -> Run:
