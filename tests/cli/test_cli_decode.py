@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -31,6 +32,12 @@ SECRETS = {
 def decode(of_note: Call) -> Call:
     """`leakmeter decode` of the note; more options win."""
     return of_note("decode", max_new_tokens=6)
+
+
+def umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def object_of(ended: Any) -> dict[str, Any]:
@@ -270,12 +277,15 @@ def test_terminal_and_page_and_report(cli: Call, decode: Call, tmp_path: Path) -
     assert "of the context; spent" in " ".join(ended.out.split())
     assert "basic composition" in ended.out
     (run,) = Path("runs").iterdir()
-    assert ended.err == f"run: {run}\nreport: {page}\n"
+    assert ended.err == f"run: {run}\nreport: {page} (private, readable by you alone)\n"
     again = tmp_path / "again.html"
     assert cli("report", run, "--html", again).code == 0
     assert again.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
+    assert page.stat().st_mode & 0o777 == again.stat().st_mode & 0o777 == 0o600
     public = tmp_path / "public.html"
-    assert cli("report", run, "--html", public, "--public").code == 0
+    ended = cli("report", run, "--html", public, "--public")
+    assert (ended.code, ended.err) == (0, f"report: {public}\n")
+    assert public.stat().st_mode & 0o777 == 0o666 & ~umask()
     shown = public.read_text(encoding="utf-8")
     assert "Anna" not in shown
     assert "spent" not in shown

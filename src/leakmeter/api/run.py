@@ -157,13 +157,16 @@ class Run:
         return {name: drawing.figure() for name, drawing in self.findings.figures.items()}
 
     def save_html(self, path: str | Path) -> Path:
-        """Write the page of the run: one file, no network.
+        """Write the page of the run: one file of mode 0600, no network.
 
         Args:
             path: the file; one that is there is replaced.
 
         Returns:
             The file's path.
+
+        Raises:
+            StoreError: it lies in a run.
         """
         return saved(path, self.render_page())
 

@@ -108,6 +108,7 @@ def run(
             options,
             results=results,
             accept=lambda backend: check_precision(backend.dtype),
+            inputs=[config, told],
             public=public,
         )
     if found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
@@ -36,6 +36,7 @@ def run_cases(
     group_size: int = 1,
     results: Callable[[Iterable[Part]], Iterator[Result]] | None = None,
     accept: Callable[[Backend], None] = lambda backend: None,
+    inputs: Sequence[object] = (),
     public: bool = False,
 ) -> None:
     """Measure cases into a run directory, and show them; or predict what that would take.
@@ -49,17 +50,19 @@ def run_cases(
         group_size: cases that are scored together; see `studies.run.measure_cases`.
         results: texts and readings to what is shown; the measure's own results by default.
         accept: refuses a back end on which the measure would not mean what it promises.
+        inputs: options that may name files which the command reads, and must not write over.
         public: say nothing of the work, of the run's name and of what was wrong with a case, which tell of the texts.
 
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
+    read = (settings, run.model, Path(run.model), *inputs)
     settings = _checked(settings)
     if run.dry_run:
         predict_cases(given, settings, measure, run, group_size=group_size)
         return
     if run.html is not None:
-        output.check_writable(run.html, "report")
+        output.check_writable(run.html, "report", *read)
     from leakmeter.cli.progress import progress
     from leakmeter.store.rundir import RunDirectory
     from leakmeter.studies.run import Watch, measure_cases, n_parts
@@ -94,8 +97,11 @@ def run_cases(
         output.print_results(shown)
     if run.html is not None:
         output.write_page(run.html, shown, command, directory.path)
-    where = f"in '{run.out}', and private, its name included" if public else str(directory.path)
-    _report(where, run.html, output.left_out(kept.problems, public=public) if kept.problems else None)
+    output.tell(f"run: in '{run.out}', and private, its name included" if public else f"run: {directory.path}")
+    if run.html is not None:
+        output.tell_page(run.html, public=public)
+    if kept.problems:
+        output.tell(output.left_out(kept.problems, public=public))
 
 
 @contextmanager
@@ -124,11 +130,3 @@ def _checked(settings: Settings) -> Settings:
 
     phone.check_region(settings.region)
     return replace(settings, entity_patterns=pattern.resolved(settings.entity_patterns))
-
-
-def _report(run: str, html: Path | None, left_out: str | None) -> None:
-    output.tell(f"run: {run}")
-    if html is not None:
-        output.tell(f"report: {html}")
-    if left_out is not None:
-        output.tell(left_out)

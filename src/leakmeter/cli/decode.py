@@ -95,5 +95,6 @@ def decode(
             group_size=drawn_together(seeded) if len(given.cases) > 1 else 1,
             results=results,
             accept=lambda backend: check_precision(seeded, backend.dtype),
+            inputs=[source],
             public=public,
         )

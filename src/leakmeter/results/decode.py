@@ -252,6 +252,8 @@ class PublicReceipt(Result):
     `case` is as `leakmeter decode --public --json` prints it.
     """
 
+    is_public: ClassVar[bool] = True
+
     def heatmap(self) -> RenderableType:
         """The receipt for a terminal, unshaded: shades would tell of the context."""
         from leakmeter.report.receipts_terminal import public_view

@@ -110,6 +110,8 @@ class PublicTexts(Result):
     `case` is as `leakmeter audit run --public --json` prints it.
     """
 
+    is_public: ClassVar[bool] = True
+
     def heatmap(self) -> RenderableType:
         """Texts and promise for a terminal."""
         from leakmeter.report.audit_terminal import audit_public_view

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -27,11 +26,11 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from leakmeter.errors import StoreError
+from leakmeter.files import PARTIAL, check_outside_runs, make_private, write_whole
 from leakmeter.store.schema import REPEATED, from_table, to_table
 from leakmeter.types.reading import Reading
 from leakmeter.types.run import RunSpec
 
-_TEMPORARY = ".partial"
 _READINGS = re.compile(r"readings-(\d{5,})\.parquet")
 
 
@@ -47,9 +46,11 @@ class RunDirectory:
         """The run's directory under `root`, made if need be, and locked against other processes meanwhile."""
         path = root / spec.id
         directory = cls(path)
+        check_outside_runs(root, "directory of runs")
         with _as_store_errors(path):
-            root.mkdir(parents=True, exist_ok=True)
-            path.mkdir(mode=0o700, exist_ok=True)
+            # Names of runs may be private too.
+            make_private(root, named=True)
+            make_private(path)
             lock = FileLock(path / ".lock", timeout=0)
             try:
                 lock.acquire()
@@ -57,7 +58,7 @@ class RunDirectory:
                 raise StoreError(f"run '{path}' is being written by another process; wait for it to end") from None
         try:
             with _as_store_errors(path):
-                for left_over in path.glob(f"*{_TEMPORARY}"):
+                for left_over in path.glob(f"*{PARTIAL}"):
                     left_over.unlink()
                 if directory.is_complete:
                     directory._begun.unlink(missing_ok=True)
@@ -194,47 +195,6 @@ class RunDirectory:
         if self._hashes.get(path.name, digest) != digest:
             raise ValueError(f"'{path.name}' was changed after the run was complete")
         return content
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that its place holds either what was there before or all of the new content."""
-    # Two processes may write one file of a study: each has its own beside it, and the last one stays.
-    temporary = path.with_name(f"{path.name}.{os.getpid()}{_TEMPORARY}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def write_page(path: Path, page: str) -> None:
-    """Write an HTML page; a path that it names need not be Unicode, and a page is."""
-    write_whole(path, page.encode(errors="replace"))
-
-
-def clear_left_over(folder: Path) -> None:
-    """Remove what processes that are no more left half-written in a directory that several may write to."""
-    for path in folder.glob(f"*{_TEMPORARY}"):
-        writer = path.name.removesuffix(_TEMPORARY).rpartition(".")[2]
-        if not (writer.isdigit() and _is_alive(int(writer))):
-            path.unlink(missing_ok=True)
-
-
-def _is_alive(process: int) -> bool:
-    if os.name == "nt":
-        # There, to ask would be to end it.
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _told(spec: RunSpec) -> dict[str, Any]:

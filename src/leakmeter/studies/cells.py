@@ -27,8 +27,9 @@ from typing import Any
 
 from leakmeter.backends.base import Backend
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
+from leakmeter.files import check_outside_runs, clear_left_over, make_private, write_whole
 from leakmeter.models import resolve
-from leakmeter.store.rundir import RunDirectory, clear_left_over, write_whole
+from leakmeter.store.rundir import RunDirectory
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.run import Part, Watch, cases_of_run, measure_cases, n_parts, prepare_case
 from leakmeter.studies.spec import spec_of
@@ -196,10 +197,12 @@ def made_directory(path: Path) -> Path:
     """A directory for its owner alone, made if need be.
 
     Raises:
-        StoreError: it cannot be made.
+        StoreError: it cannot be made, or lies in a run.
     """
+    check_outside_runs(path.parent, "directory of runs")
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent, named=True)
+        make_private(path)
         clear_left_over(path)
     except OSError as error:
         raise StoreError(f"directory '{path}' cannot be made: {error.strerror or error}") from None

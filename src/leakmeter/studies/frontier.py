@@ -70,9 +70,12 @@ class Frontier:
 
         Raises:
             UsageError: matplotlib is not installed.
+            StoreError: they lie in a run.
         """
+        from leakmeter.files import check_outside_runs
         from leakmeter.report.frontier_figure import draw_frontier
 
+        check_outside_runs(Path(stem), "figure")
         return draw_frontier(self.told, footer=footer, stem=Path(stem))
 
 

@@ -25,11 +25,11 @@ from filelock import FileLock
 
 from leakmeter.data.named.base import Record
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.files import write_whole
 from leakmeter.kernels import accounting
 from leakmeter.measures.decode import Decode
 from leakmeter.prompts.build import PromptSettings
 from leakmeter.report.tables import SYMBOLS
-from leakmeter.store.rundir import write_whole
 from leakmeter.studies.cells import digest, made_directory
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kinds.base import Choice

@@ -27,9 +27,10 @@ from filelock import FileLock, Timeout
 
 from leakmeter.data.extraction.documents import Batch, kind_of, read_batches
 from leakmeter.data.extraction.found import Extractor
-from leakmeter.data.extraction.state import MODE, Source, State, begin, source_of, write_state
+from leakmeter.data.extraction.state import Source, State, begin, source_of, write_state
 from leakmeter.data.extraction.workers import Answer, answers, check_workers
 from leakmeter.errors import DataError, StoreError, UsageError
+from leakmeter.files import PRIVATE, check_place, open_private
 from leakmeter.types.subject import Subject
 
 Progress = Callable[[int, int], None]
@@ -98,6 +99,7 @@ def extract(
     files = [Path(path) for path in paths]
     for path in files:
         kind_of(path)
+    check_place(out, "output", files)
     sources = [source_of(path) for path in files]
     known = {**(settings or {}), "finds": type(extractor).__name__, "field": field}
     with _locked(out), _as_store_errors(out):
@@ -199,7 +201,7 @@ def _append(file: BinaryIO, subjects: Iterable[Subject]) -> int:
 @contextmanager
 def _opened(out: Path, n_bytes: int) -> Iterator[BinaryIO]:
     """The output, cut to what counts as written, at its beginning."""
-    with os.fdopen(os.open(out, os.O_RDWR | os.O_CREAT, MODE), "r+b") as file:
+    with os.fdopen(open_private(out, os.O_RDWR), "r+b") as file:
         file.truncate(n_bytes)
         yield file
 
@@ -207,7 +209,7 @@ def _opened(out: Path, n_bytes: int) -> Iterator[BinaryIO]:
 @contextmanager
 def _locked(out: Path) -> Iterator[None]:
     with _as_store_errors(out):
-        lock = FileLock(out.with_name(f".{out.name}.lock"), timeout=0, mode=MODE)
+        lock = FileLock(out.with_name(f".{out.name}.lock"), timeout=0, mode=PRIVATE)
         try:
             lock.acquire()
         except Timeout:
