@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -119,6 +119,35 @@ def make_private(folder: Path, *, named: bool = False) -> None:
         raise OSError(errno.EPERM, "it is a directory that all users share", str(folder))
     _check_owner(found, folder)
     folder.chmod(0o700)
+
+
+@contextmanager
+def made_for(folder: Path) -> Iterator[None]:
+    """Directories that come to be made for one go again where an error leaves nothing in it."""
+    above = (*reversed(folder.parents), folder)
+    missing = [one for one in above if not one.exists()]
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for one in reversed(missing):
+                one.rmdir()
+        raise
+
+
+def remove_unused(folder: Path, beside: Collection[str] = (".lock",)) -> None:
+    """Remove a directory in which nothing came to be.
+
+    Args:
+        folder: the directory; one that holds anything but the files `beside` stays as it is.
+        beside: names of files that are of no use without others.
+    """
+    with suppress(OSError):
+        names = {path.name for path in folder.iterdir()}
+        if names <= set(beside):
+            for name in names:
+                (folder / name).unlink()
+            folder.rmdir()
 
 
 def open_private(path: Path, flags: int) -> int:

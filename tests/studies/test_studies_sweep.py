@@ -54,8 +54,9 @@ def test_the_directory_is_told_by_all_but_the_values_and_references(tmp_path: Pa
         settings = PromptSettings(unit="whole", template=how.pop("template", None))
         machine = {"dtype": None, "device": None, "memory": None, **how}
         sweep = sweep_of(lambdas, epsilons, drawing)
-        path = sweep_directory(sweep, machine.pop("model", "toy"), settings, records, tmp_path, **machine)
-        assert path.stat().st_mode & 0o777 == 0o700
+        path = sweep_directory(sweep, machine.pop("model", "toy"), settings, records, tmp_path / "runs", **machine)
+        # Nothing is made before there is something to keep.
+        assert not path.parent.exists()
         return path.name
 
     first = directory()
@@ -67,7 +68,9 @@ def test_the_directory_is_told_by_all_but_the_values_and_references(tmp_path: Pa
     assert len(set(others)) == len(others)
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="cannot be made"):
-        sweep_directory(sweep_of((), None), "toy", PromptSettings(), [], tmp_path / "file")
+        kept_nonce(tmp_path / "file" / first)
+    kept_nonce(tmp_path / bounded)
+    assert (tmp_path / bounded).stat().st_mode & 0o777 == 0o700
 
 
 def test_a_nonce_is_drawn_once_also_by_many_at_once(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from leakmeter.models import DEFAULT_MODEL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from leakmeter.measures.private_generation import PrivateGeneration
     from leakmeter.results.base import Part, Result
     from leakmeter.results.private_generation import PrivateGenerationResult
     from leakmeter.studies.audits import Audited
@@ -78,11 +79,14 @@ def run(
     measure = audited.measure
     if told.seed is not None:
         output.tell(SEED_WARNING)
-    if not options.dry_run and told.seed is None:
+
+    def settled() -> tuple[PrivateGeneration, Path]:
+        nonlocal measure
         machine = {"dtype": options.dtype, "device": options.device, "memory": options.memory}
-        with output.unnamed(public):
-            nonce = kept_nonce(audit_directory(audited, options.model, options.out, **machine))
-        measure = replace(measure, nonce=nonce)
+        directory = audit_directory(audited, options.model, options.out, **machine)
+        measure = replace(audited.measure, nonce=kept_nonce(directory))
+        return measure, directory
+
     found: list[PrivateGenerationResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[Result]:
@@ -108,6 +112,7 @@ def run(
             options,
             results=results,
             accept=lambda backend: check_precision(backend.dtype),
+            settle=settled if told.seed is None else None,
             inputs=[config, told],
             public=public,
         )

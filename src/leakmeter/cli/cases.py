@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,7 @@ def run_cases(
     group_size: int = 1,
     results: Callable[[Iterable[Part]], Iterator[Result]] | None = None,
     accept: Callable[[Backend], None] = lambda backend: None,
+    settle: Callable[[], tuple[Measure, Path]] | None = None,
     inputs: Sequence[object] = (),
     public: bool = False,
 ) -> None:
@@ -50,6 +51,8 @@ def run_cases(
         group_size: cases that are scored together; see `studies.run.measure_cases`.
         results: texts and readings to what is shown; the measure's own results by default.
         accept: refuses a back end on which the measure would not mean what it promises.
+        settle: called once nothing else is refused: gives what measures instead, and the directory where that is kept,
+            which goes again where nothing comes to be measured.
         inputs: options that may name files which the command reads, and must not write over.
         public: say nothing of the work, of the run's name and of what was wrong with a case, which tell of the texts.
 
@@ -64,6 +67,7 @@ def run_cases(
     if run.html is not None:
         output.check_writable(run.html, "report", *read)
     from leakmeter.cli.progress import progress
+    from leakmeter.files import made_for
     from leakmeter.store.rundir import RunDirectory
     from leakmeter.studies.run import Watch, measure_cases, n_parts
     from leakmeter.studies.spec import spec_of
@@ -76,18 +80,22 @@ def run_cases(
         next(measure.trial(prepared[0].item), None)
     where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
     command = as_unicode(shlex.join(["leakmeter", *sys.argv[1:]]))
-    spec = spec_of(
-        *(measure, name, settings, backend, where, kept.cases),
-        group_size=group_size,
-        command=command,
-        problems=kept.problems,
-    )
-    made = results or partial(plugins.find("results", name).of_run, params=asdict(measure))
     shown: list[Result] = []
-    watched = nullcontext(Watch()) if public else progress(backend, len(prepared))
-    with RunDirectory.open(run.out, spec) as directory, watched as watch:
+    with ExitStack() as undone:
+        undone.enter_context(made_for(run.out))
+        measure, kept_in = (measure, None) if settle is None else settle()
+        spec = spec_of(
+            *(measure, name, settings, backend, where, kept.cases),
+            group_size=group_size,
+            command=command,
+            problems=kept.problems,
+        )
+        undone.enter_context(_kept_for(run.out / spec.id, kept_in))
+        results_of = results or partial(plugins.find("results", name).of_run, params=asdict(measure))
+        watch = undone.enter_context(nullcontext(Watch()) if public else progress(backend, len(prepared)))
+        directory = undone.enter_context(RunDirectory.open(run.out, spec))
         parts = measure_cases(backend, measure, settings, prepared, directory, watch, group_size=group_size)
-        for result in made(parts):
+        for result in results_of(parts):
             shown.append(result)
             if run.json:
                 output.print_json(result.case)
@@ -102,6 +110,20 @@ def run_cases(
         output.tell_page(run.html, public=public)
     if kept.problems:
         output.tell(output.left_out(kept.problems, public=public))
+
+
+@contextmanager
+def _kept_for(run: Path, directory: Path | None) -> Iterator[None]:
+    """What a directory keeps for a run goes again where nothing of the run came to be."""
+    try:
+        yield
+    except BaseException:
+        from leakmeter.files import remove_unused
+        from leakmeter.studies.cells import NONCE_FILES
+
+        if directory is not None and not run.exists():
+            remove_unused(directory, NONCE_FILES)
+        raise
 
 
 @contextmanager

@@ -125,28 +125,37 @@ def _run(
     sweep: Sweep, records: Sequence[Record], settings: PromptSettings, quality: Quality, run: RunOptions, command: str
 ) -> None:
     from leakmeter.cli.progress import progress
+    from leakmeter.files import made_for
     from leakmeter.report.tables import SYMBOLS
     from leakmeter.studies.cells import finished_cell, measure_cell
     from leakmeter.studies.promise import check_precision
+    from leakmeter.studies.run import prepare_case
     from leakmeter.studies.sweep import kept_nonce, study_of, sweep_directory
 
     machine = {"dtype": run.dtype, "device": run.device, "memory": run.memory}
     directory = sweep_directory(sweep, run.model, settings, records, run.out, **machine)
-    seeded = sweep.seeded(kept_nonce(directory) if sweep.needs_nonce else 0)
-    study = study_of(seeded, run.model, settings, len(records), quality)
     backend: Any = None
+    if sweep.needs_nonce and not directory.exists():
+        # What cannot be measured is refused before a nonce is written down.
+        backend = run.load_backend()
+        check_precision(sweep.measures[0], backend.dtype)
+        for record in records:
+            prepare_case(record.case, backend, settings, sweep.measures[0])
     done: list[FinishedCell] = []
-    for cell in study.cells:
-        started = time.perf_counter()
-        finished = finished_cell(cell, records, directory)
-        if finished is None:
-            if backend is None:
-                backend = run.load_backend()
-                check_precision(seeded.measures[0], backend.dtype)
-            finished = measure_cell(study, cell, records, directory, backend, progress, command)
-        done.append(finished)
-        said = f"{SYMBOLS[sweep.kind]} = {sweep.values[cell.number]:g}: {time.perf_counter() - started:.0f} s"
-        output.tell(f"setting {len(done)} of {len(study.cells)}: {said}")
+    with made_for(run.out):
+        seeded = sweep.seeded(kept_nonce(directory) if sweep.needs_nonce else 0)
+        study = study_of(seeded, run.model, settings, len(records), quality)
+        for cell in study.cells:
+            started = time.perf_counter()
+            finished = finished_cell(cell, records, directory)
+            if finished is None:
+                if backend is None:
+                    backend = run.load_backend()
+                    check_precision(seeded.measures[0], backend.dtype)
+                finished = measure_cell(study, cell, records, directory, backend, progress, command)
+            done.append(finished)
+            said = f"{SYMBOLS[sweep.kind]} = {sweep.values[cell.number]:g}: {time.perf_counter() - started:.0f} s"
+            output.tell(f"setting {len(done)} of {len(study.cells)}: {said}")
     _write(seeded, done, quality, directory, command, run)
 
 

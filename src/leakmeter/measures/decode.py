@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from leakmeter.errors import UsageError
+from leakmeter.kernels import logspace
 from leakmeter.kernels.decoding import RECEIPT, Decoding, DrawWithReceipt, TargetWithReceipt
 from leakmeter.kernels.exact_draw import Bits
 from leakmeter.measures._sample import bits_of, draw_with, uniforms_of
@@ -67,8 +68,8 @@ class Decode:
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
         checks = (
-            (np.isfinite(self.temperature) and self.temperature > 0, "temperature", self.temperature, "above 0"),
-            (np.isfinite(self.cid_lambda) and self.cid_lambda >= 0, "cid-lambda", self.cid_lambda, "0 or more"),
+            logspace.checked_temperature(self.temperature),
+            logspace.checked_weight(self.cid_lambda),
             (
                 self.epsilon is None or (np.isfinite(self.epsilon) and self.epsilon > 0),
                 "epsilon",

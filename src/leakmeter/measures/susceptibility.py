@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from leakmeter.errors import UsageError
+from leakmeter.kernels import logspace
 from leakmeter.kernels import susceptibility as kernel
 from leakmeter.kernels.susceptibility import ContextMixture, Likeliest
 from leakmeter.kernels.wants import Target
@@ -64,8 +65,9 @@ class Susceptibility:
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
-        if not (np.isfinite(self.temperature) and self.temperature > 0):
-            raise UsageError(f"temperature is {self.temperature}; it has to be above 0")
+        good, name, given, expected = logspace.checked_temperature(self.temperature)
+        if not good:
+            raise UsageError(f"{name} is {given}; it has to be {expected}")
         if self.answer_tokens < 0:
             raise UsageError(f"answer-tokens is {self.answer_tokens}; it has to be 0 or more")
 

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from leakmeter.errors import StoreError
-from leakmeter.files import PARTIAL, check_outside_runs, make_private, write_whole
+from leakmeter.files import PARTIAL, check_outside_runs, made_for, make_private, remove_unused, write_whole
 from leakmeter.store.schema import REPEATED, from_table, to_table
 from leakmeter.types.reading import Reading
 from leakmeter.types.run import RunSpec
@@ -43,31 +43,50 @@ class RunDirectory:
     @classmethod
     @contextmanager
     def open(cls, root: Path, spec: RunSpec) -> Iterator[RunDirectory]:
-        """The run's directory under `root`, made if need be, and locked against other processes meanwhile."""
+        """The run's directory under `root`, made if need be, and locked against other processes meanwhile.
+
+        What ends with an error before any part is finished leaves nothing: there is nothing to go on from.
+        """
         path = root / spec.id
         directory = cls(path)
         check_outside_runs(root, "directory of runs")
-        with _as_store_errors(path):
-            # Names of runs may be private too.
-            make_private(root, named=True)
-            make_private(path)
-            lock = FileLock(path / ".lock", timeout=0)
-            try:
-                lock.acquire()
-            except Timeout:
-                raise StoreError(f"run '{path}' is being written by another process; wait for it to end") from None
-        try:
+        with made_for(root):
             with _as_store_errors(path):
-                for left_over in path.glob(f"*{PARTIAL}"):
-                    left_over.unlink()
-                if directory.is_complete:
-                    directory._begun.unlink(missing_ok=True)
-                else:
-                    begun = {name: value for name, value in _told(spec).items() if name != "cases"}
-                    write_whole(directory._begun, _json({**begun, "n_cases": len(spec.cases)}))
-            yield directory
-        finally:
-            lock.release()
+                # Names of runs may be private too.
+                make_private(root, named=True)
+                make_private(path)
+                lock = FileLock(path / ".lock", timeout=0)
+                try:
+                    lock.acquire()
+                except Timeout:
+                    raise StoreError(f"run '{path}' is being written by another process; wait for it to end") from None
+            try:
+                with _as_store_errors(path):
+                    directory._begin(spec)
+                yield directory
+            except BaseException:
+                directory._abandon()
+                raise
+            finally:
+                lock.release()
+
+    def _begin(self, spec: RunSpec) -> None:
+        """Say what is being measured, and clear what a kill left."""
+        for left_over in self.path.glob(f"*{PARTIAL}"):
+            left_over.unlink()
+        if self.is_complete:
+            self._begun.unlink(missing_ok=True)
+        else:
+            begun = {name: value for name, value in _told(spec).items() if name != "cases"}
+            write_whole(self._begun, _json({**begun, "n_cases": len(spec.cases)}))
+
+    def _abandon(self) -> None:
+        """Leave nothing where no part is finished."""
+        if not self.parts:
+            self._begun.unlink(missing_ok=True)
+            for texts in self.path.glob("cases-*.json"):
+                texts.unlink()
+            remove_unused(self.path)
 
     @property
     def is_complete(self) -> bool:

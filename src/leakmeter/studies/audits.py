@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.files import check_outside_runs
 from leakmeter.measures.private_generation import PrivateGeneration
 from leakmeter.prompts.generation import GenerationSettings, batches_of
-from leakmeter.studies.cells import digest, made_directory
+from leakmeter.studies.cells import digest
 from leakmeter.types.exemplar import Example, ExemplarCase, Task
 
 _TOKENS_A_PART: Final = 200
@@ -132,7 +133,7 @@ def precision_for(model: Any, dtype: str | None) -> str | None:
 
 
 def audit_directory(audited: Audited, model: str, out: Path, **machine: str | None) -> Path:
-    """Where the nonce of an audit is kept, under `out`, made if need be.
+    """Where the nonce of an audit is kept, under `out`; it need not be there.
 
     Args:
         audited: what was asked for; its measure without a nonce.
@@ -141,8 +142,9 @@ def audit_directory(audited: Audited, model: str, out: Path, **machine: str | No
         machine: precision, device and memory, as given.
 
     Raises:
-        StoreError: it cannot be made.
+        StoreError: `out` lies in a run.
     """
+    check_outside_runs(out, "directory of runs")
     told = {
         "measure": asdict(audited.measure),
         "settings": asdict(audited.settings),
@@ -151,4 +153,4 @@ def audit_directory(audited: Audited, model: str, out: Path, **machine: str | No
         "machine": machine,
         "version": metadata.version("leakmeter"),
     }
-    return made_directory(out / f"audit-{digest(told)[:16]}")
+    return out / f"audit-{digest(told)[:16]}"

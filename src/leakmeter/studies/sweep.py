@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -25,8 +25,9 @@ from filelock import FileLock
 
 from leakmeter.data.named.base import Record
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.files import write_whole
+from leakmeter.files import check_outside_runs, write_whole
 from leakmeter.kernels import accounting
+from leakmeter.measures.base import params_of
 from leakmeter.measures.decode import Decode
 from leakmeter.prompts.build import PromptSettings
 from leakmeter.report.tables import SYMBOLS
@@ -105,7 +106,7 @@ def sweep_of(
 def sweep_directory(
     sweep: Sweep, model: str, settings: PromptSettings, records: Sequence[Record], out: Path, **machine: str | None
 ) -> Path:
-    """The sweep's directory under `out`, made if need be.
+    """The sweep's directory under `out`, which need not be there.
 
     Args:
         sweep: what is compared.
@@ -116,18 +117,19 @@ def sweep_directory(
         machine: precision, device and memory, as given.
 
     Raises:
-        StoreError: it cannot be made.
+        StoreError: `out` lies in a run.
     """
+    check_outside_runs(out, "directory of runs")
     told = {
         "kind": sweep.kind,
-        "decoding": {f.name: getattr(sweep.measures[0], f.name) for f in fields(Decode) if f.name != sweep.kind},
+        "decoding": {name: value for name, value in params_of(sweep.measures[0]).items() if name != sweep.kind},
         "model": model,
         "settings": asdict(settings),
         "cases": [recorded(record.case) for record in records],
         "machine": machine,
         "version": metadata.version("leakmeter"),
     }
-    return made_directory(out / f"frontier-{digest(told)[:16]}")
+    return out / f"frontier-{digest(told)[:16]}"
 
 
 def drawn_nonce() -> int:
@@ -136,11 +138,12 @@ def drawn_nonce() -> int:
 
 
 def kept_nonce(directory: Path) -> int:
-    """The directory's nonce; drawn when it is first asked for.
+    """The directory's nonce; drawn when it is first asked for, and the directory made.
 
     Raises:
         StoreError: it cannot be kept, or what is kept is damaged.
     """
+    made_directory(directory)
     path = directory / "secret.json"
     try:
         # Of two commands that begin at once, one draws.

@@ -70,9 +70,7 @@ def begin(out: Path, files: Sequence[Source], settings: Mapping[str, str]) -> St
         OSError: it cannot be written.
     """
     path = state_path(out)
-    if not path.exists():
-        if out.exists():
-            raise UsageError(f"'{out}' exists already, and not from an extraction that could go on; name another file")
+    if check_new(out):
         state = State(tuple(files), dict(settings))
         write_state(out, state)
         return state
@@ -87,6 +85,19 @@ def begin(out: Path, files: Sequence[Source], settings: Mapping[str, str]) -> St
             "and begin again"
         )
     return state
+
+
+def check_new(out: Path) -> bool:
+    """Whether nothing was begun for an output.
+
+    Raises:
+        UsageError: there is a file already, which is of something else.
+    """
+    if state_path(out).exists():
+        return False
+    if out.exists():
+        raise UsageError(f"'{out}' exists already, and not from an extraction that could go on; name another file")
+    return True
 
 
 def state_path(out: Path) -> Path:
