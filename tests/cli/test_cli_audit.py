@@ -226,7 +226,8 @@ def test_batches_of_a_configuration_are_audited_apart(audit: Call) -> None:
         assert [len(sequence["tokens"]) for sequence in case["sequences"]] != []
         assert len(case["sequences"]) == case["n_sequences"] == 4
         assert case["promise"]["spent"]["n_tokens"] == sum(len(one["token_ids"]) for one in case["sequences"])
-        assert case["seed"] >= 2**96
+        assert case["seed"] is None
+        assert case["public"]["draws"] == {"exact": True, "random_bits": "operating system"}
 
 
 def test_an_option_wins_over_its_key(audit: Call) -> None:
@@ -236,14 +237,17 @@ def test_an_option_wins_over_its_key(audit: Call) -> None:
     assert case["subset_size"] == 7
 
 
-def test_an_interrupted_audit_goes_on_with_its_secret_seed(audit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, _ = objects_of(audit("--json"))
-    (run,), (kept,) = (list(Path("runs").glob(f"{name}-*")) for name in ("private_generation", "audit"))
-    assert kept.stat().st_mode & 0o777 == 0o700
+@pytest.mark.parametrize("seed", [None, 5])
+def test_an_interrupted_audit_goes_on(audit: Call, monkeypatch: pytest.MonkeyPatch, seed: int | None) -> None:
+    """With a seed it ends as if it had not been interrupted; without, what was left is drawn, and nothing twice."""
+    given = {} if seed is None else {"seed": seed}
+    first, _ = objects_of(audit("--json", **given))
+    (run,), kept = (list(Path("runs").glob(f"{name}-*")) for name in ("private_generation", "audit"))
+    assert [path.stat().st_mode & 0o777 for path in kept] == ([0o700] if seed is None else [])
     stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("readings-*")}
     # Three sequences of sixty tokens are a part at most, and parts are alike.
     assert len(stamps) == 2 * 2
-    assert objects_of(audit("--json"))[0] == first
+    assert objects_of(audit("--json", **given))[0] == first
     for name in ("spec.json", "readings-00002.parquet", "readings-00003.parquet"):
         (run / name).unlink()
     score, calls = Toy.score, iter(range(10))
@@ -254,21 +258,24 @@ def test_an_interrupted_audit_goes_on_with_its_secret_seed(audit: Call, monkeypa
         return score(self, chunk)
 
     monkeypatch.setattr(Toy, "score", interrupted)
-    ended = audit("--json")
+    ended = audit("--json", **given)
     assert ended.code == 130
     assert json.loads(lines_of(ended)[0]) == first[0]
     monkeypatch.setattr(Toy, "score", score)
-    again, _ = objects_of(audit("--json"))
-    assert list(map(without_seconds, again)) == list(map(without_seconds, first))
-    assert {path.name for path in Path("runs").iterdir()} == {run.name, kept.name}
+    again, _ = objects_of(audit("--json", **given))
+    assert without_seconds(again[0]) == without_seconds(first[0])
+    assert (without_seconds(again[1]) == without_seconds(first[1])) is (seed is not None)
+    assert {path.name for path in Path("runs").iterdir()} == {path.name for path in (run, *kept)}
     for name in ("readings-00000.parquet", "readings-00001.parquet"):
         assert (run / name).stat().st_mtime_ns == stamps[name]
 
 
-def test_another_question_has_another_seed(audit: Call) -> None:
-    (one, *_), _ = objects_of(audit("--json"))
-    (other, *_), _ = objects_of(audit("--json", max_new_tokens=61))
-    assert one["seed"] != other["seed"]
+def test_another_question_has_another_nonce(audit: Call) -> None:
+    for more in ({}, {"max_new_tokens": 61}):
+        objects_of(audit("--json", **more))
+    nonces = [json.loads(path.read_bytes())["params"]["nonce"] for path in Path("runs").glob("*/spec.json")]
+    assert len(set(nonces)) == 2
+    assert min(nonces) >= 2**96
     ended = audit("--json", seed=5)
     assert "a seeded run carries no guarantee unless the seed stays secret" in ended.err
     assert objects_of(ended)[0][0]["seed"] == 5
@@ -293,6 +300,9 @@ def test_only_what_may_be_published_is_told_in_public(audit: Call, cli: Call) ->
     ended = audit("--public", "--json", "--html", "public.html", seed=seed)
     told = [json.loads(line) for line in lines_of(ended)]
     assert told == [case["public"] for case in cases]
+    # The seed's warning apart, nothing is said that depends on the exemplars.
+    assert ended.err.splitlines()[1:] == ["run: in 'runs', and private, its name included", "report: public.html"]
+    assert audit("--public", "--dry-run", seed=seed).code == 2
     assert [one["texts"] for one in told] == [[each["text"] for each in case["sequences"]] for case in cases]
     shown = audit("--public", seed=seed).out
     (run,) = Path("runs").glob("private_generation-*")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ import pytest
 import leakmeter
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.kernels.exact_draw import StreamBits
 from leakmeter.prompts.build import PromptSettings, prepare
 from leakmeter.types.case import Case, Document
 
@@ -27,6 +32,12 @@ SECRETS = {
 def decode(of_note: Call) -> Call:
     """`leakmeter decode` of the note; more options win."""
     return of_note("decode", max_new_tokens=6)
+
+
+def umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def object_of(ended: Any) -> dict[str, Any]:
@@ -88,7 +99,7 @@ def test_a_public_receipt_holds_nothing_private(decode: Call, tmp_path: Path) ->
     ended = decode("--json", "--public", "--html", page, epsilon=0.5, samples=2)
     receipt = object_of(ended)
     assert not SECRETS & set(keys(receipt))
-    # The seed is secret, so a response may draw a stop token at any step.
+    # Nobody can repeat the draws, so a response may draw a stop token at any step.
     assert len(receipt["samples"]) == 2
     for one in receipt["samples"]:
         assert len(one["token_ids"]) == 6 or one["token_ids"][-1] in Toy().tokenizer.stop_ids
@@ -100,8 +111,84 @@ def test_a_public_receipt_holds_nothing_private(decode: Call, tmp_path: Path) ->
         assert "Who?" not in text
 
 
-def test_public_receipts_of_two_contexts_with_the_same_tokens_are_the_same() -> None:
-    """The toy model draws the prior where the bound is next to nothing, and so the same tokens for any context."""
+class OnATerminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_what_is_told_in_public_beside_the_receipt_is_the_same_for_every_context(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    """Names of runs, numbers of tokens, and how long it takes to say them: with a given seed too."""
+    monkeypatch.setattr("leakmeter.cli.progress._QUIET_SECONDS", 0.0)
+    said = []
+    for number, text in enumerate(("Anna sang.", "Bo ate. " * 300)):
+        path = tmp_path / str(number) / "note.txt"
+        path.parent.mkdir()
+        path.write_text(text, encoding="utf-8")
+        monkeypatch.chdir(path.parent)
+        seen = OnATerminal()
+        if terminal:
+            monkeypatch.setattr(sys, "stderr", seen)
+        words = ("--context-file", "note.txt", "--query", "Who?", "--model", "toy", "--max-new-tokens", 3)
+        ended = cli("decode", *words, "--epsilon", 0.5, "--seed", 5, "--public", "--json")
+        assert ended.code == 0
+        (run,) = Path("runs").iterdir()
+        said.append(seen.getvalue() if terminal else ended.err)
+        assert run.name not in said[-1]
+        assert run.name.rpartition("-")[2] not in said[-1]
+    assert said[0] == said[1]
+    assert said[0].splitlines() == [
+        "a seeded run carries no guarantee unless the seed stays secret",
+        "run: in 'runs', and private, its name included",
+    ]
+
+
+def test_in_public_nothing_is_said_of_cases_that_cannot_be_used(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "cases.jsonl"
+    lines = [{"id": "one", "context": "Anna sang.", "query": "Who?"}, {"id": "two", "context": "", "query": "Who?"}]
+    data.write_text("\n".join(map(json.dumps, lines)))
+    words = ("decode", "--data", data, "--model", "toy", "--epsilon", 1, "--max-new-tokens", 2)
+    assert "'two'" in cli(*words, "--skip-bad").err
+    ended = cli(*words, "--skip-bad", "--public")
+    assert ended.code == 0
+    assert ended.err.splitlines()[-1] == "left out 1 bad case"
+    load = leakmeter.api.loading.load_backend
+
+    def narrow(*given: Any, **more: Any) -> Any:
+        backend = load(*given, **more)
+        backend.window = 8
+        return backend
+
+    monkeypatch.setattr("leakmeter.api.loading.load_backend", narrow)
+    data.write_text(json.dumps(lines[0]))
+    assert "window" in cli(*words).err
+    ended = cli(*words, "--public")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == "leakmeter: a case cannot be used so; without --public the same command says why\n"
+    ended = cli(*words, "--public", "--dry-run")
+    assert (ended.code, ended.out) == (2, "")
+    assert "--dry-run tells how long a context is" in ended.err
+
+
+def test_in_public_an_error_does_without_the_run_s_name(decode: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Any, *given: Any) -> None:
+        raise StoreError(f"run directory '{self.path}' cannot be written: disk full")
+
+    monkeypatch.setattr("leakmeter.store.rundir.RunDirectory.write_part", full)
+    assert re.search("decode-[0-9a-f]{16}", decode(epsilon=0.5).err)
+    ended = decode("--public", epsilon=0.5)
+    assert ended.err == "leakmeter: run directory 'runs/decode-…' cannot be written: disk full\n"
+
+
+def test_public_receipts_of_two_contexts_with_the_same_tokens_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toy model draws the prior where the bound is next to nothing: by the same bits the same tokens."""
+    monkeypatch.setattr("leakmeter.measures.decode.bits_of", lambda *given: lambda *place: StreamBits(b"any", place))
     shown = [
         leakmeter.decode("toy", context=context, query="Who?", epsilon=1e-9, seed=5, max_new_tokens=8).public.to_json()
         for context in ("Anna sang.", "Bo ate. " * 30, ["One", "two", "three"])
@@ -123,11 +210,18 @@ def test_bare_log_probs_are_those_of_a_prompt_without_context() -> None:
         ids.append(token)
 
 
-def test_a_promise_gets_a_secret_seed_and_a_given_one_a_warning(decode: Call) -> None:
-    one, two = (object_of(decode("--json", epsilon=0.5)) for _ in range(2))
-    assert one["private"]["seed"] != two["private"]["seed"]
-    assert min(one["private"]["seed"], two["private"]["seed"]) > 2**64
-    assert len(list(Path("runs").iterdir())) == 2
+def test_a_promise_is_drawn_by_the_operating_system_and_a_seed_gets_a_warning(decode: Call) -> None:
+    for _ in range(2):
+        case = object_of(decode("--json", epsilon=0.5))
+        assert case["private"]["seed"] is None
+        assert case["public"]["epsilon"]["draws"] == {"exact": True, "random_bits": "operating system"}
+    nonces = [json.loads(path.read_bytes())["params"]["nonce"] for path in Path("runs").glob("*/spec.json")]
+    assert len(set(nonces)) == 2
+    assert min(nonces) > 2**64
+    # By its nonce a run is found again, and nothing of it drawn again.
+    before = sorted(path.stat().st_mtime_ns for path in Path("runs").glob("*/readings-*"))
+    assert object_of(decode("--json", epsilon=0.5, nonce=nonces[0]))["private"]["seed"] is None
+    assert sorted(path.stat().st_mtime_ns for path in Path("runs").glob("*/readings-*")) == before
     seeded = [decode("--json", epsilon=0.5, seed=0) for _ in range(2)]
     assert seeded[0].out == seeded[1].out
     for ended in seeded:
@@ -183,12 +277,15 @@ def test_terminal_and_page_and_report(cli: Call, decode: Call, tmp_path: Path) -
     assert "of the context; spent" in " ".join(ended.out.split())
     assert "basic composition" in ended.out
     (run,) = Path("runs").iterdir()
-    assert ended.err == f"run: {run}\nreport: {page}\n"
+    assert ended.err == f"run: {run}\nreport: {page} (private, readable by you alone)\n"
     again = tmp_path / "again.html"
     assert cli("report", run, "--html", again).code == 0
     assert again.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
+    assert page.stat().st_mode & 0o777 == again.stat().st_mode & 0o777 == 0o600
     public = tmp_path / "public.html"
-    assert cli("report", run, "--html", public, "--public").code == 0
+    ended = cli("report", run, "--html", public, "--public")
+    assert (ended.code, ended.err) == (0, f"report: {public}\n")
+    assert public.stat().st_mode & 0o777 == 0o666 & ~umask()
     shown = public.read_text(encoding="utf-8")
     assert "Anna" not in shown
     assert "spent" not in shown
@@ -238,6 +335,9 @@ def test_a_dry_run_tells_and_leaves_nothing(decode: Call) -> None:
         ({"epsilon": "1", "dtype": "bfloat16"}, "dtype is 'bfloat16'; epsilon is certified from logits"),
         ({"epsilon": "1", "dtype": "float16", "model": "smollm2-135m"}, "would void it; give float32"),
         ({"seed": "-1"}, "seed is -1"),
+        ({"epsilon": "1", "nonce": "-1"}, "nonce is -1; it has to be 0 or more"),
+        ({"nonce": "5"}, "a nonce is for a bound, in the place of a seed"),
+        ({"epsilon": "1", "nonce": "5", "seed": "5"}, "a nonce is for a bound, in the place of a seed"),
         ({"samples": "0"}, "samples is 0"),
         ({"query": ""}, "empty query"),
         ({"context-file": "missing.txt"}, "cannot be read"),

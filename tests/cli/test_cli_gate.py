@@ -180,9 +180,16 @@ def test_a_broken_gate_writes_no_baseline_over_a_good_one(cli: Call, measured: C
     before, after = measured(), measured("--temperature", "0.5")
     assert cli("gate", before, "--write-baseline", "b.json").code == 0
     kept = Path("b.json").read_bytes()
-    ended = cli("gate", after, "--against", "b.json", "--write-baseline", "b.json")
+    Path("new.json").write_bytes(b"{}")
+    ended = cli("gate", after, "--against", "b.json", "--write-baseline", "new.json")
     assert ended.code == 1
-    assert "baseline 'b.json' is not written, since not everything holds" in ended.err
+    assert "baseline 'new.json' is not written, since not everything holds" in ended.err
+    assert Path("new.json").read_bytes() == b"{}"
+    # What is held against is not replaced by what holds against it: a little at a time would go unseen.
+    for run in (before, after):
+        ended = cli("gate", run, "--against", "b.json", "--write-baseline", "b.json")
+        assert ended.code == 2
+        assert "baseline 'b.json' is 'b.json', which is read here and would be lost" in ended.err
     assert Path("b.json").read_bytes() == kept
 
 

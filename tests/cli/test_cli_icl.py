@@ -158,7 +158,7 @@ def test_terminal_page_and_report_agree(icl: Call, cli: Call) -> None:
     assert ended.code == 0, ended.err
     out = " ".join(ended.out.split())
     (run,) = Path("runs").iterdir()
-    assert ended.err == f"run: {run}\nreport: icl.html\n"
+    assert ended.err == f"run: {run}\nreport: icl.html (private, readable by you alone)\n"
     assert cli("report", run, "--html", "again.html").code == 0
     page = Path("icl.html").read_text(encoding="utf-8")
     assert Path("again.html").read_text(encoding="utf-8") == page

@@ -200,14 +200,14 @@ def test_the_page_and_the_page_again_without_the_model(
     measure: Call, cli: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = measure(html="page.html")
-    assert ended.err.splitlines()[1] == "report: page.html"
+    assert ended.err.splitlines()[1] == "report: page.html (private, readable by you alone)"
     page = Path("page.html").read_text(encoding="utf-8")
     for text in ("Anna Ek lives in Graz.", "Her phone is 555-010-7788."):
         assert text.split()[-1] in page
     (run,) = Path("runs").iterdir()
     monkeypatch.setattr("leakmeter.api.loading.load_backend", lambda *_, **__: pytest.fail("the model was loaded"))
     again = cli("report", run, "--html", "again.html")
-    assert (again.code, again.out, again.err) == (0, "", "report: again.html\n")
+    assert (again.code, again.out, again.err) == (0, "", "report: again.html (private, readable by you alone)\n")
     assert Path("again.html").read_text(encoding="utf-8") == page
     assert cli("report", run).code == 0
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["again.html", "page.html", "report.html", "runs"]

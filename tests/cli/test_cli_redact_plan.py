@@ -114,7 +114,7 @@ def test_terminal_page_and_report_agree(cli: Call, plan: Call, tmp_path: Path) -
     assert "[…]" in out
     assert "Answer after" in out
     (run,) = Path("runs").iterdir()
-    assert ended.err == f"run: {run}\nreport: plan.html\n"
+    assert ended.err == f"run: {run}\nreport: plan.html (private, readable by you alone)\n"
     assert cli("report", run, "--html", "again.html").code == 0
     page = Path("plan.html").read_text(encoding="utf-8")
     assert Path("again.html").read_text(encoding="utf-8") == page
@@ -181,9 +181,9 @@ def test_units_groups_and_personal_data(plan: Call) -> None:
         ({"unit": "sentnce"}, "did you mean 'sentence'"),
         ({"samples": "3"}, "--samples"),
         ({"write_redacted": "no/such/left.txt"}, "lies in a directory that does not exist"),
-        ({"write_redacted": "NOTE"}, "is the context file itself, which would be lost"),
-        ({"write_redacted": "LINK"}, "is the context file itself, which would be lost"),
-        ({"write_redacted": "page.html", "html": "page.html"}, "is the report, which would be lost"),
+        ({"write_redacted": "NOTE"}, "which is read here and would be lost"),
+        ({"write_redacted": "LINK"}, "which is read here and would be lost"),
+        ({"write_redacted": "page.html", "html": "page.html"}, "--write-redacted and --html are both 'page.html'"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(
@@ -215,7 +215,7 @@ def test_other_words_that_do_not_go_together(cli: Call, plan: Call, note: Path, 
     pattern = tmp_path / "patterns.txt"
     pattern.write_text("case = [A-Z]{2}-\\d+", encoding="utf-8")
     ended = plan(unit="entity", entity_patterns=pattern, write_redacted=pattern)
-    assert "is the file of patterns, which would be lost" in ended.err
+    assert f"is '{pattern}', which is read here and would be lost" in ended.err
 
 
 def test_from_python_it_is_the_same(plan: Call) -> None:

@@ -38,7 +38,7 @@ def study() -> Path:
 
 def test_several_runs_give_one_page(cli: Call, runs: list[Path]) -> None:
     ended = cli("report", *runs, "--html", "both.html")
-    assert (ended.code, ended.out, ended.err) == (0, "", "report: both.html\n")
+    assert (ended.code, ended.out, ended.err) == (0, "", "report: both.html (private, readable by you alone)\n")
     page = Path("both.html").read_text(encoding="utf-8")
     assert page.count("<iframe") == 2
     assert "Run 2 less run 1" in page
@@ -51,7 +51,8 @@ def test_figures_of_one_run_and_of_several(cli: Call, runs: list[Path]) -> None:
     assert ended.code == 0
     names = ["pieces.png", "pieces.svg", "tokens.png", "tokens.svg"]
     assert sorted(os.listdir("one")) == names
-    assert ended.err == f"figures: {', '.join(f'one/{name}' for name in names)}\nreport: report.html\n"
+    files = ", ".join(f"one/{name}" for name in names)
+    assert ended.err == f"figures: {files}\nreport: report.html (private, readable by you alone)\n"
     assert cli("report", *runs, "--figures", "both").code == 0
     assert sorted(os.listdir("both")) == ["run1", "run2"]
     for name in names:
@@ -75,7 +76,7 @@ def test_a_study_is_a_page_of_its_table(cli: Call, study: Path) -> None:
         (["STUDY", "RUN"], "is a study's directory; give it alone"),
         (["STUDY", "--figures", "f"], "without --figures and --public"),
         (["RUN", "missing"], "'missing' holds no complete run"),
-        (["RUN", "--figures", "RUN/spec.json"], "figures cannot be written to"),
+        (["RUN", "--figures", "RUN/spec.json"], "lies in the run 'influence-"),
         (["RUN", "RUN", "--html", "no/page.html"], "lies in a directory that does not exist"),
     ],
 )

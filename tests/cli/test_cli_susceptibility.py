@@ -166,7 +166,7 @@ def test_terminal_page_and_report_agree(susceptibility: Call, cli: Call) -> None
     ended = susceptibility("--html", "page.html")
     assert ended.code == 0, ended.err
     (run,) = Path("runs").iterdir()
-    assert ended.err == f"run: {run}\nreport: page.html\n"
+    assert ended.err == f"run: {run}\nreport: page.html (private, readable by you alone)\n"
     assert cli("report", run, "--html", "again.html").code == 0
     page = Path("page.html").read_text(encoding="utf-8")
     assert Path("again.html").read_text(encoding="utf-8") == page

@@ -115,7 +115,7 @@ def test_terminal_page_and_report_agree(fisher: Call, cli: Call) -> None:
     ended = fisher("--html", "page.html", probes=2)
     assert ended.code == 0, ended.err
     (run,) = Path("runs").iterdir()
-    assert ended.err == f"run: {run}\nreport: page.html\n"
+    assert ended.err == f"run: {run}\nreport: page.html (private, readable by you alone)\n"
     assert cli("report", run, "--html", "again.html").code == 0
     page = Path("page.html").read_text(encoding="utf-8")
     assert Path("again.html").read_text(encoding="utf-8") == page

@@ -22,7 +22,7 @@ ROWS = (
     ("report", "measures", "engine", "tuning"),
     ("backends", "prompts", "data", "store", "models"),
     ("kernels",),
-    ("types",),
+    ("types", "files"),
     ("errors",),
 )
 LEVEL = {room: level for level, row in enumerate(ROWS) for room in row}

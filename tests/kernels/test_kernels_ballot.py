@@ -87,7 +87,7 @@ def test_what_is_measured_is_the_definition_with_every_row_left_out(
 ) -> None:
     rows = np.random.default_rng(0).normal(size=(6, 13)) * 7
     voting = Voting(3.0, 6, temperature, normalise_by)
-    found = counted(ballot(PrivateVoting(voting), uniform=0.4), rows, library)
+    found = counted(ballot(PrivateVoting(voting), random=0.4), rows, library)
     log_p = PrivateVoting(voting).log_probs(rows)
     for i, row in enumerate(found):
         log_q = PrivateVoting(voting).log_probs(np.delete(rows, i, axis=0))
@@ -105,7 +105,7 @@ def test_a_rule_that_is_asked_row_by_row_is_measured_the_same(library: Any) -> N
     for temperature in (0.2, 1.0, 9.0):
         voting = Voting(4.0, 5, temperature)
         quick, slow = (
-            counted(ballot(rule, uniform=0.7), rows, library) for rule in (PrivateVoting(voting), SlowVoting(voting))
+            counted(ballot(rule, random=0.7), rows, library) for rule in (PrivateVoting(voting), SlowVoting(voting))
         )
         # Logarithms that were subtracted have lost digits of small divergences.
         np.testing.assert_allclose(slow, quick, rtol=1e-7, atol=1e-13)
@@ -118,7 +118,7 @@ def test_the_token_is_that_of_the_distribution_that_was_measured(library: Any) -
     log_p = rule.log_probs(rows)
     edges = np.cumsum(np.exp(log_p))
     for uniform in (0.0, 0.05, 0.5, 0.99, 1 - 1e-16):
-        found = counted(ballot(rule, uniform=uniform), rows, library)
+        found = counted(ballot(rule, random=uniform), rows, library)
         token = int(np.searchsorted(edges / edges[-1], uniform, side="right"))
         assert found[:, 0].tolist() == [token] * 4
         np.testing.assert_allclose(found[:, 1], log_p[token], rtol=0, atol=1e-13)
@@ -135,8 +135,8 @@ def test_masked_tokens_are_no_part_of_the_vocabulary(library: Any, kind: Any) ->
     rows[:, 3] += 50
     kept = [0, 1, 2, 4, 5, 6, 8]
     rule = kind(Voting(5.0, 4, 0.5))
-    small = counted(ballot(rule, uniform=0.6), rows[:, kept], library)
-    found = counted(ballot(rule, uniform=0.6, masked=(3, 7)), rows, library)
+    small = counted(ballot(rule, random=0.6), rows[:, kept], library)
+    found = counted(ballot(rule, random=0.6, masked=(3, 7)), rows, library)
     assert found[0, 0] == kept[int(small[0, 0])]
     np.testing.assert_allclose(found[:, 1:], small[:, 1:], rtol=1e-13, atol=1e-15)
     np.testing.assert_array_equal(counted(ballot(rule, token=8, masked=(3, 7)), rows, library)[:, 0], [8.0] * 4)
@@ -146,7 +146,7 @@ def test_masked_tokens_are_no_part_of_the_vocabulary(library: Any, kind: Any) ->
 def test_a_public_row_is_never_left_out(library: Any) -> None:
     rows = np.random.default_rng(4).normal(size=(2, 15)) * 4
     rule = BoundedCid(0.8)
-    public, context = counted(ballot(rule, uniform=0.3), rows, library)
+    public, context = counted(ballot(rule, random=0.3), rows, library)
     log_p, log_q = rule.log_probs(rows), rule.log_probs(rows[:1])
     np.testing.assert_allclose(
         context[AT:], [slow_divergence(log_p, log_q, order) for order in MEASURED], rtol=1e-8, atol=1e-14
@@ -165,7 +165,7 @@ def test_ruling_a_token_out_for_want_of_an_exemplar_costs_infinity(library: Any)
             return np.log((np.arange(len(votes)) == votes.argmax()).astype(float))
 
     rows = np.asarray([[3.0, 0.0, 1.0], [0.0, 2.0, 0.0], [0.0, 0.5, 0.0]])
-    found = counted(ballot(Rule(greedy), uniform=0.5), rows, library)
+    found = counted(ballot(Rule(greedy), random=0.5), rows, library)
     assert found[:, 0].tolist() == [0.0] * 3
     assert (found[0, AT:] == np.inf).all()
     assert (found[0, 2], found[0, 3]) == (np.inf, 2.0)
@@ -193,7 +193,7 @@ def test_a_rule_of_a_user_meets_float64_and_may_answer_in_numpy() -> None:
         return np.asarray(logspace.log_softmax(np.asarray(rows).mean(axis=0)))
 
     rows = torch.randn(3, 5, dtype=torch.bfloat16)
-    found = ballot(Rule(mean), uniform=0.5).reduce(rows[:, None, :], None)
+    found = ballot(Rule(mean), random=0.5).reduce(rows[:, None, :], None)
     assert isinstance(found, torch.Tensor)
     assert {(type(one), one.dtype) for one in seen} == {(torch.Tensor, torch.float64)}
     assert [len(one) for one in seen] == [3, 2, 2, 2]

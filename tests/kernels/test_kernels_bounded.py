@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,10 @@ from hypothesis import assume, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from leakmeter.kernels import bounded
 from leakmeter.kernels.bounded import Mixture, bounded_mixture, mixture
 from leakmeter.kernels.decoding import RECEIPT, Decoding, DrawWithReceipt, TargetWithReceipt, without
+from leakmeter.kernels.exact_draw import StreamBits, SystemBits
 from leakmeter.kernels.wants import Draw, MixedTarget, Target
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
@@ -198,7 +202,8 @@ def test_numpy_and_torch_agree(bound: float | None) -> None:
     logits = np.random.default_rng(4).normal(size=(3, 5, 31)) * 2.5
     targets = np.array([3, 0, 30, 7, 7])
     decoding = Decoding(0.8, 1.5, bound)
-    for want in (TargetWithReceipt(decoding, 0, 5, (4, 9)), DrawWithReceipt(decoding, 0.37, (4, 9))):
+    random = 0.37 if bound is None else StreamBits(b"numpy and torch")
+    for want in (TargetWithReceipt(decoding, 0, 5, (4, 9)), DrawWithReceipt(decoding, random, (4, 9))):
         ours = want.reduce(logits, targets)
         theirs = want.reduce(torch.from_numpy(logits), torch.from_numpy(targets))
         assert ours.shape == (3, 5, len(RECEIPT))
@@ -237,8 +242,9 @@ def test_draws_follow_the_certified_distribution() -> None:
     logits = rng.normal(size=(2, 1, 12)) * 2
     want = Decoding(0.9, 1.0, 0.3)
     expected = np.exp(want.mix(logits[1:], logits[:1]).log_probs)[0, 0]
-    n = 4000
-    drawn = [DrawWithReceipt(want, float(u)).reduce(logits, np.array([0]))[1, 0, 0] for u in rng.random(n)]
+    n = 1000
+    key = b"draws that follow"
+    drawn = [DrawWithReceipt(want, StreamBits(key, (i,))).reduce(logits, np.array([0]))[1, 0, 0] for i in range(n)]
     counts = np.bincount(np.asarray(drawn, dtype=int), minlength=12)
     assert ((counts - n * expected) ** 2 / (n * expected)).sum() < 24.7  # 99 % point, 11 degrees of freedom
 
@@ -248,8 +254,8 @@ def test_masked_tokens_are_in_no_branch(library: Any) -> None:
     logits = library(np.random.default_rng(8).normal(size=(2, 1, 9)) * 2)
     np.testing.assert_array_equal(np.isinf(np.asarray(without(logits, (2, 5)))).nonzero()[-1], [2, 5, 2, 5])
     assert without(logits, ()) is logits
-    for uniform in np.linspace(0, 1, 40, endpoint=False):
-        got = named(np.asarray(DrawWithReceipt(Decoding(1.0, 1.0, 0.3), float(uniform), (2, 5)).reduce(logits, None)))
+    for _ in range(40):
+        got = named(np.asarray(DrawWithReceipt(Decoding(1.0, 1.0, 0.3), SystemBits(), (2, 5)).reduce(logits, None)))
         assert not {2.0, 5.0} & set(got["token"].ravel())
         assert got["weight"][1, 0] > 0
         assert np.isfinite(got["log_prob"]).all()
@@ -263,3 +269,104 @@ def test_these_wants_say_which_rows_they_need() -> None:
     assert DrawWithReceipt(Decoding(), 0.5).continues
     assert not TargetWithReceipt(Decoding(), 0, 1).continues
     assert not Target().rows_together
+
+
+def test_under_a_bound_a_token_is_drawn_by_bits_and_nothing_less() -> None:
+    with pytest.raises(TypeError, match="by random bits under a bound"):
+        DrawWithReceipt(Decoding(1.0, 1.0, 0.3), 0.5)
+    with pytest.raises(TypeError, match="by a number in"):
+        DrawWithReceipt(Decoding(), SystemBits())
+
+
+def at_most(bound: float) -> Fraction:
+    """A fraction that e^bound is not below, and not above by more than 1e-50 of it."""
+    if bound == 0.0:
+        return Fraction(1)
+    with localcontext() as context:
+        context.prec = 60
+        return Fraction(Decimal(bound).exp().next_minus())
+
+
+def whole(weights: Any) -> list[int]:
+    """The whole numbers that float64 numbers are multiples of 2^-1074 by."""
+    return [int(Fraction(float(weight)) * 2**1074) for weight in np.asarray(weights)]
+
+
+def exact_loss_is_within(weights: Any, bare_weights: Any, bound: float) -> bool:
+    ours, bare = whole(weights), whole(bare_weights)
+    assert [p == 0 for p in ours] == [q == 0 for q in bare]
+    limit = at_most(bound)
+    # p / Σp ≤ e^bound · q / Σq, and the other way round, as whole numbers.
+    of_ours, of_bare = (sum(ours), sum(bare))
+    up, down = limit.numerator, limit.denominator
+    return all(
+        down * p * of_bare <= up * q * of_ours and down * q * of_ours <= up * p * of_bare
+        for p, q in zip(ours, bare, strict=True)
+    )
+
+
+@seed(24)
+@settings(max_examples=200)
+@given(pair=branches(ordinary) | branches(ordinary | masked) | branches(near_ties) | branches(ALL_KINDS), **PARAMETERS)
+def test_the_bound_holds_for_the_fractions_that_are_drawn_by(
+    pair: tuple[np.ndarray, np.ndarray], bound: float, temperature: float, max_weight: float
+) -> None:
+    """Whole numbers against a bound of 60 digits: nothing is rounded here."""
+    for library in LIBRARIES.values():
+        made = bounded_mixture(library(pair[0]), library(pair[1]), bound, temperature, max_weight)
+        assert exact_loss_is_within(made.weights, made.bare_weights, bound)
+        # What is told of the largest loss is not below what it is.
+        assert exact_loss_is_within(made.weights, made.bare_weights, float(made.max_loss))
+        # And the receipts' logarithms are those of the fractions.
+        told, meant = exact(made.log_probs), exact(np.log(np.maximum(np.asarray(made.weights), 1e-320)))
+        possible = np.isfinite(told)
+        np.testing.assert_allclose(told[possible].astype(float), meant[possible].astype(float), rtol=0, atol=1e-12)
+
+
+@libraries
+def test_tokens_that_float64_loses_beside_others_keep_their_bound(library: Any) -> None:
+    """Beside a sum of 1, float64 has no number for a token of 1e-30: inverting sums gave it nothing, or too much."""
+    rng = np.random.default_rng(9)
+    bare = np.concatenate([[0.0], -rng.uniform(30, 690, size=5000)])
+    full = bare + rng.normal(size=bare.shape) * 3
+    for bound in (0.25, 1.0):
+        made = bounded_mixture(library(full[None]), library(bare[None]), bound)
+        weights, bare_weights = (np.asarray(of)[0] for of in (made.weights, made.bare_weights))
+        assert float(made.weight[0]) > 0
+        assert (weights > 0).all()
+        assert (weights != bare_weights).any()
+        assert exact_loss_is_within(weights, bare_weights, bound)
+
+
+@libraries
+def test_a_large_bound_leaves_every_token_possible(library: Any) -> None:
+    """With ε = 500 a token of e^-690 would fall to e^-940, which float64 has not."""
+    bare = np.array([[0.0, -690.0, -1.0]])
+    full = np.array([[0.0, -9000.0, -1.0]])
+    made = bounded_mixture(library(full), library(bare), 250.0)
+    assert (np.asarray(made.weights) > 0).all()
+    assert exact_loss_is_within(np.asarray(made.weights)[0], np.asarray(made.bare_weights)[0], 250.0)
+
+
+@libraries
+def test_the_work_is_the_same_whatever_the_context(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long a step takes may be seen from outside: λ = 0, λ_max at once or a search take as many evaluations."""
+    calls = 0
+    evaluate = bounded._loss
+
+    def counted(*given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return evaluate(*given)
+
+    monkeypatch.setattr(bounded, "_loss", counted)
+    rng = np.random.default_rng(10)
+    bare = rng.normal(size=(1, 50)) * 3
+    ruled_out = bare.copy()
+    ruled_out[0, 3] = -np.inf
+    taken = []
+    for full in (bare, bare + 1e-6 * rng.normal(size=bare.shape), rng.normal(size=bare.shape) * 3, ruled_out):
+        calls = 0
+        bounded_mixture(library(full), library(bare), 0.25)
+        taken.append(calls)
+    assert taken == [25] * 4

@@ -13,14 +13,14 @@ from leakmeter.backends.toy import Toy
 from leakmeter.engine.drive import drive
 from leakmeter.engine.planning import planning_backend, predict
 from leakmeter.errors import UsageError
+from leakmeter.kernels.exact_draw import draw
 from leakmeter.kernels.mechanism import BoundedCid, PrivateVoting
 from leakmeter.kernels.private_voting import Voting
 from leakmeter.kernels.rdp import ORDERS, promise, promised
-from leakmeter.measures._sample import uniforms_of
+from leakmeter.measures._sample import bits_of, uniforms_of
 from leakmeter.measures.decode import Decode
 from leakmeter.measures.private_generation import PrivateGeneration
 from leakmeter.types.item import Item
-from leakmeter.types.reading import TOKEN_ID
 
 N_VOCAB = 11
 TOY = Toy(N_VOCAB, seed=5)
@@ -34,10 +34,11 @@ def drawn(item: Item = ITEM, **more: Any) -> Series:
 
 @pytest.mark.parametrize("least", [0, 2])
 def test_every_number_is_that_of_algorithm_1_by_hand(least: int) -> None:
-    series = drawn(batch([(3, 4, 5), (6,), (7, 7, 3, 8)], stop_ids=(9, 10)), min_new_tokens=least)
+    # Without a seed nothing is promised, and the distribution is inverted at numbers that everybody knows.
+    series = drawn(batch([(3, 4, 5), (6,), (7, 7, 3, 8)], stop_ids=(9, 10)), min_new_tokens=least, seed=None)
     assert [math.isinf(x) for x in series[0, "promised_order", ""]] == [False] * len(ORDERS)
     for number, written in enumerate(tokens_of(series)):
-        uniforms = uniforms_of(9, "hand", number, 5)
+        uniforms = uniforms_of(0, "hand", number, 5)
         for t, token in enumerate(written):
             hand = ByHand(TOY, ITEM, 2.0, 0.4, masked=(9, 10) if t < least else ())
             p = hand.log_probs(written[:t])
@@ -108,7 +109,7 @@ def test_a_mistake_in_a_mechanism_shows_at_every_token(broken: Mistaken) -> None
 
 
 def test_the_measure_s_own_voting_is_the_mechanism_of_that_name() -> None:
-    lengths: dict[str, Any] = {"sequences": 2, "max_new_tokens": 3, "seed": 1}
+    lengths: dict[str, Any] = {"sequences": 2, "max_new_tokens": 3, "seed": None}
     for normalise_by in ("fixed", "present"):
         voting = Voting(3.0, 3, 0.5, normalise_by)
         own = drawn(clip=3.0, temperature=0.5, normalise_by=normalise_by, **lengths)
@@ -130,17 +131,17 @@ def test_a_rule_may_promise_in_a_list() -> None:
     assert found.keys() == expected.keys()
 
 
-def test_bounded_decoding_is_audited_and_its_text_is_that_of_decode() -> None:
+def test_bounded_decoding_is_audited_and_says_what_decode_says() -> None:
     one = batch([(3, 4, 5, 6, 7)])
     measure = PrivateGeneration(mechanism=BoundedCid(0.6, 0.8, 1.5), sequences=3, max_new_tokens=6, seed=4)
     series = readings_of(TOY, measure, one)
-    (readings,), _ = drive(
-        TOY, [Decode(0.8, epsilon=0.6, lambda_max=1.5, samples=3, max_new_tokens=6, seed=4).trial(one)]
-    )
-    assert tokens_of(series) == [tuple(r.values.astype(int).tolist()) for r in readings if r.unit == TOKEN_ID]
-    spent = {r.sample: r.values for r in readings if r.statistic == "max_loss"}
-    for number in range(3):
-        np.testing.assert_allclose(series[number, "max_divergence", "e1"], spent[number], rtol=1e-9)
+    # The same seed draws other tokens for another measure: decoding scores those that were drawn here.
+    decode = Decode(0.8, epsilon=0.6, lambda_max=1.5)
+    for number, written in enumerate(tokens_of(series)):
+        (readings,), _ = drive(TOY, [decode.trial(batch([(3, 4, 5, 6, 7)], response=written))])
+        scored = {r.statistic: r.values for r in readings}
+        np.testing.assert_allclose(series[number, "log_prob", ""], scored["log_prob"], rtol=0, atol=1e-13)
+        np.testing.assert_allclose(series[number, "max_divergence", "e1"], scored["max_loss"], rtol=1e-9)
         assert (series[number, "ratio", "e1"] <= 1.0 + 1e-9).all()
     assert series[0, "promised_max_divergence", ""].tolist() == [0.3]
 
@@ -222,14 +223,34 @@ def test_seeds_of_texts() -> None:
     assert one[:2] == tokens_of(drawn(seed=5, sequences=2))
 
 
-def test_a_secret_seed_is_drawn_where_none_is_given() -> None:
-    one, two = (PrivateGeneration().seeded().seed for _ in range(2))
-    assert one is not None
-    assert two is not None
-    assert one != two
-    assert max(one, two) >= 2**96
+def test_without_a_seed_the_operating_system_draws() -> None:
+    one, two = (PrivateGeneration(**{**SMALL, "seed": None}).seeded() for _ in range(2))
+    assert one.nonce is not None
+    assert two.nonce is not None
+    assert (one.seed, two.seed) == (None, None)
+    assert one.nonce != two.nonce
+    assert max(one.nonce, two.nonce) >= 2**96
+    assert one.seeded() == one
     assert PrivateGeneration(seed=5).seeded() == PrivateGeneration(seed=5)
-    assert tokens_of(drawn(seed=one)) != tokens_of(drawn(seed=two))
+    # Nobody can repeat it: the nonce is a name, and no seed.
+    assert tokens_of(readings_of(TOY, one, ITEM)) != tokens_of(readings_of(TOY, one, ITEM))
+
+
+def test_a_seed_under_another_promise_draws_another_text() -> None:
+    first = tokens_of(drawn(sequences=6))
+    for more in ({"clip": 2.0 + 1e-9}, {"temperature": 0.4 + 1e-12}, {"normalise_by": "present"}):
+        assert tokens_of(drawn(sequences=6, **more)) != first
+    assert tokens_of(drawn(sequences=6, delta=1e-6)) == first
+
+
+def test_a_token_is_drawn_by_the_weights_of_the_distribution_that_was_measured() -> None:
+    series = drawn()
+    for number, written in enumerate(tokens_of(series)):
+        for t, token in enumerate(written):
+            log_p = ByHand(TOY, ITEM, 2.0, 0.4).log_probs(written[:t])
+            weights = np.exp([[log_p[v] for v in range(N_VOCAB)]])
+            bits = bits_of(PrivateGeneration(**SMALL), ITEM)(number, t)
+            assert draw(weights, bits).tolist() == [[token]]
 
 
 def test_the_temperature_that_keeps_a_promise() -> None:

@@ -33,6 +33,7 @@ def bounded(**more: Any) -> Case:
     epsilon = {
         "per_token": 0.4,
         "lambda_max": 1.5,
+        "draws": {"exact": True, "random_bits": "operating system"},
         "response": composed(5, 20),
         "session": {"n_responses": 3, **composed(33, 60)},
         "note": None,
@@ -191,6 +192,27 @@ def test_pages_need_a_case_and_say_what_is_promised() -> None:
     assert receipts.PRIVATE.split("'")[0] in page
     assert "Nothing was promised" in render_private([unbounded()])
     assert receipts.PRIVATE.split("'")[0] not in render_private([unbounded()])
+
+
+def test_it_is_said_how_tokens_were_drawn() -> None:
+    def said(**draws: Any) -> str:
+        case = bounded()
+        public = case["public"] | {"epsilon": case["epsilon"] | {"draws": draws}}
+        page, terminal = render_public([public]), flat(printed(public_view(public), width=200))
+        for words in (receipts.EXACT, receipts.ROUNDED, receipts.SEEDED):
+            assert (words in page) == (words in terminal)
+        return page
+
+    page = said(exact=True, random_bits="operating system")
+    assert receipts.EXACT in page
+    assert receipts.SEEDED not in page
+    assert receipts.ROUNDED not in page
+    page = said(exact=True, random_bits="seed")
+    assert receipts.EXACT in page
+    assert receipts.SEEDED in page
+    page = said(exact=False, random_bits="seed")
+    assert receipts.EXACT not in page
+    assert receipts.ROUNDED in page
 
 
 def test_bars_keep_to_their_axis() -> None:

@@ -72,6 +72,17 @@ def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
     decode._with_delta.cache_clear()
 
 
+def test_how_tokens_were_drawn_is_told_by_what_the_run_says_of_its_seed() -> None:
+    def draws(**more: Any) -> Any:
+        return decode_object(texts(), readings(), PARAMS | more)["epsilon"]["draws"]
+
+    assert draws(nonce=None) == {"exact": True, "random_bits": "seed"}
+    assert draws(seed=None, nonce=5) == {"exact": True, "random_bits": "operating system"}
+    assert decode_object(texts(), readings(), PARAMS | {"seed": None, "nonce": 5})["private"]["seed"] is None
+    # A run that knows no nonce is of a time when sums were inverted in float64.
+    assert draws() == {"exact": False, "random_bits": "seed"}
+
+
 @pytest.mark.usefixtures("without_library")
 def test_sums_and_the_split_into_private_and_public() -> None:
     case = decode_object(texts(), readings(), PARAMS)
@@ -98,6 +109,7 @@ def test_sums_and_the_split_into_private_and_public() -> None:
     assert case["epsilon"] == {
         "per_token": 0.5,
         "lambda_max": 1.5,
+        "draws": {"exact": False, "random_bits": "seed"},
         "response": {
             "n_tokens": 3, "n_tokens_max": 4, "basic_nats": 1.5, "pld_nats": None, "rdp_nats": None, "delta": 1e-5,
         },

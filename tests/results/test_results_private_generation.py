@@ -179,6 +179,7 @@ def test_what_may_be_published_is_the_texts_and_the_promise() -> None:
         "sampled": True,
         "texts": ["A b", "A c"],
         "guarantee": result.case["promise"]["guarantee"],
+        "draws": {"exact": False, "random_bits": "seed"},
     }
     # The same whatever was measured.
     other = PrivateGenerationResult(object_of({name: ([0.7] * 3, [0.3] * 2) for name in SHARES}))
@@ -287,3 +288,16 @@ def test_views_show_texts_as_texts(fails: bool) -> None:
     assert "default-src &#39;none&#39;" in page
     assert "audit run &lt;x&gt;" in page
     assert "\x1b" not in page
+
+
+def test_how_texts_were_drawn_is_told_by_what_the_run_says_of_its_seed() -> None:
+    def said(**more: Any) -> tuple[Any, bool]:
+        case = case_object(texts(), readings(), PARAMS | more)
+        assert (case["public"] is None) == (case["promise"]["guarantee"] is None)
+        return case["draws"], case["public"] is not None
+
+    assert said(nonce=None) == ({"exact": True, "random_bits": "seed"}, True)
+    assert said(seed=None, nonce=5) == ({"exact": True, "random_bits": "operating system"}, True)
+    assert said(seed=None, nonce=None) == ({"exact": False, "random_bits": "seed"}, False)
+    # A run that knows no nonce is of a time when sums were inverted in float64.
+    assert said() == ({"exact": False, "random_bits": "seed"}, True)

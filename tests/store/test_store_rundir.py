@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from leakmeter.errors import StoreError
+from leakmeter.files import write_whole
 from leakmeter.store import rundir
-from leakmeter.store.rundir import RunDirectory, clear_left_over, write_whole
+from leakmeter.store.rundir import RunDirectory
 from leakmeter.store.schema import SCHEMA, from_table, to_table
 from leakmeter.types.reading import NATS, Reading
 from leakmeter.types.run import RunSpec
@@ -332,7 +333,7 @@ def test_a_file_is_replaced_whole_or_stays(tmp_path: Path, monkeypatch: pytest.M
 WRITE = """
 import sys
 from pathlib import Path
-from leakmeter.store.rundir import write_whole
+from leakmeter.files import write_whole
 for _ in range(200):
     write_whole(Path(sys.argv[1]), sys.argv[2].encode() * 100_000)
 """
@@ -370,12 +371,3 @@ def test_the_spec_file_says_everything(finished: Path) -> None:
     assert {"measure", "params", "prompts", "model", "cases", "version", "environment", "command", "problems"} <= set(
         told
     )
-
-
-def test_what_a_killed_process_left_half_written_is_removed_and_a_living_ones_stays(tmp_path: Path) -> None:
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    for name in (f"table.md.{ended.pid}.partial", f"table.md.{os.getpid()}.partial", "table.md.partial", "table.md"):
-        (tmp_path / name).write_text("half", encoding="utf-8")
-    clear_left_over(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {f"table.md.{os.getpid()}.partial", "table.md"}

@@ -1,4 +1,4 @@
-"""Sweeps: what is compared, and what keeps its place and its seed."""
+"""Sweeps: what is compared, and what keeps its place and its nonce."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from leakmeter.data.named.base import Record
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.prompts.build import PromptSettings
-from leakmeter.studies.sweep import DEFAULTS, EPSILON, LAMBDA, kept_seed, sweep_directory, sweep_of
+from leakmeter.studies.sweep import DEFAULTS, EPSILON, LAMBDA, kept_nonce, sweep_directory, sweep_of
 from leakmeter.types.case import Case, Document
 
 
@@ -27,16 +27,16 @@ def test_a_sweep_is_its_values_in_order_each_once() -> None:
     assert {(one.lambda_max, one.cid_lambda) for one in bounded.measures} == {(1.5, 1.0)}
 
 
-def test_one_seed_for_all_settings() -> None:
-    for lambdas, epsilons, given, needs, seed in (
-        ((), None, None, False, 0),
-        ((), None, 7, False, 7),
-        (None, (), None, True, 99),
-        (None, (), 7, False, 7),
+def test_one_seed_for_all_settings_or_one_nonce() -> None:
+    for lambdas, epsilons, given, needs, seeds in (
+        ((), None, None, False, (0, None)),
+        ((), None, 7, False, (7, None)),
+        (None, (), None, True, (None, 99)),
+        (None, (), 7, False, (7, None)),
     ):
         sweep = sweep_of(lambdas, epsilons, {"seed": given})
-        assert (sweep.given_seed, sweep.needs_secret) == (given, needs)
-        assert {measure.seed for measure in sweep.seeded(99 if needs else 0).measures} == {seed}
+        assert (sweep.given_seed, sweep.needs_nonce) == (given, needs)
+        assert {(measure.seed, measure.nonce) for measure in sweep.seeded(99).measures} == {seeds}
 
 
 @pytest.mark.parametrize(("lambdas", "epsilons"), [(None, None), ((), ()), ([1.0], [1.0])])
@@ -54,8 +54,9 @@ def test_the_directory_is_told_by_all_but_the_values_and_references(tmp_path: Pa
         settings = PromptSettings(unit="whole", template=how.pop("template", None))
         machine = {"dtype": None, "device": None, "memory": None, **how}
         sweep = sweep_of(lambdas, epsilons, drawing)
-        path = sweep_directory(sweep, machine.pop("model", "toy"), settings, records, tmp_path, **machine)
-        assert path.stat().st_mode & 0o777 == 0o700
+        path = sweep_directory(sweep, machine.pop("model", "toy"), settings, records, tmp_path / "runs", **machine)
+        # Nothing is made before there is something to keep.
+        assert not path.parent.exists()
         return path.name
 
     first = directory()
@@ -67,22 +68,24 @@ def test_the_directory_is_told_by_all_but_the_values_and_references(tmp_path: Pa
     assert len(set(others)) == len(others)
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="cannot be made"):
-        sweep_directory(sweep_of((), None), "toy", PromptSettings(), [], tmp_path / "file")
+        kept_nonce(tmp_path / "file" / first)
+    kept_nonce(tmp_path / bounded)
+    assert (tmp_path / bounded).stat().st_mode & 0o777 == 0o700
 
 
-def test_a_seed_is_drawn_once_also_by_many_at_once(tmp_path: Path) -> None:
+def test_a_nonce_is_drawn_once_also_by_many_at_once(tmp_path: Path) -> None:
     found: list[int] = []
-    threads = [threading.Thread(target=lambda: found.append(kept_seed(tmp_path))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: found.append(kept_nonce(tmp_path))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(found) == 8
-    assert set(found) == {kept_seed(tmp_path)}
+    assert set(found) == {kept_nonce(tmp_path)}
     assert found[0] > 2**64  # save with chance 2^-64
     other = tmp_path / "other"
     other.mkdir()
-    assert kept_seed(other) != found[0]
+    assert kept_nonce(other) != found[0]
     (other / "secret.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(StoreError, match="holds no seed; remove that directory"):
-        kept_seed(other)
+    with pytest.raises(StoreError, match="holds no nonce; remove that directory"):
+        kept_nonce(other)

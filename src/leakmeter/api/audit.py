@@ -83,7 +83,7 @@ def audit(
 
     Every exemplar stands alone in a prompt, all prompts vote on every token, and at each token every exemplar is left
     out once (Li et al., "Evaluating Privacy Leakage From In-Context Learning", Section 5). The texts may be published,
-    as long as the seed and all else stays secret; see `measures.private_generation.PrivateGeneration`.
+    as long as a seed and all else stays secret; see `measures.private_generation.PrivateGeneration`.
 
     Args:
         model: see `influence`.
@@ -101,7 +101,7 @@ def audit(
             object with what `kernels.mechanism.Mechanism` lists.
         sequences: drawn from each batch.
         max_new_tokens, min_new_tokens, delta: see `PrivateGeneration`.
-        seed: of the draws; a secret one, drawn at random, by default.
+        seed: of the draws; none by default: they come from the operating system's source.
         dtype: as of `influence`; 'float32' by default, and half precision is refused.
         device, model_id, cache: see `influence`.
 

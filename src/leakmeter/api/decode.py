@@ -35,9 +35,9 @@ def decode(
 ) -> DecodeResult:
     """Draw a response by context influence decoding, and write down in nats what each token tells of the context.
 
-    With `epsilon` each token is ε-DP for the context (Flemings et al., Algorithm 1 and Theorem B.1) as long as the seed
-    and all of the result but its `public` receipt stay secret; see `measures.decode.Decode`. Arguments that are not
-    told here are those of `influence`.
+    With `epsilon` each token is ε-DP for the context (Flemings et al., Algorithm 1 and Theorem B.1) as long as a seed
+    that was given and all of the result but its `public` receipt stay secret; see `measures.decode.Decode`. Arguments
+    that are not told here are those of `influence`.
 
     Args:
         epsilon: bound for each token between any two contexts, nats, above 0; None for a given λ and no promise.
@@ -46,7 +46,7 @@ def decode(
         min_new_tokens: fewest tokens of a response before one that stops it.
         max_new_tokens: most tokens of a response.
         samples: responses to draw; their receipts add up.
-        seed: of the draws; by default 0, and with epsilon a secret one, drawn at random.
+        seed: of the draws; by default 0, and with epsilon none: they come from the operating system's source.
         delta: δ of the compositions that have one.
         dtype: as of `influence`; with epsilon 'float32' by default, and half precision is refused.
 

@@ -35,7 +35,8 @@ def frontier(
     """Sweep λ or ε: what each setting leaks, what it is good for, and which to ship.
 
     Nothing is written. Arguments that are not told here are those of `decode`, for every setting alike; all settings
-    draw with one seed. With `epsilons` the result is private, and responses of one setting at most may be published.
+    draw with one seed, or under a bound from the operating system's source. With `epsilons` the result is private, and
+    what responses of several settings promise adds up.
 
     Args:
         cases: each with 'context', 'query' and 'reference', what a good response says; or 'messages' and 'reference'.
@@ -55,7 +56,7 @@ def frontier(
     from leakmeter.studies.promise import SEED_WARNING, check_precision, precision_for
     from leakmeter.studies.quality import Quality
     from leakmeter.studies.run import Watch, drawn_together, measure_cases, prepare_case
-    from leakmeter.studies.sweep import drawn_seed, study_of, sweep_of
+    from leakmeter.studies.sweep import drawn_nonce, study_of, sweep_of
 
     drawing = {"lambda_max": lambda_max, "temperature": temperature, "samples": samples, "seed": seed}
     drawing |= {"min_new_tokens": min_new_tokens, "max_new_tokens": max_new_tokens}
@@ -66,7 +67,7 @@ def frontier(
     precision = precision_for(sweep.measures[0], model, dtype)
     backend = loading.load_backend(model, dtype=precision, device=device, model_id=model_id, cache=cache)
     check_precision(sweep.measures[0], backend.dtype)
-    sweep = sweep.seeded(drawn_seed() if sweep.needs_secret else 0)
+    sweep = sweep.seeded(drawn_nonce())
     settings = PromptSettings(unit="whole", template=template, truncate=truncate)
     prepared = [prepare_case(record.case, backend, settings, sweep.measures[0]) for record in records]
     quality = Quality(bertscore, bertscore_layer)

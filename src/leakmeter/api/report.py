@@ -8,6 +8,7 @@ from typing import Final
 
 from leakmeter.api.run import Run
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.files import check_outside_runs, write_whole
 from leakmeter.report.runs_page import ShownComparison, ShownRun, render_runs
 from leakmeter.report.study_page import render_study
 from leakmeter.studies.compare import compare, comparison_object
@@ -49,10 +50,8 @@ def write_figures(runs: Mapping[Path, Run]) -> list[Path]:
 
     Raises:
         UsageError: a measure has no figures, or matplotlib is not installed; nothing is written then.
-        StoreError: a folder cannot be written.
+        StoreError: a folder cannot be written, or is a run's.
     """
-    from leakmeter.store.rundir import write_whole
-
     files: dict[Path, bytes] = {}
     for folder, run in runs.items():
         drawings = run.findings.figures
@@ -60,6 +59,8 @@ def write_figures(runs: Mapping[Path, Run]) -> list[Path]:
             raise UsageError(f"run '{run.path}' has nothing to draw: {run.measure} has no figures of its cases")
         for name, drawing in drawings.items():
             files |= {folder / f"{name}.{form}": data for form, data in drawing.encoded().items()}
+    for path in files:
+        check_outside_runs(path, "figure")
     for path, data in files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -44,7 +44,7 @@ class Run:
     path: Path
     """Its directory."""
     spec: Mapping[str, Any]
-    """All that it takes to run it again; with a promise of privacy it holds the secret seed."""
+    """All that it takes to run it again; with a promise of privacy it holds a seed or nonce, which is secret."""
 
     def __repr__(self) -> str:
         # The spec holds the command line, with the texts that stood in it, and the seed, which may be secret.
@@ -175,13 +175,16 @@ class Run:
         return {name: drawing.figure() for name, drawing in self.findings.figures.items()}
 
     def save_html(self, path: str | Path) -> Path:
-        """Write the page of the run: one file, no network.
+        """Write the page of the run: one file of mode 0600, no network.
 
         Args:
             path: the file; one that is there is replaced.
 
         Returns:
             The file's path.
+
+        Raises:
+            StoreError: it lies in a run.
         """
         return saved(path, self.render_page())
 

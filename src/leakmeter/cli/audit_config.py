@@ -77,7 +77,7 @@ class Asked:
     delta: float | None = None
     """δ of the promise; 1e-5 by default."""
     seed: int | None = None
-    """Of the draws. By default a secret one, kept in the directory of the audit."""
+    """Of the draws, to be kept secret. By default none: they come from the operating system's source."""
 
     @property
     def given(self) -> dict[str, Any]:

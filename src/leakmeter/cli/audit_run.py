@@ -20,6 +20,7 @@ from leakmeter.models import DEFAULT_MODEL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from leakmeter.measures.private_generation import PrivateGeneration
     from leakmeter.results.base import Part, Result
     from leakmeter.results.private_generation import PrivateGenerationResult
     from leakmeter.studies.audits import Audited
@@ -63,22 +64,29 @@ def run(
     run.json
         Print one JSON object a batch, and a last one with their summary.
     public
-        Print and write only what may be published: the texts and what is promised of them.
+        Print, on standard error too, and write only what may be published: the texts and what is promised of them.
     """
     from leakmeter.studies.audits import audit_directory, check_precision, precision_for
     from leakmeter.studies.promise import SEED_WARNING
-    from leakmeter.studies.sweep import kept_seed
+    from leakmeter.studies.sweep import kept_nonce
 
     told = merged(config, asked or Asked())
     options = run or _RunOptions()
     options = replace(options, model=told.model or DEFAULT_MODEL, dtype=precision_for(told.model, options.dtype))
+    if public and options.dry_run:
+        raise UsageError("--dry-run tells how long the exemplars are; leave it out, or --public")
     audited = _audited(told)
     measure = audited.measure
     if told.seed is not None:
         output.tell(SEED_WARNING)
-    if not options.dry_run and told.seed is None:
+
+    def settled() -> tuple[PrivateGeneration, Path]:
+        nonlocal measure
         machine = {"dtype": options.dtype, "device": options.device, "memory": options.memory}
-        measure = replace(measure, seed=kept_seed(audit_directory(audited, options.model, options.out, **machine)))
+        directory = audit_directory(audited, options.model, options.out, **machine)
+        measure = replace(audited.measure, nonce=kept_nonce(directory))
+        return measure, directory
+
     found: list[PrivateGenerationResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[Result]:
@@ -95,15 +103,19 @@ def run(
                 sys.exit(_BROKEN)
             yield from (result.public for result in found)
 
-    run_cases(
-        Given(audited.cases),
-        audited.settings,
-        measure,
-        "private_generation",
-        options,
-        results=results,
-        accept=lambda backend: check_precision(backend.dtype),
-    )
+    with output.unnamed(public):
+        run_cases(
+            Given(audited.cases),
+            audited.settings,
+            measure,
+            "private_generation",
+            options,
+            results=results,
+            accept=lambda backend: check_precision(backend.dtype),
+            settle=settled if told.seed is None else None,
+            inputs=[config, told],
+            public=public,
+        )
     if found:
         _judge(found, json=options.json and not public)
 

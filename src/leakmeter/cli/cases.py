@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from leakmeter.cli import output
 from leakmeter.cli.dry_run import predict_cases
 from leakmeter.cli.given import Given, as_unicode
 from leakmeter.cli.options import RunOptions
+from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.measures.base import Measure
 from leakmeter.prompts.build import PromptSettings
 
@@ -34,6 +36,9 @@ def run_cases(
     group_size: int = 1,
     results: Callable[[Iterable[Part]], Iterator[Result]] | None = None,
     accept: Callable[[Backend], None] = lambda backend: None,
+    settle: Callable[[], tuple[Measure, Path]] | None = None,
+    inputs: Sequence[object] = (),
+    public: bool = False,
 ) -> None:
     """Measure cases into a run directory, and show them; or predict what that would take.
 
@@ -46,39 +51,51 @@ def run_cases(
         group_size: cases that are scored together; see `studies.run.measure_cases`.
         results: texts and readings to what is shown; the measure's own results by default.
         accept: refuses a back end on which the measure would not mean what it promises.
+        settle: called once nothing else is refused: gives what measures instead, and the directory where that is kept,
+            which goes again where nothing comes to be measured.
+        inputs: options that may name files which the command reads, and must not write over.
+        public: say nothing of the work, of the run's name and of what was wrong with a case, which tell of the texts.
 
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
+    read = (settings, run.model, Path(run.model), *inputs)
     settings = _checked(settings)
     if run.dry_run:
         predict_cases(given, settings, measure, run, group_size=group_size)
         return
     if run.html is not None:
-        output.check_writable(run.html, "report")
+        output.check_writable(run.html, "report", *read)
     from leakmeter.cli.progress import progress
+    from leakmeter.files import made_for
     from leakmeter.store.rundir import RunDirectory
-    from leakmeter.studies.run import measure_cases, n_parts
+    from leakmeter.studies.run import Watch, measure_cases, n_parts
     from leakmeter.studies.spec import spec_of
 
     backend = run.load_backend()
     accept(backend)
-    prepared, kept = given.prepared(backend, settings, measure)
-    # What a measure cannot do with cases of this kind it says as its trial begins: before anything is written.
-    next(measure.trial(prepared[0].item), None)
+    with _unexplained(public):
+        prepared, kept = given.prepared(backend, settings, measure)
+        # What a measure cannot do with cases of this kind it says as its trial begins: before anything is written.
+        next(measure.trial(prepared[0].item), None)
     where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
     command = as_unicode(shlex.join(["leakmeter", *sys.argv[1:]]))
-    spec = spec_of(
-        *(measure, name, settings, backend, where, kept.cases),
-        group_size=group_size,
-        command=command,
-        problems=kept.problems,
-    )
-    made = results or partial(plugins.find("results", name).of_run, params=asdict(measure))
     shown: list[Result] = []
-    with RunDirectory.open(run.out, spec) as directory, progress(backend, len(prepared)) as watch:
+    with ExitStack() as undone:
+        undone.enter_context(made_for(run.out))
+        measure, kept_in = (measure, None) if settle is None else settle()
+        spec = spec_of(
+            *(measure, name, settings, backend, where, kept.cases),
+            group_size=group_size,
+            command=command,
+            problems=kept.problems,
+        )
+        undone.enter_context(_kept_for(run.out / spec.id, kept_in))
+        results_of = results or partial(plugins.find("results", name).of_run, params=asdict(measure))
+        watch = undone.enter_context(nullcontext(Watch()) if public else progress(backend, len(prepared)))
+        directory = undone.enter_context(RunDirectory.open(run.out, spec))
         parts = measure_cases(backend, measure, settings, prepared, directory, watch, group_size=group_size)
-        for result in made(parts):
+        for result in results_of(parts):
             shown.append(result)
             if run.json:
                 output.print_json(result.case)
@@ -88,7 +105,36 @@ def run_cases(
         output.print_results(shown)
     if run.html is not None:
         output.write_page(run.html, shown, command, directory.path)
-    _report(directory.path, run.html, kept.problems)
+    output.tell(f"run: in '{run.out}', and private, its name included" if public else f"run: {directory.path}")
+    if run.html is not None:
+        output.tell_page(run.html, public=public)
+    if kept.problems:
+        output.tell(output.left_out(kept.problems, public=public))
+
+
+@contextmanager
+def _kept_for(run: Path, directory: Path | None) -> Iterator[None]:
+    """What a directory keeps for a run goes again where nothing of the run came to be."""
+    try:
+        yield
+    except BaseException:
+        from leakmeter.files import remove_unused
+        from leakmeter.studies.cells import NONCE_FILES
+
+        if directory is not None and not run.exists():
+            remove_unused(directory, NONCE_FILES)
+        raise
+
+
+@contextmanager
+def _unexplained(public: bool) -> Iterator[None]:
+    """In public it is not said why a case cannot be used: the reason has its name, and its number of tokens."""
+    try:
+        yield
+    except LeakmeterError:
+        if not public:
+            raise
+        raise UsageError("a case cannot be used so; without --public the same command says why") from None
 
 
 def _checked(settings: Settings) -> Settings:
@@ -106,11 +152,3 @@ def _checked(settings: Settings) -> Settings:
 
     phone.check_region(settings.region)
     return replace(settings, entity_patterns=pattern.resolved(settings.entity_patterns))
-
-
-def _report(run: Path, html: Path | None, problems: Sequence[str]) -> None:
-    output.tell(f"run: {run}")
-    if html is not None:
-        output.tell(f"report: {html}")
-    if problems:
-        output.tell(output.left_out(problems))

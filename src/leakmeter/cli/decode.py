@@ -61,7 +61,7 @@ def decode(
     run.json
         Print one JSON object a case instead of the shaded response.
     public
-        With epsilon: print and write only what may be published.
+        With --epsilon: print, on standard error too, and write only what may be published.
     """
     from leakmeter.studies.promise import SEED_WARNING, check_precision, check_promise, precision_for
     from leakmeter.studies.run import drawn_together
@@ -69,6 +69,8 @@ def decode(
     measure, run = measure or _Options(), run or RunOptions()
     if public and measure.epsilon is None:
         raise UsageError("--public is for a response with a promise; give --epsilon")
+    if public and run.dry_run:
+        raise UsageError("--dry-run tells how long a context is; leave it out, or --public")
     given = read_cases(source or Source())
     check_promise(measure, given.cases, delta)
     precision = precision_for(measure, run.model, run.dtype)
@@ -82,14 +84,17 @@ def decode(
         for result in DecodeResult.of_run(parts, asdict(seeded), delta=delta):
             yield result.public if public else result
 
-    run_cases(
-        given,
-        # Only the whole context is taken away.
-        PromptSettings(unit="whole", template=template, truncate=truncate),
-        seeded,
-        "decode",
-        replace(run, dtype=precision),
-        group_size=drawn_together(seeded) if len(given.cases) > 1 else 1,
-        results=results,
-        accept=lambda backend: check_precision(seeded, backend.dtype),
-    )
+    with output.unnamed(public):
+        run_cases(
+            given,
+            # Only the whole context is taken away.
+            PromptSettings(unit="whole", template=template, truncate=truncate),
+            seeded,
+            "decode",
+            replace(run, dtype=precision),
+            group_size=drawn_together(seeded) if len(given.cases) > 1 else 1,
+            results=results,
+            accept=lambda backend: check_precision(seeded, backend.dtype),
+            inputs=[source],
+            public=public,
+        )

@@ -34,6 +34,7 @@ class _Drawing(Decode):
 
     cid_lambda: Annotated[float, Parameter(parse=False)] = 1.0
     epsilon: Annotated[float | None, Parameter(parse=False)] = None
+    nonce: Annotated[int | None, Parameter(parse=False)] = None
 
     def __post_init__(self) -> None:
         """Nothing is refused here: whether a field has a meaning depends on what is swept."""
@@ -80,7 +81,7 @@ def frontier(
     drawing.samples
         Responses drawn for each case.
     drawing.seed
-        Of the draws, the same for all settings: 0 by default; with epsilon a secret one, kept in the sweep's directory.
+        Of the draws, the same for all settings: 0 by default; with epsilon none, since nobody is to repeat them.
     run.dtype
         float32, bfloat16 or float16; float32 on a CPU or with epsilon, which the others would void, bfloat16 on CUDA.
     run.out
@@ -124,28 +125,37 @@ def _run(
     sweep: Sweep, records: Sequence[Record], settings: PromptSettings, quality: Quality, run: RunOptions, command: str
 ) -> None:
     from leakmeter.cli.progress import progress
+    from leakmeter.files import made_for
     from leakmeter.report.tables import SYMBOLS
     from leakmeter.studies.cells import finished_cell, measure_cell
     from leakmeter.studies.promise import check_precision
-    from leakmeter.studies.sweep import kept_seed, study_of, sweep_directory
+    from leakmeter.studies.run import prepare_case
+    from leakmeter.studies.sweep import kept_nonce, study_of, sweep_directory
 
     machine = {"dtype": run.dtype, "device": run.device, "memory": run.memory}
     directory = sweep_directory(sweep, run.model, settings, records, run.out, **machine)
-    seeded = sweep.seeded(kept_seed(directory) if sweep.needs_secret else 0)
-    study = study_of(seeded, run.model, settings, len(records), quality)
     backend: Any = None
+    if sweep.needs_nonce and not directory.exists():
+        # What cannot be measured is refused before a nonce is written down.
+        backend = run.load_backend()
+        check_precision(sweep.measures[0], backend.dtype)
+        for record in records:
+            prepare_case(record.case, backend, settings, sweep.measures[0])
     done: list[FinishedCell] = []
-    for cell in study.cells:
-        started = time.perf_counter()
-        finished = finished_cell(cell, records, directory)
-        if finished is None:
-            if backend is None:
-                backend = run.load_backend()
-                check_precision(seeded.measures[0], backend.dtype)
-            finished = measure_cell(study, cell, records, directory, backend, progress, command)
-        done.append(finished)
-        said = f"{SYMBOLS[sweep.kind]} = {sweep.values[cell.number]:g}: {time.perf_counter() - started:.0f} s"
-        output.tell(f"setting {len(done)} of {len(study.cells)}: {said}")
+    with made_for(run.out):
+        seeded = sweep.seeded(kept_nonce(directory) if sweep.needs_nonce else 0)
+        study = study_of(seeded, run.model, settings, len(records), quality)
+        for cell in study.cells:
+            started = time.perf_counter()
+            finished = finished_cell(cell, records, directory)
+            if finished is None:
+                if backend is None:
+                    backend = run.load_backend()
+                    check_precision(seeded.measures[0], backend.dtype)
+                finished = measure_cell(study, cell, records, directory, backend, progress, command)
+            done.append(finished)
+            said = f"{SYMBOLS[sweep.kind]} = {sweep.values[cell.number]:g}: {time.perf_counter() - started:.0f} s"
+            output.tell(f"setting {len(done)} of {len(study.cells)}: {said}")
     _write(seeded, done, quality, directory, command, run)
 
 
@@ -187,7 +197,7 @@ def _write(
 
 
 def _command(sweep: Sweep, words: Mapping[str, object]) -> str:
-    """What is put into a table: all that determines its numbers but a seed that has to stay secret."""
+    """What is put into a table: all that determines its numbers but a seed that has to stay secret, or a nonce."""
     from leakmeter.studies.sweep import EPSILON
 
     is_bounded = sweep.kind == EPSILON
@@ -196,7 +206,7 @@ def _command(sweep: Sweep, words: Mapping[str, object]) -> str:
         parts += [] if value is None else [name] if value is True else [name, str(value)]
     for field in fields(Decode):
         value = getattr(sweep.measures[0], field.name)
-        if value != field.default and field.name != sweep.kind and not (is_bounded and field.name == "seed"):
+        if value != field.default and field.name != sweep.kind and not (is_bounded and field.name in ("seed", "nonce")):
             parts += [f"--{field.name.replace('_', '-')}", str(value)]
     parts += ["--epsilon" if is_bounded else "--lambda", *(repr(value).removesuffix(".0") for value in sweep.values)]
     return shlex.join(parts)

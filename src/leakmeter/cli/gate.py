@@ -78,10 +78,12 @@ def gate(
     if not bounds and against is None and write_baseline is None:
         raise UsageError("nothing to hold the run against; give --max, --min or --against, or --write-baseline")
     written = {"baseline": write_baseline, "JUnit file": junit, "SARIF file": sarif}
+    found = [find_run(name, runs) for name in run]
     for what, path in written.items():
         if path is not None:
-            output.check_writable(path, what)
-    measured = [read_measured(find_run(name, runs)) for name in run]
+            output.check_writable(path, what, found, against)
+    output.check_apart(write_baseline=write_baseline, junit=junit, sarif=sarif)
+    measured = [read_measured(path) for path in found]
     for name, one in zip(run, measured, strict=True):
         output.tell_outdated(name, one.spec)
     checks = check_bounds(measured, bounds, confident=confident)
@@ -112,12 +114,13 @@ def _held(runs: Sequence[Measured], path: Path) -> list[Held]:
 
 
 def _write_baseline(runs: Sequence[Measured], bounds: Sequence[Bound], path: Path) -> None:
-    from leakmeter.store.rundir import write_whole
+    from leakmeter.files import write_whole
     from leakmeter.studies.baseline import baseline_of
 
     bounded = {found[0].name for run in runs for bound in bounds if (found := run.named(bound.name))}
     told = baseline_of(runs, bounded, _key())
-    write_whole(path, json_format.dumps(told, indent=1, allow_nan=False).encode() + b"\n")
+    # It holds no text, and is kept with a project's sources.
+    write_whole(path, json_format.dumps(told, indent=1, allow_nan=False).encode() + b"\n", public=True)
 
 
 def _key() -> bytes:
@@ -128,14 +131,14 @@ def _key() -> bytes:
 
 
 def _write_reports(checks: Sequence[Check], junit: Path | None, sarif: Path | None, about: str) -> None:
+    from leakmeter.files import write_whole
     from leakmeter.report.junit import to_junit
     from leakmeter.report.sarif import to_sarif
-    from leakmeter.store.rundir import write_whole
 
     if junit is not None:
-        write_whole(junit, to_junit(checks))
+        write_whole(junit, to_junit(checks), public=True)
     if sarif is not None:
-        write_whole(sarif, to_sarif(checks, about=about))
+        write_whole(sarif, to_sarif(checks, about=about), public=True)
 
 
 def _print(checks: Sequence[Check], held: Sequence[Held]) -> None:

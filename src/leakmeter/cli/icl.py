@@ -110,6 +110,7 @@ def icl(
         run,
         group_size=REDRAWN_TOGETHER if exemplars is None else FIXED_TOGETHER,
         results=results,
+        inputs=[task, data, pool, exemplars],
     )
     if run.json and found:
         output.print_json({"summary": summary([result.case for result in found])})

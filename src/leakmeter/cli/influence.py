@@ -32,4 +32,5 @@ def influence(
         What it answered; left out, a response is sampled.
     """
     given = read_cases(source or Source(), response)
-    run_cases(given, prompts or PromptSettings(), measure or Influence(), "influence", run or RunOptions())
+    prompts, run = prompts or PromptSettings(), run or RunOptions()
+    run_cases(given, prompts, measure or Influence(), "influence", run, inputs=[source])

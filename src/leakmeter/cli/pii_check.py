@@ -41,8 +41,8 @@ def check(
     json
         Print one JSON object a row instead of the table.
     """
+    from leakmeter.files import write_whole
     from leakmeter.report import tables
-    from leakmeter.store.rundir import write_whole
     from leakmeter.studies.planted import Steps, checked
 
     wanted = asked or Check()

@@ -57,7 +57,7 @@ def plant(
         Print one JSON object instead of the summary.
     """
     from leakmeter.data.planting import documents_of, groups_of, lines_of
-    from leakmeter.store.rundir import write_whole
+    from leakmeter.files import make_private, write_whole
     from leakmeter.tuning.plant import plant as planted
     from leakmeter.tuning.teaching import Document
 
@@ -78,7 +78,7 @@ def plant(
             progress=lambda step: advance(step.number, step.n_steps),
         )
     folder = out / _FOLDER
-    folder.mkdir(exist_ok=True)
+    make_private(folder)
     for group in groups:
         write_whole(folder / f"{group.name}.jsonl", lines_of(group.subjects).encode())
     told = {

@@ -124,7 +124,10 @@ def probe(
     problems = tuple(f"{one.where} {one.reason}" for one in loaded.skipped)
     with ExitStack() as lasting:
         given = Given(cases, problems, skip_bad)
-        run_cases(given, settings, measure, "pii", run, results=results, accept=accept, group_size=TOGETHER)
+        inputs = [subjects, templates, soft_prompt]
+        run_cases(
+            given, settings, measure, "pii", run, results=results, accept=accept, group_size=TOGETHER, inputs=inputs
+        )
     if run.json and found:
         output.print_json({"summary": _without_nulls(summary([result.case for result in found]))})
 

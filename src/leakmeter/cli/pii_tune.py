@@ -113,7 +113,8 @@ def tune(
     from leakmeter.tuning import people
     from leakmeter.tuning.soft_prompt import tune as tuned
 
-    output.check_writable(out, "soft prompt")
+    chosen = model or ModelOptions()
+    output.check_writable(out, "soft prompt", subjects, validation, Path(chosen.model))
     loaded = load_subjects(subjects, region=region, skip_bad=skip_bad)
     known = [case.subject for case in people.cases_of(loaded.subjects, type)]
     if validation is None:
@@ -122,7 +123,7 @@ def tune(
         some, apart = known, list(load_subjects(validation, region=region, skip_bad=skip_bad).subjects)
         people.check_disjoint(some, apart)
     settings = ProbeSettings()
-    backend = (model or ModelOptions()).load("tune for")
+    backend = chosen.load("tune for")
     examples, others = (
         people.examples_of(people.cases_of(of, type), backend.tokenizer, settings) for of in (some, apart)
     )

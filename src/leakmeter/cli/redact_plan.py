@@ -75,7 +75,7 @@ def redact_plan(
             found.append(result)
             yield result
 
-    run_cases(given, prompts, measure, "redact_plan", run, results=results)
+    run_cases(given, prompts, measure, "redact_plan", run, results=results, inputs=[source])
     if write_redacted is not None and found:
         _write(write_redacted, found[0])
 
@@ -85,23 +85,12 @@ def _check_target(path: Path, source: Source, prompts: PromptSettings, run: RunO
     files = source.context_file or []
     if len(files) != 1:
         raise UsageError(f"--write-redacted is for one --context-file, and {len(files) or 'none'} was given")
-    output.check_writable(path, "redacted text")
-    named = {"the context file itself": files[0], "the report": run.html}
-    if (prompts.template or "").startswith("@"):
-        named["the template"] = Path(str(prompts.template)[1:])
-    if prompts.entity_patterns is not None:
-        named["the file of patterns"] = Path(prompts.entity_patterns)
-    for what, other in named.items():
-        if other is not None and _is_same_file(path, other):
-            raise UsageError(f"--write-redacted '{path}' is {what}, which would be lost; give another name")
-
-
-def _is_same_file(path: Path, other: Path) -> bool:
-    return path.resolve() == other.resolve() or (path.exists() and other.exists() and path.samefile(other))
+    output.check_writable(path, "redacted text", source, prompts, Path(run.model))
+    output.check_apart(write_redacted=path, html=run.html)
 
 
 def _write(path: Path, result: RedactPlanResult) -> None:
-    from leakmeter.store.rundir import write_whole
+    from leakmeter.files import write_whole
 
     if not result.reached:
         output.tell(f"redacted text: not written, since more than {result.case['max_loss_nats']:g} nats are left")

@@ -31,7 +31,7 @@ def report(
     public
         Write only what may be published, of a bounded decoding or of an audit.
     """
-    output.check_writable(html, "report")
+    output.check_writable(html, "report", run, others)
     if is_study(run):
         if others or figures is not None or public:
             raise UsageError(f"'{run}' is a study's directory; give it alone, without --figures and --public")
@@ -42,7 +42,7 @@ def report(
         _several([run, *others], html, figures, public=public)
     else:
         _one(run, html, figures, public=public)
-    output.tell(f"report: {html}")
+    output.tell_page(html, public=public)
 
 
 def is_study(path: Path) -> bool:

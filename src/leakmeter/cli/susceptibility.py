@@ -104,6 +104,7 @@ def susceptibility(
         group_size=TOGETHER,
         results=results,
         accept=accept,
+        inputs=[queries, contexts],
     )
     if run.json and found:
         output.print_json({"summary": _summary(name, [result.case for result in found])})

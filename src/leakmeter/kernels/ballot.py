@@ -11,7 +11,8 @@ from typing import Any, Final
 from array_api_compat import array_namespace, device
 
 from leakmeter.errors import UsageError
-from leakmeter.kernels import rdp, rules
+from leakmeter.kernels import exact_draw, rdp, rules
+from leakmeter.kernels.exact_draw import Bits
 from leakmeter.kernels.mechanism import Mechanism, QuickMechanism
 from leakmeter.kernels.renyi import Screened, screened
 from leakmeter.kernels.wants import NextToken
@@ -36,8 +37,9 @@ class Ballot(NextToken):
     """To be measured, ascending, with the first and the last of `rdp.ORDERS`; may end in ∞."""
     limits: tuple[float, ...]
     """What is promised at each of `rdp.ORDERS`, nats."""
-    uniform: float = 0.0
-    """In [0, 1): the token is found by inverting the distribution there."""
+    random: float | Bits = 0.0
+    """Random bits, by which a token has exactly the probability that the rule gives it (see `exact_draw`). Where
+    nothing is promised, a number in [0, 1) will do, where the distribution is inverted."""
     token: int | None = None
     """The token, where it is given and not drawn."""
     masked: tuple[int, ...] = ()
@@ -63,13 +65,19 @@ class Ballot(NextToken):
             out = xp.any(ids[:, None] == xp.asarray(list(self.masked), device=where)[None, :], axis=-1)
             logits, ids = logits[:, ~out], ids[~out]
         log_probs, found = measured(self.mechanism, logits, self.limits, self.orders)
-        at = rules.invert(log_probs, self.uniform) if self.token is None else xp.nonzero(ids == self.token)[0]
+        at = self._drawn(log_probs) if self.token is None else xp.nonzero(ids == self.token)[0]
         shared = xp.stack([xp.astype(xp.take(ids, at), xp.float64), xp.take(log_probs, at)], axis=-1)
         told = xp.concat([found.ratio[:, None], found.order[:, None], found.losses], axis=-1)
         if self.mechanism.public_first:
             told = xp.concat([xp.zeros_like(told[:1, :]), told], axis=0)
         entries = xp.concat([xp.broadcast_to(shared, (told.shape[0], 2)), told], axis=-1)
         return entries[:, None, :]
+
+    def _drawn(self, log_probs: Any) -> Any:
+        """Where in the vocabulary the token stands, (1,)."""
+        if isinstance(self.random, float):
+            return rules.invert(log_probs, self.random)
+        return exact_draw.draw(exact_draw.weights_of(log_probs)[None, :], self.random)[0, :]
 
 
 def measured(

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Final
 
 from array_api_compat import array_namespace, device
 
-from leakmeter.kernels import bounded, rules
+from leakmeter.kernels import bounded, exact_draw, rules
+from leakmeter.kernels.exact_draw import Bits
 from leakmeter.kernels.wants import NextToken
 
 RECEIPT: Final = ("token", "weight", "log_prob", "bare_log_prob", "max_loss")
@@ -37,22 +38,29 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True)
 class DrawWithReceipt(NextToken):
-    """The next token, drawn from the mixture by inverting its distribution at `uniform`: (prompt, 1, receipt).
+    """The next token, drawn from the mixture: (prompt, 1, receipt).
 
     The first prompt is the bare one. Its own receipt draws from its own distribution, with λ = 0.
     """
 
     decoding: Decoding
-    uniform: float
+    random: float | Bits
+    """Without a bound, a number in [0, 1), where the distribution is inverted. With one, random bits, by which a token
+    has exactly the probability that was certified (see `exact_draw`)."""
     masked: tuple[int, ...] = ()
     """Token ids ruled out in both branches, such as stop tokens while a response is too short."""
+
+    def __post_init__(self) -> None:
+        """Refuse to draw under a bound by anything less than bits."""
+        if isinstance(self.random, float) != (self.decoding.bound_nats is None):
+            raise TypeError("a token is drawn by random bits under a bound, and by a number in [0, 1) without one")
 
     rows_together: ClassVar[bool] = True
     continues: ClassVar[bool] = True  # the next round extends the sequence by the token drawn
 
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, 1, vocab) to (prompt, 1, receipt)."""
-        return _receipts(self.decoding, rows, self.masked, None, self.uniform)
+        return _receipts(self.decoding, rows, self.masked, None, self.random)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +100,7 @@ def without(logits: Any, masked: tuple[int, ...]) -> Any:
     return xp.where(gone, -xp.inf, logits)
 
 
-def _receipts(decoding: Decoding, rows: Any, masked: tuple[int, ...], targets: Any, uniform: float | None) -> Any:
+def _receipts(decoding: Decoding, rows: Any, masked: tuple[int, ...], targets: Any, random: float | Bits | None) -> Any:
     xp = array_namespace(rows)
     out = []
     # One row at a time: a search goes over the vocabulary many times, and float64 copies of all rows would not fit.
@@ -101,10 +109,12 @@ def _receipts(decoding: Decoding, rows: Any, masked: tuple[int, ...], targets: A
         mixed = decoding.mix(logits[1:, :], logits[:1, :])
         bare = mixed.bare_log_probs[:1, :]
         log_probs = xp.concat([bare, mixed.log_probs], axis=0)
-        if uniform is not None:
-            token = rules.invert(log_probs, uniform)
-        else:
+        if random is None:
             token = xp.broadcast_to(targets[i], (log_probs.shape[0], 1))
+        elif isinstance(random, float):
+            token = rules.invert(log_probs, random)
+        else:
+            token = exact_draw.draw(xp.concat([mixed.bare_weights[:1, :], mixed.weights], axis=0), random)
         none = xp.zeros_like(bare[:, 0])
         entries = (
             xp.astype(token, xp.float64)[:, 0],

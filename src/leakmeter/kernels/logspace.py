@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Final
 
 from array_api_compat import array_namespace, device
+
+COLDEST: Final = 1e-30
+"""The lowest temperature: below it float32 has no number for an ordinary logit over T."""
+STRONGEST: Final = 1e9
+"""The largest λ: far beyond any use, and far below what overflows."""
+
+
+def checked_temperature(temperature: float) -> tuple[bool, str, float, str]:
+    """Whether a temperature can be computed with, its name, itself, and what it has to be."""
+    good = math.isfinite(temperature) and temperature >= COLDEST
+    return good, "temperature", temperature, "above 0" if not temperature > 0 else f"finite, and {COLDEST:g} or more"
+
+
+def checked_weight(weight: float) -> tuple[bool, str, float, str]:
+    """Whether a λ of context influence decoding can be computed with, its name, itself, and what it has to be."""
+    good = 0 <= weight <= STRONGEST
+    return good, "cid-lambda", weight, "0 or more" if not weight > 0 else f"at most {STRONGEST:g}"
 
 
 def log_softmax(logits: Any, temperature: float = 1.0) -> Any:

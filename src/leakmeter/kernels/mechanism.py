@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.errors import UsageError
-from leakmeter.kernels import bounded, rdp
+from leakmeter.kernels import bounded, logspace, rdp
 from leakmeter.kernels.private_voting import Adjacency, Vote, Voting, average, clipped
 from leakmeter.kernels.verdict import Promised
 
@@ -111,7 +111,7 @@ class BoundedCid:
         """Refuse what has no meaning."""
         checks = (
             (math.isfinite(self.epsilon) and self.epsilon > 0, "epsilon", self.epsilon, "above 0"),
-            (math.isfinite(self.temperature) and self.temperature > 0, "temperature", self.temperature, "above 0"),
+            logspace.checked_temperature(self.temperature),
             (math.isfinite(self.lambda_max) and self.lambda_max >= 0, "lambda-max", self.lambda_max, "0 or more"),
         )
         for good, name, given, expected in checks:

@@ -17,9 +17,8 @@ and every leave-one-out is as cheap as the rows: nothing of exemplar × vocabula
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from array_api_compat import array_namespace
 
@@ -28,6 +27,8 @@ from leakmeter.kernels import logspace
 
 NormaliseBy = Literal["fixed", "present"]
 """What a sum of votes is divided by where an exemplar is missing: still s, as the theorem has it, or those present."""
+_WIDEST: Final = 1e9
+"""The largest clip: far beyond any logit, and far below what overflows."""
 Adjacency = Literal["add-remove", "replace-one"]
 """Which sets of exemplars are neighbours: one has an exemplar more; or one exemplar is another."""
 
@@ -48,9 +49,9 @@ class Voting:
         """Refuse what has no meaning."""
         least = 2 if self.normalise_by == "present" else 1
         checks = (
-            (math.isfinite(self.clip) and self.clip > 0, "clip", self.clip, "above 0"),
+            (0 < self.clip <= _WIDEST, "clip", self.clip, f"above 0, and at most {_WIDEST:g}"),
             (self.subset_size >= least, "subset-size", self.subset_size, f"{least} or more"),
-            (math.isfinite(self.temperature) and self.temperature > 0, "temperature", self.temperature, "above 0"),
+            logspace.checked_temperature(self.temperature),
         )
         for good, name, given, expected in checks:
             if not good:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from leakmeter.types.item import Item
@@ -36,3 +37,15 @@ class ChoosingMeasure(Measure, Protocol):
 
     def longest_trial(self, item: Item) -> Trial[Any]:
         """Ask for at least as much as `trial` would of this item, whatever it was sent; its answers mean nothing."""
+
+
+def params_of(measure: Measure) -> dict[str, Any]:
+    """The parameters that a run is told by, given and defaulted.
+
+    Of a measure that promises something they say of the nonce that there is none; of others they say nothing, as in
+    runs that were made before there were any.
+    """
+    told = asdict(measure)
+    if told.get("nonce", 0) is None and told.get("epsilon", 0) is None:
+        del told["nonce"]
+    return told

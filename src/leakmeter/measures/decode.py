@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from leakmeter.errors import UsageError
+from leakmeter.kernels import logspace
 from leakmeter.kernels.decoding import RECEIPT, Decoding, DrawWithReceipt, TargetWithReceipt
-from leakmeter.measures._sample import draw_with
+from leakmeter.kernels.exact_draw import Bits
+from leakmeter.measures._sample import bits_of, draw_with, uniforms_of
 from leakmeter.types.item import Item
 from leakmeter.types.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
 from leakmeter.types.reading import NATS, TOKEN_ID, WEIGHT, Reading
 from leakmeter.types.request import FloatArray, Request, Scores, Trial
 
 PUBLIC_STATISTICS: Final = ("token", "bare_log_prob", "promised_epsilon")
-"""What a receipt may show beside a bounded response; every other statistic, and the seed, is a function of D."""
-_SEED_BITS: Final = 128
+"""What a receipt may show beside a bounded response; every other statistic is a function of D."""
+_NONCE_BITS: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +32,11 @@ class Decode:
     it, λ_t is the largest, up to `lambda_max`, at which max_v |log p̄(v | D) − log p(v | ∅)| ≤ ε / 2 over the whole
     vocabulary (their Algorithm 1). Each step is then within ε / 2 of a distribution that knows nothing of D, and any
     two contexts are within ε of each other, whatever token comes (Theorem B.1): a step is ε-DP for the context, and n
-    steps are n ε-DP or better (`kernels.accounting`). This bounds what the tokens tell, under two conditions. The seed
-    is secret: text and seed together can be tried against any guess of the context. And z(∅) depends on nothing of D;
-    where its last digits depend on what is computed beside it, the bound holds up to that noise.
+    steps are n ε-DP or better (`kernels.accounting`). Tokens are drawn with exactly the probabilities that were held
+    against the bound (`kernels.exact_draw`), so that no δ is left out. This bounds what the tokens tell, under two
+    conditions. Nobody can repeat the draws: they come from the operating system's source, or from a seed that stays
+    secret, since text and seed together can be tried against any guess of the context. And z(∅) depends on nothing of
+    D; where its last digits depend on what is computed beside it, the bound holds up to that noise.
 
     Statistics, one value a token: `token`; `weight`, λ_t; `log_prob`, log p̄(y_t | D); `bare_log_prob`, log p(y_t | ∅);
     `loss`, the absolute difference of the two, which sums to the influence of the whole context on the response;
@@ -57,13 +61,16 @@ class Decode:
     samples: int = 1
     """Responses drawn for a case without one."""
     seed: int | None = None
-    """Of the draws: 0 by default; with epsilon a secret one, drawn at random (see `seeded`)."""
+    """Of the draws: 0 by default; with epsilon none, since nobody is to repeat them (see `seeded`)."""
+    nonce: int | None = None
+    """In the place of a seed, with epsilon: draws come from the operating system's source, and this number, at random
+    by default, only names the run, so that the same command goes on with it."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
         checks = (
-            (np.isfinite(self.temperature) and self.temperature > 0, "temperature", self.temperature, "above 0"),
-            (np.isfinite(self.cid_lambda) and self.cid_lambda >= 0, "cid-lambda", self.cid_lambda, "0 or more"),
+            logspace.checked_temperature(self.temperature),
+            logspace.checked_weight(self.cid_lambda),
             (
                 self.epsilon is None or (np.isfinite(self.epsilon) and self.epsilon > 0),
                 "epsilon",
@@ -75,6 +82,7 @@ class Decode:
             bounded("max-new-tokens", self.max_new_tokens, max(1, self.min_new_tokens), MOST_NEW_TOKENS),
             bounded("samples", self.samples, 1, MOST_SAMPLES),
             (self.seed is None or self.seed >= 0, "seed", self.seed, "0 or more"),
+            (self.nonce is None or self.nonce >= 0, "nonce", self.nonce, "0 or more"),
         )
         for good, name, given, expected in checks:
             if not good:
@@ -83,12 +91,16 @@ class Decode:
             raise UsageError("lambda-max is for a bound; give epsilon too, or cid-lambda instead")
         if self.epsilon is not None and self.cid_lambda != 1.0:
             raise UsageError("with epsilon each token's λ is chosen; give lambda-max instead of cid-lambda")
+        if self.nonce is not None and (self.epsilon is None or self.seed is not None):
+            raise UsageError(
+                "a nonce is for a bound, in the place of a seed; leave it out, or give epsilon without seed"
+            )
 
     def seeded(self) -> Decode:
-        """The same with a seed: the one given, or 0; with epsilon and none given, 128 bits nobody can guess."""
-        if self.seed is not None:
+        """The same with a seed: the one given, or 0; with epsilon and none given, a nonce of 128 random bits."""
+        if self.seed is not None or self.nonce is not None:
             return self
-        return replace(self, seed=0 if self.epsilon is None else secrets.randbits(_SEED_BITS))
+        return replace(self, seed=0) if self.epsilon is None else replace(self, nonce=secrets.randbits(_NONCE_BITS))
 
     @property
     def decoding(self) -> Decoding:
@@ -102,25 +114,31 @@ class Decode:
 
         Raises:
             UsageError: its response stops before `min_new_tokens`, which decoding would have ruled out; or it is to be
-                drawn under a bound and there is no seed, which a trial, being a function, cannot make up.
+                drawn under a bound, and nothing says by which random numbers.
         """
-        if self.epsilon is not None and self.seed is None and item.response is None:
-            raise UsageError("a bounded response needs a secret seed; take `seeded()` of the measure, which draws one")
+        if self.epsilon is not None and self.seed is None and self.nonce is None and item.response is None:
+            raise UsageError("a bounded response needs random numbers; take `seeded()` of the measure")
         if item.response is not None:
             receipts = [(yield from self._score(item, item.response))]
         else:
-            stops = tuple(sorted(item.stop_ids))
+            stops, random = tuple(sorted(item.stop_ids)), self._random(item)
             receipts = yield from draw_with(
                 item,
                 (item.blank, item.prompt),
-                lambda step, uniform: DrawWithReceipt(
-                    self.decoding, uniform, stops if step < self.min_new_tokens else ()
+                lambda i, step: DrawWithReceipt(
+                    self.decoding, random(i, step), stops if step < self.min_new_tokens else ()
                 ),
                 n=self.samples,
                 max_new_tokens=self.max_new_tokens,
-                seed=self.seed or 0,
             )
         return [reading for i, receipt in enumerate(receipts) for reading in self._readings(item.id, i, receipt)]
+
+    def _random(self, item: Item) -> Callable[[int, int], float | Bits]:
+        """Response and step to what a token is drawn by."""
+        if self.epsilon is not None:
+            return bits_of(self, item)
+        uniforms = [uniforms_of(self.seed or 0, item.id, i, self.max_new_tokens) for i in range(self.samples)]
+        return lambda i, step: float(uniforms[i][step])
 
     def _score(self, item: Item, response: tuple[int, ...]) -> Generator[list[Request], list[Scores], FloatArray]:
         n = len(response)

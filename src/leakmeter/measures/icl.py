@@ -10,6 +10,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
+from leakmeter.kernels import logspace
 from leakmeter.kernels.calibration import calibrated, log_mean
 from leakmeter.kernels.log_ratio import FARTHEST, LogRatioFromFirst, log_ratio
 from leakmeter.kernels.logspace import log_softmax
@@ -77,10 +78,11 @@ class Icl:
             given = getattr(self, name)
             if given not in get_args(kinds) and not (name == "calibration" and given is None):
                 raise UnknownNameError(name.replace("_", " "), str(given), get_args(kinds))
-        for name in ("temperature", "calibration_epsilon"):
-            given = getattr(self, name)
-            if not (np.isfinite(given) and given > 0):
-                raise UsageError(f"{name.replace('_', '-')} is {given}; it has to be above 0")
+        epsilon = self.calibration_epsilon
+        positive = (np.isfinite(epsilon) and epsilon > 0, "calibration-epsilon", epsilon, "above 0")
+        for good, name, number, expected in (logspace.checked_temperature(self.temperature), positive):
+            if not good:
+                raise UsageError(f"{name} is {number}; it has to be {expected}")
         if self.calibration is not None and self.space == "vocabulary":
             raise UsageError("calibration is for labels; leave it out with space 'vocabulary'")
 

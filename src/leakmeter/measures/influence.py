@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakmeter.errors import UsageError
+from leakmeter.kernels import logspace
 from leakmeter.kernels.wants import MixedTarget, Target
 from leakmeter.measures._noise import neighbourhood_noise
 from leakmeter.measures._sample import sample
@@ -43,8 +44,8 @@ class Influence:
     def __post_init__(self) -> None:
         """Refuse what Eq. 6 has no meaning for."""
         checks = (
-            (np.isfinite(self.temperature) and self.temperature > 0, "temperature", self.temperature, "above 0"),
-            (np.isfinite(self.cid_lambda) and self.cid_lambda >= 0, "cid-lambda", self.cid_lambda, "0 or more"),
+            logspace.checked_temperature(self.temperature),
+            logspace.checked_weight(self.cid_lambda),
             bounded("samples", self.samples, 1, MOST_SAMPLES),
             bounded("max-new-tokens", self.max_new_tokens, 1, MOST_NEW_TOKENS),
             (self.seed >= 0, "seed", self.seed, "0 or more"),

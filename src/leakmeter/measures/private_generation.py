@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -16,13 +16,14 @@ from leakmeter.errors import UsageError
 from leakmeter.kernels import calibrate
 from leakmeter.kernels.accounting import check_delta
 from leakmeter.kernels.ballot import BALLOT, Ballot
+from leakmeter.kernels.exact_draw import Bits
 from leakmeter.kernels.mechanism import Mechanism, PrivateVoting, guarantee, promise_of
 from leakmeter.kernels.private_voting import NormaliseBy, Voting
 from leakmeter.kernels.rdp import ORDERS
 from leakmeter.kernels.renyi import SPREAD
 from leakmeter.kernels.text_quality import shared_runs
 from leakmeter.kernels.wants import Target
-from leakmeter.measures._sample import uniforms_of
+from leakmeter.measures._sample import bits_of, uniforms_of
 from leakmeter.types.item import Item
 from leakmeter.types.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
 from leakmeter.types.prompt import CONTEXT, Prompt
@@ -32,7 +33,7 @@ from leakmeter.types.request import FloatArray, Request, Scores, Trial
 MAX_DIVERGENCE: Final = "max_divergence"
 RENYI: Final = "renyi_"
 """What the statistic of D_α↔ begins with; α follows."""
-_SEED_BITS: Final = 128
+_NONCE_BITS: Final = 128
 _PROMPTS_TOGETHER: Final = 64
 """Prompts whose sequences advance side by side, about: as many as fill a pass. Each holds keys and values of its own,
 and what does not fit in memory is run again at every token; a sequence that begins where another ended finds its
@@ -50,10 +51,12 @@ class PrivateGeneration:
     its maximum). An exemplar has a part in every token of every sequence, those that end one included: they add up. Any
     other `mechanism` is measured by asking it once without each exemplar.
 
-    The promise is about the texts, and holds as long as the seed is secret: texts and seed can be tried against any
-    guess of an exemplar. All that is measured is a function of the exemplars, and private. A trial makes no seed up:
-    without one it draws with 0, which is no secret (see `seeded`). A case with a response is not drawn: it is measured
-    as if that had come out, as its one sequence.
+    The promise is about the texts, and holds as long as nobody can repeat the draws: texts and seed can be tried
+    against any guess of an exemplar. With a nonce they come from the operating system's source, with a seed from that,
+    each time with exactly the probabilities that the rule gives (`kernels.exact_draw`). Without either (see `seeded`) a
+    trial draws with the seed 0, which is no secret, and promises nothing. All that is measured is a function of the
+    exemplars, and private. A case with a response is not drawn: it is measured as if that had come out, as its one
+    sequence.
 
     Statistics. Of each sequence, one value a token: `token`; `log_prob`, log p(y_t); `bare_log_prob`, log p(y_t) of the
     model at temperature 1 with no exemplar at all. Of each sequence and exemplar, one value a token: `renyi_2` and so
@@ -81,6 +84,9 @@ class PrivateGeneration:
     """δ of the promised (ε, δ)."""
     seed: int | None = None
     """Of the draws."""
+    nonce: int | None = None
+    """In the place of a seed: draws come from the operating system's source, and this number, at random by default,
+    only names the run."""
     mechanism: Mechanism | None = None
     """Another rule, with its own settings and promise, in the place of clip, temperature and normalise_by."""
     sequences_a_part: int | None = None
@@ -95,19 +101,23 @@ class PrivateGeneration:
             (self.min_new_tokens >= 0, "min-new-tokens", self.min_new_tokens, "0 or more"),
             bounded("max-new-tokens", self.max_new_tokens, least, MOST_NEW_TOKENS),
             (self.seed is None or self.seed >= 0, "seed", self.seed, "0 or more"),
+            (self.nonce is None or self.nonce >= 0, "nonce", self.nonce, "0 or more"),
         )
         for good, name, given, expected in checks:
             if not good:
                 raise UsageError(f"{name} is {given}; it has to be {expected}")
         check_delta(self.delta)
+        if self.nonce is not None and self.seed is not None:
+            raise UsageError("a nonce stands in the place of a seed; give one of them")
         if self.samples < 1 or self.sequences % self.samples:
             raise UsageError(f"sequences-a-part is {self.samples}; it has to divide {self.sequences} sequences")
         if self.mechanism is not None and voting != Voting(_CLIP, 2, _TEMPERATURE):
             raise UsageError("a mechanism has its own settings; leave clip, temperature and normalise-by out with it")
 
     def seeded(self) -> PrivateGeneration:
-        """The same with a seed: the one given, or 128 bits nobody can guess."""
-        return self if self.seed is not None else replace(self, seed=secrets.randbits(_SEED_BITS))
+        """The same with the seed that was given, or else with a nonce of 128 random bits."""
+        is_ready = self.seed is not None or self.nonce is not None
+        return self if is_ready else replace(self, nonce=secrets.randbits(_NONCE_BITS))
 
     def calibrated(self, epsilon: float, n_exemplars: int) -> PrivateGeneration:
         """The same at the lowest temperature at which ε is promised of so many exemplars, for all sequences together.
@@ -170,9 +180,9 @@ class PrivateGeneration:
     def _drawn(self, item: Item, want: Ballot) -> Generator[list[Request], list[Scores], list[FloatArray]]:
         """What the want gave of each sequence, (token, exemplar, entry)."""
         prompts = _prompts(item, want)
-        uniforms = [uniforms_of(self.seed or 0, item.id, i, self.max_new_tokens) for i in range(self.samples)]
-        drawn: list[list[int]] = [[] for _ in uniforms]
-        kept: list[list[FloatArray]] = [[] for _ in uniforms]
+        random = self._random(item)
+        drawn: list[list[int]] = [[] for _ in range(self.samples)]
+        kept: list[list[FloatArray]] = [[] for _ in range(self.samples)]
         waiting = iter(range(self.samples))
         live = list(islice(waiting, max(1, _PROMPTS_TOGETHER // len(prompts))))
         while live:
@@ -180,7 +190,7 @@ class PrivateGeneration:
                 Request(
                     prompts,
                     tuple(drawn[i]),
-                    replace(want, uniform=float(uniforms[i][len(drawn[i])]), masked=self._masked(item, len(drawn[i]))),
+                    replace(want, random=random(i, len(drawn[i])), masked=self._masked(item, len(drawn[i]))),
                 )
                 for i in live
             ]
@@ -190,6 +200,13 @@ class PrivateGeneration:
             going = [i for i in live if drawn[i][-1] not in item.stop_ids and len(drawn[i]) < self.max_new_tokens]
             live = going + list(islice(waiting, len(live) - len(going)))
         return [np.stack(steps) for steps in kept]
+
+    def _random(self, item: Item) -> Callable[[int, int], float | Bits]:
+        """Sequence and step to what a token is drawn by."""
+        if self.seed is not None or self.nonce is not None:
+            return bits_of(self, item)
+        uniforms = [uniforms_of(0, item.id, i, self.max_new_tokens) for i in range(self.samples)]
+        return lambda i, step: float(uniforms[i][step])
 
     def _given(
         self, item: Item, response: tuple[int, ...], want: Ballot

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from leakmeter.errors import UsageError
+from leakmeter.kernels import logspace
 from leakmeter.kernels import susceptibility as kernel
 from leakmeter.kernels.susceptibility import ContextMixture, Likeliest
 from leakmeter.kernels.wants import Target
@@ -65,11 +66,13 @@ class Susceptibility:
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
-        if not (np.isfinite(self.temperature) and self.temperature > 0):
-            raise UsageError(f"temperature is {self.temperature}; it has to be above 0")
-        good, name, given, expected = bounded("answer-tokens", self.answer_tokens, 0, MOST_NEW_TOKENS)
-        if not good:
-            raise UsageError(f"{name} is {given}; it has to be {expected}")
+        checks = (
+            logspace.checked_temperature(self.temperature),
+            bounded("answer-tokens", self.answer_tokens, 0, MOST_NEW_TOKENS),
+        )
+        for good, name, given, expected in checks:
+            if not good:
+                raise UsageError(f"{name} is {given}; it has to be {expected}")
 
     @property
     def samples(self) -> int:

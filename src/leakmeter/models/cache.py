@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leakmeter.errors import ModelError
+from leakmeter.files import make_private, write_whole
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -84,8 +85,8 @@ def file_sha256(path: Path) -> str:
     digest = fresh_sha256(path)
     # Only a time-saver: a cache that cannot be written costs a second per run, not an error.
     with suppress(OSError):
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        _write_whole(memory, json.dumps({"seen": seen, "sha256": digest}))
+        make_private(memory.parent)
+        write_whole(memory, json.dumps({"seen": seen, "sha256": digest}).encode())
     return digest
 
 
@@ -196,14 +197,3 @@ def _locked(final: Path, notify: Notify) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _write_whole(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(name, path)
-    except OSError:
-        os.unlink(name)
-        raise

@@ -67,7 +67,7 @@ def render_public_audit(publics: Sequence[Mapping[str, Any]]) -> str:
         texts=[visible(text) for public in publics for text in public["texts"]],
         voted=publics[0]["mechanism"]["name"] == words.VOTING,
         guarantee=words.guarantee(most),
-        conditions=words.CONDITIONS,
+        conditions=words.conditions(publics[0]["draws"]),
         settings=words.settings(publics[0]),
     )
 
@@ -91,7 +91,7 @@ def _summary(cases: Sequence[Case], summary: Mapping[str, Any]) -> View:
         "meaning": words.MEANING if summary["holds"] else words.PROOF,
         "private_words": words.PRIVATE,
         "guarantee": words.guarantee(summary["guarantee"]),
-        "conditions": words.CONDITIONS,
+        "conditions": words.conditions(cases[0]["draws"] if summary["guarantee"] else None),
         "convention": words.CONVENTION,
         "repeated": words.repeated(summary) if summary["n_repeated_texts"] else "",
         "order_heads": words.ORDER_HEADS,

@@ -117,7 +117,7 @@ def _public(publics: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     yield Text()
     most = max((public["guarantee"] for public in publics), key=lambda told: words.infinite(told["epsilon"]))
     yield from _promise(most)
-    yield Text(words.CONDITIONS)
+    yield Text(words.conditions(publics[0]["draws"]))
     yield facts(words.settings(publics[0]))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from leakmeter.report.receipts import drawn as draw_words
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import Case, excerpt
 from leakmeter.types.plain import visible
@@ -23,8 +24,8 @@ PRIVATE: Final = (
     "every number that was measured, and for the run’s directory, its name included."
 )
 CONDITIONS: Final = (
-    "The promise is about the texts as they were drawn, with a seed that stays secret. It is for one exemplar more or "
-    "less; the instruction, the label and the model are taken to be public."
+    "The promise is about the texts as they were drawn. It is for one exemplar more or less; the instruction, the "
+    "label and the model are taken to be public."
 )
 SPENT: Final = "no guarantee, since the texts themselves decide how many tokens they have"
 NOTHING: Final = "Nothing is promised of these texts: they were given, or drawn with a seed that everybody knows."
@@ -95,6 +96,15 @@ def nearest(case: Case) -> str:
 def failures(case: Case) -> list[str]:
     """What is above its promise, the worst first."""
     return [f"{_capital(compared(case, one))}." for one in case["verdict"]["failures"]]
+
+
+def conditions(draws: Told | None) -> str:
+    """What a promise is about, and how its tokens were drawn.
+
+    Args:
+        draws: see `results._draws.draws_of`; None where nothing is promised.
+    """
+    return " ".join([CONDITIONS, *(draw_words(draws) if draws else ())])
 
 
 def guarantee(told: Told | None) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leakmeter.errors import UsageError
+from leakmeter.files import write_whole
 from leakmeter.report.tables import HEADINGS
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def draw_panels(
     figure = panels_figure(shown, paint, look=look, footer=footer, title=title)
     paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
     for path in paths:
-        path.write_bytes(encoded(figure, path.suffix[1:], look))
+        write_whole(path, encoded(figure, path.suffix[1:], look))
     return paths
 
 

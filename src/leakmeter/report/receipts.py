@@ -14,12 +14,21 @@ from leakmeter.report.scale import NOT_MEASURED, nats_text, percent
 from leakmeter.report.shade import Case
 
 PRIVATE = (
-    "Private: λ, losses, what was spent, the seed, the run's directory and its id are functions of the context. "
+    "Private: λ, losses, what was spent, a seed, the run's directory and its id are functions of the context. "
     "Publish the response and its public receipt, nothing else of this."
 )
 CONDITIONS = (
-    "The promise is about the tokens as they were drawn: from the whole distribution, with nothing applied afterwards, "
-    "and with a seed that stays secret. It covers the context, not the query or the template."
+    "The promise is about the tokens as they were drawn: from the whole distribution, with nothing applied afterwards. "
+    "It covers the context, not the query or the template."
+)
+SEEDED = "It holds for whoever does not know the seed, from which the draws can be repeated."
+EXACT = (
+    "Every token had exactly the probability that was computed for it, a fraction of whole numbers, and none was drawn "
+    "otherwise: drawing adds no δ to the promise."
+)
+ROUNDED = (
+    "An earlier version drew these tokens in float64: some token may have been possible under one context alone, with "
+    "a chance of up to 1e-11 a token. That δ comes on top of the promise."
 )
 COUNTED = (
     "Basic composition counts the tokens that were drawn; the two with a δ count the most that could have been. All "
@@ -72,7 +81,17 @@ def meaning(case: Case) -> list[str]:
         f"Against no context at all it is half of that, {nats_text(each / 2)}\u00a0nats, which is what was certified, "
         "over the whole vocabulary, before each token was drawn.",
         f"{which} as a whole: at most {nats_text(whole)}\u00a0nats by basic composition. {belief}",
+        *drawn(case["epsilon"]["draws"]),
     ]
+
+
+def drawn(draws: Case) -> list[str]:
+    """How a promise's tokens were drawn, one sentence each.
+
+    Args:
+        draws: see `results._draws.draws_of`.
+    """
+    return [EXACT if draws["exact"] else ROUNDED, *([SEEDED] if draws["random_bits"] == "seed" else [])]
 
 
 def compositions(case: Case) -> list[tuple[str, ...]]:

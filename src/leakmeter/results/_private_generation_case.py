@@ -11,14 +11,15 @@ from leakmeter.kernels import text_quality
 from leakmeter.kernels.mechanism import Guarantee
 from leakmeter.kernels.verdict import Comparison, paper_figure
 from leakmeter.results._audited import Audited
+from leakmeter.results._draws import draws_of
 from leakmeter.types.reading import Reading
 
 VERBATIM: Final = 5
 """Tokens from which on a run that an exemplar has too counts as copied."""
 _DISTINCT: Final = (1, 2, 3)
 _NO_SEED: Final = (
-    "These sequences were drawn with seed 0, which everybody knows: nothing is promised of them. "
-    "`PrivateGeneration.seeded` draws a secret one."
+    "These sequences were drawn with seed 0, which everybody knows: nothing is promised of them. Of what "
+    "`PrivateGeneration.seeded` draws nobody knows it."
 )
 _REPEATS: Final = "Some exemplars say the same: leaving one out leaves the others in, and each may read near zero."
 
@@ -37,7 +38,7 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
     audited = Audited.of(texts, readings, params)
     settings = _settings(texts, params, audited)
     # A text that was not drawn by the mechanism has no promise, nor has one whose draws anybody can repeat.
-    has_promise = texts["sampled"] and params["seed"] is not None
+    has_promise = texts["sampled"] and not _has_known_seed(params)
     promise = _promise(audited, has_promise)
     return {
         **{name: texts[name] for name in ("id", "model", "weights_sha256", "dtype", "template", "query")},
@@ -49,8 +50,9 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
         "paper_convention": _paper(audited),
         "exemplars": _exemplars(texts, audited),
         "text_quality": _quality(texts, audited),
-        "public": _public(texts, settings, promise) if has_promise else None,
+        "public": _public(texts, settings, promise, params) if has_promise else None,
         "seed": params["seed"],
+        "draws": draws_of(params) if texts["sampled"] else None,
         "cost": texts["cost"],
         "warnings": _warnings(texts, params),
     }
@@ -227,23 +229,31 @@ def _quality(texts: Mapping[str, Any], audited: Audited) -> dict[str, Any]:
     }
 
 
-def _public(texts: Mapping[str, Any], settings: Mapping[str, Any], promise: Mapping[str, Any]) -> dict[str, Any]:
+def _public(
+    texts: Mapping[str, Any], settings: Mapping[str, Any], promise: Mapping[str, Any], params: Mapping[str, Any]
+) -> dict[str, Any]:
     """What may be published."""
     return {
         **{name: texts[name] for name in ("model", "weights_sha256", "dtype", "template", "query")},
         **settings,
         "texts": [response["text"] for response in texts["responses"]],
         "guarantee": promise["guarantee"],
+        "draws": draws_of(params),
     }
 
 
 def _warnings(texts: Mapping[str, Any], params: Mapping[str, Any]) -> list[str]:
     out = []
-    if texts["sampled"] and params["seed"] is None:
+    if texts["sampled"] and _has_known_seed(params):
         out.append(_NO_SEED)
     if any(span["repeats"] for span in texts["spans"]):
         out.append(_REPEATS)
     return out
+
+
+def _has_known_seed(params: Mapping[str, Any]) -> bool:
+    """Whether the draws are those that a measure makes where nobody gives it random numbers."""
+    return params["seed"] is None and params.get("nonce") is None
 
 
 def _plain(value: Any) -> float | None:

@@ -42,6 +42,8 @@ class Result(ABC):
     What shows it is imported where it is called: a program that asks for numbers need not load what draws them.
     """
 
+    is_public: ClassVar[bool] = False
+    """Whether it may be published."""
     quantities: ClassVar[tuple[AnyQuantity, ...]] = ()
     """What of it can be compared and bounded, the first that one thinks of first."""
 
@@ -96,15 +98,18 @@ class Result(ABC):
         """
 
     def save_html(self, path: str | Path) -> Path:
-        """Write the report of this case: one file, no network.
+        """Write the report of this case: one file, no network; mode 0600, unless it may be published.
 
         Args:
             path: the file; one that is there is replaced.
 
         Returns:
             The file's path.
+
+        Raises:
+            StoreError: it lies in a run.
         """
-        return saved(path, self.render_page([self.case], command=None, run=None))
+        return saved(path, self.render_page([self.case], command=None, run=None), public=self.is_public)
 
     def to_json(self) -> str:
         """The case as one line of JSON."""
@@ -170,13 +175,16 @@ class Results(Generic[R]):
         return type(self.results[0]).overview([result.case for result in self.results])
 
     def save_html(self, path: str | Path) -> Path:
-        """Write the report of all of them: one file, no network.
+        """Write the report of all of them: one file of mode 0600, no network.
 
         Args:
             path: the file; one that is there is replaced.
 
         Returns:
             The file's path.
+
+        Raises:
+            StoreError: it lies in a run.
         """
         cases = [result.case for result in self.results]
         return saved(path, type(self.results[0]).render_page(cases, command=None, run=None))
@@ -195,12 +203,18 @@ class Results(Generic[R]):
         return frame[[by, *(name for name in frame.columns if name != by)]]
 
 
-def saved(path: str | Path, page: str) -> Path:
-    """Where a page was written."""
-    from leakmeter.store.rundir import write_page
+def saved(path: str | Path, page: str, *, public: bool = False) -> Path:
+    """Where a page was written; for its owner alone, mode 0600, unless it may be published.
+
+    Raises:
+        StoreError: it lies in a run.
+    """
+    from leakmeter.files import check_outside_runs, write_whole
 
     where = Path(path)
-    write_page(where, page)
+    check_outside_runs(where, "page")
+    # A path that a page names need not be Unicode, and a page is.
+    write_whole(where, page.encode(errors="replace"), public=public)
     return where
 
 

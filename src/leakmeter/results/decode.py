@@ -12,6 +12,7 @@ import numpy as np
 
 from leakmeter.errors import UsageError
 from leakmeter.kernels import accounting
+from leakmeter.results._draws import draws_of
 from leakmeter.results._quantities.responses import DECODE
 from leakmeter.results.base import Part, ResponseResult, Result, run_facts
 from leakmeter.types.reading import Reading
@@ -103,6 +104,7 @@ def _epsilon(params: Mapping[str, Any], n_tokens: int, lengths: Sequence[int], d
     return {
         "per_token": each,
         "lambda_max": params["lambda_max"],
+        "draws": draws_of(params),
         "response": response,
         "session": {"n_responses": len(lengths), **session},
         "note": note,
@@ -246,9 +248,11 @@ class DecodeResult(ResponseResult):
 class PublicReceipt(Result):
     """What may be published beside a bounded response: no number of it depends on the context but through its tokens.
 
-    The tokens are ε-DP for the context as long as the seed and the private receipt stay secret. `case` is as
-    `leakmeter decode --public --json` prints it.
+    The tokens are ε-DP for the context as long as the private receipt and the seed, if there is one, stay secret.
+    `case` is as `leakmeter decode --public --json` prints it.
     """
+
+    is_public: ClassVar[bool] = True
 
     def heatmap(self) -> RenderableType:
         """The receipt for a terminal, unshaded: shades would tell of the context."""

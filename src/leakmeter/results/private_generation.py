@@ -56,7 +56,7 @@ class PrivateGenerationResult(Result):
             UsageError: nothing was promised, or the promise is broken.
         """
         if self.case["public"] is None:
-            raise UsageError("nothing is promised of these texts: they were given, or drawn without a secret seed")
+            raise UsageError("nothing is promised of these texts: they were given, or drawn with a known seed")
         if not self.holds:
             raise UsageError("more was measured than was promised; nothing of this may be published")
         return PublicTexts(self.case["public"])
@@ -109,6 +109,8 @@ class PublicTexts(Result):
 
     `case` is as `leakmeter audit run --public --json` prints it.
     """
+
+    is_public: ClassVar[bool] = True
 
     def heatmap(self) -> RenderableType:
         """Texts and promise for a terminal."""

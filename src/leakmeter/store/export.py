@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from leakmeter.errors import StoreError
+from leakmeter.files import PRIVATE, check_place
 from leakmeter.store.catalogue import spec_of
 from leakmeter.store.rundir import RunDirectory
 from leakmeter.store.schema import REPEATED, SCHEMA, to_table
@@ -80,10 +81,11 @@ def write(run: Path, out: Path, form: Form) -> None:
         form: what is told.
 
     Raises:
-        StoreError: the run is not complete or damaged, or `out` cannot be written.
+        StoreError: the run is not complete or damaged, or `out` cannot be written, or lies in a run.
     """
     directory = RunDirectory(run)
     spec = spec_of(directory)
+    check_place(out, "export", [run])
     is_csv = out.suffix == ".csv"
     if is_csv and out.is_dir():
         raise StoreError(f"'{out}' is a directory; give the name of a file, or of a directory without .csv")
@@ -97,6 +99,7 @@ def write(run: Path, out: Path, form: Form) -> None:
         try:
             if is_csv:
                 _write_csv(directory, form, made / "readings.csv")
+                (made / "readings.csv").chmod(PRIVATE)
                 os.replace(made / "readings.csv", out)
             else:
                 _write_parquet(directory, form, made)

@@ -15,7 +15,7 @@ from leakmeter.store.pseudonym import pseudonym
 from leakmeter.types.reading import TOKEN_ID, Reading
 from leakmeter.types.run import RunSpec
 
-_SEED: Final = "seed"
+_RANDOM: Final = ("seed", "nonce")
 _KEPT_OF_MODEL: Final = (
     *("weights_sha256", "config_sha256", "tokenizer_sha256", "chat_template_sha256"),
     *("dtype", "device", "memory_bytes"),
@@ -30,15 +30,15 @@ class Redacted:
     """The user's; see `store.pseudonym`."""
 
     def spec(self, spec: RunSpec) -> Mapping[str, Any]:
-        """Numbers among the settings, and hashes of the rest; not the seed, which a promise may rest on."""
+        """Numbers among the settings, and hashes of the rest; not a seed, which a promise may rest on, nor a nonce."""
         return {
             "redacted": True,
             "id_hmac": pseudonym(self.key, "run", spec.id),
             "measure": spec.measure,
             "version": spec.version,
             "model": {name: spec.model.get(name) for name in _KEPT_OF_MODEL},
-            "params": {name: self._number(value) for name, value in spec.params.items() if name != _SEED},
-            "prompts": {name: self._number(value) for name, value in spec.prompts.items() if name != _SEED},
+            "params": {name: self._number(value) for name, value in spec.params.items() if name not in _RANDOM},
+            "prompts": {name: self._number(value) for name, value in spec.prompts.items() if name not in _RANDOM},
             "n_cases": len(spec.cases),
         }
 

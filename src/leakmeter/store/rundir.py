@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -27,11 +26,11 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from leakmeter.errors import StoreError
+from leakmeter.files import PARTIAL, check_outside_runs, made_for, make_private, remove_unused, write_whole
 from leakmeter.store.schema import REPEATED, from_table, to_table
 from leakmeter.types.reading import Reading
 from leakmeter.types.run import RunSpec
 
-_TEMPORARY = ".partial"
 _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("id", "measure", "version"), str),
     **dict.fromkeys(("params", "prompts", "model", "environment", "files_sha256"), dict),
@@ -52,29 +51,50 @@ class RunDirectory:
     @classmethod
     @contextmanager
     def open(cls, root: Path, spec: RunSpec) -> Iterator[RunDirectory]:
-        """The run's directory under `root`, made if need be, and locked against other processes meanwhile."""
+        """The run's directory under `root`, made if need be, and locked against other processes meanwhile.
+
+        What ends with an error before any part is finished leaves nothing: there is nothing to go on from.
+        """
         path = root / spec.id
         directory = cls(path)
-        with _as_store_errors(path):
-            root.mkdir(parents=True, exist_ok=True)
-            path.mkdir(mode=0o700, exist_ok=True)
-            lock = FileLock(path / ".lock", timeout=0)
-            try:
-                lock.acquire()
-            except Timeout:
-                raise StoreError(f"run '{path}' is being written by another process; wait for it to end") from None
-        try:
+        check_outside_runs(root, "directory of runs")
+        with made_for(root):
             with _as_store_errors(path):
-                for left_over in path.glob(f"*{_TEMPORARY}"):
-                    left_over.unlink()
-                if directory.is_complete:
-                    directory._begun.unlink(missing_ok=True)
-                else:
-                    begun = {name: value for name, value in _told(spec).items() if name != "cases"}
-                    write_whole(directory._begun, _json({**begun, "n_cases": len(spec.cases)}))
-            yield directory
-        finally:
-            lock.release()
+                # Names of runs may be private too.
+                make_private(root, named=True)
+                make_private(path)
+                lock = FileLock(path / ".lock", timeout=0)
+                try:
+                    lock.acquire()
+                except Timeout:
+                    raise StoreError(f"run '{path}' is being written by another process; wait for it to end") from None
+            try:
+                with _as_store_errors(path):
+                    directory._begin(spec)
+                yield directory
+            except BaseException:
+                directory._abandon()
+                raise
+            finally:
+                lock.release()
+
+    def _begin(self, spec: RunSpec) -> None:
+        """Say what is being measured, and clear what a kill left."""
+        for left_over in self.path.glob(f"*{PARTIAL}"):
+            left_over.unlink()
+        if self.is_complete:
+            self._begun.unlink(missing_ok=True)
+        else:
+            begun = {name: value for name, value in _told(spec).items() if name != "cases"}
+            write_whole(self._begun, _json({**begun, "n_cases": len(spec.cases)}))
+
+    def _abandon(self) -> None:
+        """Leave nothing where no part is finished."""
+        if not self.parts:
+            self._begun.unlink(missing_ok=True)
+            for texts in self.path.glob("cases-*.json"):
+                texts.unlink()
+            remove_unused(self.path)
 
     @property
     def is_complete(self) -> bool:
@@ -232,47 +252,6 @@ def _check_letters(content: bytes, told: object) -> None:
             json.dumps(told, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise ValueError("it holds half a surrogate pair") from None
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that its place holds either what was there before or all of the new content."""
-    # Two processes may write one file of a study: each has its own beside it, and the last one stays.
-    temporary = path.with_name(f"{path.name}.{os.getpid()}{_TEMPORARY}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def write_page(path: Path, page: str) -> None:
-    """Write an HTML page; a path that it names need not be Unicode, and a page is."""
-    write_whole(path, page.encode(errors="replace"))
-
-
-def clear_left_over(folder: Path) -> None:
-    """Remove what processes that are no more left half-written in a directory that several may write to."""
-    for path in folder.glob(f"*{_TEMPORARY}"):
-        writer = path.name.removesuffix(_TEMPORARY).rpartition(".")[2]
-        if not (writer.isdigit() and _is_alive(int(writer))):
-            path.unlink(missing_ok=True)
-
-
-def _is_alive(process: int) -> bool:
-    if os.name == "nt":
-        # There, to ask would be to end it.
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _told(spec: RunSpec) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The SQLite file of the score cache: opened, cut to size, emptied, and replaced when it is damaged.
 
-scores/                  mode 0700 where it is made here
+scores/                  mode 0700 where it is made here; one that others may write to is refused or tightened
   scores-1.sqlite        mode 0600; so are SQLite's files beside it
   scores-1.sqlite.lock   held while the file is opened or replaced
 """
@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from filelock import FileLock
+
+from leakmeter.files import make_private, open_private
 
 PAGE_BYTES: Final = 2**14
 """Entries of a few kilobytes and of many megabytes both fill pages of this size well."""
@@ -46,7 +48,7 @@ class ScoresFile:
     def connect(self) -> sqlite3.Connection:
         """The connection, made if need be; a file that cannot be one of ours is removed first."""
         if self._connection is None:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.path.parent, named=True)
             with self._locked():
                 return self._opened()
         return self._connection
@@ -103,7 +105,7 @@ class ScoresFile:
 
 def _open(path: Path) -> sqlite3.Connection:
     # SQLite gives the files beside it the same mode.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    os.close(open_private(path, os.O_RDWR))
     # Closing may be left to whichever thread the garbage collector runs in.
     connection = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
     # Text of a damaged entry need not be text.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from filelock import FileLock
+
+from leakmeter.files import make_private, write_whole
 
 N_BYTES: Final = 32
 
@@ -25,7 +26,7 @@ def read_secret(path: Path) -> bytes:
         secret = _read(path)
         if len(secret) == N_BYTES:
             return secret
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent, named=True)
     # Two processes that start together have to end up with the same one.
     with FileLock(path.with_name(f".{path.name}.lock"), mode=0o600):
         with suppress(FileNotFoundError):
@@ -33,14 +34,7 @@ def read_secret(path: Path) -> bytes:
             if len(secret) == N_BYTES:
                 return secret
         secret = os.urandom(N_BYTES)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(secret)
-            os.replace(name, path)
-        except OSError:
-            os.unlink(name)
-            raise
+        write_whole(path, secret)
         return secret
 
 

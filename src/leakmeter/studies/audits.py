@@ -1,9 +1,9 @@
-"""An audit as it is asked for: exemplars to batches and their parts, a promise to a measure, and its seed's place.
+"""An audit as it is asked for: exemplars to batches and their parts, a promise to a measure, and its nonce's place.
 
 runs/
-  private_generation-1f2e…/   the run, which `leakmeter report` shows; its name is made of the seed too
-  audit-9a…/                  mode 0700; its name tells all that was asked for but the seed
-    secret.json               the seed, with which the same command goes on, or shows what it drew
+  private_generation-1f2e…/   the run, which `leakmeter report` shows; its name is made of the nonce too
+  audit-9a…/                  mode 0700; its name tells all that was asked for but the nonce
+    secret.json               a nonce, with which the same command goes on, or shows what it drew
 
 A run writes part by part, and 50 exemplars take half a second a token on a core. So a part is no whole batch but some
 of its sequences: the same exemplars again, drawn with other numbers.
@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.files import check_outside_runs
 from leakmeter.measures.private_generation import PrivateGeneration
 from leakmeter.prompts.generation import GenerationSettings, batches_of
-from leakmeter.studies.cells import digest, made_directory
+from leakmeter.studies.cells import digest
 from leakmeter.types.exemplar import Example, ExemplarCase, Task
 
 _TOKENS_A_PART: Final = 200
@@ -132,17 +133,18 @@ def precision_for(model: Any, dtype: str | None) -> str | None:
 
 
 def audit_directory(audited: Audited, model: str, out: Path, **machine: str | None) -> Path:
-    """Where the seed of an audit is kept, under `out`, made if need be.
+    """Where the nonce of an audit is kept, under `out`; it need not be there.
 
     Args:
-        audited: what was asked for; its measure without a seed.
+        audited: what was asked for; its measure without a nonce.
         model: by its name.
         out: directory of runs.
         machine: precision, device and memory, as given.
 
     Raises:
-        StoreError: it cannot be made.
+        StoreError: `out` lies in a run.
     """
+    check_outside_runs(out, "directory of runs")
     told = {
         "measure": asdict(audited.measure),
         "settings": asdict(audited.settings),
@@ -151,4 +153,4 @@ def audit_directory(audited: Audited, model: str, out: Path, **machine: str | No
         "machine": machine,
         "version": metadata.version("leakmeter"),
     }
-    return made_directory(out / f"audit-{digest(told)[:16]}")
+    return out / f"audit-{digest(told)[:16]}"

@@ -18,22 +18,32 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from leakmeter.backends.base import Backend
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
+from leakmeter.files import (
+    check_outside_runs,
+    clear_left_over,
+    made_for,
+    make_private,
+    remove_unused,
+    write_whole,
+)
 from leakmeter.models import resolve
-from leakmeter.store.rundir import RunDirectory, clear_left_over, write_whole
+from leakmeter.store.rundir import RunDirectory
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.run import Part, Watch, cases_of_run, measure_cases, n_parts, prepare_case
 from leakmeter.studies.spec import spec_of
 from leakmeter.types.reading import Reading
 
+NONCE_FILES: Final = (".lock", "secret.json")
+"""Files of a directory that keeps a nonce, which are of no use without a run."""
 Progress = Callable[[Backend, int], AbstractContextManager[Watch]]
 
 
@@ -72,7 +82,12 @@ def load_records(study: Study, paths: Mapping[str, str]) -> list[list[Any]]:
 def study_directory(
     study: Study, records: Sequence[Sequence[Any]], out: Path, dtype: str | None, device: str | None
 ) -> Path:
-    """The study's directory under `out`, made if need be; its name tells all that was asked for."""
+    """The study's directory under `out`, which need not be there; its name tells all that was asked for.
+
+    Raises:
+        StoreError: `out` lies in a run.
+    """
+    check_outside_runs(out, "directory of runs")
     told = {
         "cells": [cell.told for cell in study.cells],
         "records": [digest([study.kind.told(record) for record in of_cell]) for of_cell in records],
@@ -82,7 +97,7 @@ def study_directory(
         "device": device,
         "version": metadata.version("leakmeter"),
     }
-    return made_directory(out / f"study-{study.name}-{study.size}-{digest(told)[:16]}")
+    return out / f"study-{study.name}-{study.size}-{digest(told)[:16]}"
 
 
 def finished_cell(cell: Cell, records: Sequence[Any], directory: Path) -> FinishedCell | None:
@@ -123,7 +138,11 @@ def measure_cell(
     where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
     name = cell.measure_name or study.measure
     spec = spec_of(measure, name, settings, backend, where, cases, group_size=size, command=command)
-    with RunDirectory.open(directory.parent, spec) as run, progress(backend, len(prepared)) as watch:
+    with (
+        used_directory(directory, directory.parent / spec.id),
+        RunDirectory.open(directory.parent, spec) as run,
+        progress(backend, len(prepared)) as watch,
+    ):
         measured = list(measure_cases(backend, measure, settings, prepared, run, watch, group_size=size))
         if not run.is_complete:
             run.finish(spec, n_parts(len(prepared), size))
@@ -199,11 +218,33 @@ def made_directory(path: Path) -> Path:
         StoreError: it cannot be made.
     """
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent, named=True)
+        make_private(path)
         clear_left_over(path)
     except OSError as error:
         raise StoreError(f"directory '{path}' cannot be made: {error.strerror or error}") from None
     return path
+
+
+@contextmanager
+def used_directory(path: Path, run: Path | None = None) -> Iterator[None]:
+    """A directory that is made, and goes again where what is done with it fails before anything came of it.
+
+    Args:
+        path: the directory, see `made_directory`.
+        run: a directory beside it without which it is of no use.
+
+    Raises:
+        StoreError: it cannot be made.
+    """
+    with made_for(path.parent):
+        made_directory(path)
+        try:
+            yield
+        except BaseException:
+            if run is None or not run.exists():
+                remove_unused(path, NONCE_FILES)
+            raise
 
 
 def _cell_file(cell: Cell, directory: Path) -> Path:

@@ -206,8 +206,8 @@ def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Setti
 
 
 def is_seed(name: str) -> bool:
-    """Whether a setting, by its dotted name, is a seed."""
-    return name.rpartition(".")[2].endswith("seed")
+    """Whether a setting, by its dotted name, is a seed, or what stands in the place of one."""
+    return name.rpartition(".")[2].endswith(("seed", "nonce"))
 
 
 def _moved(

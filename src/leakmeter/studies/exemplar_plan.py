@@ -25,13 +25,14 @@ import numpy as np
 from leakmeter.backends.base import Backend
 from leakmeter.data.exemplars import fixed_cases
 from leakmeter.errors import WindowError
+from leakmeter.files import check_outside_runs
 from leakmeter.kernels import stats
 from leakmeter.kernels.paired import signed_rank_p
 from leakmeter.measures.icl import Icl
 from leakmeter.prompts.exemplars import ExemplarSettings
 from leakmeter.results.icl import IclResult, summary
 from leakmeter.store.rundir import RunDirectory
-from leakmeter.studies.cells import Progress, digest, made_directory
+from leakmeter.studies.cells import Progress, digest, used_directory
 from leakmeter.studies.exemplar_moves import Exemplars, Scope
 from leakmeter.studies.exemplar_search import Cases, Measured, Round, Search
 from leakmeter.studies.exemplar_table import loss_of
@@ -48,7 +49,7 @@ _CHANCE: Final = 0.05
 def plan_directory(
     scope: Scope, settings: ExemplarSettings, measure: Icl, model: str, out: Path, **machine: str | None
 ) -> Path:
-    """The plan's directory under `out`, made if need be.
+    """The plan's directory under `out`, which need not be there.
 
     Args:
         scope: of which exemplars, queries and seed count.
@@ -59,8 +60,9 @@ def plan_directory(
         machine: precision, device and memory, as given.
 
     Raises:
-        StoreError: it cannot be made.
+        StoreError: `out` lies in a run.
     """
+    check_outside_runs(out, "directory of runs")
     told = {
         "exemplars": [asdict(example) for example in scope.exemplars],
         "queries": [asdict(query) for query in scope.queries],
@@ -71,7 +73,7 @@ def plan_directory(
         "machine": machine,
         "version": metadata.version("leakmeter"),
     }
-    return made_directory(out / f"icl-plan-{digest(told)[:16]}")
+    return out / f"icl-plan-{digest(told)[:16]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,11 @@ class Lists:
         prepared = [prepare_case(case, backend, settings, measure) for case in cases]
         device = self.model["device"]
         spec = spec_of(measure, "icl", settings, backend, device, cases, group_size=size, command=self.command)
-        with RunDirectory.open(self.directory, spec) as run, self.progress(backend, len(cases)) as watch:
+        with (
+            used_directory(self.directory),
+            RunDirectory.open(self.directory, spec) as run,
+            self.progress(backend, len(cases)) as watch,
+        ):
             parts = list(measure_cases(backend, measure, settings, prepared, run, watch, group_size=size))
             if not run.is_complete:
                 run.finish(spec, n_parts(len(cases), size))

@@ -73,9 +73,12 @@ class Frontier:
 
         Raises:
             UsageError: matplotlib is not installed.
+            StoreError: they lie in a run.
         """
+        from leakmeter.files import check_outside_runs
         from leakmeter.report.frontier_figure import draw_frontier
 
+        check_outside_runs(Path(stem), "figure")
         return draw_frontier(self.told, footer=footer, stem=Path(stem))
 
 
@@ -116,7 +119,7 @@ def frontier_of(sweep: Sweep, cells: Sequence[FinishedCell], scores: Scores) -> 
     first, measure = cells[0], sweep.measures[0]
     settings = asdict(measure)
     # A seed is told by the run directories; with ε it is secret.
-    for name in ("seed", *DEFAULTS):
+    for name in ("seed", "nonce", *DEFAULTS):
         del settings[name]
     told = {
         "kind": sweep.kind,

@@ -32,7 +32,7 @@ from typing import Any, Final
 
 from leakmeter import plugins
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.measures.base import Measure
+from leakmeter.measures.base import Measure, params_of
 from leakmeter.studies.kinds import kind_of
 from leakmeter.studies.kinds.base import Choice, Kind, field_types
 from leakmeter.studies.quality import Quality
@@ -70,7 +70,7 @@ class Cell:
     def told(self) -> dict[str, Any]:
         """All that determines its numbers but the records themselves."""
         told = {"model": self.model, "dataset": self.dataset, **asdict(self.choice)}
-        return {**told, "settings": asdict(self.settings), "measure": asdict(self.measure)}
+        return {**told, "settings": asdict(self.settings), "measure": params_of(self.measure)}
 
     @property
     def stem(self) -> str:

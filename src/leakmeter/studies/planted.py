@@ -18,11 +18,13 @@ from typing import Any, Final
 
 from leakmeter.backends.base import Backend
 from leakmeter.data.planting import Check, documents_of, lines_of
+from leakmeter.errors import UsageError
+from leakmeter.files import check_outside_runs, make_private, write_whole
 from leakmeter.kernels.ranks import auc, roc
 from leakmeter.measures.pii import Pii
 from leakmeter.prompts.probes import ProbeSettings
 from leakmeter.results.pii import PiiResult
-from leakmeter.store.rundir import RunDirectory, write_whole
+from leakmeter.store.rundir import RunDirectory
 from leakmeter.studies.kinds.pii import TOGETHER
 from leakmeter.studies.people_table import values_of
 from leakmeter.studies.run import Watch, measure_cases, n_parts, prepare_case
@@ -43,6 +45,7 @@ SCORES: Final[Mapping[str, Callable[[Case], float]]] = {
 }
 """A case to a number that should be higher of people who were planted."""
 _TUNED_ON: Final = "tuned_on"
+_MODEL: Final = "model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +80,23 @@ def checked(check: Check, backend: Any, out: Path, steps: Steps, *, command: str
         out: directory for all of it.
         steps: told of the progress.
         command: the command line, for the runs.
+
+    Raises:
+        UsageError: `out` holds something else.
     """
     from leakmeter.backends.hf.load import load_directory
     from leakmeter.models import resolve
     from leakmeter.tuning.plant import plant
     from leakmeter.tuning.teaching import Document
 
-    out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_place(out)
+    make_private(out, named=True)
     taught = (*check.groups, *((check.tuned_on,) if check.white_box else ()))
     plant(
         backend.model,
         backend.tokenizer.library,
         [Document(text) for text in documents_of(taught, seed=check.seed)],
-        out / "model",
+        out / _MODEL,
         epochs=check.epochs,
         learning_rate=check.learning_rate,
         batch_tokens=check.batch_tokens,
@@ -98,12 +105,12 @@ def checked(check: Check, backend: Any, out: Path, steps: Steps, *, command: str
         progress=lambda step: steps.planting(step.number, step.n_steps),
     )
     folder = out / "people"
-    folder.mkdir(exist_ok=True)
+    make_private(folder)
     for group in check.groups:
         write_whole(folder / f"{group.name}.jsonl", lines_of(group.subjects).encode())
     if check.white_box:
         write_whole(folder / f"{_TUNED_ON}.jsonl", lines_of(check.tuned_on.subjects).encode())
-    taught_model = resolve(str(out / "model"), notify=lambda line: None)
+    taught_model = resolve(str(out / _MODEL), notify=lambda line: None)
     copy = load_directory(
         Path(taught_model.path),
         name=taught_model.name,
@@ -123,6 +130,17 @@ def checked(check: Check, backend: Any, out: Path, steps: Steps, *, command: str
         tuple(point for _, points in compared for point in points),
         tuple(row for of in check.groups for row in values_of(by_prompts[of.name], {"documents": of.repeats})),
     )
+
+
+def _check_place(out: Path) -> None:
+    """Refuse a directory that holds anything else: files of these names would be written over."""
+    check_outside_runs(out, "directory")
+    if (
+        out.is_dir()
+        and any(out.iterdir())
+        and not any((out / name).exists() for name in (_MODEL, f".{_MODEL}.planting"))
+    ):
+        raise UsageError(f"'{out}' is not empty, and no earlier check lies in it; give a new directory")
 
 
 def _tune(check: Check, type_: ValueType, copy: Any, out: Path, steps: Steps) -> None:

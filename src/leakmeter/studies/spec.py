@@ -10,7 +10,7 @@ from importlib import metadata
 from typing import Any, Final
 
 from leakmeter.backends.base import Backend
-from leakmeter.measures.base import Measure
+from leakmeter.measures.base import Measure, params_of
 from leakmeter.models import config_dir
 from leakmeter.models.recogniser import recogniser_fingerprint
 from leakmeter.prompts.build import PromptSettings
@@ -44,7 +44,7 @@ def spec_of(
     finds = isinstance(settings, ProbeSettings) or (isinstance(settings, PromptSettings) and settings.unit == "entity")
     return RunSpec(
         measure=name,
-        params=asdict(measure),
+        params=params_of(measure),
         prompts=asdict(settings) if group_size == 1 else {**asdict(settings), "group_size": group_size},
         model={
             "name": backend.name,

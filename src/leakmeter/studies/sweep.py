@@ -3,13 +3,12 @@
 runs/
   decode-1f2e…/         the run of a setting
   frontier-9a…/         mode 0700; one directory for the cases, the model and all that is not swept
-    secret.json         with ε: the seed of all settings, for the command to go on with
+    secret.json         with ε: the nonce of all settings, for the command to go on with
     lambda-0.5.json     which run belongs to λ = 0.5, and under which weights it was made
     lambda-0.5.csv      its items
     table.md, table.csv, frontier.json, figure.png, figure.svg     of the last command
 
-The directory's name leaves out which values were swept: more of them later join those that were measured, and with ε
-they are drawn with the same seed.
+The directory's name leaves out which values were swept: more of them later join those that were measured.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -26,11 +25,12 @@ from filelock import FileLock
 
 from leakmeter.data.named.base import Record
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.files import check_outside_runs, write_whole
 from leakmeter.kernels import accounting
+from leakmeter.measures.base import params_of
 from leakmeter.measures.decode import Decode
 from leakmeter.prompts.build import PromptSettings
 from leakmeter.report.tables import SYMBOLS
-from leakmeter.store.rundir import write_whole
 from leakmeter.studies.cells import digest, made_directory
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kinds.base import Choice
@@ -64,15 +64,16 @@ class Sweep:
         return self.measures[0].seed
 
     @property
-    def needs_secret(self) -> bool:
-        """Whether its seed has to be one that nobody can guess: with ε, where none was given."""
+    def needs_nonce(self) -> bool:
+        """Whether nobody is to repeat its draws: with ε, where no seed was given."""
         return self.kind == EPSILON and self.given_seed is None
 
-    def seeded(self, secret: int = 0) -> Sweep:
-        """The same with a seed, one for all settings: the one given, or else `secret`."""
+    def seeded(self, nonce: int = 0) -> Sweep:
+        """The same with a seed, one for all settings: the one given, or else 0; or with a nonce, where it needs one."""
         if self.given_seed is not None:
             return self
-        return replace(self, measures=tuple(replace(measure, seed=secret) for measure in self.measures))
+        chosen = {"nonce": nonce} if self.needs_nonce else {"seed": 0}
+        return replace(self, measures=tuple(replace(measure, **chosen) for measure in self.measures))
 
 
 def sweep_of(
@@ -105,7 +106,7 @@ def sweep_of(
 def sweep_directory(
     sweep: Sweep, model: str, settings: PromptSettings, records: Sequence[Record], out: Path, **machine: str | None
 ) -> Path:
-    """The sweep's directory under `out`, made if need be.
+    """The sweep's directory under `out`, which need not be there.
 
     Args:
         sweep: what is compared.
@@ -116,42 +117,44 @@ def sweep_directory(
         machine: precision, device and memory, as given.
 
     Raises:
-        StoreError: it cannot be made.
+        StoreError: `out` lies in a run.
     """
+    check_outside_runs(out, "directory of runs")
     told = {
         "kind": sweep.kind,
-        "decoding": {f.name: getattr(sweep.measures[0], f.name) for f in fields(Decode) if f.name != sweep.kind},
+        "decoding": {name: value for name, value in params_of(sweep.measures[0]).items() if name != sweep.kind},
         "model": model,
         "settings": asdict(settings),
         "cases": [recorded(record.case) for record in records],
         "machine": machine,
         "version": metadata.version("leakmeter"),
     }
-    return made_directory(out / f"frontier-{digest(told)[:16]}")
+    return out / f"frontier-{digest(told)[:16]}"
 
 
-def drawn_seed() -> int:
+def drawn_nonce() -> int:
     """128 random bits, as many as a bounded decoding draws for itself."""
     return secrets.randbits(128)
 
 
-def kept_seed(directory: Path) -> int:
-    """The directory's secret seed; drawn when it is first asked for.
+def kept_nonce(directory: Path) -> int:
+    """The directory's nonce; drawn when it is first asked for, and the directory made.
 
     Raises:
         StoreError: it cannot be kept, or what is kept is damaged.
     """
+    made_directory(directory)
     path = directory / "secret.json"
     try:
         # Of two commands that begin at once, one draws.
         with FileLock(directory / ".lock"):
             if not path.exists():
-                write_whole(path, json.dumps({"seed": drawn_seed()}).encode())
-            return int(json.loads(path.read_bytes())["seed"])
+                write_whole(path, json.dumps({"nonce": drawn_nonce()}).encode())
+            return int(json.loads(path.read_bytes())["nonce"])
     except OSError as error:
-        raise StoreError(f"the seed of '{directory}' cannot be kept: {error.strerror or error}") from None
+        raise StoreError(f"the nonce of '{directory}' cannot be kept: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError):
-        raise StoreError(f"'{path}' holds no seed; remove that directory and run again") from None
+        raise StoreError(f"'{path}' holds no nonce; remove that directory and run again") from None
 
 
 def study_of(sweep: Sweep, model: str, settings: PromptSettings, n_records: int, quality: Quality) -> Study:

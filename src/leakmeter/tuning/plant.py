@@ -21,6 +21,7 @@ from transformers.utils import logging as transformers_logging
 
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.files import check_outside_runs, make_private
 from leakmeter.tuning.teaching import Document, Teacher, batches_of, rows_of
 from leakmeter.tuning.training import (
     check_trainable,
@@ -168,6 +169,7 @@ def _is_done(out: Path, identity: str) -> bool:
 
 
 def _check_place(model: Any, out: Path) -> None:
+    check_outside_runs(out, "directory")
     if out.exists():
         raise UsageError(f"'{out}' is there already; give another place, or remove it")
     source = Path(getattr(model.config, "_name_or_path", ""))
@@ -184,7 +186,7 @@ def _workplace(out: Path) -> Iterator[Path]:
     """A directory beside `out`, locked meanwhile; it stays only where an error leaves something to go on from."""
     work = _work_of(out)
     with storing(work):
-        work.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(work)
         lock = FileLock(work / ".lock", timeout=0)
         try:
             lock.acquire()

@@ -20,6 +20,7 @@ from torch import Tensor
 from leakmeter.backends.hf.places import differentiable
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import ScoreError, UsageError
+from leakmeter.files import make_private
 from leakmeter.tuning.training import (
     digest,
     name_of,
@@ -222,7 +223,7 @@ class _Run:
     def keep_in(self, directory: Path, identity: str) -> None:
         """Keep the state in a directory from now on, and go on from the one that is there."""
         with storing(directory):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(directory)
         self._kept, self._identity = directory / _STATE, identity
         if not self._kept.exists():
             return

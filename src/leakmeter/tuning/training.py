@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from leakmeter.errors import CapabilityError, DataError, StoreError
+from leakmeter.files import PRIVATE, replacing
 
 _RECORD: Final = "leakmeter"
 _STEPS: Final = "step"
@@ -44,19 +45,10 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], record: Mapping[str
     Raises:
         StoreError: it cannot be written.
     """
-    temporary = path.with_name(f"{path.name}.partial")
-    try:
-        with storing(path):
-            temporary.touch(mode=0o600)
-            metadata = {_RECORD: json.dumps(record, sort_keys=True)}
-            save_file({name: one.detach().cpu().contiguous() for name, one in tensors.items()}, temporary, metadata)
-            temporary.chmod(0o600)
-            sync(temporary)
-            temporary.replace(path)
-    except BaseException:
-        # An interrupt too leaves nothing half-written.
-        temporary.unlink(missing_ok=True)
-        raise
+    metadata = {_RECORD: json.dumps(record, sort_keys=True)}
+    with storing(path), replacing(path) as temporary:
+        save_file({name: one.detach().cpu().contiguous() for name, one in tensors.items()}, temporary, metadata)
+        temporary.chmod(PRIVATE)
 
 
 def read_tensors(path: Path, what: str) -> tuple[dict[str, Tensor], dict[str, Any]]:

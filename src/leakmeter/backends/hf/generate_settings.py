@@ -81,6 +81,8 @@ class Surroundings:
     """Processors before it, all of which rule out tokens alike whatever the prompt."""
     stop_ids: tuple[int, ...] | None = None
     """Ids that end a response, if they are known."""
+    is_generate: bool = False
+    """Whether it is `generate` that goes on from what the processor gives, and draws."""
 
 
 def check_arguments(model: Any, arguments: Mapping[str, Any]) -> None:
@@ -132,7 +134,7 @@ def surroundings(processor: LogitsProcessor, prompt_length: int) -> Surroundings
         if config is None and any(isinstance(one, MinLengthLogitsProcessor) for one in around):
             troubles.append("min_length (counts the prompt; use min_new_tokens)")
     _refuse(troubles)
-    return Surroundings(tuple(around[:place]), stop_ids)
+    return Surroundings(tuple(around[:place]), stop_ids, isinstance(config, GenerationConfig))
 
 
 def stop_ids_of(config: GenerationConfig) -> tuple[int, ...]:

@@ -6,8 +6,9 @@
     processor.public_receipts(sequences)
 
 The prompt given to `generate` has the context; the processor runs the bare one beside it, with a cache of its own.
-What it returns are log-probabilities in float64, from which `generate` samples in float64: the distribution that was
-certified is the one that is drawn from, if nothing comes after it, which is checked.
+What it returns are log-probabilities in float64, from which `generate` samples in float64. Under a bound that would
+not do, since such a draw is not exact: there the processor draws the token, with exactly the probability that was
+certified, and leaves `generate` no other. Nothing may come after it, which is checked.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from leakmeter.backends.hf.generate_settings import (
     surroundings,
 )
 from leakmeter.errors import UsageError
+from leakmeter.kernels import exact_draw
 from leakmeter.kernels.decoding import Decoding
+from leakmeter.kernels.exact_draw import SystemBits
 from leakmeter.types.prompt import IntArray
 from leakmeter.types.request import FloatArray
 
@@ -113,6 +116,9 @@ class _TwoBranchProcessor(LogitsProcessor):  # type: ignore[misc]  # the library
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Scores under the context (row, vocab) to log p̄, float64, nats, (row, vocab).
 
+        Under a bound, and called by `generate`: 0 for the token that was drawn and −∞ for every other. Called by hand
+        it gives log p̄ there too; whoever draws from that in floating point draws up to that alone.
+
         Raises:
             UsageError: beams, a second generation, another number of rows; or what `generate` would do afterwards.
         """
@@ -128,7 +134,11 @@ class _TwoBranchProcessor(LogitsProcessor):  # type: ignore[misc]  # the library
             "bare_log_probs": mixed.bare_log_probs,
         }
         log_probs: Tensor = mixed.log_probs
-        return log_probs
+        # What is not a number is left for `generate` to refuse.
+        if mixed.weights is None or not self._around.is_generate or bool(torch.isnan(mixed.weights).any()):
+            return log_probs
+        drawn = exact_draw.draw(mixed.weights, SystemBits())
+        return torch.full_like(log_probs, -torch.inf).scatter(1, drawn, 0.0)
 
     def receipts(self, sequences: Any) -> list[PrivateReceipt]:
         """A receipt for each row, up to the token that ended it. Private.
@@ -236,8 +246,9 @@ class BoundedContextInfluenceProcessor(_TwoBranchProcessor):
 
     At each step the largest λ ≤ λ_max at which no token of the vocabulary is more than ε / 2 nats from what the bare
     prompt gives it: two contexts, whatever they are, are at most ε from each other. For the promise to hold, the bare
-    prompt depends on nothing of the context (not its length, the number of documents, or where it was cut), the state
-    of torch's random numbers is secret, and of the receipts only the public ones are shown.
+    prompt depends on nothing of the context (not its length, the number of documents, or where it was cut), and of the
+    receipts only the public ones are shown. Inside `generate` tokens are drawn by the operating system's random
+    numbers, not by torch's, so that no seed repeats them.
 
     Args:
         model: runs the bare branch; the one whose `generate` is called.

@@ -25,11 +25,12 @@ from typing import Any, BinaryIO, Final
 
 from filelock import FileLock, Timeout
 
-from leakmeter.data.extraction.documents import Batch, kind_of, read_batches
+from leakmeter.data.extraction.documents import Bad, Batch, documents_of, kind_of, read_batches
 from leakmeter.data.extraction.found import Extractor
-from leakmeter.data.extraction.state import MODE, Source, State, begin, source_of, write_state
+from leakmeter.data.extraction.state import Source, State, begin, check_new, source_of, state_path, write_state
 from leakmeter.data.extraction.workers import Answer, answers, check_workers
 from leakmeter.errors import DataError, StoreError, UsageError
+from leakmeter.files import PRIVATE, check_place, open_private
 from leakmeter.types.subject import Subject
 
 Progress = Callable[[int, int], None]
@@ -98,28 +99,50 @@ def extract(
     files = [Path(path) for path in paths]
     for path in files:
         kind_of(path)
+    check_place(out, "output", files)
     sources = [source_of(path) for path in files]
     known = {**(settings or {}), "finds": type(extractor).__name__, "field": field}
+    is_new = check_new(out)
+    if is_new and not skip_bad:
+        # A line at the end of much that is read would otherwise leave half an output.
+        for batch in _batches(files, State((), {})):
+            _refuse_bad(files[batch.file], (one for one in documents_of(batch, field) if isinstance(one, Bad)))
     with _locked(out), _as_store_errors(out):
         state = begin(out, sources, known)
-        if not state.is_complete:
-            with (
-                _opened(out, state.n_bytes_written) as file,
-                closing(answers(_batches(files, state), extractor, field=field, workers=workers)) as found,
-            ):
-                seen = _Seen(file, out)
-                for answer in found:
-                    bad = [f"'{files[answer.batch.file]}', line {one.line:,}: {one.reason}" for one in answer.bad]
-                    if bad and not skip_bad:
-                        raise DataError(f"{bad[0]}; skip bad lines to count them and go on")
-                    new = [subject for subject in answer.subjects if seen.adds(subject)]
-                    state = _after(state, answer, bad, n_new=len(new), n_bytes_written=_append(file, new))
-                    write_state(out, state)
-                    if progress is not None:
-                        progress(state.n_bytes_read, _n_bytes(sources))
-            state = replace(state, is_complete=True)
-            write_state(out, state)
+        try:
+            if not state.is_complete:
+                with (
+                    _opened(out, state.n_bytes_written) as file,
+                    closing(answers(_batches(files, state), extractor, field=field, workers=workers)) as found,
+                ):
+                    seen = _Seen(file, out)
+                    for answer in found:
+                        if not skip_bad:
+                            _refuse_bad(files[answer.batch.file], answer.bad)
+                        bad = [_told(files[answer.batch.file], one) for one in answer.bad]
+                        new = [subject for subject in answer.subjects if seen.adds(subject)]
+                        state = _after(state, answer, bad, n_new=len(new), n_bytes_written=_append(file, new))
+                        write_state(out, state)
+                        if progress is not None:
+                            progress(state.n_bytes_read, _n_bytes(sources))
+                state = replace(state, is_complete=True)
+                write_state(out, state)
+        except BaseException:
+            if is_new and not state.n_bytes_read:
+                # There is nothing to go on from.
+                for path in (out, state_path(out), _lock_path(out)):
+                    path.unlink(missing_ok=True)
+            raise
     return Extracted(str(out), state.n_documents, state.n_subjects, state.n_duplicates, state.n_bad, state.problems)
+
+
+def _refuse_bad(path: Path, bad: Iterable[Bad]) -> None:
+    for one in bad:
+        raise DataError(f"{_told(path, one)}; skip bad lines to count them and go on")
+
+
+def _told(path: Path, bad: Bad) -> str:
+    return f"'{path}', line {bad.line:,}: {bad.reason}"
 
 
 def fields_of(subject: Subject) -> dict[str, Any]:
@@ -199,15 +222,19 @@ def _append(file: BinaryIO, subjects: Iterable[Subject]) -> int:
 @contextmanager
 def _opened(out: Path, n_bytes: int) -> Iterator[BinaryIO]:
     """The output, cut to what counts as written, at its beginning."""
-    with os.fdopen(os.open(out, os.O_RDWR | os.O_CREAT, MODE), "r+b") as file:
+    with os.fdopen(open_private(out, os.O_RDWR), "r+b") as file:
         file.truncate(n_bytes)
         yield file
+
+
+def _lock_path(out: Path) -> Path:
+    return out.with_name(f".{out.name}.lock")
 
 
 @contextmanager
 def _locked(out: Path) -> Iterator[None]:
     with _as_store_errors(out):
-        lock = FileLock(out.with_name(f".{out.name}.lock"), timeout=0, mode=MODE)
+        lock = FileLock(_lock_path(out), timeout=0, mode=PRIVATE)
         try:
             lock.acquire()
         except Timeout:

@@ -7,11 +7,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from leakmeter.errors import DataError, StoreError, UsageError
-
-MODE: Final = 0o600
+from leakmeter.files import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +70,7 @@ def begin(out: Path, files: Sequence[Source], settings: Mapping[str, str]) -> St
         OSError: it cannot be written.
     """
     path = state_path(out)
-    if not path.exists():
-        if out.exists():
-            raise UsageError(f"'{out}' exists already, and not from an extraction that could go on; name another file")
+    if check_new(out):
         state = State(tuple(files), dict(settings))
         write_state(out, state)
         return state
@@ -90,6 +87,19 @@ def begin(out: Path, files: Sequence[Source], settings: Mapping[str, str]) -> St
     return state
 
 
+def check_new(out: Path) -> bool:
+    """Whether nothing was begun for an output.
+
+    Raises:
+        UsageError: there is a file already, which is of something else.
+    """
+    if state_path(out).exists():
+        return False
+    if out.exists():
+        raise UsageError(f"'{out}' exists already, and not from an extraction that could go on; name another file")
+    return True
+
+
 def state_path(out: Path) -> Path:
     """Where the state of an output stands."""
     return out.with_name(out.name + ".state")
@@ -97,13 +107,9 @@ def state_path(out: Path) -> Path:
 
 def write_state(out: Path, state: State) -> None:
     """Write a state so that its place holds either the one before or the whole new one."""
-    path = state_path(out)
-    temporary = path.with_name(path.name + ".partial")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, MODE), "wb") as file:
-        file.write(json.dumps(asdict(state), ensure_ascii=False, indent=1).encode("utf-8", "surrogateescape"))
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    write_whole(
+        state_path(out), json.dumps(asdict(state), ensure_ascii=False, indent=1).encode("utf-8", "surrogateescape")
+    )
 
 
 def read_state(path: Path) -> State:

@@ -81,13 +81,15 @@ class PrivateTexts(Kind):
     def measure(self, measure: Measure, given: Mapping[str, Any]) -> PrivateGeneration:
         """With the temperature or clip that keeps `target_epsilon`.
 
+        A study's seed is known to all, and promises nothing: where none is given, the measure has none.
+
         Raises:
             UsageError: no setting keeps it.
         """
         if not isinstance(measure, PrivateGeneration):
             raise TypeError(f"a {type(measure).__name__} generates no private texts")
         voting = _voting(given)
-        return replace(measure, clip=voting.clip, temperature=voting.temperature)
+        return replace(measure, clip=voting.clip, temperature=voting.temperature, seed=given.get("seed"))
 
     def datasets(self) -> list[str]:
         """Tasks by name."""

@@ -1,0 +1,282 @@
+"""What is written to disk: whole or not at all, for its owner alone, and over nothing that somebody still needs.
+
+A file is written under a random name beside its place, which must be new, and renamed into it: a kill leaves what was
+there before or all of the new one, and a link that somebody else laid in a shared directory is not followed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Final
+
+from leakmeter.errors import StoreError
+
+PARTIAL: Final = ".partial"
+"""What the names of files end with that are not whole yet: NAME.PROCESS.RANDOM.partial."""
+PRIVATE: Final = 0o600
+
+_LONGEST_NAME: Final = 40  # letters of the file's name within that of the partial one
+# How a run's files begin that say what it is, and names of other directories that hold what was measured.
+_TOLD: Final = re.compile(rb'\s*\{\s*"id":\s*"[^"]*-[0-9a-f]{16}",\s*"measure"')
+_RUN: Final = re.compile(r"[a-z_]+-[0-9a-f]{16}")
+_KEPT: Final = re.compile(r"(study-.+|frontier|icl-plan|audit)-[0-9a-f]{16}")
+
+
+def write_whole(path: Path, content: bytes, *, public: bool = False) -> None:
+    """Write a file so that its place holds either what was there before or all of the new content.
+
+    Args:
+        path: its place. A link that is there is replaced, and what it points at stays.
+        content: all of it.
+        public: with the mode that the user's umask says, rather than 0600.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    handle, temporary = _new_file(path, public=public)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A new file of mode 0600 for others to write to, renamed to `path` once that is done; see `write_whole`.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    handle, temporary = _new_file(path, public=False)
+    try:
+        os.close(handle)
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        # An interrupt too leaves nothing half-written.
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def try_place(path: Path) -> None:
+    """Find out whether a file can be written there, and leave everything as it is.
+
+    Raises:
+        OSError: it cannot.
+    """
+    handle, temporary = _new_file(path, public=False)
+    os.close(handle)
+    temporary.unlink()
+    if path.exists() and not os.access(path, os.W_OK):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def clear_left_over(folder: Path) -> None:
+    """Remove what processes that are no more left half-written in a directory that several may write to."""
+    for path in folder.glob(f"*{PARTIAL}"):
+        parts = path.name.removesuffix(PARTIAL).rsplit(".", 2)
+        # Before names were random they ended with the process.
+        writer = next((part for part in parts[:0:-1] if part.isdigit() and len(part) < 11), None)
+        if writer is None or not _is_alive(int(writer)):
+            path.unlink(missing_ok=True)
+
+
+def make_private(folder: Path, *, named: bool = False) -> None:
+    """Make a directory of mode 0700, or see to it that the one that is there is its owner's alone.
+
+    Args:
+        folder: the directory; those that it lies in are made too.
+        named: by the user, who may use it for other things too: it may be one that others can read, or a link, and is
+            left as it is where others cannot write to it.
+
+    Raises:
+        OSError: it cannot be made; or it belongs to another user, is a link, or is shared by all, such as /tmp.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if os.name == "nt":
+        return
+    found = folder.stat() if named else folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise OSError(errno.ENOTDIR, "it is a link, and another might have laid it there", str(folder))
+    if not found.st_mode & (0o022 if named else 0o077):
+        return
+    if found.st_mode & stat.S_ISVTX:
+        raise OSError(errno.EPERM, "it is a directory that all users share", str(folder))
+    _check_owner(found, folder)
+    folder.chmod(0o700)
+
+
+@contextmanager
+def made_for(folder: Path) -> Iterator[None]:
+    """Directories that come to be made for one go again where an error leaves nothing in it."""
+    above = (*reversed(folder.parents), folder)
+    missing = [one for one in above if not one.exists()]
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for one in reversed(missing):
+                one.rmdir()
+        raise
+
+
+def remove_unused(folder: Path, beside: Collection[str] = (".lock",)) -> None:
+    """Remove a directory in which nothing came to be.
+
+    Args:
+        folder: the directory; one that holds anything but the files `beside` stays as it is.
+        beside: names of files that are of no use without others.
+    """
+    with suppress(OSError):
+        names = {path.name for path in folder.iterdir()}
+        if names <= set(beside):
+            for name in names:
+                (folder / name).unlink()
+            folder.rmdir()
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Open a file that is one's own alone, made with mode 0600 if need be; one that is wider is tightened.
+
+    Args:
+        path: the file; no link is followed.
+        flags: as of `os.open`, such as `os.O_RDWR`.
+
+    Raises:
+        OSError: it cannot be opened, is a link, or belongs to another user.
+    """
+    handle = os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), PRIVATE)
+    try:
+        if os.name != "nt":
+            found = os.fstat(handle)
+            _check_owner(found, path)
+            if found.st_mode & 0o077:
+                os.fchmod(handle, PRIVATE)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def check_place(path: Path, what: str, inputs: Iterable[object] = ()) -> None:
+    """Refuse to write over what is read, or into a run; by what a path stands for, links and all.
+
+    Args:
+        path: to be written: a file, or a directory for files.
+        what: it is, for the message.
+        inputs: what was given to read, see `files_among`; of a directory no file is written over.
+
+    Raises:
+        StoreError: it must not be written there.
+    """
+    place = _resolved(path)
+    for given in files_among(inputs):
+        other = _resolved(given)
+        if place == other or _is_same(path, given):
+            raise StoreError(f"{what} '{path}' is '{given}', which is read here and would be lost; give another name")
+        if other in place.parents and place.exists():
+            raise StoreError(f"{what} '{path}' is a file of '{given}', which is read here; give another name")
+    check_outside_runs(path, what)
+
+
+def check_outside_runs(path: Path, what: str) -> None:
+    """Refuse a place within a run's directory, and over a file of a study, a sweep, a plan or an audit.
+
+    Raises:
+        StoreError: it lies there.
+    """
+    place = _resolved(path)
+    for folder in (place, *place.parents):
+        if _is_run(folder):
+            raise StoreError(f"{what} '{path}' lies in the run '{folder.name}'; give a place outside of it")
+        if folder != place and _KEPT.fullmatch(folder.name) and place.exists():
+            raise StoreError(f"{what} '{path}' is a file of '{folder.name}'; give another name")
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a directory is a run's, finished or not."""
+    for name in ("spec.json", "begun.json"):
+        with suppress(OSError), (folder / name).open("rb") as file:
+            if _TOLD.match(file.read(4096)):
+                return True
+    return bool(_RUN.fullmatch(folder.name)) and next(folder.glob("readings-*.parquet"), None) is not None
+
+
+def files_among(given: object) -> Iterator[Path]:
+    """Files and directories that there are among what was given: paths, texts that may name a file, and lists of these.
+
+    Args:
+        given: any of these, a dataclass with such fields, or None. '@' before a file's name is left out.
+    """
+    # A text need not be one that could name a file.
+    with suppress(OSError, ValueError):
+        if isinstance(given, Path) and given.exists():
+            yield given
+        elif isinstance(given, str) and Path(given.removeprefix("@")).is_file():
+            yield Path(given.removeprefix("@"))
+    if isinstance(given, (str, Path)):
+        return
+    if is_dataclass(given) and not isinstance(given, type):
+        for field in fields(given):
+            yield from files_among(getattr(given, field.name))
+    elif isinstance(given, Iterable) and not isinstance(given, bytes):
+        for one in given:
+            yield from files_among(one)
+
+
+def _new_file(path: Path, *, public: bool) -> tuple[int, Path]:
+    """A file beside its place that was not there, open for writing."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    while True:
+        name = f"{path.name[:_LONGEST_NAME]}.{os.getpid()}.{secrets.token_hex(8)}{PARTIAL}"
+        temporary = path.with_name(name)
+        with suppress(FileExistsError):
+            return os.open(temporary, flags, 0o666 if public else PRIVATE), temporary
+
+
+def _check_owner(found: os.stat_result, path: Path) -> None:
+    if found.st_uid != os.geteuid():
+        raise OSError(errno.EPERM, "it belongs to another user", str(path))
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):
+        # A loop of links leads nowhere.
+        return path.absolute()
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    """Whether two names are of one file, as hard links are."""
+    with suppress(OSError):
+        return path.samefile(other)
+    return False
+
+
+def _is_alive(process: int) -> bool:
+    if os.name == "nt":
+        # There, to ask would be to end it.
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

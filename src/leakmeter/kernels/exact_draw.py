@@ -1,0 +1,159 @@
+"""Tokens drawn with exactly the probabilities that were certified: whole weights, and as many random bits as it takes.
+
+A float64 number is a whole number times a power of two. So floats that say how likely tokens are, are whole weights
+W(v) already, counted in units of 2^-1126, in which even the smallest of them is whole; the probability of a token is
+W(v) / Σ W, a fraction without rounding. A whole number that is uniform below Σ W, found by rejection, then stands for a
+token with that very probability: none that has a weight is left out, none that has none is drawn.
+
+Inverting a cumulative sum in float64 does neither. Next to a sum near 1 it rounds weights below 1e-16 away or up, and a
+uniform number of 53 bits reaches only some of what is left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from array_api_compat import array_namespace, device, to_device
+
+FloatArray = npt.NDArray[np.float64]
+
+LOG_LEAST: Final = -708.0
+"""About the logarithm of the least weight that is given to what is possible: float64 has all its digits from here."""
+N_BITS: Final = 1127
+"""Random bits of an attempt. Weights that add up to 1 or so are 2^1126 units, so that about every second attempt
+serves, whatever the weights."""
+
+_UNIT_EXPONENT: Final = 1126  # the least float64 is 2^-1074, of 53 binary digits as any other
+_DIGITS: Final = 53
+_BAND: Final = 4  # exponents of 16 values in a row are added up together
+_HALF: Final = 27  # binary digits of the lower half of a weight: 27 + 16 of 2^20 tokens add up within 63
+_MOST_TOKENS: Final = 2**20
+
+
+class Bits(Protocol):
+    """Where random bits come from."""
+
+    def take(self, n: int, row: int, attempt: int) -> int:
+        """A whole number below 2^n, uniform, and independent of those for another row or attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemBits:
+    """The operating system's source, which nobody can repeat."""
+
+    def take(self, n: int, row: int, attempt: int) -> int:
+        """See `Bits`; other ones each time."""
+        return secrets.randbits(n)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBits:
+    """Bits that follow from a key: SHAKE-256 of the key and the place, which is as good as random to who has no key."""
+
+    key: bytes
+    """32 bytes, made of all that the bits are to depend on."""
+    place: tuple[int, ...] = ()
+    """Which of the key's draws it is, such as response and step."""
+
+    def take(self, n: int, row: int, attempt: int) -> int:
+        """See `Bits`; the same ones each time."""
+        told = b"".join(number.to_bytes(8, "big") for number in (len(self.place), *self.place, row, attempt))
+        n_bytes = -(-n // 8)
+        return int.from_bytes(hashlib.shake_256(self.key + told).digest(n_bytes), "big") >> (8 * n_bytes - n)
+
+
+def weights_of(log_probs: Any) -> Any:
+    """Weights that tokens are drawn by: e^(log p), float64; 0 for −inf, and for nothing else.
+
+    Args:
+        log_probs: nats, float64, (..., vocab). Below −708 they count as that, so that what is possible stays so.
+    """
+    xp = array_namespace(log_probs)
+    weights = xp.exp(xp.clip(log_probs, min=LOG_LEAST))
+    return xp.where(log_probs == -xp.inf, xp.zeros_like(weights), weights)
+
+
+def draw(weights: Any, bits: Bits) -> Any:
+    """A token for each row, with exactly the probability W(v) / Σ W.
+
+    Args:
+        weights: float64, finite, 0 or more and in each row not all 0, (row, vocab); of at most 2^20 tokens. A row with
+            NaN gives the first token that has it, for whoever looks at its numbers.
+        bits: the rows draw from it independently.
+
+    Returns:
+        Token ids, (row, 1), int64.
+    """
+    xp = array_namespace(weights)
+    rows = np.asarray(to_device(weights, "cpu"))
+    drawn = [[_drawn(row, bits, number)] for number, row in enumerate(rows)]
+    return xp.asarray(drawn, dtype=xp.int64, device=device(weights))
+
+
+class _Bands(NamedTuple):
+    """Tokens in order of their exponents' band, with the sums of both halves of their weights up to each."""
+
+    order: npt.NDArray[np.int64]
+    low: npt.NDArray[np.int64]
+    high: npt.NDArray[np.int64]
+    starts: list[int]
+    """Where in that order each band begins, and the last one ends."""
+
+    def sums(self, start: int, stop: int) -> int:
+        """Weights of some tokens of one band together, in its units."""
+        if start == stop:
+            return 0
+        low, high = (int(of[stop - 1]) - (int(of[start - 1]) if start else 0) for of in (self.low, self.high))
+        return low + (high << _HALF)
+
+
+def _drawn(weights: FloatArray, bits: Bits, row: int) -> int:
+    unusable = ~np.isfinite(weights)
+    if unusable.any():
+        return int(unusable.argmax())
+    bands = _banded(weights)
+    totals = [
+        bands.sums(start, stop) << (number << _BAND)
+        for number, (start, stop) in enumerate(zip(bands.starts, bands.starts[1:], strict=False))
+    ]
+    total = sum(totals)
+    n_bits = max(N_BITS, total.bit_length())
+    at = next(at for attempt in count() if (at := bits.take(n_bits, row, attempt)) < total)
+    for number, of_band in enumerate(totals):
+        if at < of_band:
+            return _found(bands, number, at >> (number << _BAND))
+        at -= of_band
+    raise AssertionError("a number below the total lies in some band")
+
+
+def _banded(weights: FloatArray) -> _Bands:
+    if len(weights) > _MOST_TOKENS:
+        raise ValueError(f"{len(weights):,} tokens are more than the sums have room for, {_MOST_TOKENS:,}")
+    fraction, exponent = np.frexp(weights)
+    whole = np.ldexp(fraction, _DIGITS).astype(np.int64)
+    # W = whole · 2^shift, in units.
+    shift = np.where(whole > 0, exponent + (_UNIT_EXPONENT - _DIGITS), 0)
+    band = (shift >> _BAND).astype(np.uint8)
+    order = np.argsort(band, kind="stable")
+    whole, rest = whole[order], (shift & ((1 << _BAND) - 1))[order]
+    low = np.cumsum((whole & ((1 << _HALF) - 1)) << rest)
+    high = np.cumsum((whole >> _HALF) << rest)
+    starts = np.searchsorted(band[order], np.arange(int(band.max()) + 2)).tolist()
+    return _Bands(order, low, high, starts)
+
+
+def _found(bands: _Bands, number: int, at: int) -> int:
+    """The token of a band at which the sum of weights passes `at`, in the band's units."""
+    start, stop = bands.starts[number], bands.starts[number + 1]
+    low, high = (of[start:stop] - (of[start - 1] if start else 0) for of in (bands.low, bands.high))
+    # Both halves as the digits of one number.
+    high, low = high + (low >> _HALF), low & ((1 << _HALF) - 1)
+    at_high, at_low = at >> _HALF, at & ((1 << _HALF) - 1)
+    n_before = int(((high < at_high) | ((high == at_high) & (low <= at_low))).sum())
+    return int(bands.order[start + n_before])

@@ -1,0 +1,300 @@
+"""Files: whole or not at all, private, through no link of somebody else's, and over nothing that is needed."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakmeter import files
+from leakmeter.errors import StoreError
+from leakmeter.files import (
+    check_outside_runs,
+    check_place,
+    clear_left_over,
+    files_among,
+    make_private,
+    open_private,
+    replacing,
+    try_place,
+    write_whole,
+)
+
+NAME = "influence-0123456789abcdef"
+posix = pytest.mark.skipif(os.name == "nt", reason="modes and links as POSIX has them")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs" / NAME
+    folder.mkdir(parents=True)
+    (folder / "spec.json").write_text(f'{{\n "id": "{NAME}",\n "measure": "influence"}}', encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs" / "study-mine-laptop-0123456789abcdef"
+    folder.mkdir(parents=True)
+    (folder / "table.md").write_text("| n |", encoding="utf-8")
+    return folder
+
+
+@posix
+def test_what_is_written_is_its_owner_s_alone(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_bytes(b"before")
+    path.chmod(0o666)
+    write_whole(path, b"after")
+    assert (path.read_bytes(), mode(path)) == (b"after", 0o600)
+    with replacing(path) as temporary:
+        assert mode(temporary) == 0o600
+        temporary.write_bytes(b"again")
+        assert path.read_bytes() == b"after"
+    assert (path.read_bytes(), mode(path)) == (b"again", 0o600)
+    before = os.umask(0o027)
+    try:
+        write_whole(path, b"for all", public=True)
+    finally:
+        os.umask(before)
+    assert mode(path) == 0o640
+    assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "full"), KeyboardInterrupt()])
+def test_what_fails_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    path = tmp_path / "page.html"
+    path.write_bytes(b"before")
+
+    def fail(handle: int) -> None:
+        raise error
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(type(error)):
+        write_whole(path, b"after")
+    with pytest.raises(type(error)), replacing(path) as temporary:
+        temporary.write_bytes(b"after")
+    assert path.read_bytes() == b"before"
+    assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
+
+
+@posix
+def test_links_in_a_shared_directory_are_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever knows where a file will be written lays links there beforehand, under every name that can be guessed."""
+    shared, victim = tmp_path / "shared", tmp_path / "victim"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    victim.write_bytes(b"precious")
+    path = shared / "report.html"
+    pid = os.getpid()
+    guessable = ("", ".partial", f".{pid}.partial", f".{pid}", ".tmp")
+    for name in (f"report.html{end}" for end in guessable):
+        (shared / name).symlink_to(victim)
+    write_whole(path, b"private")
+    assert victim.read_bytes() == b"precious"
+    assert (path.read_bytes(), path.is_symlink(), mode(path)) == (b"private", False, 0o600)
+    # Even the random name, were it guessed, is not written through.
+    guesses = iter(["guessed", "not guessed", "a third"])
+    monkeypatch.setattr(files.secrets, "token_hex", lambda n: next(guesses))
+    (shared / f"report.html.{pid}.guessed.partial").symlink_to(victim)
+    write_whole(path, b"private too")
+    assert victim.read_bytes() == b"precious"
+    assert path.read_bytes() == b"private too"
+    # A file that is opened where it lies is opened through no link either.
+    (shared / "people.jsonl").symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic link"):
+        open_private(shared / "people.jsonl", os.O_RDWR)
+    (shared / "dangling").symlink_to(tmp_path / "made")
+    with pytest.raises(OSError, match="symbolic link"):
+        open_private(shared / "dangling", os.O_RDWR)
+    try_place(shared / "dangling")
+    assert not (tmp_path / "made").exists()
+
+
+@posix
+def test_names_of_partial_files_cannot_be_guessed(tmp_path: Path) -> None:
+    seen: set[str] = set()
+    for _ in range(20):
+        with replacing(tmp_path / ("ń" * 127)) as temporary:
+            seen.add(temporary.name)
+    assert len(seen) == 20
+    assert all(name.endswith(".partial") and f".{os.getpid()}." in name for name in seen)
+
+
+def test_what_a_killed_process_left_half_written_is_removed_and_a_living_ones_stays(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    own = [f"table.md.{os.getpid()}.{'0' * 16}.partial", f"table.md.{os.getpid()}.partial"]
+    left = [f"table.md.{ended.pid}.{'ab' * 8}.partial", f"table.md.{ended.pid}.partial", "table.md.partial"]
+    for name in (*own, *left, "table.md"):
+        (tmp_path / name).write_text("half", encoding="utf-8")
+    clear_left_over(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {*own, "table.md"}
+
+
+@posix
+def test_a_directory_that_others_may_use_is_tightened(tmp_path: Path) -> None:
+    made = tmp_path / "new" / "own"
+    make_private(made)
+    assert mode(made) == 0o700
+    for was in (0o777, 0o755, 0o710):
+        made.chmod(was)
+        make_private(made)
+        assert mode(made) == 0o700
+    # One that the user named may be read by others, and written by nobody else.
+    made.chmod(0o755)
+    make_private(made, named=True)
+    assert mode(made) == 0o755
+    made.chmod(0o775)
+    make_private(made, named=True)
+    assert mode(made) == 0o700
+
+
+@posix
+def test_a_directory_that_cannot_be_made_private_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, link, shared = tmp_path / "folder", tmp_path / "link", tmp_path / "shared"
+    folder.mkdir(mode=0o755)
+    link.symlink_to(folder)
+    shared.mkdir()
+    shared.chmod(0o1777)
+    for named in (False, True):
+        with pytest.raises(OSError, match="a directory that all users share"):
+            make_private(shared, named=named)
+    with pytest.raises(OSError, match="it is a link"):
+        make_private(link)
+    make_private(link, named=True)
+    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+    with pytest.raises(OSError, match="it belongs to another user"):
+        make_private(folder)
+    (folder / "file").touch()
+    with pytest.raises(OSError, match="it belongs to another user"):
+        open_private(folder / "file", os.O_RDWR)
+    assert (mode(folder), mode(shared)) == (0o755, 0o1777)
+
+
+@posix
+def test_a_file_that_others_may_read_is_tightened_when_it_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "scores"
+    path.write_bytes(b"kept")
+    path.chmod(0o666)
+    handle = open_private(path, os.O_RDWR)
+    assert os.read(handle, 9) == b"kept"
+    os.close(handle)
+    assert mode(path) == 0o600
+
+
+def test_inputs_are_found_under_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    note, other = Path("in/note.txt"), Path("other.txt")
+    note.write_text("Anna sang.")
+    other.write_text("Bo ate.")
+    Path("hard.txt").hardlink_to(note)
+    Path("soft.txt").symlink_to(note)
+    Path("linked").symlink_to("in")
+    same = ("in/note.txt", "./in/../in/note.txt", tmp_path / "in/note.txt", "hard.txt", "soft.txt", "linked/note.txt")
+    for place in same:
+        for given in ([note], note, [[None, "x", (other, note)]], str(note), f"@{note}"):
+            with pytest.raises(StoreError, match="which is read here and would be lost; give another name"):
+                check_place(Path(place), "report", given)
+    for place in ("in/new.html", "other.html", "soft.html"):
+        check_place(Path(place), "report", [note, other, Path("in")])
+    with pytest.raises(StoreError, match=r"report 'in/note.txt' is a file of 'in', which is read here"):
+        check_place(note, "report", [Path("in")])
+    with pytest.raises(StoreError, match="is a file of"):
+        check_place(Path("linked/note.txt"), "report", [Path("in")])
+
+
+def test_files_among_what_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b", "c"):
+        Path(name).touch()
+    Path("folder").mkdir()
+
+    @dataclass
+    class Options:
+        path: Path
+        text: str
+        more: list[Any]
+        none: None = None
+
+    found = files_among([Options(Path("a"), "@b", ["c", "x\0y", "z" * 5000, 7, b"a"]), Path("folder"), Path("missing")])
+    assert list(found) == [Path("a"), Path("b"), Path("c"), Path("folder")]
+    # Words that happen to be names of directories are no files that are read.
+    assert list(files_among(["", "@", ".", "folder", "/"])) == []
+
+
+def test_nothing_is_written_into_a_run(tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(run)
+    renamed = run.rename(run.with_name("my run"))
+    renamed.rename(run)
+    begun = run.with_name("decode-0123456789abcdef")
+    begun.mkdir()
+    (begun / "begun.json").write_text('{"id": "decode-0123456789abcdef", "measure": "decode"}', encoding="utf-8")
+    torn = run.with_name("icl-0123456789abcdef")
+    torn.mkdir()
+    (torn / "readings-00000.parquet").touch()
+    monkeypatch.chdir(run)
+    inside = (run / "spec.json", run / "new.html", run, link / "spec.json", Path("x.html"), begun / "x", torn / "x")
+    for place in inside:
+        with pytest.raises(StoreError, match="lies in the run '"):
+            check_outside_runs(place, "report")
+    monkeypatch.chdir(tmp_path)
+    # What only looks like one is none: a specification of the user's own, beside which a report may lie.
+    own = tmp_path / "project"
+    own.mkdir()
+    (own / "spec.json").write_text('{"openapi": "3.1.0"}', encoding="utf-8")
+    for place in (own / "report.html", own / "spec.json", tmp_path / "runs" / "report.html", tmp_path / "report.html"):
+        check_outside_runs(place, "report")
+
+
+def test_files_of_studies_are_not_written_over(kept: Path) -> None:
+    with pytest.raises(StoreError, match=r"report '.*table.md' is a file of 'study-mine-laptop-0123456789abcdef'"):
+        check_outside_runs(kept / "table.md", "report")
+    check_outside_runs(kept / "report.html", "report")
+
+
+def test_loops_of_links_lead_nowhere(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    check_place(loop, "report", [tmp_path / "other"])
+
+
+def test_trying_a_place_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_bytes(b"before")
+    stamp = path.stat().st_mtime_ns
+    try_place(path)
+    try_place(tmp_path / "new.html")
+    assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
+    assert path.stat().st_mtime_ns == stamp
+    with pytest.raises(OSError, match="No such file"):
+        try_place(tmp_path / "no" / "page.html")
+
+
+def test_many_writers_leave_one_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "table.md"
+    threads = [
+        threading.Thread(target=lambda letter=letter: [write_whole(path, letter * 1000) for _ in range(20)])
+        for letter in (b"a", b"b", b"c")
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(path.read_bytes())) == 1
+    assert [one.name for one in tmp_path.iterdir()] == ["table.md"]
