@@ -33,12 +33,12 @@ from leakmeter.types.run import RunSpec
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("id", "measure", "version"), str),
-    **dict.fromkeys(("params", "prompts", "model", "environment", "files_sha256"), dict),
+    **dict.fromkeys(("params", "prompts", "model", "environment"), dict),
     **dict.fromkeys(("cases", "problems"), list),
     "command": (str, type(None)),
 }
 """Fields of a spec whose kind is known."""
-_NEEDED = _KINDS.keys() - {"environment", "problems", "command"} | {"n_parts"}
+_NEEDED = _KINDS.keys() - {"environment", "problems", "command"} | {"n_parts", "files_sha256"}
 _READINGS = re.compile(r"readings-(\d{5,})\.parquet")
 
 
@@ -181,6 +181,8 @@ class RunDirectory:
             raise StoreError(f"the spec of run '{self.path}' cannot be read: {error}") from None
         if not _is_spec(spec):
             raise StoreError(f"the spec of run '{self.path}' is not one that leakmeter wrote")
+        if not _has_parts(spec):
+            raise StoreError(f"n_parts or files_sha256 in the spec of run '{self.path}' is not what leakmeter wrote")
         return dict(spec)
 
     def read_begun(self) -> dict[str, Any]:
@@ -231,18 +233,21 @@ class RunDirectory:
 
 
 def _is_spec(told: object) -> bool:
-    """Whether an object has the fields of a spec, each of its kind, and as many hashes as parts have files."""
+    """Whether an object has the fields of a spec, each of its kind, but for the number of parts and their hashes."""
     if not isinstance(told, dict) or not told.keys() >= _NEEDED:
         return False
     if not all(isinstance(told[name], kind) for name, kind in _KINDS.items() if name in told):
         return False
-    texts = (*told["files_sha256"].values(), *told.get("problems", ()), *told.get("environment", {}).values())
-    n_files = sum(name.startswith("readings-") for name in told["files_sha256"])
-    return (
-        all(isinstance(text, str) for text in texts)
-        and all(isinstance(case, dict) for case in told["cases"])
-        and (type(told["n_parts"]), told["n_parts"]) == (int, n_files)
-    )
+    texts = (*told.get("problems", ()), *told.get("environment", {}).values())
+    return all(isinstance(text, str) for text in texts) and all(isinstance(case, dict) for case in told["cases"])
+
+
+def _has_parts(told: Mapping[str, Any]) -> bool:
+    """Whether a spec says how many parts there are, and no more than it has hashes of."""
+    n_parts, hashes = told["n_parts"], told["files_sha256"]
+    if type(n_parts) is not int or not isinstance(hashes, dict):
+        return False
+    return 0 <= n_parts <= len(hashes) and all(isinstance(digest, str) for digest in hashes.values())
 
 
 def _check_letters(content: bytes, told: object) -> None:

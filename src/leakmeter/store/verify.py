@@ -55,8 +55,6 @@ def verify(path: Path) -> Verified:
     try:
         spec, told = spec_of(run), run.read_spec()
         n_parts, hashes = told["n_parts"], told["files_sha256"]
-        if type(n_parts) is not int or n_parts < 0 or not isinstance(hashes, dict):
-            raise StoreError("n_parts or files_sha256 is not what leakmeter wrote")
     except StoreError as error:
         return Verified(path, "wrong", 0, (f"spec.json: {error}",))
     findings = []
