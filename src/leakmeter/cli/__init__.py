@@ -31,7 +31,7 @@ _COMMANDS: Final = {
     "regurgitation": "Count the responses that repeat their contexts: Repeat prompts and ROUGE prompts, and their "
     "quality.",
     "report": "Write the HTML report of finished runs, or of a study; and figures for a paper.",
-    "query": 'Ask finished runs a question in SQL, such as "select piece, avg(value) from readings group by piece".',
+    "query": "Ask finished runs a question in SQL.",
     "runs": "List runs, show one, compare two, check that they are what was written, and take them elsewhere.",
     "gate": "Hold finished runs against bounds and a baseline: exit code 1 where one is broken.",
     "demo": "Measure an invented clinic note: which of its sentences does an answer owe to?",
