@@ -105,7 +105,7 @@ def make_private(folder: Path, *, named: bool = False) -> None:
             left as it is where others cannot write to it.
 
     Raises:
-        OSError: it cannot be made; or it belongs to another user, is a link, or is shared by all, such as /tmp.
+        OSError: it cannot be made; or it belongs to another user, is a link, or is one that all users share.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if os.name == "nt":
