@@ -392,6 +392,11 @@ def test_a_directory_that_others_may_use_is_tightened_or_refused(
     ):
         pass
     monkeypatch.undo()
+    # The directory that runs lie in is the user's own affair: they may share it, or have other things in it.
+    root.chmod(0o1777)
+    directory.path.chmod(0o700)
+    with RunDirectory.open(root, SPEC):
+        assert root.stat().st_mode & 0o7777 == 0o1777
     # A link that somebody else laid under a run's name, which follows from what is measured.
     other = replace(SPEC, version="0.2.0")
     (root / other.id).symlink_to(tmp_path)

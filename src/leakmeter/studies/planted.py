@@ -92,7 +92,7 @@ def checked(check: Check, backend: Any, out: Path, steps: Steps, *, command: str
     _check_place(out)
     taught = (*check.groups, *((check.tuned_on,) if check.white_box else ()))
     with made_for(out):
-        make_private(out, named=True)
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)
         plant(
             backend.model,
             backend.tokenizer.library,
