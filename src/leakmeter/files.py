@@ -101,11 +101,11 @@ def make_private(folder: Path, *, named: bool = False) -> None:
 
     Args:
         folder: the directory; those that it lies in are made too.
-        named: by the user, who may use it for other things too: it may be one that others can read, or a link, and is
-            left as it is where others cannot write to it.
+        named: by the user, who may use it for other things too: one that is there is left as it is, which may be a link
+            or one that others can read, and refused where others can write to it.
 
     Raises:
-        OSError: it cannot be made; or it belongs to another user, is a link, or all may write to it.
+        OSError: it cannot be made; or others may use it, and it belongs to another user or is named; or it is a link.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if os.name == "nt":
@@ -113,12 +113,13 @@ def make_private(folder: Path, *, named: bool = False) -> None:
     found = folder.stat() if named else folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise OSError(errno.ENOTDIR, "it is a link, and another might have laid it there", str(folder))
-    if not found.st_mode & (0o022 if named else 0o077):
-        return
-    if found.st_mode & stat.S_ISVTX:
-        raise OSError(errno.EPERM, "it is a directory that all users share", str(folder))
-    _check_owner(found, folder)
-    folder.chmod(0o700)
+    if named and found.st_mode & 0o022:
+        raise OSError(
+            errno.EPERM, "others can write to that directory; take that from them, or name another", str(folder)
+        )
+    if not named and found.st_mode & 0o077:
+        _check_owner(found, folder)
+        folder.chmod(0o700)
 
 
 @contextmanager
@@ -160,7 +161,8 @@ def open_private(path: Path, flags: int) -> int:
     Raises:
         OSError: it cannot be opened, is a link, or belongs to another user.
     """
-    handle = os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), PRIVATE)
+    flags |= os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, flags, PRIVATE)
     try:
         if os.name != "nt":
             found = os.fstat(handle)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from tiny_models import fresh_model, tiny_tokenizer
@@ -105,9 +106,10 @@ def test_tied_weights_are_not_missing(tmp_path: Path) -> None:
 
 
 def test_an_encoder_is_refused(tmp_path: Path) -> None:
-    config = transformers.BertConfig(
-        vocab_size=97, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2
-    )
+    sizes = {"vocab_size": 97, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
+    # Weights large enough that every token is felt.
+    config = transformers.BertConfig(**sizes, num_attention_heads=2, initializer_range=0.35)
+    torch.manual_seed(0)
     transformers.BertLMHeadModel(config).save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
     with pytest.raises(ModelError, match=r"'own' lets a token see those after it \(BertLMHeadModel\)"):

@@ -156,5 +156,5 @@ def test_a_damaged_configuration_is_one_line(measure: Callable[..., Any], weight
     (weightless / "config.json").write_text("{", encoding="utf-8")
     ended = measure("--dry-run", model=weightless, device="cpu")
     assert ended.code == 2
-    assert "could not be read as a causal language model" in ended.err
+    assert "cannot be read as JSON" in ended.err
     assert ended.err.count("\n") == 1

@@ -52,7 +52,9 @@ def test_figures_of_one_run_and_of_several(cli: Call, runs: list[Path]) -> None:
     names = ["pieces.png", "pieces.svg", "tokens.png", "tokens.svg"]
     assert sorted(os.listdir("one")) == names
     files = ", ".join(f"one/{name}" for name in names)
-    assert ended.err == f"figures: {files}\nreport: report.html (private, readable by you alone)\n"
+    private = "(private, readable by you alone)"
+    assert ended.err == f"figures: {files} {private}\nreport: report.html {private}\n"
+    assert {Path("one", name).stat().st_mode & 0o777 for name in names} == {0o600}
     assert cli("report", *runs, "--figures", "both").code == 0
     assert sorted(os.listdir("both")) == ["run1", "run2"]
     for name in names:

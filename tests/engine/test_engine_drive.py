@@ -113,6 +113,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.n_tokens_run = 100  # work of an earlier drive, not ours
+        self.identity: dict[str, str | None] = {}
         self.n_halvings = 0
 
     def score(self, chunk: Chunk) -> list[Scores]:

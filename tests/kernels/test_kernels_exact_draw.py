@@ -138,5 +138,7 @@ def test_weights_of_log_probabilities(library: Any) -> None:
 
 def test_not_a_number_is_not_drawn_over() -> None:
     assert drawn_at([0.5, np.nan, 0.5], 0) == 1
+    with pytest.raises(ValueError, match="all weights are 0"):
+        drawn_at([0.0, 0.0], 0)
     with pytest.raises(ValueError, match="more than the sums have room for"):
         draw(np.ones((1, 2**20 + 1)), SystemBits())

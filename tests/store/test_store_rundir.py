@@ -371,3 +371,68 @@ def test_the_spec_file_says_everything(finished: Path) -> None:
     assert {"measure", "params", "prompts", "model", "cases", "version", "environment", "command", "problems"} <= set(
         told
     )
+
+
+def test_a_directory_that_others_may_use_is_tightened_or_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "runs"
+    with RunDirectory.open(root, SPEC) as directory:
+        directory.write_part(0, [CASES[0]], [reading([1.0])])
+    assert (root.stat().st_mode & 0o777, directory.path.stat().st_mode & 0o777) == (0o700, 0o700)
+    assert {path.stat().st_mode & 0o777 for path in directory.path.glob("[a-z]*")} == {0o600}
+    directory.path.chmod(0o777)
+    with RunDirectory.open(root, SPEC):
+        assert directory.path.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setattr(os, "geteuid", lambda: root.stat().st_uid + 1)
+    directory.path.chmod(0o777)
+    with (
+        pytest.raises(StoreError, match="cannot be written: it belongs to another user"),
+        RunDirectory.open(root, SPEC),
+    ):
+        pass
+    monkeypatch.undo()
+    # The directory that runs lie in is the user's own affair: they may share it, or have other things in it.
+    root.chmod(0o1777)
+    directory.path.chmod(0o700)
+    with RunDirectory.open(root, SPEC):
+        assert root.stat().st_mode & 0o7777 == 0o1777
+    # A link that somebody else laid under a run's name, which follows from what is measured.
+    other = replace(SPEC, version="0.2.0")
+    (root / other.id).symlink_to(tmp_path)
+    with pytest.raises(StoreError, match="cannot be written: it is a link"), RunDirectory.open(root, other):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()])
+def test_what_ends_before_a_part_is_finished_leaves_nothing(tmp_path: Path, error: BaseException) -> None:
+    root = tmp_path / "deep" / "runs"
+
+    def fail(*, n_parts: int) -> None:
+        with RunDirectory.open(root, SPEC) as directory:
+            assert (directory.path / "begun.json").exists()
+            (directory.path / "cases-00001.json").write_text("[]", encoding="utf-8")
+            for number in range(n_parts):
+                directory.write_part(number, [CASES[0]], [reading([1.0])])
+            raise error
+
+    with pytest.raises(type(error)):
+        fail(n_parts=0)
+    assert not list(tmp_path.iterdir())
+    root.mkdir(parents=True)
+    with pytest.raises(type(error)):
+        fail(n_parts=0)
+    assert not list(root.iterdir())
+    with pytest.raises(type(error)):
+        fail(n_parts=1)
+    left = RunDirectory(root / SPEC.id)
+    assert left.has_part(0)
+    assert left.read_begun()["measure"] == "influence"
+
+
+def test_no_run_is_made_in_a_run(finished: Path) -> None:
+    for root in (finished, finished / "more"):
+        with pytest.raises(StoreError, match="lies in the run"), RunDirectory.open(root, SPEC):
+            pass
+    assert not (finished / "more").exists()

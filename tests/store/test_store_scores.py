@@ -107,6 +107,36 @@ def test_nothing_is_made_before_it_is_needed(make: Make, place: Path) -> None:
     assert not place.parent.exists()
 
 
+def test_what_others_may_use_is_tightened(make: Make, place: Path) -> None:
+    one = make()
+    one.put(b"key", numbers(1))
+    one.close()
+    for path, mode in ((place, 0o666), (place.parent, 0o777)):
+        path.chmod(mode)
+    again = make()
+    assert again.get(b"key") is not None
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+
+
+def test_what_belongs_to_somebody_else_is_not_used(
+    make: Make, place: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.parent.mkdir(mode=0o700)
+    elsewhere = place.parent.parent / "elsewhere"
+    elsewhere.write_bytes(b"precious")
+    place.symlink_to(elsewhere)
+    assert make().get(b"key") is None
+    assert len(told) == 1
+    assert "going on without the score cache" in told[0]
+    assert elsewhere.read_bytes() == b"precious"
+    place.unlink()
+    place.write_bytes(b"")
+    monkeypatch.setattr(os, "geteuid", lambda: place.stat().st_uid + 1)
+    assert make().get(b"key") is None
+    assert "it belongs to another user" in told[1]
+
+
 def test_modes(make: Make, place: Path) -> None:
     before = os.umask(0)
     try:

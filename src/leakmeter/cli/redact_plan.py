@@ -99,4 +99,4 @@ def _write(path: Path, result: RedactPlanResult) -> None:
         write_whole(path, result.text.encode())
     except OSError as error:
         raise StoreError(f"redacted text '{path}' cannot be written: {error.strerror or error}") from None
-    output.tell(f"redacted text: {path}")
+    output.tell(f"redacted text: {path} (private, readable by you alone)")

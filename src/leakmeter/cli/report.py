@@ -89,7 +89,7 @@ def _several(paths: list[Path], html: Path, figures: Path | None, *, public: boo
 
 
 def _tell_figures(files: list[Path]) -> None:
-    output.tell(f"figures: {', '.join(str(path) for path in files)}")
+    output.tell(f"figures: {', '.join(str(path) for path in files)} (private, readable by you alone)")
 
 
 def published(result: Any) -> Any:

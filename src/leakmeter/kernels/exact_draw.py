@@ -32,7 +32,7 @@ serves, whatever the weights."""
 _UNIT_EXPONENT: Final = 1126  # the least float64 is 2^-1074, of 53 binary digits as any other
 _DIGITS: Final = 53
 _BAND: Final = 4  # exponents of 16 values in a row are added up together
-_HALF: Final = 27  # binary digits of the lower half of a weight: 27 + 16 of 2^20 tokens add up within 63
+_HALF: Final = 27  # binary digits of the lower half of a weight: 27 + 15 of 2^20 tokens add up within 63
 _MOST_TOKENS: Final = 2**20
 
 
@@ -123,6 +123,8 @@ def _drawn(weights: FloatArray, bits: Bits, row: int) -> int:
         for number, (start, stop) in enumerate(zip(bands.starts, bands.starts[1:], strict=False))
     ]
     total = sum(totals)
+    if not total:
+        raise ValueError("nothing can be drawn: all weights are 0")
     n_bits = max(N_BITS, total.bit_length())
     at = next(at for attempt in count() if (at := bits.take(n_bits, row, attempt)) < total)
     for number, of_band in enumerate(totals):

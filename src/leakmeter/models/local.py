@@ -14,18 +14,13 @@ _WHOLE: Final = "model.safetensors"
 _INDEX: Final = "model.safetensors.index.json"
 _PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _PLAIN_NAME: Final = re.compile(r"[\w][\w.-]*\.safetensors", re.ASCII)
-_SIZES: Final = (
-    *(
-        "num_hidden_layers",
-        "n_layer",
-        "n_layers",
-        "num_layers",
-        "num_attention_heads",
-        "num_key_value_heads",
-        "head_dim",
-    ),
-    *("hidden_size", "n_embd", "d_model", "intermediate_size", "vocab_size"),
+_COUNTS: Final = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+_MOST_LAYERS: Final = 4096
+_WIDTHS: Final = (
+    *("num_attention_heads", "num_key_value_heads", "head_dim", "hidden_size", "n_embd", "d_model"),
+    *("intermediate_size", "vocab_size"),
 )
+_WIDEST: Final = 2**24
 _MOST_JSON_BYTES: Final = 64 << 20
 _FETCH_AGAIN: Final = "fetch the weights again"
 
@@ -63,22 +58,18 @@ def check_model_folder(folder: Path, name: str) -> None:
         raise ModelError(f"'{name}' has neither {_WHOLE} nor {_INDEX}; give a directory that save_pretrained wrote")
     if shards := missing_shards(folder):
         raise ModelError(f"'{name}' lacks '{shards[0]}' ({len(shards)} missing in all); {_FETCH_AGAIN}")
-    _check_size(config, folder, name)
-
-
-def _check_size(config: Mapping[str, Any], folder: Path, name: str) -> None:
-    """Refuse a configuration of more layers, or wider ones, than its files could hold; building it has no end."""
-    n_bytes = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     inner = config.get("text_config")
     for told in (config, inner if isinstance(inner, dict) else {}):
-        for key in _SIZES:
-            value = told.get(key)
-            # A weight of eight bits or less may take part of a byte.
-            if isinstance(value, (int, float)) and value > 8 * n_bytes:
-                raise ModelError(
-                    f"the config.json of '{name}' has {key} {value:.6g}, and its weights are {n_bytes:,} bytes; give "
-                    "weights and config.json that belong together"
-                )
+        _check_size(told, name)
+
+
+def _check_size(config: Mapping[str, Any], name: str) -> None:
+    """Refuse a configuration of so many layers, or such wide ones, that building it would not end."""
+    for keys, most in ((_COUNTS, _MOST_LAYERS), (_WIDTHS, _WIDEST)):
+        for key in keys:
+            value = config.get(key)
+            if isinstance(value, (int, float)) and value > most:
+                raise ModelError(f"the config.json of '{name}' has {key} {value:.6g}; {most:,} are built at most")
 
 
 def missing_shards(folder: Path) -> list[str]:

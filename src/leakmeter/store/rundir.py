@@ -60,8 +60,8 @@ class RunDirectory:
         check_outside_runs(root, "directory of runs")
         with made_for(root):
             with _as_store_errors(path):
-                # Names of runs may be private too.
-                make_private(root, named=True)
+                # Names of runs may be private too; a directory that is there is the user's own affair.
+                root.mkdir(mode=0o700, parents=True, exist_ok=True)
                 make_private(path)
                 lock = FileLock(path / ".lock", timeout=0)
                 try:

@@ -1,6 +1,6 @@
 """The SQLite file of the score cache: opened, cut to size, emptied, and replaced when it is damaged.
 
-scores/                  mode 0700 where it is made here; one that others may write to is refused or tightened
+scores/                  mode 0700; another that the user names is refused where others can write to it
   scores-1.sqlite        mode 0600; so are SQLite's files beside it
   scores-1.sqlite.lock   held while the file is opened or replaced
 """
@@ -21,6 +21,7 @@ from leakmeter.files import make_private, open_private
 PAGE_BYTES: Final = 2**14
 """Entries of a few kilobytes and of many megabytes both fill pages of this size well."""
 
+_FOLDER: Final = "scores"  # where nobody names another
 _APPLICATION: Final = 0x6C6B6D73  # SQLite's mark of whose file it is
 _WAIT_SECONDS: Final = 10.0  # for another process, which at worst empties the file
 _SCHEMA: Final = (
@@ -48,7 +49,7 @@ class ScoresFile:
     def connect(self) -> sqlite3.Connection:
         """The connection, made if need be; a file that cannot be one of ours is removed first."""
         if self._connection is None:
-            make_private(self.path.parent, named=True)
+            make_private(self.path.parent, named=self.path.parent.name != _FOLDER)
             with self._locked():
                 return self._opened()
         return self._connection

@@ -12,12 +12,15 @@ from filelock import FileLock
 from leakmeter.files import make_private, write_whole
 
 N_BYTES: Final = 32
+_FOLDER: Final = "leakmeter"
+"""Name of the user's directory of configuration, where nobody names another."""
 
 
 def read_secret(path: Path) -> bytes:
     """The 32 bytes in a file of mode 0600; drawn and written first where there are none.
 
-    The directory is made with mode 0700 if need be. A file of another length is replaced.
+    The directory is made with mode 0700 if need be; one that is leakmeter's own is tightened, and another refused where
+    others can write to it. A file of another length is replaced.
 
     Raises:
         OSError: the file can neither be read nor written.
@@ -26,7 +29,7 @@ def read_secret(path: Path) -> bytes:
         secret = _read(path)
         if len(secret) == N_BYTES:
             return secret
-    make_private(path.parent, named=True)
+    make_private(path.parent, named=path.parent.name != _FOLDER)
     # Two processes that start together have to end up with the same one.
     with FileLock(path.with_name(f".{path.name}.lock"), mode=0o600):
         with suppress(FileNotFoundError):

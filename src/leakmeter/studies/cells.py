@@ -218,7 +218,7 @@ def made_directory(path: Path) -> Path:
         StoreError: it cannot be made.
     """
     try:
-        make_private(path.parent, named=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         make_private(path)
         clear_left_over(path)
     except OSError as error:

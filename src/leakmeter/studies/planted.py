@@ -19,7 +19,7 @@ from typing import Any, Final
 from leakmeter.backends.base import Backend
 from leakmeter.data.planting import Check, documents_of, lines_of
 from leakmeter.errors import UsageError
-from leakmeter.files import check_outside_runs, make_private, write_whole
+from leakmeter.files import check_outside_runs, made_for, make_private, write_whole
 from leakmeter.kernels.ranks import auc, roc
 from leakmeter.measures.pii import Pii
 from leakmeter.prompts.probes import ProbeSettings
@@ -90,20 +90,21 @@ def checked(check: Check, backend: Any, out: Path, steps: Steps, *, command: str
     from leakmeter.tuning.teaching import Document
 
     _check_place(out)
-    make_private(out, named=True)
     taught = (*check.groups, *((check.tuned_on,) if check.white_box else ()))
-    plant(
-        backend.model,
-        backend.tokenizer.library,
-        [Document(text) for text in documents_of(taught, seed=check.seed)],
-        out / _MODEL,
-        epochs=check.epochs,
-        learning_rate=check.learning_rate,
-        batch_tokens=check.batch_tokens,
-        seed=check.seed,
-        name=backend.name,
-        progress=lambda step: steps.planting(step.number, step.n_steps),
-    )
+    with made_for(out):
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)
+        plant(
+            backend.model,
+            backend.tokenizer.library,
+            [Document(text) for text in documents_of(taught, seed=check.seed)],
+            out / _MODEL,
+            epochs=check.epochs,
+            learning_rate=check.learning_rate,
+            batch_tokens=check.batch_tokens,
+            seed=check.seed,
+            name=backend.name,
+            progress=lambda step: steps.planting(step.number, step.n_steps),
+        )
     folder = out / "people"
     make_private(folder)
     for group in check.groups:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -20,7 +21,7 @@ from torch import Tensor
 from leakmeter.backends.hf.places import differentiable
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import ScoreError, UsageError
-from leakmeter.files import make_private
+from leakmeter.files import made_for, make_private
 from leakmeter.tuning.training import (
     digest,
     name_of,
@@ -127,7 +128,7 @@ def tune(
     for some in (examples, validation):
         check_examples(model, some, length, coder.start_ids)
     called = name or name_of(model)
-    with differentiable(model, called):
+    with differentiable(model, called), nullcontext() if state is None else made_for(state):
         vectors = _first_vectors(model, tokenizer, length, init, seed)
         run = _Run(model, coder.start_ids, examples, validation, batch_size, seed, vectors, learning_rate)
         if state is not None:
