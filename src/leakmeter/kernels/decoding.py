@@ -48,6 +48,7 @@ class DrawWithReceipt(NextToken):
     """Token ids ruled out in both branches, such as stop tokens while a response is too short."""
 
     rows_together: ClassVar[bool] = True
+    against_first: ClassVar[bool] = True
     continues: ClassVar[bool] = True  # the next round extends the sequence by the token drawn
 
     def reduce(self, rows: Any, targets: Any) -> Any:
@@ -70,6 +71,7 @@ class TargetWithReceipt:
     """Token ids ruled out in both branches at these steps."""
 
     rows_together: ClassVar[bool] = True
+    against_first: ClassVar[bool] = True
     continues: ClassVar[bool] = False
 
     def rows(self, n_response: int) -> range:
