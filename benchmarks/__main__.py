@@ -4,7 +4,7 @@ A pair counts only if the matrix-product rate measured before and after it diffe
 that count are printed, one JSON object a peer. A peer that is not installed is left out with a line on stderr. `fisher`
 times all its ways in turn instead of pairs, and prints one object a setting, with its error of chance beside its time.
 `store` and `extraction` need no model: the one writes ten million readings and asks for them, the other finds people in
-80 MB of documents.
+80 MB of documents. `--tiny` makes any of them as small as it can be and still do all that it does, to see that it runs.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +25,21 @@ from benchmarks.estimates import Estimates, rows
 from benchmarks.machine import forget_peak_rss, operations, peak_rss_mib
 from leakmeter.cli.process import keep_freed_memory
 
+_TINY_RUN = (8, 4, 5)  # cases, pieces, tokens
+_TINY_TEXT = 20_000  # bytes
+
 
 def main() -> None:
     """Run one scenario."""
     options = _options()
     if options.scenario in (store.NAME, extraction.NAME):
-        for row in store.rows() if options.scenario == store.NAME else extraction.rows(options.data):
+        for row in _without_a_model(options):
             _print({"scenario": options.scenario, **row}, options.json)
         return
     # As the command line does for itself; the peers profit too.
     keep_freed_memory()
     backend = base.load(options.model, options.device, options.dtype)
-    scenario = scenarios.build(options.scenario, backend, options.data)
+    scenario = scenarios.build(options.scenario, backend, options.data, tiny=options.tiny)
     if isinstance(scenario, Estimates):
         if options.memory or options.peer:
             raise SystemExit(f"{options.scenario} is one table; give it neither --memory nor --peer")
@@ -86,6 +90,12 @@ def main() -> None:
         _print(row, options.json)
 
 
+def _without_a_model(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    if options.scenario == store.NAME:
+        return store.rows(*_TINY_RUN) if options.tiny else store.rows()
+    return extraction.rows(options.data, _TINY_TEXT) if options.tiny else extraction.rows(options.data)
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("scenario", choices=(*scenarios.NAMES, store.NAME, extraction.NAME))
@@ -100,6 +110,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--check", action="store_true", help="compare the numbers, time nothing")
     parser.add_argument("--memory", action="store_true", help="only our peak memory over the loaded model, MiB")
+    parser.add_argument("--tiny", action="store_true", help="as small as it can be, to see that it runs")
     return parser.parse_args()
 
 
@@ -119,4 +130,5 @@ def _print(row: dict[str, Any], as_json: bool) -> None:
     sys.stdout.flush()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -44,10 +44,13 @@ class Abstract:
     """Where it is from, for the record."""
 
 
+OWN = Abstract(_OWN_SENTENCES, _OWN_QUESTION, _OWN_ANSWER, "the built-in text")
+
+
 def read(path: Path | None) -> Abstract:
     """The first record of ten sentences in a file of PubMedQA's form; without a path the usual one or our own."""
     if path is None and not _USUAL.exists():
-        return Abstract(_OWN_SENTENCES, _OWN_QUESTION, _OWN_ANSWER, "the built-in text")
+        return OWN
     path = path or _USUAL
     for key, record in json.loads(path.read_text(encoding="utf-8")).items():
         sentences = _sentences(" ".join(record["CONTEXTS"]))

@@ -7,7 +7,7 @@ last row alone; logits of all rows would take the first way longer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,8 +33,14 @@ SETTINGS = {
 }
 
 
-def scenario(backend: HfBackend, questions: Questions) -> Estimates:
-    """The trace of the Fisher information about each query's input embeddings; χ by Monte Carlo, nats."""
+def scenario(backend: HfBackend, questions: Questions, names: Collection[str] | None = None) -> Estimates:
+    """The trace of the Fisher information about each query's input embeddings; χ by Monte Carlo, nats.
+
+    Args:
+        backend: what it runs on.
+        questions: queries and contexts.
+        names: of the settings to run; None for all.
+    """
     items = [_item(f"q{i}", query, questions) for i, query in enumerate(questions.queries)]
     first = questions.behind(questions.queries[0])
     padded = Peer(
@@ -43,7 +49,11 @@ def scenario(backend: HfBackend, questions: Questions) -> Estimates:
         of=lambda ours: ours[:1],
     )
     return Estimates(
-        settings={name: _estimate(backend, measure, items) for name, measure in SETTINGS.items()},
+        settings={
+            name: _estimate(backend, measure, items)
+            for name, measure in SETTINGS.items()
+            if names is None or name in names
+        },
         exact=lambda: exact_traces(backend.model, [item.prompt for item in items]),
         measured=lambda: _read(backend, Susceptibility(), items, "susceptibility"),
         peers={"padded": padded},

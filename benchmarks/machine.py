@@ -9,7 +9,7 @@ import torch
 
 from leakmeter.backends.hf import speed
 from leakmeter.backends.hf.outline import size_of
-from leakmeter.backends.hf.schedule import limits_for
+from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.engine import cost
 from leakmeter.types.chunk import Chunk
 
@@ -21,7 +21,7 @@ def matrix_rate(device: torch.device, dtype: torch.dtype, seconds: float = 0.6) 
 
 def operations(model: Any, chunk: Chunk) -> float:
     """Operations a chunk needs at least: its tree tokens through the layers, its rows through the head, attention."""
-    return cost.least_operations(size_of(model, limits_for(model.device.type, 2**30)), chunk)
+    return cost.least_operations(size_of(model, limits_for(model.device.type, 2**30, token_bytes(model))), chunk)
 
 
 def forget_peak_rss() -> float:

@@ -143,7 +143,7 @@ def unknown_id(backend: HfBackend) -> int:
 
 def _tokenizer(backend: HfBackend) -> Any:
     """A copy of the model's own tokenizer: the packages change its settings."""
-    return copy.deepcopy(backend.tokenizer._tokenizer)
+    return copy.deepcopy(backend.tokenizer.library)
 
 
 def _module(name: str) -> Any:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import torch
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers.models import BPE
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedTokenizerFast
 
+from benchmarks.random_ids import N_VOCAB
 from leakmeter.backends.hf import HfBackend
 
+_END = "</s>"
+_CHAT = (
+    "{% for message in messages %}{{ message['role'] + ': ' + message['content'] + '\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'assistant:' }}{% endif %}"
+)
 _CONFIGS = {
     "llama-8b": {
         "vocab_size": 128_256,
@@ -47,6 +53,20 @@ def random_backend(name: str, device: str, dtype: str) -> HfBackend:
     torch.manual_seed(0)
     with torch.device(device):
         model = AutoModelForCausalLM.from_config(LlamaConfig(**_CONFIGS[name]), dtype=getattr(torch, dtype))
-    words = Tokenizer(WordLevel({"a": 0, "</s>": 1}, unk_token="a"))
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, eos_token="</s>")
-    return HfBackend(model, tokenizer, name=f"random:{name}")
+    return HfBackend(model, _spelling(), name=f"random:{name}")
+
+
+def _spelling() -> PreTrainedTokenizerFast:
+    """A tokenizer that spells every text in bytes; further ids are words that no text has."""
+    words = [_END, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    words += [f"<{number}>" for number in range(len(words), N_VOCAB)]
+    tokenizer = Tokenizer(BPE({word: number for number, word in enumerate(words)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token=_END,
+        pad_token=_END,
+        chat_template=_CHAT,
+        clean_up_tokenization_spaces=False,
+    )

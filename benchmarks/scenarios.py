@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,22 @@ from leakmeter.types.prompt import Piece, Prompt
 from leakmeter.types.request import Request, Trial
 
 
-def build(name: str, backend: HfBackend, data: Path | None = None) -> Scenario | Estimates:
-    """A scenario by name; `data` is the file of those that run on text."""
+def build(name: str, backend: HfBackend, data: Path | None = None, *, tiny: bool = False) -> Scenario | Estimates:
+    """A scenario by name.
+
+    Args:
+        name: one of `NAMES`.
+        backend: what it runs on.
+        data: the file of those that run on text.
+        tiny: as small as it can be and still do all that it does, to see that it runs: times of it say nothing.
+    """
     if name == _ESTIMATED:
+        if tiny:
+            return fisher.scenario(backend, _TINY_QUESTIONS, ("sketch 4", "deflated 8 + 8", "top-k 16"))
         return fisher.scenario(backend, Questions.drawn())
-    return _ON_TEXT[name](backend, data) if name in _ON_TEXT else _SCENARIOS[name](backend)
+    if name in _ON_TEXT:
+        return _ON_TEXT[name](backend, data, tiny)
+    return (_TINY if tiny else _SCENARIOS)[name](backend)
 
 
 def _ngram(n_context: int, n: int, n_query: int, n_response: int, *, short: bool) -> Callable[..., Scenario]:
@@ -74,18 +86,19 @@ def _ngram(n_context: int, n: int, n_query: int, n_response: int, *, short: bool
     return make
 
 
-def _susceptibility(backend: HfBackend) -> Scenario:
-    questions = Questions.drawn()
+def _susceptibility(backend: HfBackend, questions: Questions | None = None) -> Scenario:
+    questions = questions or Questions.drawn()
     prompts = [prompt for query in questions.queries for prompt in questions.behind(query)]
     token = 1000
+    part = prompts[: len(prompts) // 4]
     requests = [Request(tuple(prompts), (token,), Target())]
     return Scenario(
         lambda: scored(backend, requests),
         {
             "padded-batches": lambda _: Peer(
-                lambda: peers.padded_batches(backend.model, prompts[:512], token),
-                512 / len(prompts),
-                of=lambda ours: ours[:512],
+                lambda: peers.padded_batches(backend.model, part, token),
+                len(part) / len(prompts),
+                of=lambda ours: ours[: len(part)],
                 n_tokens=36 * len(prompts),
             )
         },
@@ -93,12 +106,12 @@ def _susceptibility(backend: HfBackend) -> Scenario:
     )
 
 
-def _icl(redrawn: bool) -> Callable[..., Scenario]:
+def _icl(redrawn: bool, n_queries: int = 32) -> Callable[..., Scenario]:
     def make(backend: HfBackend) -> Scenario:
         rng = np.random.default_rng(3)
         fixed = pieces(rng, 8, 60)
         requests = []
-        for _ in range(32):
+        for _ in range(n_queries):
             exemplars = pieces(rng, 8, 60) if redrawn else fixed
             whole = Prompt((*exemplars, Piece("q", "query", ids(rng, 60))))
             requests.append(Request((whole, *(whole.without(e.name) for e in exemplars)), (1000,), Target()))
@@ -120,11 +133,10 @@ def _icl(redrawn: bool) -> Callable[..., Scenario]:
     return make
 
 
-def _decode(backend: HfBackend) -> Scenario:
+def _decode(backend: HfBackend, n: int = 16, n_new: int = 50, n_context: int = 280) -> Scenario:
     rng = np.random.default_rng(4)
-    n_new = 50
-    uniforms = rng.random((16, n_new))
-    wholes = [Prompt((Piece("c", "context", ids(rng, 280)), Piece("q", "query", ids(rng, 20)))) for _ in range(16)]
+    uniforms = rng.random((n, n_new))
+    wholes = [Prompt((Piece("c", "context", ids(rng, n_context)), Piece("q", "query", ids(rng, 20)))) for _ in range(n)]
     bares = [whole.blank() for whole in wholes]
 
     def trial(i: int) -> Trial[np.ndarray]:
@@ -139,14 +151,14 @@ def _decode(backend: HfBackend) -> Scenario:
         return np.asarray([drawn, receipts])
 
     def ours() -> np.ndarray:
-        return np.stack(drive(backend, [trial(i) for i in range(16)])[0])
+        return np.stack(drive(backend, [trial(i) for i in range(n)])[0])
 
     def naive(out: np.ndarray) -> Peer:
         responses = out[:1, 0].astype(int).tolist()
-        count = 16 * sum(len(wholes[0].ids) + len(bares[0].ids) + 2 * t for t in range(n_new))
+        count = n * sum(len(wholes[0].ids) + len(bares[0].ids) + 2 * t for t in range(n_new))
         return Peer(
             lambda: peers.naive(backend.model, wholes[:1], responses, bare=bares[:1]),
-            1 / 16,
+            1 / n,
             of=lambda ours: ours[:1, 1],
             n_tokens=count,
         )
@@ -179,11 +191,11 @@ class Vote:
         return rules.draw(votes, self.uniform, self.temperature)
 
 
-def _private_generation(backend: HfBackend) -> Scenario:
+def _private_generation(backend: HfBackend, n: int = 50, n_new: int = 40) -> Scenario:
     rng = np.random.default_rng(5)
-    n_new, clip, temperature = 40, 10.0, 1.0
+    clip, temperature = 10.0, 1.0
     uniforms = rng.random(n_new)
-    prompts = tuple(Prompt((Piece("e", "context", ids(rng, 80)),)) for _ in range(50))
+    prompts = tuple(Prompt((Piece("e", "context", ids(rng, 80)),)) for _ in range(n))
 
     def trial() -> Trial[np.ndarray]:
         drawn: list[int] = []
@@ -197,8 +209,8 @@ def _private_generation(backend: HfBackend) -> Scenario:
 
     def naive(out: np.ndarray) -> Peer:
         response = out[0, 0].astype(int).tolist()[:4]
-        count = 50 * sum(80 + t for t in range(n_new))
-        share = 50 * sum(80 + t for t in range(4)) / count
+        count = n * sum(80 + t for t in range(n_new))
+        share = n * sum(80 + t for t in range(4)) / count
         return Peer(
             lambda: peers.naive_votes(backend.model, prompts, response, clip, temperature)[None],
             share,
@@ -219,7 +231,17 @@ _SCENARIOS: dict[str, Callable[[HfBackend], Scenario]] = {
     "decode": _decode,
     "private-generation": _private_generation,
 }
-_ON_TEXT: dict[str, Callable[[HfBackend, Path | None], Scenario]] = {
+_TINY_QUESTIONS = Questions.drawn(n_contexts=8, n_queries=2)
+_TINY: dict[str, Callable[[HfBackend], Scenario]] = {
+    "ngram": _ngram(24, 8, 4, 3, short=True),
+    "ngram-long": _ngram(40, 8, 4, 3, short=False),
+    "susceptibility": partial(_susceptibility, questions=_TINY_QUESTIONS),
+    "icl-redrawn": _icl(redrawn=True, n_queries=2),
+    "icl-fixed": _icl(redrawn=False, n_queries=2),
+    "decode": partial(_decode, n=2, n_new=3, n_context=20),
+    "private-generation": partial(_private_generation, n=3, n_new=5),
+}
+_ON_TEXT: dict[str, Callable[[HfBackend, Path | None, bool], Scenario]] = {
     "sentences": texts.sentences,
     "occlusion": texts.occlusion,
 }

@@ -16,16 +16,19 @@ from leakmeter.types.prompt import Piece, Prompt
 from leakmeter.types.request import Request
 
 _N_MASKS = 64
+_N_MASKS_TINY = 3
 
 
-def sentences(backend: HfBackend, data: Path | None) -> Scenario:
+def sentences(backend: HfBackend, data: Path | None, tiny: bool = False) -> Scenario:
     """An abstract's sentences kept or dropped by 64 random masks; the answer's log-probability under each.
 
     Masks, prompt and chat template are those of ContextCite. Ours is timed from text to log-probabilities, as it is.
+    With `tiny` there are three masks, over the built-in text.
     """
-    abstract = abstracts.read(data)
+    abstract = abstracts.OWN if tiny else abstracts.read(data)
+    n_masks = _N_MASKS_TINY if tiny else _N_MASKS
     # Its mask number s: every source is kept with probability ½, by numpy's old generator with seed s.
-    masks = np.stack([np.random.RandomState(s).random_sample(len(abstract.sentences)) >= 0.5 for s in range(_N_MASKS)])
+    masks = np.stack([np.random.RandomState(s).random_sample(len(abstract.sentences)) >= 0.5 for s in range(n_masks)])
 
     def text(mask: np.ndarray) -> str:
         context = " ".join(s for s, kept in zip(abstract.sentences, mask, strict=True) if kept)
@@ -69,10 +72,12 @@ def sentences(backend: HfBackend, data: Path | None) -> Scenario:
     return Scenario(lambda: scored(backend, [request()]), others, plan([request()]), abstract.source)
 
 
-def occlusion(backend: HfBackend, _: Path | None) -> Scenario:
+def occlusion(backend: HfBackend, _: Path | None, tiny: bool = False) -> Scenario:
     """Every token before a response token made the unknown one: what inseq's occlusion does, token by token."""
     prompt_text = "The nurses slept for twenty minutes at three in the morning, and the pharmacists then counted"
     response_text = " fewer errors in the doses."
+    if tiny:
+        prompt_text, response_text = "A nap", " helps"
     prompt = backend.tokenizer.encode_frame(prompt_text, first=True)
     whole = backend.tokenizer.encode_frame(prompt_text + response_text, first=True)
     response = whole[len(prompt) :]

@@ -83,7 +83,7 @@ def test_batches_hold_every_run_once_and_waste_little(
     starts = {order[n]: Start(None, start) for n, (start, _, _) in enumerate(shapes)}
     tails = {order[n]: tail for n, (_, tail, _) in enumerate(shapes)}
     lasts = {order[n]: lasting for n, (_, _, lasting) in enumerate(shapes)}
-    limits = Limits(tokens, state_bytes, 1)
+    limits = Limits(tokens, state_bytes, 1, 1, 1)
     cut = list(batches(chunk, sorted(starts), starts, lasts, limits, 1, padding=padding))
     assert sorted(i for batch in cut for i in batch) == sorted(starts)
     for batch in cut:
@@ -93,10 +93,15 @@ def test_batches_hold_every_run_once_and_waste_little(
         assert padded <= padding.new * sum(tails[i] for i in batch)
         assert len(batch) == 1 or padded <= tokens
         assert len(batch) == 1 or not max(began) or len(batch) * max(began) <= padding.starts * sum(began)
-    joined = list(together(cut, chunk, starts, tokens))
+
+    def states(batch: list[int]) -> int:
+        return len(batch) * max(starts[i].n_tokens for i in batch)
+
+    joined = list(together(cut, chunk, starts, limits, states))
     assert [batch for group in joined for batch in group] == cut
     for group in joined:
         assert len(group) == 1 or sum(len(batch) * max(tails[i] for i in batch) for batch in group) <= tokens
+        assert len(group) == 1 or sum(map(states, group)) <= state_bytes // 4
 
 
 class Short:

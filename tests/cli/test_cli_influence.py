@@ -179,9 +179,9 @@ def test_the_second_time_nothing_is_computed(measure: Call, monkeypatch: pytest.
 
     first = measure("--json", samples=2, response=None)
     monkeypatch.setattr(Toy, "score", lambda *_: pytest.fail("the model was asked"))
-    started = time.perf_counter()
+    started = time.process_time()
     second = measure("--json", samples=2, response=None)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     assert (second.out, second.err) == (first.out, first.err)
     heat = measure(samples=2, response=None)
     assert heat.code == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,23 +73,65 @@ def test_labels_are_those_that_the_instruction_names(name: str) -> None:
 @pytest.mark.parametrize("kind", ["jsonl", "json", "csv", "parquet"])
 def test_a_title_and_a_description_are_one_text(tmp_path: Path, kind: str) -> None:
     rows = [
-        {"Class Index": 3, "Title": "Fears for pension ", "Description": " Unions are disappointed.\nAll of them."},
+        {"Class Index": 3, "Title": "Fears for pension", "Description": " Unions are disappointed.\nAll of them."},
         {"Class Index": 4, "Title": "", "Description": "A second team."},
         {"Class Index": 1, "Title": "Talks", "Description": ""},
     ]
     examples = tasks.find("agnews").load(write(tmp_path, rows, kind), "test")
     assert [(e.id, e.texts, e.label) for e in examples] == [
-        ("0", ("Fears for pension Unions are disappointed.\nAll of them.",), "Business"),
+        ("0", ("Fears for pension  Unions are disappointed.\nAll of them.",), "Business"),
         ("1", ("A second team.",), "Technology"),
         ("2", ("Talks",), "World"),
     ]
+
+
+AROUND = [
+    " Two spaces before it",
+    "One behind it ",
+    "\tA tab\t",
+    "\n\nLines around it\r\n",
+    "None",
+    "\u00a0A hard one\u3000",
+]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json", "csv", "parquet", "mappings", "hub"])
+@pytest.mark.parametrize("labelled", [True, False])
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("agnews", ("title", "description")),
+        ("agnews", ("text",)),
+        ("dbpedia14", ("content",)),
+        ("trec", ("text",)),
+        ("own", ("text",)),
+    ],
+)
+def test_texts_are_kept_as_given_white_space_and_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, labelled: bool, name: str, columns: tuple[str, ...]
+) -> None:
+    """Whoever reads them, exemplars (with labels) and queries (without): a space is a token of the prompt."""
+    task = {"fields": {"text": "Review"}, "labels": ["Good", "Bad"]}
+    data = tasks.task_of(task, "task") if name == "own" else tasks.find(name)
+    label = "coarse" if name == "trec" else "label"
+    word = data.task.words[0]
+    rows = [{**dict.fromkeys(columns, text), label: word} for text in AROUND]
+    if kind == "mappings":
+        found = data.examples(rows, "rows", labelled=labelled)
+    elif kind == "hub":
+        monkeypatch.setattr(base, "records_of_hub", lambda *_: rows)
+        found = replace(data, hub=base.Hub("somewhere", "default")).load(None, "train", labelled=labelled)
+    else:
+        found = data.load(write(tmp_path, rows, kind), "train", labelled=labelled)
+    assert [example.texts for example in found] == [(" ".join([text] * len(columns)),) for text in AROUND]
+    assert {example.label for example in found} == {word}
 
 
 def test_a_text_is_taken_before_its_parts_and_a_content_without_its_title(tmp_path: Path) -> None:
     rows = [{"text": "All.", "title": "A", "description": "B", "label": 0, "id": 7}]
     (example,) = tasks.find("agnews").load(write(tmp_path, rows), "train")
     assert (example.id, example.texts) == ("7", ("All.",))
-    rows = [{"title": "Abbott", "content": " Abbott makes coaches.", "label": 13}]
+    rows = [{"title": "Abbott", "content": "Abbott makes coaches.", "label": 13}]
     (example,) = tasks.find("dbpedia14").load(write(tmp_path, rows), "train")
     assert (example.texts, example.label) == (("Abbott makes coaches.",), "Book")
 

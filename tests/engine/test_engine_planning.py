@@ -12,7 +12,7 @@ import pytest
 
 from leakmeter import plugins
 from leakmeter.backends.hf.outline import size_of
-from leakmeter.backends.hf.schedule import limits_for
+from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.backends.toy import Toy
 from leakmeter.engine import cost
 from leakmeter.engine.cost import Work
@@ -67,6 +67,18 @@ def test_given_responses_take_what_was_predicted(unit: str, measure: Influence) 
         assert predicted.n_full_pass_tokens == taken.n_full_pass_tokens
         assert predicted.n_full_pass_tokens < predicted.n_token_pass_tokens
         assert not predicted.is_upper_bound
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=IDS)
+def test_parts_of_a_round_are_predicted_as_they_are_run(measure: Influence) -> None:
+    roomy, backend = tiny.tiny_backend(), tiny.tiny_backend()
+    backend.limits = replace(backend.limits, feature_bytes=10 * 32 * 4)
+    assert backend.most_rows == 10
+    item = item_of(backend, "the clinic", unit="word")
+    predicted, taken = both(backend, measure, item)
+    assert predicted.n_tokens_run == taken.n_tokens_run > both(roomy, measure, item)[1].n_tokens_run
+    assert predicted.n_prompts == taken.n_prompts
+    assert predicted.n_full_pass_tokens == taken.n_full_pass_tokens
 
 
 @pytest.mark.parametrize("weight", [1.0, 1.5])
@@ -216,7 +228,8 @@ def test_weights_are_counted_without_numbers(kind: str) -> None:
     model = tiny.tiny_model(kind)
     with torch.device("meta"):
         outline = transformers.AutoModelForCausalLM.from_config(model.config)
-    limits = limits_for("cpu", 2**30)
+    limits = limits_for("cpu", 2**30, token_bytes(model))
+    assert token_bytes(outline) == token_bytes(model)
     size = size_of(model, limits)
     assert size_of(outline, limits) == size
     assert size.n_parameters == sum(p.numel() for p in model.parameters())

@@ -291,10 +291,10 @@ def test_a_pattern_that_cannot_be_used_is_one_line(lines: str, message: str) -> 
 def test_a_pattern_that_runs_away_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pattern, "SECONDS_AT_MOST", 0.2)
     (runaway,) = pattern.parse("bad = (?:a|a|aa)+(?:b|c)+d")
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(UsageError, match=r"took longer than 0\.2 s"):
         list(pattern.find("a" * 5000, runaway))
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_a_file_of_patterns_that_is_not_there_is_refused() -> None:
@@ -308,9 +308,9 @@ def test_a_file_of_patterns_that_is_not_there_is_refused() -> None:
 def test_hostile_texts_take_time_in_proportion(word: str) -> None:
     def seconds(n: int) -> float:
         text = (word * n)[:n]
-        started = time.perf_counter()
+        started = time.process_time()
         find(text, [(0, len(text))], region="US")
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     seconds(1000)
     # Quadratic work would take a hundred times as long for ten times the text.

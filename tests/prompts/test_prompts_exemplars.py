@@ -207,12 +207,22 @@ def test_spans_are_the_exemplars(tokenizer: Any) -> None:
     ]
 
 
+def test_white_space_around_texts_stands_in_the_prompt(tokenizer: Any) -> None:
+    """In exemplars as in the query: with it the prompt is another, and has another influence."""
+    spaced = [replace(one, texts=(f" {one.texts[0]} \n",)) for one in (FERRY, GOAL, QUERY_NEWS)]
+    case = ExemplarCase("q", tuple(spaced[:2]), spaced[2])
+    prompt = made(case, NEWS, tokenizer).item.prompt
+    assert text_of(prompt, tokenizer) == written(NEWS, case)
+    bare = made(replace(case, exemplars=(FERRY, GOAL), query=QUERY_NEWS), NEWS, tokenizer).item.prompt
+    assert ids_of(prompt) != ids_of(bare)
+
+
 def test_exemplars_that_say_the_same_know_each_other() -> None:
     exemplars = (
         Example("a", ("Anna Berg called 555-010-7788.",), "World"),
         Example("b", ("Nobody called.",), "Sports"),
         Example("c", ("We rang 555 010 7788 too.",), "World"),
-        Example("d", ("Nobody called.",), "Business"),
+        Example("d", (" Nobody called.\n",), "Business"),
     )
     spans = made(ExemplarCase("q", exemplars, QUERY_NEWS), NEWS).item.spans
     assert [span.repeats for span in spans] == [("e3",), ("e4",), ("e1",), ("e2",)]

@@ -88,6 +88,6 @@ def test_any_text_can_be_searched(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["ab12" * 5000, "\n" * 20000, "Anna Maria " * 1500, "1 " * 8000, "(1)" * 4000])
 def test_odd_texts_do_not_take_forever(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     repeats.find(text)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

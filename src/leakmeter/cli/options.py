@@ -56,7 +56,8 @@ class RunOptions:
     device: str | None = None
     """cpu, cuda, cuda:1 …; CUDA where there is one by default."""
     memory: str | None = None
-    """Memory to use beside the model's weights, such as 512MiB; 1GiB on a CPU, a quarter of a GPU's by default."""
+    """Memory for the engine to hold beside the model's weights, such as 512MiB; 1GiB on a CPU, a quarter of a GPU's by
+    default. One sequence, and one row of prompts that are reduced together, may take more."""
     out: Path = Path("runs")
     """Directory of runs."""
     html: Path | None = None

@@ -25,7 +25,8 @@ def keep_freed_memory() -> bool:
     """Have glibc keep what was freed, rather than give it back to the kernel and take it anew, page by page.
 
     A forward pass allocates and frees the same megabytes in every layer; on a CPU the page faults cost about a tenth
-    of its time. Other allocators are left alone.
+    of its time. What is kept so counts as memory of the engine, which gives it back where it is too much
+    (`backends.hf.memory.Surplus`). Other allocators are left alone.
 
     Returns:
         Whether glibc took the settings.

@@ -17,7 +17,7 @@ def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: in
     of more: levels of any other factor, and of this one, are paired query by query.
 
     Args:
-        pool: labelled examples; one that has the query's own texts is passed over.
+        pool: labelled examples; one that has the query's own texts, white space around them apart, is passed over.
         queries: what is classified, in order.
         shots: exemplars for each, in the order drawn.
         seed: of the draws, 0 or more.
@@ -30,10 +30,10 @@ def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: in
     if shots < 1:
         raise UsageError(f"shots is {shots}; it has to be 1 or more, since exemplars are what is left out")
     _check_seed(seed)
-    same = Counter(example.texts for example in pool)
+    same = Counter(example.compared for example in pool)
     cases = []
     for number, query in enumerate(queries):
-        n_others = len(pool) - same[query.texts]
+        n_others = len(pool) - same[query.compared]
         if n_others < shots:
             raise UsageError(
                 f"query '{query.id}' needs {shots} exemplars and there are {n_others:,} other than itself; "
@@ -44,7 +44,7 @@ def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: in
         # One at a time, those met before or alike passed over: how many are asked for changes no earlier draw.
         while len(chosen) < shots:
             at = int(rng.integers(len(pool)))
-            if pool[at].texts != query.texts:
+            if pool[at].compared != query.compared:
                 chosen.setdefault(at, pool[at])
         cases.append(ExemplarCase(query.id, tuple(chosen.values()), query))
     return cases

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from leakmeter.backends.base import Backend, DifferentiableBackend, check_differentiates
+from leakmeter.engine.parts import in_parts, joined
 from leakmeter.engine.plan import plan, plan_contexts
-from leakmeter.types.chunk import Chunk
+from leakmeter.types.chunk import Chunk, n_full_pass_tokens
 from leakmeter.types.gradient import GradientRequest
 from leakmeter.types.request import Asked, Gradients, Request, Scores, Trial
 
@@ -36,9 +37,9 @@ def drive(
     """Run trials to their ends, round by round; returns their results in order, and the cost.
 
     Args:
-        backend: answers the requests.
+        backend: answers the requests; one that has room for so many rows (`most_rows`) gets a round's in parts.
         trials: generators that yield lists of requests and are sent lists of scores.
-        on_plan: called with each round's chunk before it is scored.
+        on_plan: called with each chunk of a round before it is scored.
     """
     results: dict[int, T] = {}
     cost = Cost()
@@ -50,20 +51,31 @@ def drive(
             break
         asked = dict(waiting)
         wanted = [request for requests in asked.values() for request in requests]
-        chunk = plan([request for request in wanted if isinstance(request, Request)], number)
-        if on_plan is not None:
-            on_plan(chunk)
+        scored = [request for request in wanted if isinstance(request, Request)]
         n_before = backend.n_tokens_run
-        answers = iter(backend.score(chunk) if chunk.requests else [])
+        answers = iter(_scored(backend, scored, number, on_plan))
         gradients = iter(_differentiate(backend, [one for one in wanted if isinstance(one, GradientRequest)], cost))
-        cost.n_prompts += sum(len(request.prompts) for request in chunk.requests)
+        cost.n_prompts += sum(len(request.prompts) for request in scored)
         cost.n_tokens_run += backend.n_tokens_run - n_before
-        cost.n_full_pass_tokens += chunk.n_full_pass_tokens
+        cost.n_full_pass_tokens += n_full_pass_tokens(scored)
         waiting.clear()
         for index, requests in asked.items():
             answer = [next(answers) if isinstance(request, Request) else next(gradients) for request in requests]
             _advance(index, trials[index], answer, waiting, results)
     return [results[index] for index in range(len(trials))], cost
+
+
+def _scored(
+    backend: Backend, requests: Sequence[Request], number: int, on_plan: Callable[[Chunk], None] | None
+) -> list[Scores]:
+    """Answers to the round's requests for scores."""
+    answers: list[tuple[int, Scores]] = []
+    for part in in_parts(requests, getattr(backend, "most_rows", None)) if requests else []:
+        chunk = plan([request for _, request in part], number)
+        if on_plan is not None:
+            on_plan(chunk)
+        answers += zip((index for index, _ in part), backend.score(chunk), strict=True)
+    return joined(answers, requests)
 
 
 def _differentiate(backend: Backend, requests: Sequence[GradientRequest], cost: Cost) -> list[Gradients]:

@@ -21,7 +21,7 @@ from leakmeter.engine.cost import Work
 from leakmeter.engine.drive import drive
 from leakmeter.types.chunk import Chunk, Run
 from leakmeter.types.gradient import GradientRequest
-from leakmeter.types.request import Gradients, Request, Scores, Trial
+from leakmeter.types.request import Gradients, Request, Scores, Trial, goes_by_pairs
 from leakmeter.types.size import ModelSize
 from leakmeter.types.tokenizer import Tokenizer
 
@@ -57,6 +57,7 @@ class PlanningBackend:
         window: most tokens a sequence may have.
         sharing: what the back end that will do the work runs once.
         size: of the model; None where operations have no meaning.
+        most_rows: wanted rows that the back end has room for at a time; None for no bound.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class PlanningBackend:
         window: int | None,
         sharing: Sharing,
         size: ModelSize | None = None,
+        most_rows: int | None = None,
     ) -> None:
         self.name = name
         self.tokenizer = tokenizer
@@ -76,6 +78,7 @@ class PlanningBackend:
         self.weights_sha256: str | None = None
         self.identity: dict[str, str | None] = {}
         self.size = size
+        self.most_rows = most_rows
         self.n_tokens_run = 0
         self.n_halvings = 0
         self.work = Work()
@@ -157,7 +160,8 @@ class PlanningBackend:
         work.n_slices += -(-sum(n_rows) * self.size.n_vocab // self.size.n_slice_logits)
         for request, rows in zip(chunk.requests, n_rows, strict=True):
             # Rows that are reduced together are in memory together.
-            least = len(request.prompts) if request.want.rows_together else 1
+            all_of_them = request.want.rows_together and not goes_by_pairs(request.want)
+            least = len(request.prompts) if all_of_them else 1
             n_slice = max(self.size.n_slice_logits, least * self.size.n_vocab)
             work.n_live_logits = max(work.n_live_logits, min(rows * self.size.n_vocab, n_slice))
 
@@ -219,6 +223,7 @@ def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBacken
         window=backend.window,
         sharing="nothing" if shares is None else "prefixes" if shares else "sequences",
         size=size,
+        most_rows=getattr(backend, "most_rows", None),
     )
 
 

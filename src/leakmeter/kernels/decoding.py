@@ -56,6 +56,7 @@ class DrawWithReceipt(NextToken):
             raise TypeError("a token is drawn by random bits under a bound, and by a number in [0, 1) without one")
 
     rows_together: ClassVar[bool] = True
+    against_first: ClassVar[bool] = True
     continues: ClassVar[bool] = True  # the next round extends the sequence by the token drawn
 
     def reduce(self, rows: Any, targets: Any) -> Any:
@@ -78,6 +79,7 @@ class TargetWithReceipt:
     """Token ids ruled out in both branches at these steps."""
 
     rows_together: ClassVar[bool] = True
+    against_first: ClassVar[bool] = True
     continues: ClassVar[bool] = False
 
     def rows(self, n_response: int) -> range:

@@ -57,6 +57,7 @@ class LogRatioFromFirst(NextToken):
     temperature: float = 1.0
 
     rows_together: ClassVar[bool] = True
+    against_first: ClassVar[bool] = True
     continues: ClassVar[bool] = False
 
     def reduce(self, rows: Any, targets: Any) -> Any:

@@ -43,6 +43,7 @@ class TargetWithPmi(PerToken):
     """T > 0."""
 
     rows_together: ClassVar[bool] = True
+    against_first: ClassVar[bool] = True
 
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, row, vocab) to (prompt, row, 5), float64."""

@@ -34,8 +34,8 @@ OF_CONTEXT: Final = ("persuasion", "persuasion_from_bare", "susceptibility_witho
 """ψ(c), ψ₀(c) and χ₋c of each context, nats."""
 OF_QUERY: Final = ("mixture_from_bare", "mixture_entropy", "bare_entropy")
 """KL(p̂ ‖ p₀) and the entropies of p̂ and of p₀, nats."""
-_ENTRIES_AT_ONCE: Final = 2**20
-"""Of the rows in float64: 8 MB an array, of which some eight are alive."""
+_ENTRIES_AT_ONCE: Final = 2**18
+"""Of the rows in float64: 2 MB an array, of which some eight are alive."""
 _LEAST_REST: Final = 2.0**-53
 """Probability that is left to the rest where rounding leaves none: an answer that one context rules out by rounding
 alone is not infinitely far from others."""

@@ -13,6 +13,7 @@ class PerToken:
 
     __slots__ = ()
     rows_together: ClassVar[bool] = False
+    against_first: ClassVar[bool] = False
     continues: ClassVar[bool] = False
 
     def rows(self, n_response: int) -> range:
@@ -24,6 +25,7 @@ class NextToken:
     """Rows of a want that keeps something of what would come after the response."""
 
     __slots__ = ()
+    against_first: ClassVar[bool] = False
 
     def rows(self, n_response: int) -> range:
         """The row after the last response token."""
@@ -53,6 +55,7 @@ class MixedTarget(PerToken):
     temperature: float = 1.0
 
     rows_together: ClassVar[bool] = True
+    against_first: ClassVar[bool] = True
 
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, row, vocab) to (prompt, row)."""
@@ -73,6 +76,11 @@ class Stretch:
     def rows_together(self) -> bool:
         """As of the other want."""
         return self.want.rows_together
+
+    @property
+    def against_first(self) -> bool:
+        """As of the other want."""
+        return self.want.against_first
 
     def rows(self, n_response: int) -> range:
         """One row for each response token from `start` to before `stop`."""
@@ -111,6 +119,7 @@ class Draw(NextToken):
     context_weight: float = 1.0
     temperature: float = 1.0
     continues: ClassVar[bool] = True  # the next round extends the sequence by the token drawn
+    against_first: ClassVar[bool] = True
 
     @property
     def rows_together(self) -> bool:
@@ -145,6 +154,7 @@ class DivergenceFromFirst(PerToken):
     temperature: float = 1.0
 
     rows_together: ClassVar[bool] = True
+    against_first: ClassVar[bool] = True
 
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, row, vocab) to (prompt, row, 2)."""

@@ -221,7 +221,8 @@ def _repeats(exemplars: Sequence[Example]) -> list[list[int]]:
         {bisect_right(starts, start) - 1 for start, _ in value.mentions}
         for value in repeats.find(SEPARATOR.join(texts))
     ]
-    groups += [{i for i, other in enumerate(texts) if other == text} for text in dict.fromkeys(texts)]
+    said = [example.compared for example in exemplars]
+    groups += [{i for i, other in enumerate(said) if other == one} for one in dict.fromkeys(said)]
     return [sorted({i for group in groups if n in group for i in group} - {n}) for n in range(len(texts))]
 
 

@@ -10,8 +10,7 @@ first character on; a space before it may be part of the first of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from leakmeter.errors import UsageError, WindowError
@@ -131,7 +130,7 @@ def prepare_probe(
 
     prompts = tuple(filled(template, case) for template in settings.templates_for(case))
     start = (*tokenizer.start_ids, *range(VIRTUAL, VIRTUAL + settings.soft_tokens))
-    encode = partial(_scored, tokenizer, start)
+    encode = _Encoder(tokenizer, start)
     # The same in whatever way the value is asked for: then values can be compared over all ways.
     n_tokens = _length(tokenizer, case.value)
     nulls = nulls_of(
@@ -196,9 +195,20 @@ def _cut(tokenizer: Tokenizer, prompt: str, value: str) -> tuple[Ids, Ids]:
     return encoded.ids[:first], encoded.ids[first:]
 
 
-def _scored(tokenizer: Tokenizer, start: Ids, prompt: str, value: str) -> Scored:
-    before, ids = _cut(tokenizer, prompt, value)
-    return _prompt(start, before), ids
+@dataclass(frozen=True, slots=True)
+class _Encoder:
+    """Tokenises values behind prompts. What is equal is one object: many values stand behind few prompts."""
+
+    tokenizer: Tokenizer
+    start: Ids
+    prompts: dict[Ids, Prompt] = field(default_factory=dict)
+    values: dict[Ids, Ids] = field(default_factory=dict)
+
+    def __call__(self, prompt: str, value: str) -> Scored:
+        before, ids = _cut(self.tokenizer, prompt, value)
+        if before not in self.prompts:
+            self.prompts[before] = _prompt(self.start, before)
+        return self.prompts[before], self.values.setdefault(ids, ids)
 
 
 def _prompt(start: Ids, ids: Ids) -> Prompt:

@@ -144,8 +144,8 @@ def candidates(
 ) -> Exemplars:
     """What may come from a pool: some at random, in their order, with 'pool' before their ids.
 
-    The very texts of an exemplar, of a query or of another of the pool are passed over: one of two that are alike seems
-    to have no influence, as the other is still there without it.
+    The very texts of an exemplar, of a query or of another of the pool, white space around them apart, are passed over:
+    one of two that are alike seems to have no influence, as the other is still there without it.
 
     Args:
         pool: labelled examples.
@@ -159,12 +159,12 @@ def candidates(
     """
     if n < 1:
         raise UsageError(f"candidates is {n}; it has to be 1 or more")
-    seen = {example.texts for example in (*exemplars, *queries)}
+    seen = {example.compared for example in (*exemplars, *queries)}
     others: list[Example] = []
     for example in pool:
-        if example.texts not in seen:
+        if example.compared not in seen:
             others.append(example)
-            seen.add(example.texts)
+            seen.add(example.compared)
     if not others:
         raise UsageError(f"all {len(pool):,} examples of the pool are exemplars or queries already; give others")
     taken = {example.id for example in exemplars}

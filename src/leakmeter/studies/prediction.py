@@ -124,7 +124,7 @@ def predictor_of(backend: Backend) -> Predictor:
     return Predictor(
         planning_backend(backend, size_of(model, limits)),
         str(model.device),
-        lambda seconds: speed_of(model.device, model.dtype, seconds=seconds),
+        lambda seconds: speed_of(model.device, model.dtype, seconds=seconds, memory_bytes=limits.state_bytes),
     )
 
 
@@ -165,9 +165,13 @@ def predictor_for(
         window=outline.window,
         sharing="prefixes" if outline.forks else "sequences",
         size=outline.size,
+        most_rows=outline.most_rows,
     )
+    most = outline.size.most_state_bytes
     return Predictor(
-        backend, str(outline.device), lambda seconds: speed_of(outline.device, outline.dtype, seconds=seconds)
+        backend,
+        str(outline.device),
+        lambda seconds: speed_of(outline.device, outline.dtype, seconds=seconds, memory_bytes=most),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from leakmeter.types.prompt import IntArray
@@ -56,11 +56,7 @@ class Chunk:
     @property
     def n_full_pass_tokens(self) -> int:
         """Tokens that one full pass for each prompt would run."""
-        return sum(
-            len(prompt.ids) + max(request.want.rows(len(request.response)).stop - 1, 0)
-            for request in self.requests
-            for prompt in request.prompts
-        )
+        return n_full_pass_tokens(self.requests)
 
     @property
     def n_token_pass_tokens(self) -> int:
@@ -71,3 +67,12 @@ class Chunk:
             for row in request.want.rows(len(request.response))
             for prompt in request.prompts
         )
+
+
+def n_full_pass_tokens(requests: Sequence[Request]) -> int:
+    """Tokens that one full pass for each prompt of the requests would run."""
+    return sum(
+        len(prompt.ids) + max(request.want.rows(len(request.response)).stop - 1, 0)
+        for request in requests
+        for prompt in request.prompts
+    )

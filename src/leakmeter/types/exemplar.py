@@ -32,9 +32,14 @@ class Example:
 
     id: str
     texts: tuple[str, ...]
-    """One for each field of the task, in order."""
+    """One for each field of the task, in order, as given: white space around a text is part of it."""
     label: str | None
     """A word of the task; None for a query whose label is not known."""
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The texts without white space around them: two examples for which it is equal say the same."""
+        return tuple(text.strip() for text in self.texts)
 
 
 @dataclass(frozen=True, slots=True)

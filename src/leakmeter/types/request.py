@@ -29,7 +29,11 @@ class Want(Protocol):
 
     @property
     def rows_together(self) -> bool:
-        """Whether the rows of all the request's prompts are needed at once."""
+        """Whether the rows of all the request's prompts are needed at once.
+
+        A want of which that is so may say by `against_first` that what it keeps of a prompt needs that prompt's rows
+        and the first one's alone; others are not asked for it.
+        """
 
     @property
     def continues(self) -> bool:
@@ -40,6 +44,11 @@ class Want(Protocol):
 
     def reduce(self, rows: Any, targets: Any) -> Any:
         """Logits (prompt, row, vocab) and the row's response token (row,) to an array (prompt, row, ...)."""
+
+
+def goes_by_pairs(want: Want) -> bool:
+    """Whether a want of rows together needs, of a prompt, its rows and the first prompt's alone."""
+    return want.rows_together and bool(getattr(want, "against_first", False))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,22 @@ from torch import Tensor
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.gradients import Differentiator, alike
 from leakmeter.backends.hf.identity import identity_of
-from leakmeter.backends.hf.kept import Kept
-from leakmeter.backends.hf.memory import default_memory, is_out_of_memory
+from leakmeter.backends.hf.kept import Before, Kept
+from leakmeter.backends.hf.memory import Surplus, default_memory, is_out_of_memory
 from leakmeter.backends.hf.places import differentiable, layer_of
 from leakmeter.backends.hf.reduce import answers
 from leakmeter.backends.hf.reuse import Reuse
-from leakmeter.backends.hf.schedule import Done, Padding, batches, limits_for, together, windows
-from leakmeter.backends.hf.states import Segment, Start, State
+from leakmeter.backends.hf.schedule import (
+    Done,
+    Padding,
+    batches,
+    limits_for,
+    most_rows,
+    together,
+    token_bytes,
+    windows,
+)
+from leakmeter.backends.hf.states import SPARE_COLUMNS, Segment, Start, State, continued_block
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import CapabilityError, ModelError, ScoreError
 from leakmeter.types.chunk import Chunk, Run
@@ -42,8 +51,10 @@ class HfBackend:
         tokens_per_batch: most new tokens of one pass over several runs, padding included; 2,048 on a
             CPU and 16,384 on a GPU by default.
         reuse: features of chunks that were run before; None to run every chunk.
-        memory_bytes: to be held beside the model, about; key/value states and rows of logits are cut to it. The
-            default depends on the kind of device, not on what is free: the cut moves the last digits.
+        memory_bytes: to be held beside the model: key/value states, what a pass needs, hidden states of the wanted
+            rows and rows of logits share it (see `schedule.limits_for`). What a single sequence takes in one pass, and
+            one row of prompts that are reduced together, may go beyond it. The default depends on the kind of device,
+            not on what is free: what is done at a time moves the last digits.
     """
 
     def __init__(
@@ -66,7 +77,7 @@ class HfBackend:
         self.dtype = str(model.dtype).removeprefix("torch.")
         self.window: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self.memory_bytes = memory_bytes or default_memory(model.device)
-        self.limits = limits_for(model.device.type, self.memory_bytes, tokens_per_batch)
+        self.limits = limits_for(model.device.type, self.memory_bytes, token_bytes(model), tokens_per_batch)
         self.reuse = reuse
         self.n_tokens_run = 0
         self.n_halvings = 0
@@ -80,6 +91,12 @@ class HfBackend:
         self._differentiator = Differentiator(self.forward, self.tokenizer, name)
         self._kept = Kept(self.limits.state_bytes)
         self._kept_for = 0
+        self._surplus = Surplus(self.memory_bytes)
+
+    @property
+    def most_rows(self) -> int:
+        """Rows of a chunk whose features fit in memory."""
+        return most_rows(self.limits, self.forward.n_features * self.model.dtype.itemsize)
 
     def score(self, chunk: Chunk) -> list[Scores]:
         """Run the chunk's runs, parents before children, and reduce their rows."""
@@ -93,7 +110,7 @@ class HfBackend:
                 features = self.reuse.through(chunk, self._features, self._kept.clear)
             while True:
                 try:
-                    return answers(chunk, features, self.forward, self.limits.logits_per_slice, self.dtype)
+                    return answers(chunk, features, self.forward, self.limits, self.dtype, self._surplus)
                 except (MemoryError, RuntimeError) as error:
                     self._halve(error, self.limits.logits_per_slice > self.forward.n_vocab)
 
@@ -115,6 +132,7 @@ class HfBackend:
                     continue
                 self.n_tokens_run += sum(request.n_tokens for request in some)
                 found.update(zip(group, answers, strict=True))
+                self._surplus.give_back()
         return [found[i] for i in range(len(requests))]
 
     def _behind(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Tensor | None]:
@@ -145,42 +163,52 @@ class HfBackend:
         states: dict[int, State] = {}
         continued = {int(s) for r, slots in chunk.answers() if r.want.continues for s in slots[:, -1]}
         continues = [not continued.isdisjoint(run.row_slots.tolist()) for run in chunk.runs]
-        kept = Kept(self.limits.state_bytes)
-        for step in windows(chunk, self.forward.bytes_per_token, self.limits.state_bytes):
+        # Nothing of the round before is held longer than what begins with it has not been run.
+        before = Before({i: start for i, run in enumerate(chunk.runs) if (start := self._found(run)) is not None})
+        self._kept = Kept(self.limits.state_bytes)
+        for step in windows(chunk, self.forward.bytes_per_token, self.limits.state_bytes // 2):
             if isinstance(step, Done):
                 for index in step.parents:
                     del states[index]
                 continue
             parents = frozenset(step.parents)
-            starts = {i: self._start(chunk.runs[i], states) for i in step.runs}
+            starts = {i: before.starts.get(i) or _forked(chunk.runs[i], states) for i in step.runs}
             lasting = {i: i in parents or continues[i] for i in step.runs}
-            todo = self._passes(chunk, step.runs, starts, lasting)
+            todo = self._passes(chunk, step.runs, starts, lasting, continues)
             while todo:
                 group = todo.pop(0)
                 try:
                     out, taken = self._pass(group, chunk, starts, lasting, continues, until)
                 except (MemoryError, RuntimeError) as error:
                     members = [i for batch in group for i in batch]
-                    self._halve(error, len(members) > 1 or len(self._kept) > 0)
-                    self._kept.clear()
+                    self._halve(error, len(members) > 1 or len(before.starts) > 0)
+                    before.clear()
                     todo[:0] = _halves(group)
                     continue
-                for row, (index, state) in enumerate(taken):
-                    run = chunk.runs[index]
-                    self.n_tokens_run += len(run.ids) - starts[index].n_tokens
-                    if features is None:
-                        features = out[0].new_empty((chunk.n_slots, out[0].shape[-1]))
-                    put(features, run, out[row], starts[index].n_tokens)
+                if features is None:
+                    features = out[0].new_empty((chunk.n_slots, out[0].shape[-1]))
+                while taken:
+                    index, state = taken.pop()
+                    run, n_start = chunk.runs[index], starts.pop(index).n_tokens
+                    before.drop(index)
+                    self.n_tokens_run += len(run.ids) - n_start
+                    put(features, run, out.pop(), n_start)
                     if state is not None and index in parents:
                         states[index] = state
                     if state is not None and continues[index]:
-                        kept.add(run.ids, run.positions, state)
-        self._kept = kept
+                        self._kept.add(run.ids, run.positions, state, beside=before.blocks)
+                    state = None
+                self._surplus.give_back()
         assert features is not None
         return features
 
     def _passes(
-        self, chunk: Chunk, runs: Sequence[int], starts: dict[int, Start], lasting: dict[int, bool]
+        self,
+        chunk: Chunk,
+        runs: Sequence[int],
+        starts: dict[int, Start],
+        lasting: dict[int, bool],
+        continues: Sequence[bool],
     ) -> list[list[list[int]]]:
         joins = self.forward.joins_segments
         cut = batches(
@@ -193,15 +221,29 @@ class HfBackend:
             # Where tokens of all lengths share a pass without padding, a batch is of rows that are alike.
             padding=_ALIKE if joins else _PADDED,
         )
-        return list(together(cut, chunk, starts, self.limits.tokens_per_pass)) if joins else [[batch] for batch in cut]
+        if not joins:
+            return [[batch] for batch in cut]
 
-    def _start(self, run: Run, states: dict[int, State]) -> Start:
-        """The longest run of leading tokens whose states are at hand: the parent's, or the round before's."""
-        forked = Start(states[run.parent], run.fork) if run.parent >= 0 else Start(None, 0)
+        def state_bytes(batch: list[int]) -> int:
+            begun = [starts[i] for i in batch]
+            n_new = max(len(chunk.runs[i].ids) - starts[i].n_tokens for i in batch)
+            n_columns = max(start.n_tokens for start in begun) + n_new
+            if not any(lasting[i] for i in batch):
+                # A layer's keys and values are put together with those of the start, and forgotten.
+                return len(batch) * n_columns * self.forward.bytes_per_token // self.forward.n_layers
+            if continued_block(begun, n_new) is not None:
+                return 0
+            n_columns += SPARE_COLUMNS if any(continues[i] for i in batch) else 0
+            return len(batch) * n_columns * self.forward.bytes_per_token
+
+        return list(together(cut, chunk, starts, self.limits, state_bytes))
+
+    def _found(self, run: Run) -> Start | None:
+        """The longest start of a run whose states the round before left, if it is longer than what the parent's has."""
         # At least the first wanted row has to be run again.
         most = int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids) - 1
-        kept = self._kept.start(run.ids, run.positions, most)
-        return kept if kept.n_tokens > forked.n_tokens else forked
+        start = self._kept.start(run.ids, run.positions, most)
+        return start if start.n_tokens > max(run.fork, 0) else None
 
     def _pass(
         self,
@@ -267,6 +309,11 @@ class HfBackend:
                 f"'{self.name}' has no explicit positions, or states that cannot be forked: nothing can be masked in "
                 "place; give --removal drop"
             )
+
+
+def _forked(run: Run, states: dict[int, State]) -> Start:
+    """What a run's parent has for it."""
+    return Start(states[run.parent], run.fork) if run.parent >= 0 else Start(None, 0)
 
 
 def _halves(group: Sequence[Sequence[int]]) -> list[list[list[int]]]:

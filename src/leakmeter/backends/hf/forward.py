@@ -66,6 +66,11 @@ class Forward:
             for module in was_training:
                 module.training = True
 
+    @property
+    def n_features(self) -> int:
+        """Width of a row of features."""
+        return heads.project_size(self.model) if self.has_head else self.n_vocab
+
     def logits(self, features: Tensor) -> Tensor:
         """Features (..., size) to logits (..., vocab)."""
         return self._head(features) if self.has_head else features

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,10 +27,18 @@ class Kept:
     def __len__(self) -> int:
         return len(self._sequences)
 
-    def add(self, ids: IntArray, positions: IntArray, state: State) -> None:
-        """Keep the states of a sequence, if the block they stand in is kept already or fits."""
+    def add(self, ids: IntArray, positions: IntArray, state: State, *, beside: Mapping[int, int] | None = None) -> None:
+        """Keep the states of a sequence, if the block they stand in is kept already or fits.
+
+        Args:
+            ids: of the whole sequence.
+            positions: likewise.
+            state: of all its tokens.
+            beside: other blocks that are still held, with their bytes; some may be among those that are kept.
+        """
         if id(state.block) not in self._block_bytes:
-            if sum(self._block_bytes.values()) + state.block.n_bytes > self.most_bytes:
+            held = {**(beside or {}), **self._block_bytes, id(state.block): state.block.n_bytes}
+            if sum(held.values()) > self.most_bytes:
                 return
             self._block_bytes[id(state.block)] = state.block.n_bytes
         self._whole[_key(ids, positions)] = len(self._sequences)
@@ -56,6 +65,41 @@ class Kept:
             if shared > best.n_tokens:
                 best = Start(state, shared)
         return best
+
+
+class Before:
+    """What runs of a round begin with, of the states that the round before left; held until these were run.
+
+    Args:
+        starts: by the number of the run.
+    """
+
+    def __init__(self, starts: dict[int, Start]) -> None:
+        self.starts = starts
+        self.blocks: dict[int, int] = {}
+        """Blocks that are held, with their bytes."""
+        self._uses: dict[int, int] = {}
+        for start in starts.values():
+            assert start.state is not None
+            block = start.state.block
+            self.blocks[id(block)] = block.n_bytes
+            self._uses[id(block)] = self._uses.get(id(block), 0) + 1
+
+    def drop(self, number: int) -> None:
+        """Let go of what a run began with."""
+        start = self.starts.pop(number, None)
+        if start is None or start.state is None:
+            return
+        key = id(start.state.block)
+        self._uses[key] -= 1
+        if not self._uses[key]:
+            del self.blocks[key]
+
+    def clear(self) -> None:
+        """Let go of all."""
+        self.starts.clear()
+        self.blocks.clear()
+        self._uses.clear()
 
 
 def _key(ids: IntArray, positions: IntArray) -> bytes:

@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from leakmeter.backends.hf.masks import windows_by_kind
 from leakmeter.backends.hf.memory import default_memory
-from leakmeter.backends.hf.schedule import Limits, limits_for
+from leakmeter.backends.hf.schedule import Limits, limits_for, most_rows, token_bytes
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import ModelError, UsageError
 from leakmeter.types.foreign import ForeignErrors
@@ -28,6 +28,8 @@ class Outline:
     tokenizer: HfTokenizer
     window: int | None
     size: ModelSize
+    most_rows: int
+    """Rows of a chunk whose features fit in memory."""
     forks: bool
     """Whether nothing in the configuration says that states cannot be forked; only trying can tell that they can."""
     device: torch.device
@@ -55,10 +57,12 @@ def outline_directory(
         raise ModelError(f"'{name}' could not be read: {error.strerror or error}; {FOLDER_ADVICE}") from error
     target, config = torch.device(where), model.config.get_text_config()
     with ForeignErrors(f"'{name}' could not be read as a causal language model", FOLDER_ADVICE):
+        limits = limits_for(target.type, memory_bytes or default_memory(target), token_bytes(model))
         return Outline(
             tokenizer=HfTokenizer(tokenizer, model),
             window=getattr(config, "max_position_embeddings", None),
-            size=size_of(model, limits_for(target.type, memory_bytes or default_memory(target))),
+            size=size_of(model, limits),
+            most_rows=most_rows(limits, config.hidden_size * model.dtype.itemsize),
             forks=windows_by_kind(model) is not None and hasattr(config, "num_attention_heads"),
             device=target,
             dtype=getattr(torch, precision),

@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from leakmeter.backends.hf.forward import Forward
+from leakmeter.backends.hf.memory import Surplus
+from leakmeter.backends.hf.schedule import Limits
 from leakmeter.errors import ScoreError
 from leakmeter.types.chunk import Chunk
 from leakmeter.types.prompt import IntArray
-from leakmeter.types.request import FloatArray, Request, Scores
+from leakmeter.types.request import FloatArray, Request, Scores, Want, goes_by_pairs
 
 
-def answers(chunk: Chunk, features: Tensor, forward: Forward, logits_per_slice: int, dtype: str) -> list[Scores]:
+def answers(
+    chunk: Chunk, features: Tensor, forward: Forward, limits: Limits, dtype: str, surplus: Surplus
+) -> list[Scores]:
     """Every request's scores, in order.
 
     Args:
         chunk: the requests, and the slots of their rows.
         features: (slot, size).
         forward: has the head.
-        logits_per_slice: most entries of the rows of logits at a time; a group of prompts that a want needs together
-            is exempt in its number of prompts, not in its rows.
+        limits: how many entries of the rows of logits are made, and how many reduced, at a time; one row of all prompts
+            that a want needs together is exempt.
         dtype: of the model, for the message.
+        surplus: what was freed.
 
     Raises:
         ScoreError: the model gave NaN.
     """
-    at_once = max(1, logits_per_slice // forward.n_vocab)
+    at_once = max(1, limits.logits_per_slice // forward.n_vocab)
+    reducer = _Reducer(features, forward, at_once, max(1, limits.reduced_per_slice // forward.n_vocab), surplus)
     scores: list[Scores] = []
     for first, last in _groups(chunk, at_once):
         requests, slots = chunk.requests[first:last], chunk.slots[first:last]
-        if len(requests) == 1:
-            values = [_sliced(requests[0], features[torch.from_numpy(slots[0]).to(features.device)], forward, at_once)]
-        else:
-            values = _joined(requests, slots, features, forward)
+        values = reducer.sliced(requests[0], slots[0]) if len(requests) == 1 else reducer.joined(requests, slots)
         for index, array in enumerate(values, first):
             _check(array, index, dtype)
             scores.append(Scores(array))
@@ -55,48 +60,121 @@ def _groups(chunk: Chunk, at_once: int) -> Iterator[tuple[int, int]]:
         yield first, len(chunk.slots)
 
 
-def _joined(
-    requests: tuple[Request, ...], slots: tuple[IntArray, ...], features: Tensor, forward: Forward
-) -> list[FloatArray]:
-    distinct, places = np.unique(np.concatenate([s.ravel() for s in slots]), return_inverse=True)
-    logits = forward.logits(features[torch.from_numpy(distinct).to(features.device)])
-    values = []
-    first = 0
-    for request, its_slots in zip(requests, slots, strict=True):
-        where = torch.from_numpy(places[first : first + its_slots.size].reshape(its_slots.shape)).to(logits.device)
-        first += its_slots.size
-        values.append(_reduced(request, logits[where], _targets(request, features.device)))
-    return values
+@dataclass(frozen=True, slots=True)
+class _Reducer:
+    """Makes logits of features, and reduces them."""
 
+    features: Tensor
+    """(slot, size)."""
+    forward: Forward
+    at_once: int
+    """Rows of logits that are made at a time."""
+    reduced_at_once: int
+    """Rows of them that are reduced at a time."""
+    surplus: Surplus
 
-def _sliced(request: Request, features: Tensor, forward: Forward, at_once: int) -> FloatArray:
-    """One request, features (prompt, row, size), cut along prompts where the want allows it, else along rows."""
-    targets = _targets(request, features.device)
-    n_prompts, n_rows = features.shape[:2]
-    prompt_step = n_prompts if request.want.rows_together else max(1, min(n_prompts, at_once // n_rows))
-    row_step = max(1, at_once // prompt_step)
-    blocks: list[FloatArray] = []
-    for p in range(0, n_prompts, prompt_step):
+    def joined(self, requests: Sequence[Request], slots: Sequence[IntArray]) -> list[FloatArray]:
+        """Requests whose logits are there together."""
+        distinct, places = np.unique(np.concatenate([s.ravel() for s in slots]), return_inverse=True)
+        logits = self._logits(distinct)
+        ends = np.cumsum([s.size for s in slots])
+        tables = [part.reshape(s.shape) for part, s in zip(np.split(places, ends[:-1]), slots, strict=True)]
+        values: list[FloatArray] = []
+        # Wants that are the same and go row by row are reduced as one: a beam search has a request for each beam.
+        for want, some in groupby(zip(requests, tables, strict=True), key=_row_by_row):
+            group = list(some)
+            if want is None:
+                values += [self._of_table(request.want, logits, table, _targets(request)) for request, table in group]
+                continue
+            targets = np.concatenate([np.tile(_targets(request), len(table)) for request, table in group])
+            rows = self._of_rows(want, logits, np.concatenate([table.ravel() for _, table in group]), targets)
+            parts = np.split(rows, np.cumsum([table.size for _, table in group])[:-1])
+            values += [
+                part.reshape(*table.shape, *rows.shape[1:]) for part, (_, table) in zip(parts, group, strict=True)
+            ]
+        return values
+
+    def sliced(self, request: Request, slots: IntArray) -> list[FloatArray]:
+        """One request, cut along prompts where the want allows it, else along rows, into slices of logits."""
+        want, targets = request.want, _targets(request)
+        n_prompts, n_rows = slots.shape
+        prompt_step = _prompts_at_once(want, n_prompts, self.at_once // n_rows)
+        row_step = max(1, self.at_once // prompt_step)
+        blocks: list[FloatArray] = []
+        for table, n_repeated in _blocks(want, slots, prompt_step):
+            parts = []
+            for r in range(0, n_rows, row_step):
+                part = table[:, r : r + row_step]
+                here = np.arange(part.size).reshape(part.shape)
+                parts.append(self._of_table(want, self._logits(part.ravel()), here, targets[r : r + row_step]))
+            blocks.append(np.concatenate(parts, axis=1)[n_repeated:])
+        return [np.concatenate(blocks, axis=0)]
+
+    def _logits(self, slots: IntArray) -> Tensor:
+        """(row, vocab)."""
+        return self.forward.logits(self.features[torch.from_numpy(slots).to(self.features.device)])
+
+    def _of_table(self, want: Want, logits: Tensor, table: IntArray, targets: IntArray) -> FloatArray:
+        """A want of logits (row, vocab), where a table says which of them are a prompt's rows: (prompt, row, …)."""
+        n_prompts, n_rows = table.shape
+        if not want.rows_together:
+            values = self._of_rows(want, logits, table.ravel(), np.tile(targets, n_prompts))
+            return values.reshape(n_prompts, n_rows, *values.shape[1:])
+        prompt_step = _prompts_at_once(want, n_prompts, self.reduced_at_once)
+        row_step = max(1, self.reduced_at_once // prompt_step)
+        blocks: list[FloatArray] = []
+        for some, n_repeated in _blocks(want, table, prompt_step):
+            parts = [
+                self._reduced(want, logits, some[:, r : r + row_step], targets[r : r + row_step])
+                for r in range(0, n_rows, row_step)
+            ]
+            blocks.append(np.concatenate(parts, axis=1)[n_repeated:])
+        return np.concatenate(blocks, axis=0)
+
+    def _of_rows(self, want: Want, logits: Tensor, rows: IntArray, targets: IntArray) -> FloatArray:
+        """A want that goes row by row, of some rows of the logits: (row, …)."""
+        step = self.reduced_at_once
         parts = [
-            _reduced(
-                request,
-                forward.logits(features[p : p + prompt_step, r : r + row_step]),
-                targets[r : r + row_step],
-            )
-            for r in range(0, n_rows, row_step)
+            self._reduced(want, logits, rows[None, r : r + step], targets[r : r + step])[0]
+            for r in range(0, len(rows), step)
         ]
-        blocks.append(np.concatenate(parts, axis=1))
-    return np.concatenate(blocks, axis=0)
+        return np.concatenate(parts, axis=0)
+
+    def _reduced(self, want: Want, logits: Tensor, table: IntArray, targets: IntArray) -> FloatArray:
+        rows = logits[torch.from_numpy(table).to(logits.device)]
+        values: FloatArray = want.reduce(rows, torch.from_numpy(targets).to(logits.device)).cpu().numpy()
+        self.surplus.give_back()
+        return values
 
 
-def _targets(request: Request, device: torch.device) -> Tensor:
+def _prompts_at_once(want: Want, n_prompts: int, most: int) -> int:
+    """Prompts of a request whose rows are made or reduced together: `most`, where the want allows it."""
+    if not want.rows_together:
+        return max(1, min(n_prompts, most))
+    return max(2, min(n_prompts, most)) if goes_by_pairs(want) else n_prompts
+
+
+def _blocks(want: Want, table: IntArray, step: int) -> Iterator[tuple[IntArray, int]]:
+    """Prompts of a table in blocks of `step`, and how many in front of each are repeated: the first, or none."""
+    if not goes_by_pairs(want):
+        for p in range(0, len(table), step):
+            yield table[p : p + step], 0
+        return
+    yield table[:step], 0
+    for p in range(step, len(table), step - 1):
+        yield np.concatenate([table[:1], table[p : p + step - 1]]), 1
+
+
+def _row_by_row(asked: tuple[Request, IntArray]) -> Want | None:
+    """The want of a request, if it goes row by row."""
+    want = asked[0].want
+    return None if want.rows_together else want
+
+
+def _targets(request: Request) -> IntArray:
+    """The response token of each wanted row; any where the row is behind the response, (row,)."""
     wanted = request.want.rows(len(request.response))
-    return torch.tensor([*request.response, 0][wanted.start : wanted.stop], device=device)
-
-
-def _reduced(request: Request, logits: Tensor, targets: Tensor) -> FloatArray:
-    values: FloatArray = request.want.reduce(logits, targets).cpu().numpy()
-    return values
+    return np.asarray([*request.response, 0][wanted.start : wanted.stop], dtype=np.int64)
 
 
 def _check(values: FloatArray, index: int, dtype: str) -> None:

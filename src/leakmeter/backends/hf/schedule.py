@@ -5,8 +5,9 @@ What a batch holds moves the last digits of its numbers, so neither free memory 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from leakmeter.backends.hf.states import Start, continued_block
 from leakmeter.types.chunk import Chunk
@@ -22,6 +23,10 @@ class Padding:
     """To the columns of the states that the rows begin with."""
 
 
+# What a logit takes while it is reduced: a copy, and some arrays in float64.
+_REDUCTION_BYTES: Final = 64
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Upper bounds of what is held at once. A single sequence is run even where it alone exceeds them."""
@@ -29,9 +34,14 @@ class Limits:
     tokens_per_pass: int
     """New tokens of one pass over several runs, padding included."""
     state_bytes: int
-    """Keys and values of runs that others fork from, and of one batch."""
+    """Keys and values that the next round begins with. Those that other runs of a chunk fork from take half as much at
+    most, and so do those of one batch; those that one pass makes, to last, a quarter."""
     logits_per_slice: int
-    """Entries of the rows of logits that exist at a time."""
+    """Entries of the rows of logits that are made at a time."""
+    reduced_per_slice: int
+    """Entries of the rows of logits that are reduced at a time."""
+    feature_bytes: int
+    """Features of the rows of a chunk."""
 
     def halved(self) -> Limits:
         """Half of everything, for a machine that ran out of memory."""
@@ -40,18 +50,53 @@ class Limits:
             tokens_per_pass=max(1, self.tokens_per_pass // 2),
             state_bytes=self.state_bytes // 2,
             logits_per_slice=max(1, self.logits_per_slice // 2),
+            reduced_per_slice=max(1, self.reduced_per_slice // 2),
+            feature_bytes=max(1, self.feature_bytes // 2),
         )
 
 
-def limits_for(device_kind: str, memory_bytes: int, tokens_per_pass: int | None = None) -> Limits:
-    """What is held at once on a kind of device ('cpu', 'cuda') within so much memory beside the model."""
+def limits_for(device_kind: str, memory_bytes: int, token_bytes: int, tokens_per_pass: int | None = None) -> Limits:
+    """What is held at once within so much memory beside the model.
+
+    Of it a half is for states that the next round begins with, a quarter for those that are forked from, an eighth for
+    those that a pass makes, a sixteenth each for what else passes hold and for features. While rows are reduced there
+    is no pass: a sixteenth is for their logits, and an eighth for what is made of these.
+
+    Args:
+        device_kind: 'cpu', 'cuda' …
+        memory_bytes: in all.
+        token_bytes: what a token of a pass takes, states apart; see `token_bytes`.
+        tokens_per_pass: most of them; by the device and the memory, if None.
+    """
     on_cpu = device_kind == "cpu"
+    most_tokens, most_logits = (2048, 2**24) if on_cpu else (16_384, 2**28)
     return Limits(
-        tokens_per_pass=tokens_per_pass or (2048 if on_cpu else 16_384),
+        tokens_per_pass=tokens_per_pass or max(1, min(most_tokens, memory_bytes // 16 // token_bytes)),
         state_bytes=memory_bytes // 2,
-        # Rows are widened to float64 where they are summed.
-        logits_per_slice=max(1, min(2**24 if on_cpu else 2**28, memory_bytes // 32)),
+        logits_per_slice=max(1, min(most_logits, memory_bytes // 16 // 4)),
+        reduced_per_slice=max(1, memory_bytes // 8 // _REDUCTION_BYTES),
+        feature_bytes=memory_bytes // 16,
     )
+
+
+def token_bytes(model: Any) -> int:
+    """Memory that a token takes in a layer, about: its state twice, and what stands between the layer's products."""
+    config = model.config.get_text_config()
+    hidden = config.hidden_size
+    inner = getattr(config, "intermediate_size", None) or getattr(config, "ffn_dim", None) or 4 * hidden
+    widest = max(inner) if isinstance(inner, list | tuple) else inner
+    n_heads = getattr(config, "num_attention_heads", 0)
+    head_size = getattr(config, "head_dim", None) or (hidden // n_heads if n_heads else 0)
+    n_state_heads = getattr(config, "num_key_value_heads", None) or n_heads
+    # Queries, their rotations and the answers; keys and values likewise.
+    attention = 4 * n_heads * head_size + 6 * n_state_heads * head_size
+    size: int = model.dtype.itemsize * (2 * hidden + max(4 * widest, attention))
+    return size
+
+
+def most_rows(limits: Limits, row_bytes: int) -> int:
+    """Rows of a chunk whose features fit, of so many bytes each."""
+    return max(1, limits.feature_bytes // row_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +183,7 @@ def batches(
             and rows * longest <= limits.tokens_per_pass
             and rows * longest <= padding.new * (n_new + tails[i])
             and (longest_start == 0 or rows * longest_start <= padding.starts * (n_before + starts[i].n_tokens))
-            and rows * (longest_start + longest) * bytes_per_token <= limits.state_bytes // 2
+            and rows * (longest_start + longest) * bytes_per_token <= limits.state_bytes // (4 if lasts[i] else 2)
         )
         if batch and not fits:
             yield batch
@@ -151,18 +196,33 @@ def batches(
 
 
 def together(
-    batches: Iterable[list[int]], chunk: Chunk, starts: dict[int, Start], tokens_per_pass: int
+    batches: Iterable[list[int]],
+    chunk: Chunk,
+    starts: dict[int, Start],
+    limits: Limits,
+    state_bytes_of: Callable[[list[int]], int],
 ) -> Iterator[list[list[int]]]:
-    """Join neighbouring batches into passes of as many new tokens as one batch may have."""
+    """Join neighbouring batches into passes of as many new tokens, and of as large states, as one batch may have.
+
+    Args:
+        batches: in order.
+        chunk: the runs.
+        starts: where each begins.
+        limits: upper bounds.
+        state_bytes_of: memory that a batch's states take while the pass lasts.
+    """
     group: list[list[int]] = []
-    used = 0
+    n_tokens = n_bytes = 0
     for batch in batches:
-        takes = len(batch) * max(len(chunk.runs[i].ids) - starts[i].n_tokens for i in batch)
-        if group and used + takes > tokens_per_pass:
+        more_tokens = len(batch) * max(len(chunk.runs[i].ids) - starts[i].n_tokens for i in batch)
+        more_bytes = state_bytes_of(batch)
+        fits = n_tokens + more_tokens <= limits.tokens_per_pass and n_bytes + more_bytes <= limits.state_bytes // 4
+        if group and not fits:
             yield group
-            group, used = [], 0
+            group, n_tokens, n_bytes = [], 0, 0
         group.append(batch)
-        used += takes
+        n_tokens += more_tokens
+        n_bytes += more_bytes
     if group:
         yield group
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from leakmeter.types.prompt import IntArray
 
-_SPARE_COLUMNS = 32  # for rounds to come; a block that is full is copied into a new one
+SPARE_COLUMNS = 32  # for rounds to come; a block that is full is copied into a new one
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class Segment:
             self.n_start = max(start.n_tokens for start in starts)
             self.columns = [np.arange(start.n_tokens) for start in starts]
             self.block = Block(len(starts)) if lasts else None
-        self._n_spare = _SPARE_COLUMNS if grows else 0
+        self._n_spare = SPARE_COLUMNS if grows else 0
         self._scratch: tuple[Tensor, Tensor] | None = None
 
     @property

@@ -13,7 +13,8 @@
     2 = "Repairs"
 
 A table `[fields]` names each column and its heading, `[labels]` what the data call a label and what the prompt calls
-it; `labels = ["Billing", "Repairs"]` where that is the same.
+it; `labels = ["Billing", "Repairs"]` where that is the same. White space around the instruction, the headings and the
+labels is left out; the texts of the data are kept as they are.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class TaskData:
     task: Task
     texts: tuple[tuple[tuple[str, ...], ...], ...]
     """For each field of the task the columns it may stand in: the first choice of which all are there, joined by a
-    space."""
+    space, without those that are empty. What stands in a column is kept as given, white space around it too."""
     labels: tuple[LabelColumn, ...]
     """Columns the label may stand in; the first that is there."""
     synonyms: tuple[tuple[str, str], ...] = ()
@@ -106,9 +106,9 @@ class TaskData:
             columns = next((choice for choice in choices if all(name in fields for name in choice)), None)
             if columns is None:
                 raise _missing(fields, [" with ".join(map(repr, choice)) for choice in choices], where)
-            parts = (checked_text(fields[name], name, where).strip() for name in columns)
+            parts = (checked_text(fields[name], name, where) for name in columns)
             out.append(" ".join(part for part in parts if part))
-        if not any(out):
+        if not any(text.strip() for text in out):
             raise DataError(f"{where} has no text; what there is to classify is empty")
         return tuple(out)
 

@@ -1,0 +1,267 @@
+"""Rows reduced a few at a time, states that two rounds share, and freed memory: bounded, and the same numbers."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import N_VOCAB, backend_of, random_prompt, tiny_backend, tiny_model
+
+from leakmeter.backends.hf import memory
+from leakmeter.backends.hf.kept import Before, Kept
+from leakmeter.backends.hf.memory import Surplus, resident_bytes
+from leakmeter.backends.hf.schedule import limits_for, token_bytes
+from leakmeter.backends.hf.speed import speed_of
+from leakmeter.backends.hf.states import Block, Start, State
+from leakmeter.engine.drive import drive
+from leakmeter.engine.plan import plan
+from leakmeter.kernels import rdp
+from leakmeter.kernels.ballot import Ballot
+from leakmeter.kernels.decoding import Decoding, DrawWithReceipt, TargetWithReceipt
+from leakmeter.kernels.log_ratio import LogRatioFromFirst
+from leakmeter.kernels.mechanism import PrivateVoting
+from leakmeter.kernels.pmi import TargetWithPmi
+from leakmeter.kernels.private_voting import Voting
+from leakmeter.kernels.susceptibility import ContextMixture, Likeliest
+from leakmeter.kernels.top import Top
+from leakmeter.kernels.wants import (
+    DivergenceFromFirst,
+    Draw,
+    Labels,
+    MixedTarget,
+    Rows,
+    Stretch,
+    Target,
+)
+from leakmeter.types.prompt import Prompt
+from leakmeter.types.request import Request, Trial, Want
+
+N_PROMPTS = 5
+VOTES = PrivateVoting(Voting(10.0, N_PROMPTS, 2.0))
+WANTS: dict[str, Want] = {
+    "target": Target(),
+    "mixed": MixedTarget(1.5),
+    "stretch": Stretch(MixedTarget(0.5), 1, 3),
+    "draw": Draw(0.3),
+    "draw mixed": Draw(0.3, 1.5),
+    "labels": Labels((4, 9)),
+    "divergence": DivergenceFromFirst(),
+    "rows": Rows(),
+    "top": Top(4),
+    "likeliest": Likeliest(),
+    "log ratio": LogRatioFromFirst(),
+    "pmi": TargetWithPmi(1.5, 0.7),
+    "receipt": DrawWithReceipt(Decoding(0.9, 1.5), 0.4, (2,)),
+    "scored receipt": TargetWithReceipt(Decoding(bound_nats=0.5), 1, 3, (2,)),
+    "mixture": ContextMixture((0.25,) * 4, (1,) * 4),
+    "ballot": Ballot(VOTES, (2.0, 100.0), tuple(VOTES.promised(rdp.ORDERS).tolist()), 0.6),
+}
+
+
+def asked(want: Want, n_requests: int = 3) -> list[Request]:
+    rng = np.random.default_rng(5)
+    return [
+        Request(tuple(random_prompt(rng, N_VOCAB, (6,)) for _ in range(N_PROMPTS)), (7, 8, 9), want)
+        for _ in range(n_requests)
+    ]
+
+
+@pytest.mark.parametrize("name", WANTS)
+def test_a_few_rows_at_a_time_give_what_all_of_them_give(name: str) -> None:
+    requests = asked(WANTS[name])
+    backend = tiny_backend("llama", "sdpa")
+    whole = backend.score(plan(requests))
+    limits = backend.limits
+    for n_made, n_reduced in ((1, 1), (2, 1), (7, 3), (1000, 2)):
+        backend.limits = replace(limits, logits_per_slice=n_made * N_VOCAB, reduced_per_slice=n_reduced * N_VOCAB)
+        for one, other in zip(backend.score(plan(requests)), whole, strict=True):
+            assert one.values.shape == other.values.shape
+            # Products of a few rows have other last digits than those of many.
+            np.testing.assert_allclose(one.values, other.values, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", WANTS)
+def test_no_more_rows_are_reduced_at_a_time_than_the_limit_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    want = WANTS[name]
+    seen: list[tuple[int, ...]] = []
+    reduce = type(want).reduce
+
+    def spied(self: Any, rows: Any, targets: Any) -> Any:
+        seen.append(tuple(rows.shape[:2]))
+        return reduce(self, rows, targets)
+
+    monkeypatch.setattr(type(want), "reduce", spied)
+    backend = tiny_backend("llama", "sdpa")
+    backend.limits = replace(backend.limits, reduced_per_slice=3 * N_VOCAB)
+    backend.score(plan(asked(want)))
+    # One row of all exemplars, or contexts, is the least of those that need all; two prompts of those that compare.
+    most = N_PROMPTS if name in ("mixture", "ballot") else 3
+    assert max(n_prompts * n_rows for n_prompts, n_rows in seen) <= most
+
+
+def test_equal_wants_of_several_requests_are_reduced_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    reduce = Top.reduce
+
+    def counted(self: Top, rows: Any, targets: Any) -> Any:
+        calls.append(rows.shape[1])
+        return reduce(self, rows, targets)
+
+    monkeypatch.setattr(Top, "reduce", counted)
+    tiny_backend("llama", "sdpa").score(plan(asked(Top(3), 6)))
+    assert calls == [6 * N_PROMPTS]
+
+
+def test_a_budget_is_shared_out() -> None:
+    """What may be there at a time is within the budget, while passes are made and while rows are reduced."""
+    model = tiny_model("llama")
+    for budget in (2**26, 2**30):
+        limits = limits_for("cpu", budget, token_bytes(model))
+        passing = limits.state_bytes * (1 + 1 / 2 + 1 / 4) + limits.tokens_per_pass * token_bytes(model)
+        assert passing + limits.feature_bytes <= budget
+        reducing = limits.state_bytes + limits.feature_bytes + 4 * limits.logits_per_slice
+        assert reducing + 64 * limits.reduced_per_slice <= budget
+    assert limits_for("cpu", 2**30, 29_184).tokens_per_pass == 2048  # the default model's passes, by default
+    assert limits_for("cpu", 2**26, 29_184).tokens_per_pass == 143
+    assert limits_for("cpu", 2**26, 10**12).tokens_per_pass == 1
+    assert limits_for("cpu", 2**26, 10, 7).tokens_per_pass == 7
+
+
+def continued(prompt: Prompt, n_rounds: int) -> Trial[list[float]]:
+    """The likeliest tokens: states are copied wherever beams part."""
+    tokens: list[list[int]] = [[], []]
+    for _ in range(n_rounds):
+        scores = yield [Request((prompt,), tuple(ids), Top(2)) for ids in tokens]
+        # The beams change places each round, so that no block can grow in place.
+        tokens = [[*ids, int(one.values[0, 0, i, 0])] for i, (ids, one) in enumerate(zip(tokens, scores, strict=True))]
+        tokens.reverse()
+    return [float(token) for ids in tokens for token in ids]
+
+
+@pytest.mark.parametrize("memory_bytes", [2**16, 2**17, 2**18])
+def test_states_of_two_rounds_are_within_the_limit_together(memory_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    prompts = [random_prompt(rng, N_VOCAB, (n,)) for n in (20, 31, 8, 25)]
+    expected, _ = drive(tiny_backend("llama", "sdpa"), [continued(prompt, 6) for prompt in prompts])
+    held: list[int] = []
+    add = Kept.add
+
+    def watched(self: Kept, *given: Any, beside: dict[int, int]) -> None:
+        add(self, *given, beside=beside)
+        held.append(sum({**beside, **self._block_bytes}.values()))
+
+    monkeypatch.setattr(Kept, "add", watched)
+    backend = tiny_backend("llama", "sdpa", memory_bytes=memory_bytes)
+    found, _ = drive(backend, [continued(prompt, 6) for prompt in prompts])
+    assert found == expected
+    assert 0 < max(held) <= backend.limits.state_bytes
+
+
+def test_a_round_is_let_go_of_as_it_is_used() -> None:
+    def block() -> Block:
+        made = Block(2)
+        made.layers.append((torch.zeros(2, 1, 4, 8), torch.zeros(2, 1, 4, 8)))
+        return made
+
+    one, other = block(), block()
+    starts = {i: Start(State(b, i % 2, np.arange(3)), 3) for i, b in enumerate((one, one, other))}
+    before = Before(dict(starts))
+    assert before.blocks == {id(one): 512, id(other): 512}
+    before.drop(0)
+    before.drop(2)
+    before.drop(9)
+    assert before.blocks == {id(one): 512}
+    before.drop(1)
+    assert not before.blocks
+    assert not before.starts
+    kept = Kept(1024)
+    ids = np.arange(3)
+    kept.add(ids, ids, State(one, 0, ids), beside={id(other): 512})
+    kept.add(ids + 1, ids, State(one, 1, ids), beside={id(other): 512})
+    kept.add(ids + 2, ids, State(block(), 0, ids), beside={id(other): 512})
+    assert len(kept) == 2
+    kept.add(ids + 2, ids, State(other, 0, ids), beside={id(other): 512})
+    assert len(kept) == 3
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@linux
+def test_what_was_freed_is_given_back_once_it_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    trims: list[int] = []
+    resident = [1000]
+    monkeypatch.setattr(memory, "resident_bytes", lambda: resident[0])
+
+    def trim(_: int) -> int:
+        trims.append(resident[0])
+        resident[0] = min(resident[0], used[0])
+        return 1
+
+    monkeypatch.setattr(memory, "_malloc_trim", lambda: trim)
+    used = [1000]
+    surplus = Surplus(800)
+    for now, in_use, is_trimmed in (
+        (1399, 1000, False),  # less than half of the budget
+        (1400, 1000, True),
+        (1700, 1600, True),
+        (1699, 1600, False),  # nothing much was freed since
+        (1700, 1100, True),
+        (1399, 1100, False),
+    ):
+        trims.clear()
+        resident[0], used[0] = now, in_use
+        surplus.give_back()
+        assert bool(trims) == is_trimmed, now
+
+
+@linux
+def test_memory_goes_back_to_the_kernel() -> None:
+    if not hasattr(ctypes.CDLL(None), "malloc_trim"):
+        pytest.skip("not glibc")
+    surplus = Surplus(2**24)
+    held: list[Any] = []
+    for _ in range(400):
+        # Large blocks with small ones between them, which stay.
+        large = torch.ones(2**16)
+        held.append(np.ones(500))
+        held.append(large)
+    before = resident_bytes()
+    held = held[::2]
+    del large
+    surplus.give_back()
+    assert resident_bytes() < before - 50 * 2**20
+
+
+@pytest.mark.parametrize("broken", [AttributeError, OSError])
+def test_other_c_libraries_are_left_alone(broken: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(_: object) -> Any:
+        raise broken
+
+    monkeypatch.setattr(memory.ctypes, "CDLL", none)
+    Surplus(1).give_back()
+
+
+def test_the_speed_of_memory_is_measured_within_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def least(work: Callable[[], Any], device: torch.device, seconds: float) -> float:
+        sizes.append(work().numel())
+        return 1.0
+
+    monkeypatch.setattr("leakmeter.backends.hf.speed._least_seconds", least)
+    for budget, n_rows in ((None, 2**26 // 4096 // 4), (2**25, 2**25 // 4096 // 4), (1, 1)):
+        speed = speed_of(torch.device("cpu"), torch.float32, seconds=0.0, memory_bytes=budget)
+        assert sizes[-1] == n_rows
+        assert speed.bytes_per_second == n_rows * 4096 * 4
+
+
+def test_rows_that_a_backend_has_room_for() -> None:
+    backend = backend_of(tiny_model("llama"), memory_bytes=2**20)
+    assert backend.most_rows == 2**20 // 16 // (32 * 4)
