@@ -57,6 +57,7 @@ def slow_hull(leaks: np.ndarray, uses: np.ndarray) -> set[tuple[float, float]]:
     return {first, last} | {(x, y) for x, y in every if x < last[0] and not is_matched(x, y)}
 
 
+@example((np.array([5.0, 0.0, 0.0, 9.0, 2.0]), np.array([7.0, 0.0, 5.0, 8.0, 6.0])))
 @given(points)
 def test_the_knee_is_the_point_farthest_above_the_chord(pair: tuple[np.ndarray, np.ndarray]) -> None:
     found = int(knees(*pair))

@@ -26,6 +26,7 @@ IntArray = npt.NDArray[np.int64]
 
 NO_KNEE: Final = -1
 _ON_THE_CHORD: Final = 1e-9  # of a unit square: what rounding puts above the chord is on it
+_EQUALLY_FAR: Final = 1e-12  # likewise: of settings that rounding alone tells apart, the first is the knee
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,9 @@ def knees(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> IntArray:
     has_chord = most > start
     rise, run = np.where(has_chord, most - start, 1.0), np.where(has_chord, end - least, 1.0)
     height = np.where(has_chord, (uses - start) / rise - (leaks - least) / run, 0.0)
-    found = height.argmax(axis=-1)
-    return np.where(height.max(axis=-1) > _ON_THE_CHORD, found, NO_KNEE).astype(np.int64)
+    most_height = height.max(axis=-1, keepdims=True)
+    found = (height > most_height - _EQUALLY_FAR).argmax(axis=-1)
+    return np.where(most_height[..., 0] > _ON_THE_CHORD, found, NO_KNEE).astype(np.int64)
 
 
 def efficient(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> list[int]:
