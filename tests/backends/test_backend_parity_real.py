@@ -44,6 +44,8 @@ CASES = {
         "Tovey",
     ),
 }
+ONE_OR_ALL = [name if i == 0 else pytest.param(name, marks=pytest.mark.long) for i, name in enumerate(CASES)]
+"""The first; all of them among the long tests."""
 FEW = ("sentence", "ngram:16", "whole")
 MANY = ("word", "ngram:8:4", "document")
 WEIGHTS = (0.5, 1.0, 1.5)
@@ -129,14 +131,14 @@ def check(
                 assert np.abs(expected).max() > 0.05  # far above the bound: there was something to see
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ONE_OR_ALL)
 def test_the_matrix_equals_the_naive_calculation(real_backend: Any, naive: Naive, case: str) -> None:
     # Worst measured: 5.4e-5.
     check(real_backend, naive, case, FEW, ("drop", "mask"), WEIGHTS, 1e-4)
 
 
 @pytest.mark.parametrize("weight", [1.0, 1.5])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ONE_OR_ALL)
 def test_what_decoding_told_is_what_scoring_measures_within_the_noise_floor(
     real_backend: Any, case: str, weight: float
 ) -> None:
@@ -176,7 +178,7 @@ def stories() -> Any:
 
 
 @pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ONE_OR_ALL)
 def test_a_sentencepiece_model_equals_the_naive_calculation_word_by_word(case: str, removal: str) -> None:
     backend = stories()
     check(backend, Naive(backend.model), case, ["word"], [removal], (1.0, 1.5), 6e-5)  # worst measured: 2.8e-5

@@ -15,8 +15,8 @@ METER = Path(__file__).with_name("memory_meter.py")
 BUDGETS = {"64MiB": 64, "192MiB": 192}
 BESIDE = 48
 """MiB beside a budget: what loading takes (20), and holes between tensors, which are found once they are made."""
-VARIANTS = ("influence, λ = 1.5", "icl, vocabulary", "pii from Python")
-"""Instruments in another way: measured among the long tests."""
+SOME = ("pii", "susceptibility", "audit")
+"""Of one prompt with many responses, of many prompts that are reduced together, and of rounds; all are long."""
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
@@ -38,17 +38,10 @@ def too_much(found: dict[tuple[str, str], dict[str, Any]], beside: int) -> list[
     return [one for one in told if one[2] or one[3] > BUDGETS[one[1]] + beside]
 
 
-def test_every_instrument_keeps_its_budget(tmp_path: Path) -> None:
-    names = [name for name in INSTRUMENTS if name not in VARIANTS]
+@pytest.mark.parametrize("names", [SOME, pytest.param(tuple(INSTRUMENTS), marks=pytest.mark.long)], ids=["some", "all"])
+def test_every_instrument_keeps_its_budget(tmp_path: Path, names: tuple[str, ...]) -> None:
     found = peaks(tmp_path, "small", *names)
     assert set(found) == {(name, budget) for name in names for budget in BUDGETS}
-    assert too_much(found, BESIDE) == []
-
-
-@pytest.mark.long
-def test_other_ways_of_instruments_keep_their_budget(tmp_path: Path) -> None:
-    found = peaks(tmp_path, "small", *VARIANTS)
-    assert set(found) == {(name, budget) for name in VARIANTS for budget in BUDGETS}
     assert too_much(found, BESIDE) == []
 
 

@@ -85,6 +85,26 @@ def test_every_value_is_ranked_and_nothing_personal_is_written_or_shown(
     assert stat.S_IMODE((config / "subjects.secret").stat().st_mode) == 0o600
 
 
+def test_names_in_paths_keys_and_relations_are_neither_written_nor_shown(probe: Call, tmp_path: Path) -> None:
+    folder = tmp_path / "Johanna Quist"
+    folder.mkdir()
+    people = folder / "quist.json"
+    relations = {"guardian of Ottokar Blom": "Hedda Tavel", "ward of Blom": "Ines Tavel", "father": "Emil Quist"}
+    people.write_text(
+        json.dumps({"Johanna Quist": {"name": "Johanna Quist", "relationships": relations}}), encoding="utf-8"
+    )
+    page = folder / "page.html"
+    ended = probe("--json", "--html", page, subjects=f"{folder}/./{people.name}")
+    assert ended.code == 0, ended.err
+    shown = (ended.out + ended.err.replace(str(page), "") + page.read_text(encoding="utf-8")).casefold()
+    written = everything_written(tmp_path / "runs").casefold()
+    for secret in ("johanna", "quist", "ottokar", "blom", "hedda", "tavel"):
+        assert secret not in shown
+        assert secret not in written
+    ids = [json.loads(line)["id"] for line in ended.out.splitlines()[:-1]]
+    assert ids == ["1: relationship other", "1: relationship other 2", "1: relationship father"]
+
+
 def test_numbers_are_the_same_in_json_in_the_library_and_the_second_time(probe: Call, people: Path) -> None:
     first = probe("--kinds", "twin", "--json")
     assert first.code == 0, first.err

@@ -17,6 +17,18 @@ from leakmeter.data.subjects import Loaded, Skipped, load_subjects, subjects_of
 from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.types.subject import Relation, Subject
 
+SAYS_WHO = (
+    "Johanna Quist",
+    "quist-7",
+    "jquist",
+    "QuistJ",
+    "7 jóhanna",
+    "johannaquist",
+    "x-j.h.tavel",
+    "5550142",
+    "p 617 555 0142",
+)
+SAYS_NOTHING = ("p-7", "employee-3", "7", "quisling", "a5f0142", "2024-11-02")
 KINDS = ("csv", "jsonl", "json", "parquet", "toml")
 SAMPLE = Path(leakmeter.samples.__file__).parent / "subjects.toml"
 SECRET = "Zyxwvu"
@@ -235,3 +247,20 @@ def test_the_sample_is_six_people_who_do_not_exist() -> None:
         assert subject.phone is None or "555" in subject.phone
     known = {type_ for subject in loaded.subjects for type_, _, _ in subject.targets()}
     assert known == {"phone", "email", "address", "relationship", "university"}
+
+
+@pytest.mark.parametrize("id_", [*SAYS_WHO, *SAYS_NOTHING])
+def test_an_id_that_says_who_it_is_is_not_used(tmp_path: Path, id_: str) -> None:
+    other = {"id": "other", "name": "Ada Vale", "university": "X"}
+    one = {"id": id_, "name": "Johanna Quist", "phone": "+1 617 555 0142", "email": "j.h.tavel@example.org"}
+    found = load_subjects(write(tmp_path, [other, one]))
+    assert [subject.id for subject in found.subjects] == ["other", "2" if id_ in SAYS_WHO else id_]
+    assert found.n_renamed == (id_ in SAYS_WHO)
+    assert subjects_of([other, one])[1].id == found.subjects[1].id
+
+
+def test_keys_of_a_json_file_are_not_ids(tmp_path: Path) -> None:
+    path = tmp_path / "people.json"
+    person = {"name": "Ada Vale", "university": "X"}
+    path.write_text(json.dumps({"her": person, "him": {**person, "id": "own"}}), encoding="utf-8")
+    assert [one.id for one in load_subjects(path).subjects] == ["1", "own"]

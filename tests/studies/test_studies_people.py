@@ -194,6 +194,16 @@ def test_nothing_personal_is_left_behind(capsys: pytest.CaptureFixture[str], mon
     assert not list(Path("cache").rglob("*.sqlite*"))
 
 
+def test_the_name_of_a_file_of_people_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("ada-vale.jsonl").write_bytes(Path("people.jsonl").read_bytes())
+    changes = ["model=toy", "subjects=1", "references=1", "types=phone", "shots=1", "nulls=50"]
+    for number, given in enumerate(({"data": ["people=ada-vale.jsonl"]}, {"set": ["dataset=ada-vale.jsonl"]})):
+        out = Path(f"runs-{number}")
+        run_study("pii_table_1", out=out, data=given.get("data"), set=[*changes, *given.get("set", [])])
+        assert "ada-vale" not in capsys.readouterr().out
+        assert b"ada-vale" not in b"".join(path.read_bytes() for path in out.rglob("*") if path.is_file())
+
+
 def test_a_study_is_known_again_by_keyed_hashes_alone() -> None:
     study = study_of("pii_table_1", subjects=["1"], types=["email"])
     _, directory = measured(study, {})

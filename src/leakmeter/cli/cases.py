@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from leakmeter import plugins
 from leakmeter.cli import output
+from leakmeter.cli.command_line import command_line
 from leakmeter.cli.dry_run import predict_cases
-from leakmeter.cli.given import Given, as_unicode
+from leakmeter.cli.given import Given
 from leakmeter.cli.options import RunOptions
 from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.measures.base import Measure
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from leakmeter.backends.base import Backend
     from leakmeter.results.base import Part, Result
     from leakmeter.studies.run import Settings
+
+
+_PERSONAL = ("pii",)
+"""Measures of people's data, whose files may be called by their names."""
 
 
 def run_cases(
@@ -79,7 +83,8 @@ def run_cases(
         # What a measure cannot do with cases of this kind it says as its trial begins: before anything is written.
         next(measure.trial(prepared[0].item), None)
     where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
-    command = as_unicode(shlex.join(["leakmeter", *sys.argv[1:]]))
+    hidden = [*inputs, run.out, run.html] if name in _PERSONAL else []
+    command = command_line(sys.argv[1:], without=hidden)
     shown: list[Result] = []
     with ExitStack() as undone:
         undone.enter_context(made_for(run.out))

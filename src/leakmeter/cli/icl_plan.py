@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from leakmeter.cli import output
-from leakmeter.cli.given import as_unicode
+from leakmeter.cli.command_line import command_line
 from leakmeter.cli.icl import find_task
 from leakmeter.cli.options import PagelessRunOptions, RunOptions
 from leakmeter.measures.icl import Icl
@@ -107,7 +106,7 @@ def _run(scope: Scope, settings: ExemplarSettings, measure: Icl, run: RunOptions
     backend = run.load_backend()
     machine = {"dtype": run.dtype, "device": run.device, "memory": run.memory}
     directory = plan_directory(scope, settings, measure, run.model, run.out, **machine)
-    command = as_unicode(shlex.join(["leakmeter", *sys.argv[1:]]))
+    command = command_line(sys.argv[1:])
     lists = Lists(backend, measure, settings, directory, progress, command)
     longest = lists.longest(scope.exemplars, scope.queries)
     found = search(

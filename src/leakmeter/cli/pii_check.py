@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from leakmeter.cli import output
+from leakmeter.cli.command_line import command_line
 from leakmeter.cli.counting import counting
 from leakmeter.cli.options import Flag
 from leakmeter.cli.pii_tune import ModelOptions
@@ -46,7 +46,7 @@ def check(
     from leakmeter.studies.planted import Steps, checked
 
     wanted = asked or Check()
-    command = shlex.join(["leakmeter", *sys.argv[1:]])
+    command = command_line(sys.argv[1:], without=[out])
     backend = (model or ModelOptions()).load("teach")
     with counting("steps of planting") as planting, counting("epochs of tuning") as tuning:
         found = checked(wanted, backend, out, Steps(planting, tuning, output.tell), command=command)

@@ -55,7 +55,7 @@ def probe(
     ----------
     subjects
         TOML, JSON lines, JSON, CSV or Parquet: 'name', and any of 'phone', 'email', 'address', 'university',
-        'relationships', 'id'. An id is shown and kept: it should say nothing of the person.
+        'relationships', 'id'. Ids are shown and kept; the record's number stands for one that says a name or a value.
     kinds
         twin (behind the name), triplet (and one more value), quadruplet (and two), relationship, university; all by
         default.
@@ -122,6 +122,8 @@ def probe(
     if not cases:
         raise UsageError(f"nothing is known of these people that --kinds {' '.join(kinds or ())} asks for")
     problems = tuple(f"{one.where} {one.reason}" for one in loaded.skipped)
+    if loaded.n_renamed:
+        output.tell(f"{loaded.n_renamed} ids say part of a name or a value: the numbers of their records are used")
     with ExitStack() as lasting:
         given = Given(cases, problems, skip_bad)
         inputs = [subjects, templates, soft_prompt]

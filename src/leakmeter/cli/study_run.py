@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from leakmeter.cli import output
+from leakmeter.cli.command_line import command_line
 from leakmeter.cli.options import Flag, RunOptions
 from leakmeter.errors import UsageError
 
@@ -78,11 +78,11 @@ def run(
         print_forecasts(chosen, forecasts(chosen, chosen.cells, records, _predictors(options)))
         return
     # What is put into a table: all that determines its numbers, and nothing else.
-    words = ["leakmeter", "study", "run", study, "--size", size]
+    words = ["study", "run", study, "--size", size]
     words += [part for given in data or [] for part in ("--data", given)]
     words += [part for given in set or [] for part in ("--set", given)]
     words += [part for name, given in (("dtype", dtype), ("device", device)) if given for part in (f"--{name}", given)]
-    directory = _run(chosen, records, shlex.join(words), options)
+    directory = _run(chosen, records, command_line(words, without=_hidden(chosen, data or [])), options)
     output.tell(f"study: {directory}")
 
 
@@ -155,6 +155,14 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
     except UsageError as error:
         output.tell(str(error))
     output.print_plain(markdown)
+
+
+def _hidden(study: Study, data: Sequence[str]) -> list[str]:
+    """Files of people, which may be called by their names."""
+    if not study.kind.is_personal:
+        return []
+    files = {one.rpartition("=")[2] for one in data} | {cell.dataset for cell in study.cells}
+    return sorted(files.difference(study.kind.datasets()))
 
 
 def _changes(given: Sequence[str]) -> dict[str, list[str]]:

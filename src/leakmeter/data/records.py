@@ -22,10 +22,14 @@ _MOST_ROWS = 2_000_000
 _ROWS_AT_ONCE = 256
 
 
-def load_records(path: str | Path) -> list[Fields]:
+def load_records(path: str | Path, *, keys_are_ids: bool = True) -> list[Fields]:
     """Records of a JSON, JSON lines, CSV or Parquet file, by its suffix; names of fields in lower case.
 
     A JSON file is a list of objects, or one object whose keys are the records' ids (as PubMedQA's are).
+
+    Args:
+        path: the file.
+        keys_are_ids: False to drop such keys.
 
     Raises:
         DataError: no such file, another kind, damaged, or empty.
@@ -33,7 +37,7 @@ def load_records(path: str | Path) -> list[Fields]:
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix == ".json":
-        rows = _of_json(path)
+        rows = _of_json(path, keys_are_ids)
     elif suffix == ".jsonl":
         rows = _of_lines(path)
     elif suffix == ".csv":
@@ -120,10 +124,10 @@ def text_of(fields: Fields, names: Sequence[str], where: str) -> str:
     raise DataError(f"{where} has no '{names[0]}'; it has {', '.join(map(repr, fields)) or 'nothing'}")
 
 
-def _of_json(path: Path) -> list[Fields]:
+def _of_json(path: Path, keys_are_ids: bool) -> list[Fields]:
     value = _parsed(read_text(path, "data file"), f"data file '{path}'")
     if isinstance(value, dict) and value and all(isinstance(record, dict) for record in value.values()):
-        value = [{"id": key, **record} for key, record in value.items()]
+        value = [{**({"id": key} if keys_are_ids else {}), **record} for key, record in value.items()]
     if not isinstance(value, list) or not all(isinstance(record, dict) for record in value):
         raise DataError(f"data file '{path}' is no list of objects, and no object of objects by their ids")
     return value

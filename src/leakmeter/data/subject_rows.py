@@ -35,7 +35,7 @@ def rows_of(path: Path) -> Iterator[tuple[str, Fields | RecordError]]:
         return _of_lines(path)
     if kind == ".csv":
         return _of_csv(path)
-    return _numbered(_of_toml(path) if kind == ".toml" else load_records(path))
+    return _numbered(_of_toml(path) if kind == ".toml" else load_records(path, keys_are_ids=False))
 
 
 def _numbered(records: Iterable[Fields]) -> Iterator[tuple[str, Fields | RecordError]]:

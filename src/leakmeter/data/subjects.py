@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -19,15 +20,13 @@ from leakmeter.data.records import Fields
 from leakmeter.data.subject_rows import RecordError, rows_of
 from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError, UnknownNameError
-from leakmeter.types.subject import Relation, Subject
+from leakmeter.types.subject import RELATIONS, Relation, Subject
 
-RELATIONS: Final = (
-    *("father", "mother", "grandfather", "grandmother", "uncle", "aunt", "husband", "wife", "brother", "sister"),
-    *("son", "daughter", "cousin", "spouse", "partner"),
-)
-"""Kinds of relations that may be columns; any other as 'relationship:KIND'."""
 _COLUMNS = ("id", "name", "phone", "email", "address", "university", "affiliation", "relationships")
 _PREFIX = "relationship:"
+_WORD = re.compile(r"[^\W\d_]+")
+_PHONE_DIGITS: Final = 7
+"""As many of a telephone number, or more, find whose it is."""
 _BREAK = re.compile(r"\s*,?\s*[\n\r\v\f\x85\u2028\u2029]\s*")
 
 
@@ -47,6 +46,8 @@ class Loaded:
 
     subjects: tuple[Subject, ...]
     skipped: tuple[Skipped, ...] = ()
+    n_renamed: int = 0
+    """People whose ids said something personal; their numbers stand for them."""
 
 
 def load_subjects(path: str | Path, *, region: str = "US", skip_bad: bool = False) -> Loaded:
@@ -56,7 +57,8 @@ def load_subjects(path: str | Path, *, region: str = "US", skip_bad: bool = Fals
     relationships; and may have an `id` (else its number, from 1). Relationships are an object `relationships` of kinds
     and names (in CSV it is JSON), or columns such as `father`, or `relationship:neighbour`; a list holds the names of
     several of a kind. In TOML each record is a table [[subject]]. Names of columns may be in any case; empty cells say
-    nothing.
+    nothing. Keys of a JSON object of records are dropped, and an id that says part of the name, or a value, is not
+    used: the number stands for it, since ids are shown and kept.
 
     Args:
         path: the file.
@@ -71,12 +73,14 @@ def load_subjects(path: str | Path, *, region: str = "US", skip_bad: bool = Fals
     path = Path(path)
     subjects: list[Subject] = []
     skipped: list[Skipped] = []
+    n_renamed = 0
     seen: dict[str, str] = {}
     for number, (where, row) in enumerate(rows_of(path), 1):
         try:
             if isinstance(row, RecordError):
                 raise row
-            subject = _subject(row, number, region)
+            given = _subject(row, number, region)
+            subject = _impersonal(given, number)
             _check_id(subject, seen)
         except RecordError as error:
             if not skip_bad:
@@ -85,9 +89,10 @@ def load_subjects(path: str | Path, *, region: str = "US", skip_bad: bool = Fals
             continue
         seen[subject.id] = where
         subjects.append(subject)
+        n_renamed += subject is not given
     if not subjects:
         raise DataError(f"'{path}' has no {'good ' if skipped else ''}record; expected one for each person")
-    return Loaded(tuple(subjects), tuple(skipped))
+    return Loaded(tuple(subjects), tuple(skipped), n_renamed)
 
 
 def subjects_of(given: Iterable[Fields | Subject], *, region: str = "US") -> tuple[Subject, ...]:
@@ -106,7 +111,7 @@ def subjects_of(given: Iterable[Fields | Subject], *, region: str = "US") -> tup
     seen: dict[str, str] = {}
     for number, one in enumerate(given, 1):
         try:
-            subject = one if isinstance(one, Subject) else _subject(one, number, region)
+            subject = one if isinstance(one, Subject) else _impersonal(_subject(one, number, region), number)
             _check_id(subject, seen)
         except RecordError as error:
             raise DataError(f"subjects, record {number} {error}") from None
@@ -162,6 +167,35 @@ def _id(value: object, number: int) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise RecordError("has an 'id' that is neither text nor a whole number")
     return _single_line(_readable(str(value), "id"))
+
+
+def _impersonal(subject: Subject, number: int) -> Subject:
+    """The person with their number as id, if the id says part of their name, or a value of theirs."""
+    words = set(_WORD.findall(_plain(subject.id)))
+    names = [name for name in _WORD.findall(_plain(subject.name)) if len(name) > 1 or not name.isascii()]
+    together, digits = _letters(subject.id), _digits(subject.id)[-_PHONE_DIGITS:]
+    long = [*names, *(_letters(value.partition("@")[0]) for _, _, value in subject.targets())]
+    says = (
+        any(name in words for name in names)
+        # With initials, as in 'jdoe'.
+        or any(name in word and len(word) - len(name) <= 2 < len(name) for name in names for word in words)
+        or any(letters in together for letters in long if len(letters) > 4)
+        or (len(digits) == _PHONE_DIGITS and digits in _digits(subject.phone or ""))
+    )
+    return replace(subject, id=str(number)) if says else subject
+
+
+def _plain(text: str) -> str:
+    """Without case and accents."""
+    return "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
+
+
+def _letters(text: str) -> str:
+    return "".join(_WORD.findall(_plain(text)))
+
+
+def _digits(text: str) -> str:
+    return "".join(c for c in text if c.isdecimal())
 
 
 def _text(fields: Fields, column: str, *, line_break: str = " ") -> str | None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from leakmeter.errors import UsageError
 from leakmeter.prompts import nulls_address, nulls_email, nulls_names, nulls_phone
-from leakmeter.types.subject import VALUE_TYPES, Subject, ValueType
+from leakmeter.types.subject import VALUE_TYPES, Subject, ValueType, told_relation
 
 Draw = Callable[[random.Random], str]
 """Draws a value of some form; it may be one that was drawn before."""
@@ -109,7 +109,7 @@ def _value(subject: Subject, type_: ValueType, value: str | None, relation: str 
 
 
 def _called(type_: ValueType, relation: str | None) -> str:
-    return type_ if relation is None else f"relationship '{relation}'"
+    return type_ if relation is None else f"relationship '{told_relation(relation)}'"
 
 
 def _draws(subject: Subject, type_: ValueType, value: str, relation: str | None, who: str) -> Sequence[Draw]:

@@ -102,7 +102,7 @@ class PreparedProbe(Prepared):
             "subject": case.subject.id,
             "kind": case.kind,
             "type": case.type,
-            "relation": case.relation,
+            "relation": case.told_relation,
             "given": list(case.given),
             "n_templates": len(self.prompts),
             "n_nulls": len(self.values) - 1,

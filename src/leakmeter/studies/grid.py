@@ -60,6 +60,8 @@ class Cell:
     """What its files are called; by its number where it has none."""
     measure_name: str | None = None
     """Of its measure, where that is not the study's: others are held against it."""
+    told_dataset: str | None = None
+    """What its data set is called where that may be shown, if not by its name."""
 
     @property
     def n_records(self) -> int:
@@ -69,7 +71,7 @@ class Cell:
     @property
     def told(self) -> dict[str, Any]:
         """All that determines its numbers but the records themselves."""
-        told = {"model": self.model, "dataset": self.dataset, **asdict(self.choice)}
+        told = {"model": self.model, "dataset": self.told_dataset or self.dataset, **asdict(self.choice)}
         return {**told, "settings": asdict(self.settings), "measure": params_of(self.measure)}
 
     @property
@@ -187,6 +189,7 @@ def _study(name: str, told: Mapping[str, Any], size: str, given: Mapping[str, An
     for number, (own, choice) in enumerate(itertools.product(single, itertools.product(*factors.values()))):
         shown = {**own, **dict(zip(factors, choice, strict=True))}
         chosen = {setting: meant(value, known[setting]) for setting, value in shown.items()}
+        shown["dataset"] = told_dataset = kind.told_dataset(chosen["dataset"])
         cells.append(
             Cell(
                 number=number,
@@ -198,6 +201,7 @@ def _study(name: str, told: Mapping[str, Any], size: str, given: Mapping[str, An
                 measure=kind.measure(
                     measure(**{key: value for key, value in {"seed": 0, **chosen}.items() if key in of_measure}), chosen
                 ),
+                told_dataset=told_dataset,
             )
         )
     return Study(

@@ -159,7 +159,7 @@ def columns(name: str, of: Estimate, *, quantiles: bool = False) -> Row:
 
 def provenance(study: Study, cells: Sequence[FinishedCell], command: str) -> list[str]:
     """What a table says of where its numbers come from: command, seed, weights, n; no times, which differ."""
-    sizes = sorted({(one.cell.dataset, len(one.records)) for one in cells})
+    sizes = sorted({(one.cell.told_dataset or one.cell.dataset, len(one.records)) for one in cells})
     records = f"{study.kind.records}: {', '.join(f'{n:,} of {dataset}' for dataset, n in sizes)}"
     seeds, intervals = study.kind.about(study)
     return [f"command: {command}", seeds, models_told(cells), records, intervals]

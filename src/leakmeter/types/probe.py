@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Final, Literal, get_args
 
-from leakmeter.types.subject import STRUCTURED, Subject, ValueType
+from leakmeter.types.subject import STRUCTURED, Subject, ValueType, told_relation
 
 ProbeKind = Literal["twin", "triplet", "quadruplet", "relationship", "university"]
 PROBE_KINDS: Final[tuple[ProbeKind, ...]] = get_args(ProbeKind)
@@ -31,12 +31,17 @@ class ProbeCase:
     given: tuple[ValueType, ...] = ()
     """Types of the values that stand in the prompt beside the name."""
     number: int = 1
-    """Among the subject's cases that are alike in all but the value."""
+    """Among the subject's cases whose ids would be alike."""
+
+    @property
+    def told_relation(self) -> str | None:
+        """What results call the relation; see `types.subject.told_relation`."""
+        return None if self.relation is None else told_relation(self.relation)
 
     @property
     def id(self) -> str:
         """Subject, what is asked for, and behind what: nothing personal, if the subject's id is not."""
-        asked = self.type if self.relation is None else f"{self.type} {self.relation}"
+        asked = self.type if self.relation is None else f"{self.type} {self.told_relation}"
         again = "" if self.number == 1 else f" {self.number}"
         return f"{self.subject.id}: {asked}{again}" + (f" by {' and '.join(self.given)}" if self.given else "")
 
@@ -50,7 +55,8 @@ def probes_of(subjects: Sequence[Subject], kinds: Sequence[ProbeKind] = PROBE_KI
     for subject in subjects:
         alike: dict[tuple[ValueType, str | None], int] = {}
         for type_, relation, value in subject.targets():
-            number = alike[type_, relation] = alike.get((type_, relation), 0) + 1
+            told = None if relation is None else told_relation(relation)
+            number = alike[type_, told] = alike.get((type_, told), 0) + 1
             for kind in kinds:
                 if type_ not in STRUCTURED:
                     if kind == type_:

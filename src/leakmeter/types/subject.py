@@ -12,6 +12,28 @@ STRUCTURED: Final[tuple[ValueType, ...]] = ("phone", "email", "address")
 """Types that may also stand in a prompt, to ask for another."""
 
 
+RELATIONS: Final = (
+    *("father", "mother", "grandfather", "grandmother", "uncle", "aunt", "husband", "wife", "brother", "sister"),
+    *("son", "daughter", "cousin", "spouse", "partner"),
+)
+"""Kinds of relations that may be columns of a file."""
+_TOLD: Final = frozenset(
+    (
+        *RELATIONS,
+        *("parent", "child", "sibling", "grandparent", "grandchild", "grandson", "granddaughter", "nephew", "niece"),
+        *("stepfather", "stepmother", "stepbrother", "stepsister", "stepson", "stepdaughter", "stepchild"),
+        *("father-in-law", "mother-in-law", "brother-in-law", "sister-in-law", "son-in-law", "daughter-in-law"),
+        *("godfather", "godmother", "godson", "goddaughter", "guardian", "ward", "relative", "boyfriend", "girlfriend"),
+        *("fiancé", "fiancée", "fiance", "fiancee", "ex-husband", "ex-wife", "ex-partner", "widow", "widower"),
+        *("friend", "neighbour", "neighbor", "roommate", "flatmate", "landlord", "landlady", "tenant", "colleague"),
+        *("boss", "manager", "employer", "employee", "assistant", "secretary", "supervisor", "student", "teacher"),
+        *("doctor", "physician", "nurse", "therapist", "patient", "lawyer", "client", "agent", "coach", "caregiver"),
+    )
+)
+"""Kinds that say nothing of a person."""
+OTHER: Final = "other"
+
+
 @dataclass(frozen=True, slots=True)
 class Relation:
     """Somebody else's name, and what they are to the subject."""
@@ -19,6 +41,11 @@ class Relation:
     kind: str
     """Such as 'father'."""
     name: str
+
+
+def told_relation(kind: str) -> str:
+    """What ids and results call a kind of relation: any but well-known ones, which may name a person, is 'other'."""
+    return kind if kind in _TOLD else OTHER
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,29 +13,24 @@ from leakmeter.backends.hf.gradients import Differentiator, alike
 from leakmeter.backends.hf.identity import identity_of
 from leakmeter.backends.hf.kept import Before, Kept
 from leakmeter.backends.hf.memory import Surplus, default_memory, is_out_of_memory
+from leakmeter.backends.hf.passes import halves, passes_of
 from leakmeter.backends.hf.places import differentiable, layer_of
 from leakmeter.backends.hf.reduce import answers
 from leakmeter.backends.hf.reuse import Reuse
 from leakmeter.backends.hf.schedule import (
     Done,
-    Padding,
-    batches,
     limits_for,
     most_rows,
-    together,
     token_bytes,
     windows,
 )
-from leakmeter.backends.hf.states import SPARE_COLUMNS, Segment, Start, State, continued_block
+from leakmeter.backends.hf.states import Segment, Start, State
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import CapabilityError, ModelError, ScoreError
 from leakmeter.types.chunk import Chunk, Run
 from leakmeter.types.gradient import GradientRequest, tokens_of
 from leakmeter.types.prompt import IntArray, Prompt
 from leakmeter.types.request import Gradients, Scores
-
-_ALIKE = Padding(new=1.0, starts=1.5)
-_PADDED = Padding(new=1.15, starts=math.inf)
 
 
 class HfBackend:
@@ -174,7 +168,7 @@ class HfBackend:
             parents = frozenset(step.parents)
             starts = {i: before.starts.get(i) or _forked(chunk.runs[i], states) for i in step.runs}
             lasting = {i: i in parents or continues[i] for i in step.runs}
-            todo = self._passes(chunk, step.runs, starts, lasting, continues)
+            todo = passes_of(chunk, step.runs, starts, lasting, continues, limits=self.limits, forward=self.forward)
             while todo:
                 group = todo.pop(0)
                 try:
@@ -183,7 +177,7 @@ class HfBackend:
                     members = [i for batch in group for i in batch]
                     self._halve(error, len(members) > 1 or len(before.starts) > 0)
                     before.clear()
-                    todo[:0] = _halves(group)
+                    todo[:0] = halves(group)
                     continue
                 if features is None:
                     features = out[0].new_empty((chunk.n_slots, out[0].shape[-1]))
@@ -201,42 +195,6 @@ class HfBackend:
                 self._surplus.give_back()
         assert features is not None
         return features
-
-    def _passes(
-        self,
-        chunk: Chunk,
-        runs: Sequence[int],
-        starts: dict[int, Start],
-        lasting: dict[int, bool],
-        continues: Sequence[bool],
-    ) -> list[list[list[int]]]:
-        joins = self.forward.joins_segments
-        cut = batches(
-            chunk,
-            runs,
-            starts,
-            lasting,
-            self.limits,
-            self.forward.bytes_per_token,
-            # Where tokens of all lengths share a pass without padding, a batch is of rows that are alike.
-            padding=_ALIKE if joins else _PADDED,
-        )
-        if not joins:
-            return [[batch] for batch in cut]
-
-        def state_bytes(batch: list[int]) -> int:
-            begun = [starts[i] for i in batch]
-            n_new = max(len(chunk.runs[i].ids) - starts[i].n_tokens for i in batch)
-            n_columns = max(start.n_tokens for start in begun) + n_new
-            if not any(lasting[i] for i in batch):
-                # A layer's keys and values are put together with those of the start, and forgotten.
-                return len(batch) * n_columns * self.forward.bytes_per_token // self.forward.n_layers
-            if continued_block(begun, n_new) is not None:
-                return 0
-            n_columns += SPARE_COLUMNS if any(continues[i] for i in batch) else 0
-            return len(batch) * n_columns * self.forward.bytes_per_token
-
-        return list(together(cut, chunk, starts, self.limits, state_bytes))
 
     def _found(self, run: Run) -> Start | None:
         """The longest start of a run whose states the round before left, if it is longer than what the parent's has."""
@@ -314,15 +272,6 @@ class HfBackend:
 def _forked(run: Run, states: dict[int, State]) -> Start:
     """What a run's parent has for it."""
     return Start(states[run.parent], run.fork) if run.parent >= 0 else Start(None, 0)
-
-
-def _halves(group: Sequence[Sequence[int]]) -> list[list[list[int]]]:
-    """A pass over several batches as two over half of them; over one, as two over half of its rows."""
-    if len(group) > 1:
-        half = len(group) // 2
-        return [[list(batch) for batch in part] for part in (group[:half], group[half:])]
-    half = len(group[0]) // 2
-    return [[list(part)] for part in (group[0][:half], group[0][half:]) if part]
 
 
 def _varied(states: Tensor, prompt: Prompt, request: GradientRequest, slots: IntArray) -> Tensor:

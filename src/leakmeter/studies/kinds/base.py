@@ -124,6 +124,10 @@ class Kind(ABC):
         """What files may be given for data sets: NAME of `--data NAME=FILE`."""
         return list(datasets)
 
+    def told_dataset(self, name: str) -> str:
+        """What a study's tables and files call a data set."""
+        return name
+
     @abstractmethod
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[Any]]:
         """The records of each cell; files are read once.

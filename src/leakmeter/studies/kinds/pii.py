@@ -18,7 +18,7 @@ from leakmeter.measures.pii import Pii
 from leakmeter.models import config_dir
 from leakmeter.prompts.probes import ProbeSettings
 from leakmeter.report import figures, people_figure
-from leakmeter.store.pseudonym import subject_key
+from leakmeter.store.pseudonym import pseudonym, subject_key
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kinds.base import Axes, Choice, Kind, Row, Tables, at_least_one
@@ -92,6 +92,10 @@ class People(Kind):
     def datasets(self) -> list[str]:
         """A file's people, or invented ones."""
         return [PEOPLE]
+
+    def told_dataset(self, name: str) -> str:
+        """A file of people may be called by a name: a keyed hash stands for it."""
+        return name if name == PEOPLE else f"file {pseudonym(subject_key(config_dir()), 'file', name)[:8]}"
 
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[ProbeCase]]:
         """The values of each cell's people, in every way that they are asked for."""
