@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.data.invented import document_of, invented_subjects
+from leakmeter.instruments.pii.invented import document_of, invented_subjects
 
 NAME: Final = "extraction"
 _UNIVERSITIES: Final = Path(__file__).parents[1] / "src" / "leakmeter" / "samples" / "universities.txt"

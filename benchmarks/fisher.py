@@ -19,12 +19,12 @@ from benchmarks.base import Peer
 from benchmarks.estimates import Estimate, Estimates
 from benchmarks.random_ids import Questions
 from leakmeter.backends.hf import HfBackend
-from leakmeter.engine.drive import drive
-from leakmeter.measures.fisher import Fisher
-from leakmeter.measures.susceptibility import Susceptibility
-from leakmeter.types.gradient import GradientRequest
-from leakmeter.types.item import ContextSet, Item
-from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.core.drive import drive
+from leakmeter.core.gradient import GradientRequest
+from leakmeter.core.item import ContextSet, Item
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.instruments.susceptibility.fisher.measure import Fisher
+from leakmeter.instruments.susceptibility.measure import Susceptibility
 
 SETTINGS = {
     **{f"sketch {n}": Fisher("sketch", probes=n) for n in (4, 8, 16, 24, 64)},

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.core.prompt import Piece, Prompt
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Tests of the score cache give it a directory of their own; all others see what the model does, and the user's stays

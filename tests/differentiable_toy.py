@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from leakmeter.backends.toy import Toy
-from leakmeter.kernels import fisher
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.gradient import NEUTRAL, GradientRequest, TopTokens
-from leakmeter.types.request import Gradients
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.gradient import NEUTRAL, GradientRequest, TopTokens
+from leakmeter.core.request import Gradients
+from leakmeter.stats import fisher
 
 _NEUTRAL_ID = 32
 

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
         susceptibility,
     )
     from leakmeter.errors import LeakmeterError
-    from leakmeter.results.decode import DecodeResult
-    from leakmeter.results.fisher import FisherResult
-    from leakmeter.results.icl import IclResult
-    from leakmeter.results.influence import InfluenceResult
-    from leakmeter.results.pii import PiiResult
-    from leakmeter.results.redact_plan import RedactPlanResult
-    from leakmeter.results.susceptibility import SusceptibilityResult
+    from leakmeter.instruments.decoding.result import DecodeResult
+    from leakmeter.instruments.icl.result import IclResult
+    from leakmeter.instruments.influence.result import InfluenceResult
+    from leakmeter.instruments.pii.result import PiiResult
+    from leakmeter.instruments.redaction.result import RedactPlanResult
+    from leakmeter.instruments.susceptibility.fisher.result import FisherResult
+    from leakmeter.instruments.susceptibility.result import SusceptibilityResult
 
 __all__ = [
     "DecodeResult",
@@ -61,19 +61,19 @@ __all__ = [
 ]
 
 _HOME = {
-    "DecodeResult": "leakmeter.results.decode",
-    "FisherResult": "leakmeter.results.fisher",
+    "DecodeResult": "leakmeter.instruments.decoding.result",
+    "FisherResult": "leakmeter.instruments.susceptibility.fisher.result",
     "FisherSusceptibilities": "leakmeter.api.susceptibility",
     "IclInfluence": "leakmeter.api.icl",
-    "IclResult": "leakmeter.results.icl",
-    "InfluenceResult": "leakmeter.results.influence",
+    "IclResult": "leakmeter.instruments.icl.result",
+    "InfluenceResult": "leakmeter.instruments.influence.result",
     "LeakmeterError": "leakmeter.errors",
     "PiiFindings": "leakmeter.api.pii",
-    "PiiResult": "leakmeter.results.pii",
-    "RedactPlanResult": "leakmeter.results.redact_plan",
+    "PiiResult": "leakmeter.instruments.pii.result",
+    "RedactPlanResult": "leakmeter.instruments.redaction.result",
     "Run": "leakmeter.api.run",
     "Susceptibilities": "leakmeter.api.susceptibility",
-    "SusceptibilityResult": "leakmeter.results.susceptibility",
+    "SusceptibilityResult": "leakmeter.instruments.susceptibility.result",
     "audit": "leakmeter.api.audit",
     "decode": "leakmeter.api.decode",
     "fisher_susceptibility": "leakmeter.api.susceptibility",

@@ -10,15 +10,15 @@ import pytest
 from tiny_models import N_VOCAB, item_of, naive_logits, random_prompt, tiny_backend, tiny_model
 
 from leakmeter.backends.hf import HfBackend
-from leakmeter.engine.drive import drive
-from leakmeter.engine.plan import plan
-from leakmeter.kernels.wants import Draw
-from leakmeter.measures._sample import sample
-from leakmeter.measures.influence import Influence
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.item import Item
-from leakmeter.types.prompt import Prompt
-from leakmeter.types.request import Request, Scores, Trial
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.drive import drive
+from leakmeter.core.item import Item
+from leakmeter.core.plan import plan
+from leakmeter.core.prompt import Prompt
+from leakmeter.core.reductions import Draw
+from leakmeter.core.request import Request, Scores, Trial
+from leakmeter.core.sampling import sample
+from leakmeter.instruments.influence.measure import Influence
 
 PROMPT: Prompt = random_prompt(np.random.default_rng(3), N_VOCAB, (6, 5, 9), frame=4, query=5)
 KINDS = ("llama", "gpt2", "gemma3", "mistral")

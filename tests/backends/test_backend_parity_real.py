@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from tiny_models import SHARED, naive_logits
 
-from leakmeter.engine.drive import drive
-from leakmeter.measures.decode import Decode
-from leakmeter.measures.influence import Influence
-from leakmeter.prompts.build import PromptSettings, prepare
-from leakmeter.types.case import Case, Document
-from leakmeter.types.item import Item
-from leakmeter.types.prompt import Prompt
-from leakmeter.types.reading import Reading
+from leakmeter.core.case import Case, Document
+from leakmeter.core.drive import drive
+from leakmeter.core.item import Item
+from leakmeter.core.measurement import Reading
+from leakmeter.core.prompt import Prompt
+from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.text.build import PromptSettings, prepare
 
 # Invented; no person or place in them exists.
 CASES = {

@@ -19,8 +19,8 @@ from transformers.generation.logits_process import (
 )
 
 from leakmeter.backends.hf.processors import BoundedContextInfluenceProcessor, ContextInfluenceProcessor
+from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.errors import UsageError
-from leakmeter.types.prompt import Piece, Prompt
 
 RNG = np.random.default_rng(11)
 PROMPT = torch.from_numpy(RNG.integers(3, N_VOCAB, size=(1, 17)))

@@ -14,8 +14,8 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from leakmeter.backends.hf import HfBackend
-from leakmeter.types.item import Item, Span
-from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.core.item import Item, Span
+from leakmeter.core.prompt import Piece, Prompt
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # One process a core already; two threads each would wait for one another, and take four times as long.

@@ -87,8 +87,8 @@ def write_model(folder: Path) -> None:
 
 def write_data(folder: Path) -> None:
     """What the instruments are run on."""
-    from leakmeter.data.invented import invented_subjects
-    from leakmeter.data.planting import lines_of
+    from leakmeter.instruments.pii.invented import invented_subjects
+    from leakmeter.instruments.pii.planting import lines_of
 
     said = [SENTENCE.format(i) for i in range(60)]
     rows = [{"id": f"n{i}", "said": said[i], "mood": ("Up", "Low")[i % 2]} for i in range(16)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from leakmeter.data.invented import invented_subjects
-from leakmeter.data.planting import lines_of
+from leakmeter.instruments.pii.invented import invented_subjects
+from leakmeter.instruments.pii.planting import lines_of
 
 TASK = """
 name = "mood"

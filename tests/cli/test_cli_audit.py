@@ -23,11 +23,11 @@ import leakmeter
 from leakmeter.backends.toy import Toy
 from leakmeter.cli import audit_config
 from leakmeter.cli.audit_config import Asked
-from leakmeter.kernels.mechanism import PrivateVoting
-from leakmeter.kernels.private_voting import Adjacency, Voting, average
-from leakmeter.kernels.rdp import promise
+from leakmeter.core.prompt import IntArray
+from leakmeter.privacy.mechanism import PrivateVoting
+from leakmeter.privacy.private_voting import Adjacency, Voting, average
+from leakmeter.privacy.rdp import promise
 from leakmeter.report.audit_calibration import rounded
-from leakmeter.types.prompt import IntArray
 
 Call = Callable[..., Any]
 FREE = ("temperature", "clip", "subset-size")

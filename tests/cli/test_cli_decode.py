@@ -16,10 +16,10 @@ import pytest
 
 import leakmeter
 from leakmeter.backends.toy import Toy
+from leakmeter.core.case import Case, Document
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.kernels.exact_draw import StreamBits
-from leakmeter.prompts.build import PromptSettings, prepare
-from leakmeter.types.case import Case, Document
+from leakmeter.stats.exact_draw import StreamBits
+from leakmeter.text.build import PromptSettings, prepare
 
 Call = Callable[..., Any]
 SECRETS = {
@@ -180,7 +180,7 @@ def test_in_public_an_error_does_without_the_run_s_name(decode: Call, monkeypatc
     def full(self: Any, *given: Any) -> None:
         raise StoreError(f"run directory '{self.path}' cannot be written: disk full")
 
-    monkeypatch.setattr("leakmeter.store.rundir.RunDirectory.write_part", full)
+    monkeypatch.setattr("leakmeter.runs.rundir.RunDirectory.write_part", full)
     assert re.search("decode-[0-9a-f]{16}", decode(epsilon=0.5).err)
     ended = decode("--public", epsilon=0.5)
     assert ended.err == "leakmeter: run directory 'runs/decode-…' cannot be written: disk full\n"
@@ -188,7 +188,9 @@ def test_in_public_an_error_does_without_the_run_s_name(decode: Call, monkeypatc
 
 def test_public_receipts_of_two_contexts_with_the_same_tokens_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """The toy model draws the prior where the bound is next to nothing: by the same bits the same tokens."""
-    monkeypatch.setattr("leakmeter.measures.decode.bits_of", lambda *given: lambda *place: StreamBits(b"any", place))
+    monkeypatch.setattr(
+        "leakmeter.instruments.decoding.measure.bits_of", lambda *given: lambda *place: StreamBits(b"any", place)
+    )
     shown = [
         leakmeter.decode("toy", context=context, query="Who?", epsilon=1e-9, seed=5, max_new_tokens=8).public.to_json()
         for context in ("Anna sang.", "Bo ate. " * 30, ["One", "two", "three"])

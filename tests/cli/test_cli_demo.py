@@ -11,8 +11,8 @@ import pytest
 
 from leakmeter.api.loading import load_run
 from leakmeter.errors import ModelError
+from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.models import resolve
-from leakmeter.results.influence import InfluenceResult
 
 
 @pytest.mark.long

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.kernels.overlap import rouge_l
-from leakmeter.kernels.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference, mean
-from leakmeter.store.rundir import RunDirectory
-from leakmeter.studies.promise import SEED_WARNING
-from leakmeter.studies.run import cases_of_run
+from leakmeter.privacy.promise import SEED_WARNING
+from leakmeter.runs.measure import cases_of_run
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.stats.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference, mean
+from leakmeter.text.overlap import rouge_l
 
 Call = Callable[..., Any]
 N_CASES = 5

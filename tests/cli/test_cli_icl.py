@@ -15,7 +15,7 @@ import pytest
 import leakmeter
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import DataError, UsageError
-from leakmeter.results.icl import summary
+from leakmeter.instruments.icl.result import summary
 
 Call = Callable[..., Any]
 TASK = {

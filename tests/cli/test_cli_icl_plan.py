@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from leakmeter.api.loading import load_run
-from leakmeter.kernels.paired import signed_rank_p
+from leakmeter.stats.paired import signed_rank_p
 
 Call = Callable[..., Any]
 TASK = """

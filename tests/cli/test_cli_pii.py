@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import leakmeter
-from leakmeter.data.invented import document_of, invented_subjects
-from leakmeter.data.planting import lines_of
-from leakmeter.data.subjects import load_subjects
 from leakmeter.errors import UsageError
+from leakmeter.instruments.pii.invented import document_of, invented_subjects
+from leakmeter.instruments.pii.planting import lines_of
+from leakmeter.instruments.pii.subjects import load_subjects
 
 Call = Callable[..., Any]
 PEOPLE = invented_subjects(3, seed=11)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.data.invented import invented_subjects
-from leakmeter.data.planting import lines_of
-from leakmeter.studies.planted import SCORES
+from leakmeter.instruments.pii.check import SCORES
+from leakmeter.instruments.pii.invented import invented_subjects
+from leakmeter.instruments.pii.planting import lines_of
 
 Call = Callable[..., Any]
 

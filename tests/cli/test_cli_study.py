@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from leakmeter.kernels.stats import bootstrap_interval_of_mean, mean
-from leakmeter.store.export import Whole, write
-from leakmeter.store.rundir import RunDirectory
+from leakmeter.runs.export import Whole, write
+from leakmeter.runs.measure import cases_of_run
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.stats.stats import bootstrap_interval_of_mean, mean
 from leakmeter.studies.grid import shipped
-from leakmeter.studies.run import cases_of_run
 
 Call = Callable[..., Any]
 N_RECORDS = 6

@@ -14,9 +14,9 @@ import pytest
 
 import leakmeter
 from leakmeter.backends.toy import Toy
+from leakmeter.core.chunk import Chunk
 from leakmeter.errors import DataError, UsageError
-from leakmeter.results.susceptibility import summary
-from leakmeter.types.chunk import Chunk
+from leakmeter.instruments.susceptibility.result import summary
 
 Call = Callable[..., Any]
 QUERIES = [

@@ -13,8 +13,8 @@ import pytest
 
 import leakmeter
 from leakmeter.backends.hf import HfBackend
-from leakmeter.measures.fisher import Fisher
-from leakmeter.results.fisher import summary
+from leakmeter.instruments.susceptibility.fisher.measure import Fisher
+from leakmeter.instruments.susceptibility.fisher.result import summary
 
 Call = Callable[..., Any]
 QUERIES = [

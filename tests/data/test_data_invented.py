@@ -12,12 +12,12 @@ from pathlib import Path
 import phonenumbers
 import pytest
 
-from leakmeter.data.invented import N_SEEDS, document_of, invented_subjects
-from leakmeter.data.invented_forms import FORMS
-from leakmeter.data.subjects import load_subjects
 from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.instruments.pii.invented import N_SEEDS, document_of, invented_subjects
+from leakmeter.instruments.pii.invented_forms import FORMS
+from leakmeter.instruments.pii.subject import Relation, Subject
+from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.samples.words import EXCHANGES_OF_NOBODY, universities
-from leakmeter.types.subject import Relation, Subject
 
 # What the black-box probes of ProPILE say around a name or before a value.
 TEMPLATES = (

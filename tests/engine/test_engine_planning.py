@@ -10,25 +10,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter import plugins
 from leakmeter.backends.hf.outline import size_of
 from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.backends.toy import Toy
-from leakmeter.engine import cost
-from leakmeter.engine.cost import Work
-from leakmeter.engine.drive import Cost, drive
-from leakmeter.engine.plan import plan
-from leakmeter.engine.planning import PlanningBackend, Prediction, planning_backend, predict
-from leakmeter.kernels.wants import Draw, MixedTarget, Target
-from leakmeter.measures.base import ChoosingMeasure, Measure
-from leakmeter.measures.influence import Influence
-from leakmeter.measures.private_generation import PrivateGeneration
-from leakmeter.prompts.build import PromptSettings, prepare
-from leakmeter.types.case import Case, Document
-from leakmeter.types.item import Answers, ContextSet, Item, Values
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.request import Request
-from leakmeter.types.size import ModelSize, Speed
+from leakmeter.core import cost, registry
+from leakmeter.core.case import Case, Document
+from leakmeter.core.cost import Work
+from leakmeter.core.drive import Cost, drive
+from leakmeter.core.forecast import PlanningBackend, Prediction, planning_backend, predict
+from leakmeter.core.item import Answers, ContextSet, Item, Values
+from leakmeter.core.measure import ChoosingMeasure, Measure
+from leakmeter.core.plan import plan
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Draw, MixedTarget, Target
+from leakmeter.core.request import Request
+from leakmeter.core.size import ModelSize, Speed
+from leakmeter.instruments.generation.measure import PrivateGeneration
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.text.build import PromptSettings, prepare
 
 # By path: the folder of the back ends' tests is not on the path of these.
 _spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")
@@ -149,10 +148,10 @@ def test_a_want_that_joins_its_prompts_is_answered_once() -> None:
     assert scores.values.shape == (1, 1, 3)
 
 
-@pytest.mark.parametrize("name", plugins.names("measures"))
+@pytest.mark.parametrize("name", registry.instruments())
 def test_every_measure_can_be_predicted(name: str) -> None:
     backend = tiny.tiny_backend()
-    kind = plugins.find("measures", name)
+    kind = registry.instrument(name).measure
     known = {field.name for field in fields(kind)}
     few = {"max_new_tokens": 4, "samples": 2, "max_loss": 1e-3}
     measure = kind(**{field: value for field, value in few.items() if field in known})

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from docs_blocks import ROOT, Block, blocks, command_lines, exit_code, words_of
 
-from leakmeter.types.case import Case
+from leakmeter.core.case import Case
 
 PAGE = ROOT / "docs" / "extending.md"
 
@@ -58,15 +58,15 @@ def install(packages: Path, project: dict[str, Any]) -> None:
 
 
 def test_everything_shown_is_added_and_used(shown: list[Block]) -> None:
-    from leakmeter import plugins
     from leakmeter.backends.base import Backend
-    from leakmeter.measures.base import Measure
+    from leakmeter.core import registry
+    from leakmeter.core.measure import Measure
 
     names: dict[str, Any] = {"__name__": "__example__"}
     for block in shown:
         if block.language == "python":
             exec(compile(block.text, block.id, "exec", dont_inherit=True), names)
-    assert "together" in plugins.names("measures")
+    assert "together" in registry.instruments()
     assert isinstance(names["measure"], Measure)
     assert isinstance(names["bigram"], Backend)
     assert names["deaf"].whole == 0
@@ -81,8 +81,8 @@ def test_everything_shown_is_added_and_used(shown: list[Block]) -> None:
 def by_influence(case: Case) -> dict[str, float]:
     """The same from the measure that ships: of three pieces, D without two is the third alone."""
     from leakmeter.api.loading import load_backend, measured_alone
-    from leakmeter.measures.influence import Influence
-    from leakmeter.prompts.build import PromptSettings
+    from leakmeter.instruments.influence.measure import Influence
+    from leakmeter.text.build import PromptSettings
 
     ((_, readings),) = measured_alone(load_backend("toy"), Influence(), PromptSettings(), case)
     nats = {(r.statistic, r.piece): float(r.values.sum()) for r in readings}

@@ -15,24 +15,24 @@ import numpy as np
 import pytest
 
 from differentiable_toy import DifferentiableToy
-from leakmeter import plugins
 from leakmeter.backends.base import Backend
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
-from leakmeter.engine.plan import plan, plan_contexts
+from leakmeter.core import measurement as units
+from leakmeter.core import registry
+from leakmeter.core.case import Case, Document
+from leakmeter.core.drive import drive
+from leakmeter.core.item import Answers, ContextSet, Item, Values
+from leakmeter.core.measure import Measure
+from leakmeter.core.measurement import Reading
+from leakmeter.core.plan import plan, plan_contexts
+from leakmeter.core.prompt import QUERY
+from leakmeter.core.request import Asked, Request, Scores, Trial
+from leakmeter.core.result import Result
 from leakmeter.errors import UnknownNameError
-from leakmeter.measures.base import Measure
-from leakmeter.prompts.build import PromptSettings, prepare
-from leakmeter.results.base import Result
-from leakmeter.types import reading as units
-from leakmeter.types.case import Case, Document
-from leakmeter.types.item import Answers, ContextSet, Item, Values
-from leakmeter.types.prompt import QUERY
-from leakmeter.types.reading import Reading
-from leakmeter.types.request import Asked, Request, Scores, Trial
+from leakmeter.text.build import PromptSettings, prepare
 
-MEASURES = plugins.names("measures")
-BACKENDS = plugins.names("backends")
+MEASURES = registry.instruments()
+BACKENDS = registry.backends()
 UNITS = {units.NATS, units.NATS_PER_SQUARE, units.TOKEN_ID, units.WEIGHT, units.LABEL, units.COUNT}
 measures = pytest.mark.parametrize("name", MEASURES)
 backends = pytest.mark.parametrize("name", BACKENDS)
@@ -59,7 +59,7 @@ def item(id_: str = "one", response: str | None = "Anna sang.") -> Item:
 
 def quick(name: str, **parameters: Any) -> Measure:
     """A measure that draws few tokens."""
-    kind = plugins.find("measures", name)
+    kind = registry.instrument(name).measure
     known = {field.name for field in dataclasses.fields(kind)}
     small = {"max_new_tokens": 6} if "max_new_tokens" in known else {}
     made: Measure = kind(**{**small, **{key: value for key, value in parameters.items() if key in known}})
@@ -87,22 +87,22 @@ def test_there_are_plugins_and_an_unknown_one_is_guessed() -> None:
     assert {"toy", "hf"} <= set(BACKENDS)
     assert not [name for name in (*MEASURES, *BACKENDS) if name.startswith("_") or name == "base"]
     with pytest.raises(UnknownNameError, match="no measure named 'influense'; did you mean 'influence'"):
-        plugins.find("measures", "influense")
+        registry.instrument("influense")
     with pytest.raises(UnknownNameError, match="no back end named 'toi'; did you mean 'toy'"):
-        plugins.find("backends", "toi")
+        registry.backend("toi")
 
 
 def test_other_packages_add_theirs_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint(name="mine", value="leakmeter.backends.toy:Toy", group="leakmeter.backends")
-    monkeypatch.setattr(plugins, "entry_points", lambda group: (point,) if group == point.group else ())
-    assert "mine" in plugins.names("backends")
-    assert "mine" not in plugins.names("measures")
-    assert plugins.find("backends", "mine") is Toy
+    monkeypatch.setattr(registry, "entry_points", lambda group: (point,) if group == point.group else ())
+    assert "mine" in registry.backends()
+    assert "mine" not in registry.instruments()
+    assert registry.backend("mine") is Toy
 
 
 @measures
 def test_a_measure_is_a_frozen_dataclass_of_documented_parameters(name: str) -> None:
-    kind = plugins.find("measures", name)
+    kind = registry.instrument(name).measure
     assert dataclasses.is_dataclass(kind)
     assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert kind.__doc__
@@ -123,13 +123,13 @@ def test_a_measure_is_a_frozen_dataclass_of_documented_parameters(name: str) -> 
 
 @measures
 def test_a_measure_stands_on_its_defaults(name: str) -> None:
-    measure = plugins.find("measures", name)()
+    measure = registry.instrument(name).measure()
     assert isinstance(measure, Measure)
-    assert measure == plugins.find("measures", name)()
+    assert measure == registry.instrument(name).measure()
     assert measure.max_new_tokens >= 0
     assert inspect.isgenerator(measure.trial(item()))
     with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(measure, dataclasses.fields(plugins.find("measures", name))[0].name, None)
+        setattr(measure, dataclasses.fields(registry.instrument(name).measure)[0].name, None)
 
 
 @measures
@@ -199,13 +199,13 @@ def test_a_measure_reaches_the_command_line_by_its_fields(name: str, capsys: pyt
     with pytest.raises(SystemExit):
         main([*words, "--help"])
     said = capsys.readouterr().out
-    for field in dataclasses.fields(plugins.find("measures", name)):
+    for field in dataclasses.fields(registry.instrument(name).measure):
         assert f"--{field.name.replace('_', '-')}" in said
 
 
-@pytest.mark.parametrize("name", plugins.names("results"))
+@pytest.mark.parametrize("name", registry.instruments())
 def test_a_result_is_the_only_class_of_its_module_that_is_made_of_a_run(name: str) -> None:
-    kind = plugins.find("results", name)
+    kind = registry.instrument(name).result
     assert issubclass(kind, Result)
     assert not inspect.isabstract(kind)
     assert [value for value in vars(inspect.getmodule(kind)).values() if hasattr(value, "of_run")] == [kind]
@@ -215,7 +215,7 @@ def test_a_result_is_the_only_class_of_its_module_that_is_made_of_a_run(name: st
 
 @backends
 def test_a_back_end_has_what_the_protocol_lists(name: str) -> None:
-    kind = plugins.find("backends", name)
+    kind = registry.backend(name)
     source = textwrap.dedent(inspect.getsource(kind))
     assigned = {
         node.attr

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from leakmeter.kernels import logspace
-from leakmeter.kernels.private_voting import Vote
+from leakmeter.privacy.private_voting import Vote
+from leakmeter.stats import logspace
 
 
 def without_each(vote: Vote) -> Any:

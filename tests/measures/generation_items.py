@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
-from leakmeter.kernels.mechanism import PrivateVoting
-from leakmeter.kernels.private_voting import Voting, average, clipped
-from leakmeter.measures.private_generation import PrivateGeneration
-from leakmeter.types.item import Item, Span
-from leakmeter.types.prompt import IntArray, Piece, Prompt
+from leakmeter.core.drive import drive
+from leakmeter.core.item import Item, Span
+from leakmeter.core.prompt import IntArray, Piece, Prompt
+from leakmeter.instruments.generation.measure import PrivateGeneration
+from leakmeter.privacy.mechanism import PrivateVoting
+from leakmeter.privacy.private_voting import Voting, average, clipped
 
 Series = dict[tuple[int, str, str], np.ndarray]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from leakmeter.engine.drive import drive
-from leakmeter.measures.icl import Icl
-from leakmeter.types.item import Answers, Item, Span
-from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.core.drive import drive
+from leakmeter.core.item import Answers, Item, Span
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.instruments.icl.measure import Icl
 
 Series = dict[tuple[str, str], np.ndarray]
 Logits = Callable[[Sequence[int]], np.ndarray]

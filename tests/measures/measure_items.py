@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
-from leakmeter.measures.influence import Influence
-from leakmeter.types.item import Item, Span
-from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.core.drive import drive
+from leakmeter.core.item import Item, Span
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.instruments.influence.measure import Influence
 
 Series = dict[tuple[int, str, str], np.ndarray]
 

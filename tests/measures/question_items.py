@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from leakmeter.engine.drive import drive
-from leakmeter.measures.susceptibility import Susceptibility
-from leakmeter.types.item import ContextSet, Item
-from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.core.drive import drive
+from leakmeter.core.item import ContextSet, Item
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.instruments.susceptibility.measure import Susceptibility
 
 Series = dict[str, np.ndarray]
 Logits = Callable[[Sequence[int]], np.ndarray]

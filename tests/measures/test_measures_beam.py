@@ -14,13 +14,13 @@ import pytest
 import torch
 
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import Cost, drive
-from leakmeter.engine.planning import planning_backend, predict
-from leakmeter.kernels.logspace import log_softmax
-from leakmeter.kernels.wants import Target
-from leakmeter.measures._beam import Beam, beam_search, longest_beam_search
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.request import Request
+from leakmeter.core.drive import Cost, drive
+from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Target
+from leakmeter.core.request import Request
+from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
+from leakmeter.stats.logspace import log_softmax
 
 # By path: the folder of the back ends' tests is not on the path of these.
 _spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")

@@ -9,15 +9,15 @@ import pytest
 from measure_items import ByHand, make_item, readings_of
 
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
+from leakmeter.core.drive import drive
+from leakmeter.core.item import Item
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Rows
+from leakmeter.core.request import FloatArray, Request, Trial
+from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
-from leakmeter.kernels.wants import Rows
-from leakmeter.measures._sample import sample
-from leakmeter.measures.decode import PUBLIC_STATISTICS, Decode
-from leakmeter.measures.influence import Influence
-from leakmeter.types.item import Item
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.request import FloatArray, Request, Trial
+from leakmeter.instruments.decoding.measure import PUBLIC_STATISTICS, Decode
+from leakmeter.instruments.influence.measure import Influence
 
 N_VOCAB = 9
 FRAME, QUERY = Piece("open", "frame", (0, 1)), Piece("query", "query", (4, 0))

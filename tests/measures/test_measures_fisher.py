@@ -12,18 +12,18 @@ import pytest
 
 from differentiable_toy import DifferentiableToy
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
-from leakmeter.engine.plan import plan_contexts
-from leakmeter.engine.planning import planning_backend, predict
+from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.gradient import GradientRequest, TopTokens
+from leakmeter.core.item import ContextSet, Item
+from leakmeter.core.measure import ChoosingMeasure, Measure
+from leakmeter.core.measurement import Reading
+from leakmeter.core.plan import plan_contexts
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Rows
+from leakmeter.core.request import Gradients, Request
 from leakmeter.errors import CapabilityError, UnknownNameError, UsageError, WindowError
-from leakmeter.kernels.wants import Rows
-from leakmeter.measures.base import ChoosingMeasure, Measure
-from leakmeter.measures.fisher import Fisher
-from leakmeter.types.gradient import GradientRequest, TopTokens
-from leakmeter.types.item import ContextSet, Item
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.reading import Reading
-from leakmeter.types.request import Gradients, Request
+from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 
 N_VOCAB = 40
 OPEN, SEPARATOR = Piece("start", "frame", (1, 2)), Piece("separator", "frame", (3,))

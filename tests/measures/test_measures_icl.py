@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from icl_items import LABELS, ByHand, icl_item, readings_of
 
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
-from leakmeter.engine.planning import planning_backend, predict
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.item import Item
+from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
-from leakmeter.kernels.log_ratio import FARTHEST, PLAUSIBLE
-from leakmeter.measures.icl import Icl
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.item import Item
-from leakmeter.types.reading import LABEL, NATS, TOKEN_ID
+from leakmeter.instruments.icl.log_ratio import FARTHEST, PLAUSIBLE
+from leakmeter.instruments.icl.measure import Icl
 
 N_VOCAB = 29
 CALIBRATIONS = [

@@ -12,13 +12,13 @@ import pytest
 from icl_items import LABELS, ByHand, icl_item, readings_of
 
 from leakmeter.backends.hf.outline import size_of
-from leakmeter.engine.drive import drive
-from leakmeter.engine.planning import planning_backend, predict
-from leakmeter.measures.icl import Icl
-from leakmeter.prompts.exemplars import ExemplarSettings, prepare_exemplars
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.exemplar import Example, ExemplarCase, Task
-from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.data.exemplar import Example, ExemplarCase, Task
+from leakmeter.instruments.icl.measure import Icl
+from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
 
 # By path: the folder of the back ends' tests is not on the path of these.
 _spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")

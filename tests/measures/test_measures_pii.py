@@ -11,19 +11,19 @@ import torch
 
 from leakmeter.backends.base import Backend
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
-from leakmeter.engine.planning import planning_backend, predict
+from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.item import Item
+from leakmeter.core.measure import ChoosingMeasure, Measure
+from leakmeter.core.measurement import RESPONSE, Reading
+from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.errors import UsageError
-from leakmeter.kernels.logspace import log_softmax
-from leakmeter.measures.base import ChoosingMeasure, Measure
-from leakmeter.measures.pii import Pii
-from leakmeter.prompts.matching import STATISTICS
-from leakmeter.prompts.probes import PreparedProbe, ProbeSettings, prepare_probe
-from leakmeter.types.item import Item
-from leakmeter.types.probe import ProbeCase, probes_of
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.reading import RESPONSE, Reading
-from leakmeter.types.subject import Relation, Subject
+from leakmeter.instruments.pii.matching import STATISTICS
+from leakmeter.instruments.pii.measure import Pii
+from leakmeter.instruments.pii.probe import ProbeCase, probes_of
+from leakmeter.instruments.pii.prompts import PreparedProbe, ProbeSettings, prepare_probe
+from leakmeter.instruments.pii.subject import Relation, Subject
+from leakmeter.stats.logspace import log_softmax
 
 JANE = Subject(
     "7",

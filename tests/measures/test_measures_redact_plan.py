@@ -12,17 +12,17 @@ import pytest
 from measure_items import ByHand, make_item
 
 from leakmeter.backends.toy import ByteTokenizer, Toy
-from leakmeter.engine.drive import drive
+from leakmeter.core.case import Case, Document
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.drive import drive
+from leakmeter.core.item import Item
+from leakmeter.core.measure import ChoosingMeasure
+from leakmeter.core.measurement import Reading
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
-from leakmeter.measures._sample import sample
-from leakmeter.measures.base import ChoosingMeasure
-from leakmeter.measures.redact_plan import PUT_BACK, REMOVED, RedactPlan, candidates
-from leakmeter.prompts.build import PromptSettings, prepare
-from leakmeter.types.case import Case, Document
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.item import Item
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.reading import Reading
+from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, RedactPlan, candidates
+from leakmeter.text.build import PromptSettings, prepare
 
 N_VOCAB = 29
 RESPONSE = (20, 7, 0, 28, 3)

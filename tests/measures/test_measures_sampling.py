@@ -9,11 +9,11 @@ import pytest
 from measure_items import ByHand, make_item, readings_of
 
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
-from leakmeter.measures._sample import sample
-from leakmeter.measures.influence import Influence
-from leakmeter.types.item import Item
-from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.core.drive import drive
+from leakmeter.core.item import Item
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.sampling import sample
+from leakmeter.instruments.influence.measure import Influence
 
 N_VOCAB = 5
 PROMPT = Prompt(

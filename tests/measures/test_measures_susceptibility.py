@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from question_items import ANSWERS, ByHand, question_item, readings_of
 
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
-from leakmeter.engine.planning import planning_backend, predict
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.item import ContextSet, Item
+from leakmeter.core.measurement import NATS, TOKEN_ID
 from leakmeter.errors import UsageError
-from leakmeter.measures.susceptibility import Susceptibility
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.item import ContextSet, Item
-from leakmeter.types.reading import NATS, TOKEN_ID
+from leakmeter.instruments.susceptibility.measure import Susceptibility
 
 N_VOCAB = 29
 SETS: dict[str, Any] = {"vocabulary": (), "answers": ANSWERS}

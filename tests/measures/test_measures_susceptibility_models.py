@@ -12,13 +12,13 @@ import pytest
 from question_items import ANSWERS, ByHand, question_item, readings_of
 
 from leakmeter.backends.hf.outline import size_of
-from leakmeter.data.questions import load_contexts, load_questions
-from leakmeter.engine.drive import drive
-from leakmeter.engine.planning import planning_backend, predict
-from leakmeter.measures.susceptibility import Susceptibility
-from leakmeter.prompts.questions import QuestionSettings, prepare_question
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.question import QuestionCase
+from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.instruments.susceptibility.measure import Susceptibility
+from leakmeter.instruments.susceptibility.prompts import QuestionSettings, prepare_question
+from leakmeter.instruments.susceptibility.question import QuestionCase
+from leakmeter.instruments.susceptibility.reading import load_contexts, load_questions
 
 # By path: the folder of the back ends' tests is not on the path of these.
 _spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")

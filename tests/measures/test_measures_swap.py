@@ -9,12 +9,12 @@ import pytest
 from measure_items import readings_of
 
 from leakmeter.backends.toy import Toy
-from leakmeter.measures.influence import Influence
-from leakmeter.prompts.build import PromptSettings, prepare
-from leakmeter.results.influence import InfluenceResult
-from leakmeter.types.case import Case, Document
-from leakmeter.types.item import Item
-from leakmeter.types.prompt import Prompt
+from leakmeter.core.case import Case, Document
+from leakmeter.core.item import Item
+from leakmeter.core.prompt import Prompt
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.text.build import PromptSettings, prepare
 
 NOTE = "Dr. Ellen Brandt: 555-010-7788. Brandt left."
 

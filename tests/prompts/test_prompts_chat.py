@@ -9,7 +9,7 @@ import pytest
 
 from leakmeter.data.chat import messages_of
 from leakmeter.errors import UsageError
-from leakmeter.prompts.build import Prepared
+from leakmeter.text.build import Prepared
 
 Prepare = Callable[..., Prepared]
 CHAT = [

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from leakmeter.backends.toy import ByteTokenizer
-from leakmeter.prompts.build import PromptSettings, prepare
-from leakmeter.prompts.layout import without_characters
-from leakmeter.types.case import Case, Document
-from leakmeter.types.item import Item
+from leakmeter.core.case import Case, Document
+from leakmeter.core.item import Item
+from leakmeter.text.build import PromptSettings, prepare
+from leakmeter.text.layout import without_characters
 
 TEXT = "Anna Ek sang. Call 555-010-7788 now.  Bo ate. Or 555-010-7788 later."
 

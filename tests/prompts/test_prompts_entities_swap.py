@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leakmeter.prompts.entities import date
-from leakmeter.prompts.entities.find import find
-from leakmeter.prompts.entities.invent import Invention, invent
-from leakmeter.prompts.entities.mention import Entity
-from leakmeter.prompts.entities.repeated import repeated
+from leakmeter.text.entities import date
+from leakmeter.text.entities.find import find
+from leakmeter.text.entities.invent import Invention, invent
+from leakmeter.text.entities.mention import Entity
+from leakmeter.text.entities.repeated import repeated
 
 
 def inventions(text: str, *, region: str = "US", seed: int = 0, case_id: str = "c") -> list[tuple[Entity, Invention]]:
@@ -48,7 +48,7 @@ def test_seed_case_and_entity_decide() -> None:
         assert all(a.text != b.text for (_, a), (_, b) in zip(first, other, strict=True))
     # Another process, with another hash seed, invents the same.
     code = (
-        "from leakmeter.prompts.entities.find import find\nfrom leakmeter.prompts.entities.invent import invent\n"
+        "from leakmeter.text.entities.find import find\nfrom leakmeter.text.entities.invent import invent\n"
         f"t = {NOTE!r}\nfound = find(t, [(0, len(t))], region='US')\n"
         "print([invent(one, t, region='US', seed=0, case_id='c').text for one in found])"
     )

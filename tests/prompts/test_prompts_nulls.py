@@ -15,12 +15,12 @@ import pytest
 from scipy import stats
 
 import leakmeter.samples
-from leakmeter.data.invented import invented_subjects
-from leakmeter.data.subjects import load_subjects
 from leakmeter.errors import UsageError
-from leakmeter.prompts.nulls import nulls_of, share_place
+from leakmeter.instruments.pii.invented import invented_subjects
+from leakmeter.instruments.pii.nulls import nulls_of, share_place
+from leakmeter.instruments.pii.subject import Relation, Subject, ValueType
+from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.samples.words import EXCHANGES_OF_NOBODY, given_names, universities
-from leakmeter.types.subject import Relation, Subject, ValueType
 
 SAMPLE = Path(leakmeter.samples.__file__).parent / "subjects.toml"
 JANE = Subject(

@@ -10,11 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakmeter.backends.toy import ByteTokenizer
+from leakmeter.core.item import ContextSet
+from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.prompts.questions import PreparedQuestion, QuestionSettings, prepare_question, spec_of_question
-from leakmeter.types.item import ContextSet
-from leakmeter.types.prompt import CONTEXT, QUERY, Prompt
-from leakmeter.types.question import Answer, Context, Question, QuestionCase
+from leakmeter.instruments.susceptibility.prompts import (
+    PreparedQuestion,
+    QuestionSettings,
+    prepare_question,
+    spec_of_question,
+)
+from leakmeter.instruments.susceptibility.question import Answer, Context, Question, QuestionCase
 
 FERRY = Context("ferry", "The ferry <|im_end|> leaves at nine; 🙂 {query}.", weight=3.0, answer="nine")
 GOATS = Context("goats", "Two goats slept.")

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from leakmeter.prompts.references import Reference, references_of
-from leakmeter.types.subject import Relation, Subject, ValueType
+from leakmeter.instruments.pii.references import Reference, references_of
+from leakmeter.instruments.pii.subject import Relation, Subject, ValueType
 
 JANE = Subject(
     "7",

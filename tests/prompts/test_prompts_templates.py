@@ -10,8 +10,8 @@ import pytest
 
 from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.prompts import templates
-from leakmeter.prompts.build import Prepared
+from leakmeter.text import templates
+from leakmeter.text.build import Prepared
 
 Prepare = Callable[..., Prepared]
 BYTES = ByteTokenizer(start_ids=())

@@ -19,11 +19,11 @@ from rich.console import Console
 
 import leakmeter
 from leakmeter.errors import UsageError
+from leakmeter.instruments.generation.result import summary
 from leakmeter.report import audit_chart, audit_figure, frame
 from leakmeter.report import audit_words as words
 from leakmeter.report.audit_page import render_audit, render_public_audit
 from leakmeter.report.audit_terminal import audit_overview, audit_public_view, audit_view
-from leakmeter.results.private_generation import summary
 
 Case = dict[str, Any]
 TEXTS = [f"The ferry no. {i} sails at {i}." for i in range(14)]

@@ -7,7 +7,7 @@ from report_cases import HOSTILE, clinic, hostile, small
 
 from leakmeter.report.page import render_page
 from leakmeter.report.runs_page import ShownRun, render_runs
-from leakmeter.types.check import Number
+from leakmeter.runs.check import Number
 
 pytestmark = [
     pytest.mark.long,

@@ -10,13 +10,13 @@ import pytest
 from report_cases import HOSTILE, clinic, hostile, sampled, several_documents, small
 
 from leakmeter.errors import UsageError
-from leakmeter.kernels.stats import bootstrap_interval_of_mean
+from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.susceptibility.fisher.result import FisherResult, summary
 from leakmeter.report.drawing import Bar, Drawing, label, rows
 from leakmeter.report.findings_exemplars import of_icl
 from leakmeter.report.findings_people import of_pii
 from leakmeter.report.findings_responses import of_decode, of_influence, of_plans
-from leakmeter.results.fisher import FisherResult, summary
-from leakmeter.results.influence import InfluenceResult
+from leakmeter.stats.stats import bootstrap_interval_of_mean
 
 Case = dict[str, Any]
 

@@ -13,11 +13,11 @@ from report_cases import HOSTILE
 from rich.console import Console
 
 from leakmeter.errors import UsageError
+from leakmeter.instruments.susceptibility.fisher.result import summary
 from leakmeter.report import fisher as words
 from leakmeter.report import fisher_page
 from leakmeter.report.fisher_page import render_fisher
 from leakmeter.report.fisher_terminal import fisher_overview, fisher_view
-from leakmeter.results.fisher import summary
 
 Case = dict[str, Any]
 

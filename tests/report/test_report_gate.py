@@ -15,7 +15,7 @@ from leakmeter.report.comparison_terminal import comparison_lines, setting_line
 from leakmeter.report.gate_terminal import check_lines
 from leakmeter.report.junit import to_junit
 from leakmeter.report.sarif import to_sarif
-from leakmeter.types.check import Check, Item, Number
+from leakmeter.runs.check import Check, Item, Number
 
 HELD = Check(
     "influence.p95 <= 5",

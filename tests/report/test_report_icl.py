@@ -13,13 +13,13 @@ from report_browser import CHROMIUM, Browser
 from report_cases import HOSTILE
 from rich.console import Console
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
+from leakmeter.instruments.icl.result import summary
 from leakmeter.report import chart, frame, icl, icl_chart, queries
 from leakmeter.report.icl_page import render_icl
 from leakmeter.report.icl_terminal import icl_overview, icl_view
-from leakmeter.results._posterior import posterior_fields
-from leakmeter.results.icl import summary
-from leakmeter.types.plain import visible
+from leakmeter.stats.posterior import posterior_fields
 
 Case = dict[str, Any]
 

@@ -7,10 +7,10 @@ from html.parser import HTMLParser
 import pytest
 from report_cases import Case, clinic, every_case, hostile, sampled, small
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.report import scale, words
 from leakmeter.report.page import render_page
-from leakmeter.types.plain import visible
 
 ELEMENTS = """
     html head meta title style body header p div h1 h2 h3 h4 aside table caption thead tbody tr th td span i b bdi em

@@ -15,14 +15,14 @@ from report_browser import CHROMIUM, Browser
 from report_cases import HOSTILE
 from rich.console import Console
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
+from leakmeter.instruments.pii.result import summary
 from leakmeter.report import frame
 from leakmeter.report import pii as words
 from leakmeter.report import pii_people as people
 from leakmeter.report.pii_page import PERSONS_AT_MOST, render_pii
 from leakmeter.report.pii_terminal import pii_overview, pii_view
-from leakmeter.results.pii import summary
-from leakmeter.types.plain import visible
 
 Case = dict[str, Any]
 KINDS = {"relationship": "relationship", "university": "university"}

@@ -12,11 +12,11 @@ from report_browser import CHROMIUM, Browser
 from report_cases import HOSTILE
 from rich.console import Console
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.report import chart, plans
 from leakmeter.report.plans_page import render_plans
 from leakmeter.report.plans_terminal import plan_overview, plan_view
-from leakmeter.types.plain import visible
 
 Case = dict[str, Any]
 CONTEXT = "The vault code is 7731. It rained. Ask Ida.\n\nThe code is 7731."

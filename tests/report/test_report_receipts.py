@@ -12,11 +12,11 @@ from report_browser import CHROMIUM, Browser
 from report_cases import HOSTILE
 from rich.console import Console
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.report import chart, receipts
 from leakmeter.report.receipts_page import render_private, render_public
 from leakmeter.report.receipts_terminal import private_view, public_view
-from leakmeter.types.plain import visible
 
 Case = dict[str, Any]
 TOKENS = ["The", " code", " is", " 7731", "."]

@@ -17,7 +17,7 @@ from leakmeter.errors import UsageError
 from leakmeter.report import frame
 from leakmeter.report.page import render_page
 from leakmeter.report.runs_page import ShownComparison, ShownRun, render_runs
-from leakmeter.types.check import Number
+from leakmeter.runs.check import Number
 
 NATS = Number(7.31, (5.2, 9.9), "nats", 120)
 DIGEST = re.compile(r"sha256-[A-Za-z0-9+/=]{44}")

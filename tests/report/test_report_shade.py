@@ -1,8 +1,8 @@
 import pytest
 from report_cases import HOSTILE, every_case, overlapping
 
+from leakmeter.core.plain import visible
 from leakmeter.report.shade import excerpt, piece_heat, stretches, strongest
-from leakmeter.types.plain import visible
 
 
 @pytest.mark.parametrize("number", range(5))

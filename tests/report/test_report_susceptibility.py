@@ -12,13 +12,13 @@ from report_browser import CHROMIUM, Browser
 from report_cases import HOSTILE
 from rich.console import Console
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
+from leakmeter.instruments.susceptibility.result import summary
 from leakmeter.report import frame
 from leakmeter.report import susceptibility as words
 from leakmeter.report.susceptibility_page import render_susceptibility
 from leakmeter.report.susceptibility_terminal import susceptibility_overview, susceptibility_view
-from leakmeter.results.susceptibility import summary
-from leakmeter.types.plain import visible
 
 Case = dict[str, Any]
 COUNTS = {"n_original": 3, "n_context": 1, "n_neither": 2, "ratio": 0.75, "ratio_interval": [0.3, 0.95]}

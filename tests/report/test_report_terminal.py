@@ -9,7 +9,7 @@ from leakmeter.report import scale, words
 from leakmeter.report.paint import BLOCKS
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.terminal import SHOWN_CHARACTERS, heatmap
-from leakmeter.results._posterior import posterior_fields
+from leakmeter.stats.posterior import posterior_fields
 
 
 def printed(case: Case, *, colour: bool, width: int = 120) -> str:

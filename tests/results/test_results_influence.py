@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from leakmeter.kernels.stats import bootstrap_interval_of_mean
+from leakmeter.core.measurement import NATS, TOKEN_ID, Reading
+from leakmeter.instruments.influence.result import InfluenceResult, case_object
 from leakmeter.report import terminal
-from leakmeter.results.influence import InfluenceResult, case_object
-from leakmeter.types.reading import NATS, TOKEN_ID, Reading
+from leakmeter.stats.stats import bootstrap_interval_of_mean
 
 CONTEXT = "Ana is 41. She is 41."
 PARAMS = {"temperature": 0.8, "cid_lambda": 1.5, "samples": 1, "max_new_tokens": 50, "seed": 3}

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from leakmeter.store.rundir import RunDirectory
-from leakmeter.types.reading import NATS, RESPONSE, TOKEN_ID, Reading
-from leakmeter.types.run import RunSpec
+from leakmeter.core.measurement import NATS, RESPONSE, TOKEN_ID, Reading
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.runs.spec import RunSpec
 
 HOSTILE = "'); DROP TABLE readings; --\x1b[31m"
 CASES: tuple[dict[str, Any], ...] = (

@@ -12,7 +12,7 @@ import pytest
 from made_runs import SPEC, other, written
 
 from leakmeter.errors import StoreError
-from leakmeter.store.verify import Verified, verify
+from leakmeter.runs.verify import Verified, verify
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from leakmeter.studies.measured import Measured
-from leakmeter.types.quantity import SHARE_OF_CASES, AnyQuantity, Quantity, RunQuantity
+from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Quantity, RunQuantity
+from leakmeter.runs.measured import Measured
 
 QUANTITIES: tuple[AnyQuantity, ...] = (
     Quantity("leak", "nats", "What leaks.", lambda case: case["leak"], floor=lambda case: case["floor"]),

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from leakmeter.backends.base import Backend
 from leakmeter.backends.toy import Toy
+from leakmeter.runs.measure import Watch
 from leakmeter.studies.cells import FinishedCell, finished_cell, load_records, measure_cell, study_directory
 from leakmeter.studies.grid import Study
-from leakmeter.studies.run import Watch
 
 
 @contextmanager

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from leakmeter.backends.toy import Toy
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.request import Scores
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.request import Scores
 
 
 class Mortal(Toy):

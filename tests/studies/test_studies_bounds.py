@@ -10,10 +10,10 @@ import pytest
 from measured_runs import run
 
 from leakmeter.errors import UsageError
-from leakmeter.kernels.aggregates import interval_of_aggregate
-from leakmeter.studies.bounds import WORST_AT_MOST, Bound, check_bounds, parse_bound
-from leakmeter.studies.measured import Measured
-from leakmeter.types.check import Check, Item
+from leakmeter.runs.bounds import WORST_AT_MOST, Bound, check_bounds, parse_bound
+from leakmeter.runs.check import Check, Item
+from leakmeter.runs.measured import Measured
+from leakmeter.stats.aggregates import interval_of_aggregate
 
 
 def check(text: str, *runs: Measured, confident: bool = False) -> Check:

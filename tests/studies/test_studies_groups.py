@@ -10,18 +10,18 @@ import pytest
 from mortal_toy import Mortal
 
 from leakmeter.backends.toy import Toy
-from leakmeter.measures.decode import Decode
-from leakmeter.measures.influence import Influence
-from leakmeter.prompts.build import Prepared, PromptSettings
-from leakmeter.prompts.exemplars import ExemplarSettings
-from leakmeter.store.rundir import RunDirectory
-from leakmeter.studies.prediction import predicted_cases, predictor_of, shares
-from leakmeter.studies.run import Part, Watch, cases_of_run, measure_cases, n_parts, prepare_case
-from leakmeter.studies.spec import spec_of
-from leakmeter.types.case import Case, Document
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.exemplar import Example, ExemplarCase, Task
-from leakmeter.types.request import Scores
+from leakmeter.core.case import Case, Document
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.request import Scores
+from leakmeter.data.exemplar import Example, ExemplarCase, Task
+from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.instruments.icl.prompts import ExemplarSettings
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.runs.fingerprint import spec_of
+from leakmeter.runs.measure import Part, Watch, cases_of_run, measure_cases, n_parts, prepare_case
+from leakmeter.runs.prediction import predicted_cases, predictor_of, shares
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.text.build import Prepared, PromptSettings
 
 SETTINGS = PromptSettings()
 MEASURE = Influence(max_new_tokens=5)

@@ -15,15 +15,15 @@ import scipy.stats
 from measured_studies import measured
 
 from leakmeter.cli.study_run import run as run_study
-from leakmeter.data.invented import invented_subjects
-from leakmeter.data.planting import lines_of
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.kernels.paired import holm
-from leakmeter.measures.pii import Pii
-from leakmeter.results.pii import PiiResult
+from leakmeter.instruments.pii.invented import invented_subjects
+from leakmeter.instruments.pii.measure import Pii
+from leakmeter.instruments.pii.planting import lines_of
+from leakmeter.instruments.pii.result import PiiResult
+from leakmeter.stats.paired import holm
 from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import SIZES, Study, load_study
-from leakmeter.studies.kinds.base import Row
+from leakmeter.studies.kind import Row
 
 PEOPLE = invented_subjects(3, seed=3)
 SMALL = {"model": ["toy"], "subjects": ["3"], "nulls": ["50"], "references": ["1"]}

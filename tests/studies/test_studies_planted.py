@@ -12,17 +12,17 @@ import pytest
 
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.load import load_directory
-from leakmeter.data.invented import invented_subjects
-from leakmeter.data.planting import Check, documents_of, groups_of
 from leakmeter.errors import UsageError
-from leakmeter.measures.pii import Pii
-from leakmeter.prompts.probes import ProbeSettings
-from leakmeter.results.pii import PiiResult
-from leakmeter.studies.run import Watch, measure_cases, prepare_case
-from leakmeter.tuning.plant import plant
-from leakmeter.tuning.teaching import Document
-from leakmeter.types.probe import probes_of
-from leakmeter.types.subject import Subject
+from leakmeter.instruments.pii.invented import invented_subjects
+from leakmeter.instruments.pii.measure import Pii
+from leakmeter.instruments.pii.planting import Check, documents_of, groups_of
+from leakmeter.instruments.pii.probe import probes_of
+from leakmeter.instruments.pii.prompts import ProbeSettings
+from leakmeter.instruments.pii.result import PiiResult
+from leakmeter.instruments.pii.subject import Subject
+from leakmeter.instruments.pii.tuning.plant import plant
+from leakmeter.instruments.pii.tuning.teaching import Document
+from leakmeter.runs.measure import Watch, measure_cases, prepare_case
 
 
 def tuned_models() -> Any:

@@ -17,12 +17,12 @@ import pytest
 
 from leakmeter.api.loading import load_run
 from leakmeter.backends.toy import Toy
-from leakmeter.measures.influence import Influence
-from leakmeter.prompts.build import PromptSettings
-from leakmeter.store.rundir import RunDirectory
-from leakmeter.studies.run import Watch, measure_cases, prepare_case, response_texts
-from leakmeter.studies.spec import spec_of
-from leakmeter.types.case import Case, Document
+from leakmeter.core.case import Case, Document
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.runs.fingerprint import spec_of
+from leakmeter.runs.measure import Watch, measure_cases, prepare_case, response_texts
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.text.build import PromptSettings
 
 N_CASES = 12
 
@@ -178,7 +178,7 @@ def test_an_interrupt_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
         # Where the tests run in the background, the signal is ignored, and processes inherit that.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from leakmeter.cli import main\n"
-        "from leakmeter.store.rundir import RunDirectory\n"
+        "from leakmeter.runs.rundir import RunDirectory\n"
         "write = RunDirectory.write_part\n"
         "def write_and_interrupt(*part):\n"
         "    write(*part)\n"

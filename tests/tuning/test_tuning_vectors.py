@@ -14,7 +14,7 @@ import torch
 from tuned_models import BOS, EXAMPLES, byte_tokenizer, fresh_llama, log_likelihoods
 
 from leakmeter.errors import DataError, StoreError, UsageError, WindowError
-from leakmeter.tuning.vectors import SoftPrompt, length_of, load_soft_prompt
+from leakmeter.instruments.pii.tuning.vectors import SoftPrompt, length_of, load_soft_prompt
 
 _spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")
 assert _spec is not None

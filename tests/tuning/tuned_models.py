@@ -11,7 +11,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
-from leakmeter.tuning.vectors import Ids, SoftPrompt, batches, check_examples, lead_of, value_logits
+from leakmeter.instruments.pii.tuning.vectors import Ids, SoftPrompt, batches, check_examples, lead_of, value_logits
 
 _SPECIAL = ("<pad>", "<s>", "</s>")
 N_VOCAB = len(_SPECIAL) + 256

@@ -7,17 +7,17 @@ from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from leakmeter.core.result import Results
 from leakmeter.errors import UsageError
+from leakmeter.instruments.generation.result import PrivateGenerationResult, summary
 from leakmeter.models import DEFAULT_MODEL
-from leakmeter.results.base import Results
-from leakmeter.results.private_generation import PrivateGenerationResult, summary
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from leakmeter.kernels.mechanism import Mechanism
-    from leakmeter.kernels.private_voting import NormaliseBy
-    from leakmeter.types.exemplar import Example
+    from leakmeter.data.exemplar import Example
+    from leakmeter.privacy.mechanism import Mechanism
+    from leakmeter.privacy.private_voting import NormaliseBy
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Audit(Results[PrivateGenerationResult]):
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """The promise and the verdict of all batches together; see `results.private_generation.summary`."""
+        """The promise and the verdict of all batches together; see `instruments.generation.result.summary`."""
         return summary([result.case for result in self.results])
 
     @property
@@ -83,22 +83,22 @@ def audit(
 
     Every exemplar stands alone in a prompt, all prompts vote on every token, and at each token every exemplar is left
     out once (Li et al., "Evaluating Privacy Leakage From In-Context Learning", Section 5). The texts may be published,
-    as long as a seed and all else stays secret; see `measures.private_generation.PrivateGeneration`.
+    as long as a seed and all else stays secret; see `instruments.generation.measure.PrivateGeneration`.
 
     Args:
         model: see `influence`.
         exemplars: texts; or, with a task, mappings of columns to values.
         task: 'agnews', 'dbpedia14', 'trec', a file NAME.toml or what such a file says: how exemplars are read.
         label: what is written; with a task, only exemplars with this label are taken.
-        instruction, label_heading, text_heading, template: see `prompts.generation.GenerationSettings`, whose defaults
+        instruction, label_heading, text_heading, template: see `instruments.generation.prompts.GenerationSettings`, whose defaults
             are the paper's prompt for news.
         subset_size: exemplars of a batch; all of them in one by default.
         batches: of disjoint exemplars, each with its own sequences; as many as can be filled by default.
         epsilon: what may be promised at most at `delta` for all sequences of a batch, nats: the temperature is made so.
         clip, normalise_by: see `PrivateGeneration`.
         temperature: τ, in the place of epsilon.
-        mechanism: another rule, in the place of epsilon, clip and temperature: `kernels.mechanism.BoundedCid`, or an
-            object with what `kernels.mechanism.Mechanism` lists.
+        mechanism: another rule, in the place of epsilon, clip and temperature: `privacy.mechanism.BoundedCid`, or an
+            object with what `privacy.mechanism.Mechanism` lists.
         sequences: drawn from each batch.
         max_new_tokens, min_new_tokens, delta: see `PrivateGeneration`.
         seed: of the draws; none by default: they come from the operating system's source.
@@ -109,11 +109,11 @@ def audit(
         LeakmeterError: something cannot be used as given, or no setting keeps epsilon; the message says what to do.
     """
     from leakmeter.api import loading
-    from leakmeter.measures.private_generation import PrivateGeneration
-    from leakmeter.prompts.generation import GenerationSettings
-    from leakmeter.studies.audits import audit_of, check_precision, check_promise, precision_for
-    from leakmeter.studies.promise import SEED_WARNING
-    from leakmeter.studies.run import Watch, measure_cases, prepare_case
+    from leakmeter.instruments.generation.audits import audit_of, check_precision, check_promise, precision_for
+    from leakmeter.instruments.generation.measure import PrivateGeneration
+    from leakmeter.instruments.generation.prompts import GenerationSettings
+    from leakmeter.privacy.promise import SEED_WARNING
+    from leakmeter.runs.measure import Watch, measure_cases, prepare_case
 
     check_promise(epsilon=epsilon, temperature=temperature, mechanism=mechanism)
     precision = precision_for(model, dtype)
@@ -160,10 +160,10 @@ def _examples(
     exemplars: Sequence[str | Mapping[str, Any]], task: str | Mapping[str, Any] | None, label: str | None
 ) -> list[Example]:
     """Texts as they are, all with the label; or what a task reads in mappings."""
+    from leakmeter.data.exemplar import Example
     from leakmeter.data.tasks import load_task, task_of
     from leakmeter.data.text import checked_text
-    from leakmeter.studies.audits import with_label
-    from leakmeter.types.exemplar import Example
+    from leakmeter.instruments.generation.audits import with_label
 
     if not exemplars:
         raise UsageError("there are no exemplars; give at least one")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from leakmeter.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
-    from leakmeter.results.decode import DecodeResult
+    from leakmeter.instruments.decoding.result import DecodeResult
 
 
 def decode(
@@ -36,7 +36,7 @@ def decode(
     """Draw a response by context influence decoding, and write down in nats what each token tells of the context.
 
     With `epsilon` each token is ε-DP for the context (Flemings et al., Algorithm 1 and Theorem B.1) as long as a seed
-    that was given and all of the result but its `public` receipt stay secret; see `measures.decode.Decode`. Arguments
+    that was given and all of the result but its `public` receipt stay secret; see `instruments.decoding.measure.Decode`. Arguments
     that are not told here are those of `influence`.
 
     Args:
@@ -57,10 +57,10 @@ def decode(
 
     from leakmeter.api import loading
     from leakmeter.data.given import case_of
-    from leakmeter.measures.decode import Decode
-    from leakmeter.prompts.build import PromptSettings
-    from leakmeter.results.decode import DecodeResult
-    from leakmeter.studies.promise import SEED_WARNING, check_precision, check_promise, precision_for
+    from leakmeter.instruments.decoding.measure import Decode
+    from leakmeter.instruments.decoding.result import DecodeResult
+    from leakmeter.privacy.promise import SEED_WARNING, check_precision, check_promise, precision_for
+    from leakmeter.text.build import PromptSettings
 
     given = Decode(temperature, cid_lambda, epsilon, lambda_max, min_new_tokens, max_new_tokens, samples, seed)
     measure, case = given.seeded(), case_of(context, query, None, messages)

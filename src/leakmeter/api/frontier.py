@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from leakmeter.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
-    from leakmeter.studies.frontier import Frontier
+    from leakmeter.instruments.decoding.frontier import Frontier
 
 
 def frontier(
@@ -40,7 +40,7 @@ def frontier(
 
     Args:
         cases: each with 'context', 'query' and 'reference', what a good response says; or 'messages' and 'reference'.
-        lambdas: values of λ; () for those of `studies.sweep.DEFAULTS`.
+        lambdas: values of λ; () for those of `instruments.decoding.sweep.DEFAULTS`.
         epsilons: values of ε instead, nats a token; likewise.
         bertscore: encoder for BERTScore beside ROUGE-L, a directory or a name of the hub.
         bertscore_layer: of the encoder.
@@ -50,13 +50,13 @@ def frontier(
     """
     from leakmeter.api import loading
     from leakmeter.data.referenced import referenced
-    from leakmeter.prompts.build import PromptSettings
+    from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
+    from leakmeter.instruments.decoding.sweep import drawn_nonce, study_of, sweep_of
+    from leakmeter.privacy.promise import SEED_WARNING, check_precision, precision_for
+    from leakmeter.runs.measure import Watch, drawn_together, measure_cases, prepare_case
     from leakmeter.studies.cells import FinishedCell
-    from leakmeter.studies.frontier import frontier_of, utilities_of
-    from leakmeter.studies.promise import SEED_WARNING, check_precision, precision_for
     from leakmeter.studies.quality import Quality
-    from leakmeter.studies.run import Watch, drawn_together, measure_cases, prepare_case
-    from leakmeter.studies.sweep import drawn_nonce, study_of, sweep_of
+    from leakmeter.text.build import PromptSettings
 
     drawing = {"lambda_max": lambda_max, "temperature": temperature, "samples": samples, "seed": seed}
     drawing |= {"min_new_tokens": min_new_tokens, "max_new_tokens": max_new_tokens}

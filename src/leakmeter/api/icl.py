@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from leakmeter.core.result import Results
 from leakmeter.errors import UsageError
+from leakmeter.instruments.icl.result import IclResult, summary
 from leakmeter.models import DEFAULT_MODEL
-from leakmeter.results.base import Results
-from leakmeter.results.icl import IclResult, summary
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from leakmeter.measures.icl import Baseline, Calibration, LabelScoring, Space
+    from leakmeter.instruments.icl.measure import Baseline, Calibration, LabelScoring, Space
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -26,7 +26,7 @@ class IclInfluence(Results[IclResult]):
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """ICLInf, accuracy, losses by position, label and exemplar; see `results.icl.summary`."""
+        """ICLInf, accuracy, losses by position, label and exemplar; see `instruments.icl.result.summary`."""
         return summary([result.case for result in self.results])
 
     def to_frame(self) -> pd.DataFrame:
@@ -72,7 +72,7 @@ def icl(
         seed: of the draws.
         template: 'plain', 'chat' for the whole prompt in one user message, or None for chat where the model has it.
         space, label_scoring, calibration, calibration_baseline, calibration_epsilon, temperature: see
-            `measures.icl.Icl`.
+            `instruments.icl.measure.Icl`.
         dtype, device, model_id, cache: see `influence`.
 
     Raises:
@@ -81,12 +81,12 @@ def icl(
     from dataclasses import asdict
 
     from leakmeter.api import loading
-    from leakmeter.data.exemplars import draw_cases, fixed_cases
     from leakmeter.data.tasks import load_task, task_of
-    from leakmeter.measures.icl import Icl
-    from leakmeter.prompts.exemplars import ExemplarSettings
-    from leakmeter.studies.kinds.icl import FIXED_TOGETHER, REDRAWN_TOGETHER
-    from leakmeter.studies.run import Watch, measure_cases, prepare_case
+    from leakmeter.instruments.icl.draw import draw_cases, fixed_cases
+    from leakmeter.instruments.icl.measure import Icl
+    from leakmeter.instruments.icl.prompts import ExemplarSettings
+    from leakmeter.instruments.icl.study import FIXED_TOGETHER, REDRAWN_TOGETHER
+    from leakmeter.runs.measure import Watch, measure_cases, prepare_case
 
     if bool(exemplars) == bool(pool):
         raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from leakmeter.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
-    from leakmeter.prompts.build import Removal
-    from leakmeter.results.influence import InfluenceResult
+    from leakmeter.instruments.influence.result import InfluenceResult
+    from leakmeter.text.build import Removal
 
 
 def influence(
@@ -56,7 +56,7 @@ def influence(
             'paragraph', 'entity' (personal data), 'document', 'whole', or for chats 'message' (their default).
         removal: 'drop' cuts tokens out, 'mask' leaves their positions empty, 'retokenize' edits the text.
         group: also measure each value said more than once with all its mentions removed.
-        region, entity_patterns, ner, swap, swap_seed: for unit 'entity', see `prompts.build.PromptSettings`.
+        region, entity_patterns, ner, swap, swap_seed: for unit 'entity', see `text.build.PromptSettings`.
         template: 'chat', 'plain', 'document', 'article', or a text with {context} and {query}.
         truncate: cut a context that does not fit the model's window, rather than refuse it.
         temperature: T above 0.
@@ -76,9 +76,9 @@ def influence(
 
     from leakmeter.api import loading
     from leakmeter.data.given import case_of
-    from leakmeter.measures.influence import Influence
-    from leakmeter.prompts.build import PromptSettings
-    from leakmeter.results.influence import InfluenceResult
+    from leakmeter.instruments.influence.measure import Influence
+    from leakmeter.instruments.influence.result import InfluenceResult
+    from leakmeter.text.build import PromptSettings
 
     measure = Influence(
         temperature=temperature, cid_lambda=cid_lambda, samples=samples, max_new_tokens=max_new_tokens, seed=seed

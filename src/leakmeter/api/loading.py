@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
-from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from leakmeter.api.run import Run
     from leakmeter.backends.base import Backend
     from leakmeter.backends.hf.backend import HfBackend
-    from leakmeter.measures.base import Measure
-    from leakmeter.prompts.build import PromptSettings
-    from leakmeter.results.base import Part
-    from leakmeter.store.scores import ScoreCache
-    from leakmeter.types.case import Case
+    from leakmeter.core.case import Case
+    from leakmeter.core.measure import Measure
+    from leakmeter.core.result import Part
+    from leakmeter.runs.scores import ScoreCache
+    from leakmeter.text.build import PromptSettings
 
 
 def load_backend(
@@ -65,9 +65,9 @@ def load_backend(
     if model == "toy":
         if dtype not in (None, "float64") or device not in (None, "cpu") or memory is not None:
             raise UsageError("the toy model computes in float64 on the CPU; leave dtype, device and memory out")
-        from leakmeter import plugins
+        from leakmeter.core import registry
 
-        toy: Backend = plugins.find("backends", "toy")()
+        toy: Backend = registry.backend("toy")()
         return toy
     from leakmeter.models import resolve
 
@@ -102,7 +102,7 @@ def load_run(path: str | Path) -> Run:
 
 def measured_alone(backend: Backend, measure: Measure, settings: PromptSettings, case: Case) -> Iterator[Part]:
     """Texts and readings of one case, measured in memory."""
-    from leakmeter.studies.run import Watch, measure_cases, prepare_case
+    from leakmeter.runs.measure import Watch, measure_cases, prepare_case
 
     return measure_cases(backend, measure, settings, [prepare_case(case, backend, settings, measure)], None, Watch())
 
@@ -126,8 +126,8 @@ def _reusing(backend: HfBackend, model_id: str | None, cache: bool, notify: Call
 def _score_cache(notify: Callable[[str], None]) -> ScoreCache | None:
     """The user's, or None where it is turned off or its secret cannot be kept."""
     from leakmeter.models import config_dir, scores_dir
-    from leakmeter.store.scores import FILE_NAME, ScoreCache
-    from leakmeter.store.secret import read_secret
+    from leakmeter.runs.scores import FILE_NAME, ScoreCache
+    from leakmeter.runs.secret import read_secret
 
     folder = scores_dir()
     if folder is None:

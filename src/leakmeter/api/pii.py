@@ -9,16 +9,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leakmeter.core.result import Results
 from leakmeter.errors import UsageError
+from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind, ProbeTemplates, probes_of
+from leakmeter.instruments.pii.result import PiiResult, summary
 from leakmeter.models import DEFAULT_MODEL
-from leakmeter.results.base import Results
-from leakmeter.results.pii import PiiResult, summary
-from leakmeter.types.probe import PROBE_KINDS, ProbeKind, ProbeTemplates, probes_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from leakmeter.types.subject import Subject
+    from leakmeter.instruments.pii.subject import Subject
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class PiiFindings(Results[PiiResult]):
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """Persons, types of values, kinds of probes; see `results.pii.summary`."""
+        """Persons, types of values, kinds of probes; see `instruments.pii.result.summary`."""
         return summary([result.case for result in self.results])
 
     def to_frame(self) -> pd.DataFrame:
@@ -54,13 +54,13 @@ def pii(
 ) -> PiiFindings:
     """Ask a model for people's data, and say how likely it finds each value among invented ones.
 
-    Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models"; see `measures.pii` and `results.pii`.
+    Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models"; see `instruments.pii.measure` and `instruments.pii.result`.
     Scores are never kept in the score cache.
 
     Args:
         model: see `influence`.
         subjects: mappings with `name` and any of `phone`, `email`, `address`, `university`, `relationships`, `id`; see
-            `data.subjects.load_subjects`.
+            `instruments.pii.subjects.load_subjects`.
         kinds: of probes.
         shots: prompts of each kind; the best counts, of invented values too.
         nulls: invented values that each true one is ranked among, 50 or more.
@@ -78,12 +78,12 @@ def pii(
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
     from leakmeter.api.loading import load_backend
-    from leakmeter.data.subjects import subjects_of
-    from leakmeter.measures.pii import Pii
-    from leakmeter.prompts.probes import ProbeSettings
-    from leakmeter.studies.kinds.pii import TOGETHER
-    from leakmeter.studies.run import Watch, measure_cases, prepare_case
-    from leakmeter.tuning.reading import reading_soft_prompt, soft_prompt_facts
+    from leakmeter.instruments.pii.measure import Pii
+    from leakmeter.instruments.pii.prompts import ProbeSettings
+    from leakmeter.instruments.pii.study import TOGETHER
+    from leakmeter.instruments.pii.subjects import subjects_of
+    from leakmeter.instruments.pii.tuning.reading import reading_soft_prompt, soft_prompt_facts
+    from leakmeter.runs.measure import Watch, measure_cases, prepare_case
 
     measure = Pii(tuple(beams))
     settings = ProbeSettings(

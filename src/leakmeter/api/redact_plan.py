@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from leakmeter.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
-    from leakmeter.prompts.build import Removal
-    from leakmeter.results.redact_plan import RedactPlanResult
+    from leakmeter.instruments.redaction.result import RedactPlanResult
+    from leakmeter.text.build import Removal
 
 
 def redact_plan(
@@ -40,7 +40,7 @@ def redact_plan(
     """Find few pieces of a context without which a response owes at most so many nats to what is left of it.
 
     Pieces are cut one by one, each time the one that leaves least, with all that is cut scored together anew; see
-    `measures.redact_plan.RedactPlan`. Arguments that are not told here are those of `leakmeter.influence`.
+    `instruments.redaction.measure.RedactPlan`. Arguments that are not told here are those of `leakmeter.influence`.
 
     Args:
         max_loss: nats that the response may still owe, above 0.
@@ -55,9 +55,9 @@ def redact_plan(
 
     from leakmeter.api import loading
     from leakmeter.data.given import case_of
-    from leakmeter.measures.redact_plan import RedactPlan
-    from leakmeter.prompts.build import PromptSettings
-    from leakmeter.results.redact_plan import RedactPlanResult
+    from leakmeter.instruments.redaction.measure import RedactPlan
+    from leakmeter.instruments.redaction.result import RedactPlanResult
+    from leakmeter.text.build import PromptSettings
 
     measure = RedactPlan(max_loss, temperature, cid_lambda, max_new_tokens, seed)
     settings = PromptSettings(

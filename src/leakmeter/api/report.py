@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from leakmeter.api.run import Run
+from leakmeter.core.written import check_outside_runs, write_whole
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.files import check_outside_runs, write_whole
 from leakmeter.report.runs_page import ShownComparison, ShownRun, render_runs
 from leakmeter.report.study_page import render_study
-from leakmeter.studies.compare import compare, comparison_object
+from leakmeter.runs.compare import compare, comparison_object
 
 TABLE: Final = "table.md"
 """What tells a study's directory from a run's."""

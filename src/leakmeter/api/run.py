@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from leakmeter import plugins
+from leakmeter.core import registry
+from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Case, RunQuantity
+from leakmeter.core.result import saved
 from leakmeter.errors import UsageError
-from leakmeter.kernels.aggregates import aggregate, interval_of_aggregate
 from leakmeter.report.frame import noted
-from leakmeter.results.base import saved
-from leakmeter.store.damage import as_written
-from leakmeter.store.rundir import RunDirectory
-from leakmeter.studies.measured import Measured, case_quantities
-from leakmeter.studies.run import cases_of_run
-from leakmeter.types.check import Number
-from leakmeter.types.quantity import SHARE_OF_CASES, AnyQuantity, Case, RunQuantity
-from leakmeter.types.run import outdated
+from leakmeter.runs.check import Number
+from leakmeter.runs.damage import as_written
+from leakmeter.runs.measure import cases_of_run
+from leakmeter.runs.measured import Measured, case_quantities
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.runs.spec import outdated
+from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +71,7 @@ class Run:
     @property
     def kind(self) -> Any:
         """Class of the results."""
-        return plugins.find("results", self.measure)
+        return registry.instrument(self.measure).result
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:
@@ -132,7 +132,7 @@ class Run:
     def to_frame(self) -> pd.DataFrame:
         """One row a case: 'id', and each quantity under its name; NaN where a case has none, inf where it is infinite.
 
-        `leakmeter.types.quantity` says of each in `kind.quantities` what it is, in which unit.
+        `leakmeter.core.quantity` says of each in `kind.quantities` what it is, in which unit.
         """
         import pandas as pd
 
@@ -153,7 +153,7 @@ class Run:
             raise UsageError(f"no frames of '{engine}'; engine is pandas or polars")
         import pyarrow as pa
 
-        from leakmeter.store.schema import to_table
+        from leakmeter.runs.schema import to_table
 
         directory = RunDirectory(self.path)
         parts = [to_table(directory.read_readings(number)) for number in range(self.spec["n_parts"])]

@@ -7,20 +7,20 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from leakmeter.core.result import Results
+from leakmeter.instruments.susceptibility.fisher import result as gradients
+from leakmeter.instruments.susceptibility.fisher.result import FisherResult
+from leakmeter.instruments.susceptibility.result import SusceptibilityResult, summary
 from leakmeter.models import DEFAULT_MODEL
-from leakmeter.results import fisher as gradients
-from leakmeter.results.base import Results
-from leakmeter.results.fisher import FisherResult
-from leakmeter.results.susceptibility import SusceptibilityResult, summary
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from leakmeter.backends.base import Backend
-    from leakmeter.measures.fisher import Fisher, Method
-    from leakmeter.measures.susceptibility import Susceptibility
-    from leakmeter.results.base import Part
-    from leakmeter.types.gradient import Sigma
+    from leakmeter.core.gradient import Sigma
+    from leakmeter.core.result import Part
+    from leakmeter.instruments.susceptibility.fisher.measure import Fisher, Method
+    from leakmeter.instruments.susceptibility.measure import Susceptibility
 
 Rows = Sequence[str | Mapping[str, Any]]
 
@@ -31,7 +31,7 @@ class Susceptibilities(Results[SusceptibilityResult]):
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """Mean, ranks of queries and contexts, levels of factors; see `results.susceptibility.summary`."""
+        """Mean, ranks of queries and contexts, levels of factors; see `instruments.susceptibility.result.summary`."""
         return summary([result.case for result in self.results])
 
     def to_frame(self) -> pd.DataFrame:
@@ -45,7 +45,7 @@ class FisherSusceptibilities(Results[FisherResult]):
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """Of each Σ: mean, ranks of queries, what else explains them, factors; see `results.fisher.summary`."""
+        """Of each Σ: mean, ranks of queries, what else explains them, factors; see `instruments.susceptibility.fisher.result.summary`."""
         return gradients.summary([result.case for result in self.results])
 
     def to_frame(self) -> pd.DataFrame:
@@ -76,18 +76,18 @@ def susceptibility(
     Args:
         model: see `influence`.
         queries: texts, or mappings with `query`, and optionally `id`, `answers` that are told apart, the right
-            `answer`, and factors under any other name; see `data.questions.questions_of`.
+            `answer`, and factors under any other name; see `instruments.susceptibility.reading.questions_of`.
         contexts: texts, or mappings with `context`, and optionally `id`, `weight`, `answer`; each stands before every
             query in turn. Two or more.
         template: 'plain', 'chat' for context and query in one user message, or None for chat where the model has it.
         separator: what stands between a context and the query.
-        temperature, answer_tokens: see `measures.susceptibility.Susceptibility`.
+        temperature, answer_tokens: see `instruments.susceptibility.measure.Susceptibility`.
         dtype, device, model_id, cache: see `influence`.
 
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
-    from leakmeter.measures.susceptibility import Susceptibility
+    from leakmeter.instruments.susceptibility.measure import Susceptibility
 
     measure = Susceptibility(temperature, answer_tokens)
     asked = _Asked(queries, contexts, template, separator)
@@ -129,7 +129,7 @@ def fisher_susceptibility(
         contexts: as there, but there may be none: only Σ 'empirical' asks for them, and a slot is as long as the
             longest.
         template, separator: see `susceptibility`.
-        sigma: one, or several that are found from the same passes; see `measures.fisher.Fisher`.
+        sigma: one, or several that are found from the same passes; see `instruments.susceptibility.fisher.measure.Fisher`.
         method, place, probes, directions, top_k, slot_tokens, relative_error, max_probes, seed: see there.
         dtype, device, model_id, cache: see `influence`.
 
@@ -137,7 +137,7 @@ def fisher_susceptibility(
         CapabilityError: the model gives no gradients, or has no such layer.
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
-    from leakmeter.measures.fisher import Fisher
+    from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 
     sigmas = (sigma,) if isinstance(sigma, str) else tuple(sigma)
     measure = Fisher(*(method, sigmas, place, probes, directions, top_k, slot_tokens, relative_error, max_probes, seed))
@@ -157,13 +157,13 @@ def check_gradients(model: Any) -> None:
     Raises:
         CapabilityError: it gives none.
     """
-    from leakmeter import plugins
     from leakmeter.backends.base import Backend, check_differentiates
+    from leakmeter.core import registry
 
     if isinstance(model, Backend):
         check_differentiates(model, model.name)
     elif model == "toy":
-        check_differentiates(plugins.find("backends", "toy"), "toy")
+        check_differentiates(registry.backend("toy"), "toy")
 
 
 def check_place(backend: Backend, place: str) -> None:
@@ -171,12 +171,12 @@ def check_place(backend: Backend, place: str) -> None:
 
     Args:
         backend: of the model.
-        place: see `measures.fisher.Fisher`.
+        place: see `instruments.susceptibility.fisher.measure.Fisher`.
 
     Raises:
         CapabilityError: it has none of that number.
     """
-    from leakmeter.types.gradient import Place
+    from leakmeter.core.gradient import Place
 
     where, model = Place.of(place), getattr(backend, "model", None)
     if where.kind == "layer" and model is not None:
@@ -203,11 +203,11 @@ class _Asked:
             loaded: how it is loaded, by the names of `api.loading.load_backend`.
         """
         from leakmeter.api import loading
-        from leakmeter.data.questions import contexts_of, questions_of
-        from leakmeter.prompts.questions import QuestionSettings
-        from leakmeter.studies.questions import TOGETHER
-        from leakmeter.studies.run import Watch, measure_cases, prepare_case
-        from leakmeter.types.question import QuestionCase
+        from leakmeter.instruments.susceptibility.prompts import QuestionSettings
+        from leakmeter.instruments.susceptibility.question import QuestionCase
+        from leakmeter.instruments.susceptibility.reading import contexts_of, questions_of
+        from leakmeter.instruments.susceptibility.studied import TOGETHER
+        from leakmeter.runs.measure import Watch, measure_cases, prepare_case
 
         settings = QuestionSettings(self.template, self.separator)
         questions = questions_of(_records(self.queries, "query"), "queries")

@@ -8,11 +8,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.gradient import GradientRequest
+from leakmeter.core.request import Gradients, Scores
+from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import CapabilityError
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.gradient import GradientRequest
-from leakmeter.types.request import Gradients, Scores
-from leakmeter.types.tokenizer import Tokenizer
 
 
 @runtime_checkable

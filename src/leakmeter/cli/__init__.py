@@ -12,8 +12,8 @@ from typing import Final, NoReturn
 from cyclopts import App, CycloptsError, UnknownOptionError
 
 from leakmeter.cli import process
+from leakmeter.core.plain import visible
 from leakmeter.errors import LeakmeterError
-from leakmeter.types.plain import visible
 
 _COMMANDS: Final = {
     "influence": "Measure, in nats, how much a response owes to each piece of its context.",

@@ -9,10 +9,10 @@ from typing import Any, Final
 from leakmeter.cli import output
 from leakmeter.cli.options import Flag
 from leakmeter.errors import UsageError
-from leakmeter.kernels import calibrate as search
-from leakmeter.kernels.calibrate import Free, Target, Unreachable
-from leakmeter.kernels.private_voting import Adjacency, NormaliseBy, Voting
-from leakmeter.kernels.rdp import promised
+from leakmeter.privacy import calibrate as search
+from leakmeter.privacy.calibrate import Free, Target, Unreachable
+from leakmeter.privacy.private_voting import Adjacency, NormaliseBy, Voting
+from leakmeter.privacy.rdp import promised
 
 _ADJACENCIES: Final[tuple[Adjacency, ...]] = ("add-remove", "replace-one")
 _MOST: Final = 1e9

@@ -23,9 +23,9 @@ from typing import Annotated, Any, Final, get_args, get_type_hints
 from cyclopts import Parameter
 
 from leakmeter.cli.options import Text
+from leakmeter.core.files import read_text
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.kernels.private_voting import NormaliseBy
-from leakmeter.types.files import read_text
+from leakmeter.privacy.private_voting import NormaliseBy
 
 SAMPLE: Final = "tickets"
 """The exemplars, and the task, that ship with the package."""

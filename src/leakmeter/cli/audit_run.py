@@ -20,11 +20,11 @@ from leakmeter.models import DEFAULT_MODEL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from leakmeter.measures.private_generation import PrivateGeneration
-    from leakmeter.results.base import Part, Result
-    from leakmeter.results.private_generation import PrivateGenerationResult
-    from leakmeter.studies.audits import Audited
-    from leakmeter.types.exemplar import Example
+    from leakmeter.core.result import Part, Result
+    from leakmeter.data.exemplar import Example
+    from leakmeter.instruments.generation.audits import Audited
+    from leakmeter.instruments.generation.measure import PrivateGeneration
+    from leakmeter.instruments.generation.result import PrivateGenerationResult
 
 _DRAWING: Final = ("clip", "normalise_by", "max_new_tokens", "min_new_tokens", "delta", "seed", "temperature")
 _WORDING: Final = ("instruction", "label_heading", "text_heading", "template")
@@ -66,9 +66,9 @@ def run(
     public
         Print, on standard error too, and write only what may be published: the texts and what is promised of them.
     """
-    from leakmeter.studies.audits import audit_directory, check_precision, precision_for
-    from leakmeter.studies.promise import SEED_WARNING
-    from leakmeter.studies.sweep import kept_nonce
+    from leakmeter.instruments.decoding.sweep import kept_nonce
+    from leakmeter.instruments.generation.audits import audit_directory, check_precision, precision_for
+    from leakmeter.privacy.promise import SEED_WARNING
 
     told = merged(config, asked or Asked())
     options = run or _RunOptions()
@@ -90,7 +90,7 @@ def run(
     found: list[PrivateGenerationResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[Result]:
-        from leakmeter.results.private_generation import PrivateGenerationResult
+        from leakmeter.instruments.generation.result import PrivateGenerationResult
 
         for result in PrivateGenerationResult.of_run(parts, asdict(measure)):
             found.append(result)
@@ -122,8 +122,8 @@ def run(
 
 def _judge(found: list[PrivateGenerationResult], *, json: bool) -> None:
     """Say the verdict on all batches; exit with 1 where the promise is broken."""
+    from leakmeter.instruments.generation.result import summary
     from leakmeter.report import audit_words as words
-    from leakmeter.results.private_generation import summary
 
     if json:
         output.print_json({"summary": summary([result.case for result in found])})
@@ -143,9 +143,9 @@ def _audited(told: Asked) -> Audited:
     Raises:
         LeakmeterError: something cannot be used as asked for.
     """
-    from leakmeter.measures.private_generation import PrivateGeneration
-    from leakmeter.prompts.generation import GenerationSettings
-    from leakmeter.studies.audits import audit_of, check_promise
+    from leakmeter.instruments.generation.audits import audit_of, check_promise
+    from leakmeter.instruments.generation.measure import PrivateGeneration
+    from leakmeter.instruments.generation.prompts import GenerationSettings
 
     check_promise(epsilon=told.epsilon, temperature=told.temperature)
     drawing = {name: value for name, value in told.given.items() if name in _DRAWING}
@@ -167,9 +167,9 @@ def _examples(told: Asked) -> list[Example]:
         LeakmeterError: they cannot be read, or none is named.
     """
     from leakmeter.data import tasks
+    from leakmeter.data.exemplar import Task
     from leakmeter.data.tasks.base import TaskData
-    from leakmeter.studies.audits import with_label
-    from leakmeter.types.exemplar import Task
+    from leakmeter.instruments.generation.audits import with_label
 
     if told.exemplars is None:
         raise UsageError("nothing says which exemplars; give exemplars, a file of them or tickets")

@@ -10,20 +10,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakmeter import plugins
 from leakmeter.cli import output
 from leakmeter.cli.command_line import command_line
 from leakmeter.cli.dry_run import predict_cases
 from leakmeter.cli.given import Given
 from leakmeter.cli.options import RunOptions
+from leakmeter.core import registry
+from leakmeter.core.measure import Measure
 from leakmeter.errors import LeakmeterError, UsageError
-from leakmeter.measures.base import Measure
-from leakmeter.prompts.build import PromptSettings
+from leakmeter.text.build import PromptSettings
 
 if TYPE_CHECKING:
     from leakmeter.backends.base import Backend
-    from leakmeter.results.base import Part, Result
-    from leakmeter.studies.run import Settings
+    from leakmeter.core.result import Part, Result
+    from leakmeter.runs.measure import Settings
 
 
 _PERSONAL = ("pii",)
@@ -52,7 +52,7 @@ def run_cases(
         measure: what measures.
         name: the measure's.
         run: with which model, and where to.
-        group_size: cases that are scored together; see `studies.run.measure_cases`.
+        group_size: cases that are scored together; see `runs.measure.measure_cases`.
         results: texts and readings to what is shown; the measure's own results by default.
         accept: refuses a back end on which the measure would not mean what it promises.
         settle: called once nothing else is refused: gives what measures instead, and the directory where that is kept,
@@ -71,10 +71,10 @@ def run_cases(
     if run.html is not None:
         output.check_writable(run.html, "report", *read)
     from leakmeter.cli.progress import progress
-    from leakmeter.files import made_for
-    from leakmeter.store.rundir import RunDirectory
-    from leakmeter.studies.run import Watch, measure_cases, n_parts
-    from leakmeter.studies.spec import spec_of
+    from leakmeter.core.written import made_for
+    from leakmeter.runs.fingerprint import spec_of
+    from leakmeter.runs.measure import Watch, measure_cases, n_parts
+    from leakmeter.runs.rundir import RunDirectory
 
     backend = run.load_backend()
     accept(backend)
@@ -96,7 +96,7 @@ def run_cases(
             problems=kept.problems,
         )
         undone.enter_context(_kept_for(run.out / spec.id, kept_in))
-        results_of = results or partial(plugins.find("results", name).of_run, params=asdict(measure))
+        results_of = results or partial(registry.instrument(name).result.of_run, params=asdict(measure))
         watch = undone.enter_context(nullcontext(Watch()) if public else progress(backend, len(prepared)))
         directory = undone.enter_context(RunDirectory.open(run.out, spec))
         parts = measure_cases(backend, measure, settings, prepared, directory, watch, group_size=group_size)
@@ -123,7 +123,7 @@ def _kept_for(run: Path, directory: Path | None) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        from leakmeter.files import remove_unused
+        from leakmeter.core.written import remove_unused
         from leakmeter.studies.cells import NONCE_FILES
 
         if directory is not None and not run.exists():
@@ -144,7 +144,7 @@ def _unexplained(public: bool) -> Iterator[None]:
 
 def _checked(settings: Settings) -> Settings:
     """The settings with the files they name read; what cannot be used is said before a model is loaded."""
-    from leakmeter.prompts import templates, units
+    from leakmeter.text import templates, units
 
     if not isinstance(settings, PromptSettings):
         return settings
@@ -153,7 +153,7 @@ def _checked(settings: Settings) -> Settings:
     settings = replace(settings, template=templates.resolved(settings.template))
     if settings.unit != "entity":
         return settings
-    from leakmeter.prompts.entities import pattern, phone
+    from leakmeter.text.entities import pattern, phone
 
     phone.check_region(settings.region)
     return replace(settings, entity_patterns=pattern.resolved(settings.entity_patterns))

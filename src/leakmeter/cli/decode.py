@@ -12,13 +12,13 @@ from leakmeter.cli.cases import run_cases
 from leakmeter.cli.given import read_cases
 from leakmeter.cli.options import Flag, RunOptions, Source
 from leakmeter.errors import UsageError
-from leakmeter.measures.decode import Decode
-from leakmeter.prompts.build import PromptSettings
+from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.text.build import PromptSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from leakmeter.results.base import Part, Result
+    from leakmeter.core.result import Part, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ def decode(
     public
         With --epsilon: print, on standard error too, and write only what may be published.
     """
-    from leakmeter.studies.promise import SEED_WARNING, check_precision, check_promise, precision_for
-    from leakmeter.studies.run import drawn_together
+    from leakmeter.privacy.promise import SEED_WARNING, check_precision, check_promise, precision_for
+    from leakmeter.runs.measure import drawn_together
 
     measure, run = measure or _Options(), run or RunOptions()
     if public and measure.epsilon is None:
@@ -79,7 +79,7 @@ def decode(
     seeded = measure.seeded()
 
     def results(parts: Iterable[Part]) -> Iterator[Result]:
-        from leakmeter.results.decode import DecodeResult
+        from leakmeter.instruments.decoding.result import DecodeResult
 
         for result in DecodeResult.of_run(parts, asdict(seeded), delta=delta):
             yield result.public if public else result

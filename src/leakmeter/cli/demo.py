@@ -9,10 +9,10 @@ from pathlib import Path
 from leakmeter.cli.cases import run_cases
 from leakmeter.cli.given import Given
 from leakmeter.cli.options import Flag, RunOptions
-from leakmeter.measures.influence import Influence
+from leakmeter.core.case import Case, Document
+from leakmeter.instruments.influence.measure import Influence
 from leakmeter.models import DEFAULT_MODEL
-from leakmeter.prompts.build import PromptSettings
-from leakmeter.types.case import Case, Document
+from leakmeter.text.build import PromptSettings
 
 
 def demo(

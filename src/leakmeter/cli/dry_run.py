@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from leakmeter.cli import output
 from leakmeter.cli.given import Given
 from leakmeter.cli.options import RunOptions
-from leakmeter.measures.base import Measure
+from leakmeter.core.measure import Measure
 
 if TYPE_CHECKING:
-    from leakmeter.studies.run import Settings
+    from leakmeter.runs.measure import Settings
 
 _CASES_AT_MOST = 20
 
@@ -31,7 +31,7 @@ def predict_cases(
     Raises:
         LeakmeterError: something cannot be used as given, or the model is not on this machine.
     """
-    from leakmeter.studies.prediction import predicted_cases
+    from leakmeter.runs.prediction import predicted_cases
 
     predictor = run.load_predictor()
     prepared, kept = given.prepared(predictor.backend, settings, measure)

@@ -13,16 +13,16 @@ from cyclopts import Parameter
 from leakmeter.cli import output
 from leakmeter.cli.options import Flag, PagelessRunOptions, RunOptions
 from leakmeter.errors import UsageError
-from leakmeter.measures.decode import Decode
+from leakmeter.instruments.decoding.measure import Decode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from leakmeter.data.named.base import Record
-    from leakmeter.prompts.build import PromptSettings
+    from leakmeter.instruments.decoding.sweep import Sweep
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.quality import Quality
-    from leakmeter.studies.sweep import Sweep
+    from leakmeter.text.build import PromptSettings
 
 _Values = list[float] | None
 _SWEPT = Parameter(consume_multiple=True, negative="")
@@ -90,11 +90,11 @@ def frontier(
         Print one JSON object instead of the table.
     """
     from leakmeter.data.referenced import load_referenced
-    from leakmeter.prompts import templates
-    from leakmeter.prompts.build import PromptSettings
-    from leakmeter.studies.promise import SEED_WARNING, precision_for
+    from leakmeter.instruments.decoding.sweep import EPSILON, sweep_of
+    from leakmeter.privacy.promise import SEED_WARNING, precision_for
     from leakmeter.studies.quality import Quality
-    from leakmeter.studies.sweep import EPSILON, sweep_of
+    from leakmeter.text import templates
+    from leakmeter.text.build import PromptSettings
 
     if records is not None and records < 1:
         raise UsageError(f"records is {records}; it has to be 1 or more")
@@ -125,12 +125,12 @@ def _run(
     sweep: Sweep, records: Sequence[Record], settings: PromptSettings, quality: Quality, run: RunOptions, command: str
 ) -> None:
     from leakmeter.cli.progress import progress
-    from leakmeter.files import made_for
+    from leakmeter.core.written import made_for
+    from leakmeter.instruments.decoding.sweep import kept_nonce, study_of, sweep_directory
+    from leakmeter.privacy.promise import check_precision
     from leakmeter.report.tables import SYMBOLS
+    from leakmeter.runs.measure import prepare_case
     from leakmeter.studies.cells import finished_cell, measure_cell
-    from leakmeter.studies.promise import check_precision
-    from leakmeter.studies.run import prepare_case
-    from leakmeter.studies.sweep import kept_nonce, study_of, sweep_directory
 
     machine = {"dtype": run.dtype, "device": run.device, "memory": run.memory}
     directory = sweep_directory(sweep, run.model, settings, records, run.out, **machine)
@@ -163,12 +163,12 @@ def _write(
     sweep: Sweep, cells: Sequence[FinishedCell], quality: Quality, directory: Path, command: str, run: RunOptions
 ) -> None:
 
+    from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
+    from leakmeter.instruments.decoding.sweep import EPSILON
     from leakmeter.report.frontier_terminal import frontier_view
     from leakmeter.report.tables import SYMBOLS, to_csv, to_markdown
     from leakmeter.studies.cells import items_csv, write
     from leakmeter.studies.expected import whole_by_token
-    from leakmeter.studies.frontier import frontier_of, utilities_of
-    from leakmeter.studies.sweep import EPSILON
     from leakmeter.studies.table import models_told
 
     for finished in cells:
@@ -198,7 +198,7 @@ def _write(
 
 def _command(sweep: Sweep, words: Mapping[str, object]) -> str:
     """What is put into a table: all that determines its numbers but a seed that has to stay secret, or a nonce."""
-    from leakmeter.studies.sweep import EPSILON
+    from leakmeter.instruments.decoding.sweep import EPSILON
 
     is_bounded = sweep.kind == EPSILON
     parts = ["leakmeter", "frontier"]
@@ -217,8 +217,8 @@ def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, 
     from rich.text import Text
 
     from leakmeter.report.words import about_bytes, about_seconds
-    from leakmeter.studies.prediction import predicted_cases
-    from leakmeter.studies.run import drawn_together, prepare_case
+    from leakmeter.runs.measure import drawn_together, prepare_case
+    from leakmeter.runs.prediction import predicted_cases
 
     predictor = run.load_predictor()
     measure = sweep.seeded().measures[0]

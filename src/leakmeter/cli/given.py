@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from leakmeter.core.case import Case, Document
+from leakmeter.data.exemplar import ExemplarCase
 from leakmeter.errors import LeakmeterError, UsageError
-from leakmeter.types.case import Case, Document
-from leakmeter.types.exemplar import ExemplarCase
-from leakmeter.types.probe import ProbeCase
-from leakmeter.types.question import QuestionCase
+from leakmeter.instruments.pii.probe import ProbeCase
+from leakmeter.instruments.susceptibility.question import QuestionCase
 
 if TYPE_CHECKING:
     from leakmeter.backends.base import Backend
     from leakmeter.cli.options import Source
-    from leakmeter.measures.base import Measure
-    from leakmeter.prompts.build import Prepared
-    from leakmeter.studies.run import Settings
+    from leakmeter.core.measure import Measure
+    from leakmeter.runs.measure import Settings
+    from leakmeter.text.build import Prepared
 
 _C = TypeVar("_C", Case, ExemplarCase, QuestionCase, ProbeCase)
 
@@ -50,7 +50,7 @@ class Given(Generic[_C]):
             LeakmeterError: a case cannot be used, and bad ones are not left out.
             UsageError: none can be used.
         """
-        from leakmeter.studies.run import prepare_case
+        from leakmeter.runs.measure import prepare_case
 
         prepared: list[Prepared] = []
         kept: list[_C] = []
@@ -112,8 +112,8 @@ def as_unicode(name: str) -> str:
 
 
 def _documents(paths: list[Path]) -> tuple[Document, ...]:
+    from leakmeter.core.files import read_text
     from leakmeter.data import jsonl
-    from leakmeter.types.files import read_text
 
     documents = [Document(as_unicode(path.name), read_text(path, "context file")) for path in paths]
     for document, path in zip(documents, paths, strict=True):

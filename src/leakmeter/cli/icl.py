@@ -15,12 +15,12 @@ from leakmeter.cli.cases import run_cases
 from leakmeter.cli.given import Given
 from leakmeter.cli.options import Flag, RunOptions
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.measures.icl import Icl
+from leakmeter.instruments.icl.measure import Icl
 
 if TYPE_CHECKING:
+    from leakmeter.core.result import Part
+    from leakmeter.data.exemplar import Example
     from leakmeter.data.tasks.base import Split, TaskData
-    from leakmeter.results.base import Part
-    from leakmeter.types.exemplar import Example
 
 SAMPLE: Final = "tickets"
 """The task whose texts ship with the package."""
@@ -71,10 +71,10 @@ def icl(
     run.json
         Print one JSON object a query, and a last one with their summary.
     """
-    from leakmeter.data.exemplars import choose_queries, draw_cases, fixed_cases
-    from leakmeter.prompts.exemplars import ExemplarSettings
-    from leakmeter.results.icl import IclResult, summary
-    from leakmeter.studies.kinds.icl import FIXED_TOGETHER, REDRAWN_TOGETHER
+    from leakmeter.instruments.icl.draw import choose_queries, draw_cases, fixed_cases
+    from leakmeter.instruments.icl.prompts import ExemplarSettings
+    from leakmeter.instruments.icl.result import IclResult, summary
+    from leakmeter.instruments.icl.study import FIXED_TOGETHER, REDRAWN_TOGETHER
 
     measure, run = measure or Icl(), run or RunOptions()
     known = find_task(task)

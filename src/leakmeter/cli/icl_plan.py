@@ -16,12 +16,12 @@ from leakmeter.cli import output
 from leakmeter.cli.command_line import command_line
 from leakmeter.cli.icl import find_task
 from leakmeter.cli.options import PagelessRunOptions, RunOptions
-from leakmeter.measures.icl import Icl
+from leakmeter.instruments.icl.measure import Icl
 
 if TYPE_CHECKING:
-    from leakmeter.prompts.exemplars import ExemplarSettings
-    from leakmeter.studies.exemplar_moves import Scope
-    from leakmeter.studies.exemplar_search import Measured, Round
+    from leakmeter.instruments.icl.moves import Scope
+    from leakmeter.instruments.icl.prompts import ExemplarSettings
+    from leakmeter.instruments.icl.search import Measured, Round
 
 
 @Parameter(name="*", negative="")
@@ -73,9 +73,9 @@ def icl_plan(
     run.json
         Print one JSON object instead of the tables.
     """
-    from leakmeter.data.exemplars import choose_queries
-    from leakmeter.prompts.exemplars import ExemplarSettings
-    from leakmeter.studies.exemplar_moves import scope_of
+    from leakmeter.instruments.icl.draw import choose_queries
+    from leakmeter.instruments.icl.moves import scope_of
+    from leakmeter.instruments.icl.prompts import ExemplarSettings
 
     measure, run, described = measure or Icl(), run or PagelessRunOptions(), find_task(task)
     scope = scope_of(
@@ -98,10 +98,10 @@ def icl_plan(
 def _run(scope: Scope, settings: ExemplarSettings, measure: Icl, run: RunOptions) -> None:
 
     from leakmeter.cli.progress import progress
+    from leakmeter.instruments.icl.search import search
+    from leakmeter.instruments.icl.selection import Lists, exemplars_jsonl, plan_directory, told_plan
     from leakmeter.report.icl_plan_terminal import plan_markdown, plan_view
     from leakmeter.studies.cells import write
-    from leakmeter.studies.exemplar_plan import Lists, exemplars_jsonl, plan_directory, told_plan
-    from leakmeter.studies.exemplar_search import search
 
     backend = run.load_backend()
     machine = {"dtype": run.dtype, "device": run.device, "memory": run.memory}
@@ -136,8 +136,8 @@ def _run(scope: Scope, settings: ExemplarSettings, measure: Icl, run: RunOptions
 
 def _round_teller() -> Callable[[Measured, Round], None]:
     """Says a line of each round, with the time it took."""
+    from leakmeter.instruments.icl.selection import told_list
     from leakmeter.report.icl_plan_terminal import round_line
-    from leakmeter.studies.exemplar_plan import told_list
 
     number, started = 0, time.perf_counter()
 
@@ -157,8 +157,8 @@ def _predict(scope: Scope, settings: ExemplarSettings, measure: Icl, run: RunOpt
     """Print what the search may take at most."""
     from rich.text import Text
 
+    from leakmeter.instruments.icl.selection_bound import predicted_plan
     from leakmeter.report.words import about_bytes, about_seconds
-    from leakmeter.studies.exemplar_bound import predicted_plan
 
     told = predicted_plan(run.load_predictor(), scope, settings, measure)
     if run.json:

@@ -9,8 +9,8 @@ from cyclopts import Parameter
 from leakmeter.cli.cases import run_cases
 from leakmeter.cli.given import read_cases
 from leakmeter.cli.options import RunOptions, Source, Text
-from leakmeter.measures.influence import Influence
-from leakmeter.prompts.build import PromptSettings
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.text.build import PromptSettings
 
 
 def influence(

@@ -17,7 +17,7 @@ from leakmeter.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from leakmeter.backends.base import Backend
-    from leakmeter.studies.prediction import Predictor
+    from leakmeter.runs.prediction import Predictor
 
 Flag = Annotated[bool, Parameter(negative="")]
 """An option that is given or not: there is no `--no-…` of it."""
@@ -87,7 +87,7 @@ class RunOptions:
         Raises:
             LeakmeterError: as `load_backend`.
         """
-        from leakmeter.studies.prediction import predictor_for, predictor_of
+        from leakmeter.runs.prediction import predictor_for, predictor_of
 
         # The toy has no weights to do without.
         if self.model == "toy":

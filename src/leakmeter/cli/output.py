@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from leakmeter.core.plain import to_json, visible
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
-from leakmeter.types.plain import to_json, visible
-from leakmeter.types.run import outdated
+from leakmeter.runs.spec import outdated
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from leakmeter.results.base import Result
+    from leakmeter.core.result import Result
 
 _HEATMAPS_AT_MOST = 3
 _WIDEST = 1000  # characters of a line
@@ -34,7 +34,7 @@ def check_writable(path: Path, what: str, *inputs: object) -> None:
     Raises:
         StoreError: it is read by the command, lies in a run, or cannot be written.
     """
-    from leakmeter.files import check_place, try_place
+    from leakmeter.core.written import check_place, try_place
 
     if path.is_dir():
         raise StoreError(f"{what} '{path}' is a directory; give the name of a file")
@@ -69,8 +69,8 @@ def check_apart(**written: Path | None) -> None:
 def _own_files() -> Iterator[Path]:
     """What every command may read: secrets, scores and models of the user's."""
     from leakmeter.models import config_dir, models_dir, scores_dir
-    from leakmeter.store.pseudonym import FILE as SUBJECTS
-    from leakmeter.store.scores import FILE_NAME
+    from leakmeter.runs.pseudonym import FILE as SUBJECTS
+    from leakmeter.runs.scores import FILE_NAME
 
     yield from (config_dir() / SUBJECTS, config_dir() / "scores.secret", models_dir())
     if (scores := scores_dir()) is not None:
@@ -150,7 +150,7 @@ def save_page(path: Path, page: str, *, public: bool = False) -> None:
     Raises:
         StoreError: it cannot be written.
     """
-    from leakmeter.results.base import saved
+    from leakmeter.core.result import saved
 
     try:
         saved(path, page, public=public)

@@ -13,10 +13,10 @@ from leakmeter.cli.command_line import command_line
 from leakmeter.cli.counting import counting
 from leakmeter.cli.options import Flag
 from leakmeter.cli.pii_tune import ModelOptions
-from leakmeter.data.planting import Check
+from leakmeter.instruments.pii.planting import Check
 
 if TYPE_CHECKING:
-    from leakmeter.studies.planted import Checked
+    from leakmeter.instruments.pii.check import Checked
 
 _TITLE: Final = "People planted against people held out"
 
@@ -41,9 +41,9 @@ def check(
     json
         Print one JSON object a row instead of the table.
     """
-    from leakmeter.files import write_whole
+    from leakmeter.core.written import write_whole
+    from leakmeter.instruments.pii.check import Steps, checked
     from leakmeter.report import tables
-    from leakmeter.studies.planted import Steps, checked
 
     wanted = asked or Check()
     command = command_line(sys.argv[1:], without=[out])
@@ -70,8 +70,8 @@ def check(
 
 def _draw(found: Checked, out: Path, command: str) -> None:
     from leakmeter.errors import UsageError
+    from leakmeter.instruments.pii.table import LIKELIHOOD
     from leakmeter.report import people_figure, planted_figure
-    from leakmeter.studies.people_table import LIKELIHOOD
 
     told = {"title": _TITLE, "footer": f"command: {command}"}
     try:

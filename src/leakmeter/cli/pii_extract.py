@@ -13,12 +13,12 @@ from cyclopts import Parameter
 from leakmeter.cli import output
 from leakmeter.cli.counting import counting
 from leakmeter.cli.options import Flag
+from leakmeter.core.files import check_readable
 from leakmeter.errors import UsageError
-from leakmeter.types.files import check_readable
 
 if TYPE_CHECKING:
-    from leakmeter.data.extraction import Extractor, Find
-    from leakmeter.prompts.entities.mention import Mention
+    from leakmeter.instruments.pii.extraction import Extractor, Find
+    from leakmeter.text.entities.mention import Mention
 
 Finds = Literal["structured", "relationships", "universities"]
 Scope = Literal["sentence", "document"]
@@ -74,7 +74,7 @@ def extract(
     json
         Print one JSON object instead of the summary.
     """
-    from leakmeter.data.extraction import extract as extracted
+    from leakmeter.instruments.pii.extraction import extract as extracted
 
     settings = {"region": region, "ner": ner or "", "qa": qa or "", "scope": scope}
     if universities is not None:
@@ -115,8 +115,8 @@ def _extractor(
     Raises:
         LeakmeterError: an option is missing, or a model cannot be loaded.
     """
-    from leakmeter.data import extraction
-    from leakmeter.prompts.entities import address, email, phone
+    from leakmeter.instruments.pii import extraction
+    from leakmeter.text.entities import address, email, phone
 
     phone.check_region(region)
     names: Find | None = None
@@ -148,8 +148,8 @@ def _extractor(
 def people_named(text: str, *, recogniser: str) -> Iterator[Mention]:
     """People's names in a text, by a recogniser that each process loads once."""
     from leakmeter.models.recogniser import load_recogniser
-    from leakmeter.prompts.entities import recognised
-    from leakmeter.prompts.entities.mention import PERSON
+    from leakmeter.text.entities import recognised
+    from leakmeter.text.entities.mention import PERSON
 
     return (one for one in recognised.find(text, "US", load_recogniser(recogniser)) if one.type == PERSON)
 

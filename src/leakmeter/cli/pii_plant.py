@@ -56,10 +56,10 @@ def plant(
     json
         Print one JSON object instead of the summary.
     """
-    from leakmeter.data.planting import documents_of, groups_of, lines_of
-    from leakmeter.files import make_private, write_whole
-    from leakmeter.tuning.plant import plant as planted
-    from leakmeter.tuning.teaching import Document
+    from leakmeter.core.written import make_private, write_whole
+    from leakmeter.instruments.pii.planting import documents_of, groups_of, lines_of
+    from leakmeter.instruments.pii.tuning.plant import plant as planted
+    from leakmeter.instruments.pii.tuning.teaching import Document
 
     groups = groups_of(people, tuple(repeats or _REPEATS), held_out, seed=seed)
     documents = documents_of(groups, seed=seed)

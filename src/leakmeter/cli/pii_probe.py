@@ -16,12 +16,12 @@ from leakmeter.cli.cases import run_cases
 from leakmeter.cli.given import Given
 from leakmeter.cli.options import Flag, RunOptions
 from leakmeter.errors import UsageError
-from leakmeter.measures.pii import Pii
-from leakmeter.types.probe import PROBE_KINDS, ProbeKind
+from leakmeter.instruments.pii.measure import Pii
+from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind
 
 if TYPE_CHECKING:
     from leakmeter.backends.base import Backend
-    from leakmeter.results.base import Part, Result
+    from leakmeter.core.result import Part, Result
 
 
 _SAMPLED: Final = 2
@@ -85,12 +85,12 @@ def probe(
     run.no_cache
         Scores of people's data are never kept in the score cache, with this or without.
     """
-    from leakmeter.data.probe_templates import load_templates
-    from leakmeter.data.subjects import load_subjects
-    from leakmeter.prompts.probes import ProbeSettings
-    from leakmeter.results.pii import PiiResult, summary
-    from leakmeter.studies.kinds.pii import TOGETHER
-    from leakmeter.types.probe import probes_of
+    from leakmeter.instruments.pii.probe import probes_of
+    from leakmeter.instruments.pii.prompts import ProbeSettings
+    from leakmeter.instruments.pii.result import PiiResult, summary
+    from leakmeter.instruments.pii.study import TOGETHER
+    from leakmeter.instruments.pii.subjects import load_subjects
+    from leakmeter.instruments.pii.template_file import load_templates
 
     run = replace(run or RunOptions(), no_cache=True)
     measure = Pii() if beams is None else Pii(tuple(width for width in beams if width or len(beams) > 1))
@@ -113,7 +113,7 @@ def probe(
 
     def accept(backend: Backend) -> None:
         if soft_prompt is not None:
-            from leakmeter.tuning.reading import reading_soft_prompt
+            from leakmeter.instruments.pii.tuning.reading import reading_soft_prompt
 
             lasting.enter_context(reading_soft_prompt(backend, soft_prompt))
 
@@ -135,7 +135,7 @@ def probe(
 
 
 def _facts(soft_prompt: Path) -> dict[str, Any]:
-    from leakmeter.tuning.reading import soft_prompt_facts
+    from leakmeter.instruments.pii.tuning.reading import soft_prompt_facts
 
     return soft_prompt_facts(soft_prompt)
 

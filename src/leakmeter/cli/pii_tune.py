@@ -13,8 +13,8 @@ from leakmeter.cli import output
 from leakmeter.cli.counting import counting
 from leakmeter.cli.options import Flag
 from leakmeter.errors import UsageError
+from leakmeter.instruments.pii.subject import ValueType
 from leakmeter.models import DEFAULT_MODEL
-from leakmeter.types.subject import ValueType
 
 if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend
@@ -108,10 +108,10 @@ def tune(
     json
         Print one JSON object instead of the summary.
     """
-    from leakmeter.data.subjects import load_subjects
-    from leakmeter.prompts.probes import ProbeSettings
-    from leakmeter.tuning import people
-    from leakmeter.tuning.soft_prompt import tune as tuned
+    from leakmeter.instruments.pii.prompts import ProbeSettings
+    from leakmeter.instruments.pii.subjects import load_subjects
+    from leakmeter.instruments.pii.tuning import people
+    from leakmeter.instruments.pii.tuning.soft_prompt import tune as tuned
 
     chosen = model or ModelOptions()
     output.check_writable(out, "soft prompt", subjects, validation, Path(chosen.model))

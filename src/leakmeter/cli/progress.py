@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from leakmeter.backends.base import Backend
 from leakmeter.cli import output
 from leakmeter.cli.output import tell
-from leakmeter.studies.run import Watch
+from leakmeter.runs.measure import Watch
 
 _QUIET_SECONDS = 2.0
 

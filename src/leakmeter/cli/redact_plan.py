@@ -14,12 +14,12 @@ from leakmeter.cli.cases import run_cases
 from leakmeter.cli.given import read_cases
 from leakmeter.cli.options import RunOptions, Source, Text
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.measures.redact_plan import RedactPlan
-from leakmeter.prompts.build import PromptSettings
+from leakmeter.instruments.redaction.measure import RedactPlan
+from leakmeter.text.build import PromptSettings
 
 if TYPE_CHECKING:
-    from leakmeter.results.base import Part
-    from leakmeter.results.redact_plan import RedactPlanResult
+    from leakmeter.core.result import Part
+    from leakmeter.instruments.redaction.result import RedactPlanResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def redact_plan(
     found: list[RedactPlanResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[RedactPlanResult]:
-        from leakmeter.results.redact_plan import RedactPlanResult
+        from leakmeter.instruments.redaction.result import RedactPlanResult
 
         for result in RedactPlanResult.of_run(parts, asdict(measure)):
             found.append(result)
@@ -90,7 +90,7 @@ def _check_target(path: Path, source: Source, prompts: PromptSettings, run: RunO
 
 
 def _write(path: Path, result: RedactPlanResult) -> None:
-    from leakmeter.files import write_whole
+    from leakmeter.core.written import write_whole
 
     if not result.reached:
         output.tell(f"redacted text: not written, since more than {result.case['max_loss_nats']:g} nats are left")

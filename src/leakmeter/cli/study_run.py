@@ -17,9 +17,9 @@ from leakmeter.cli.options import Flag, RunOptions
 from leakmeter.errors import UsageError
 
 if TYPE_CHECKING:
+    from leakmeter.runs.prediction import Predictor
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.grid import Study
-    from leakmeter.studies.prediction import Predictor
 
 _Texts = Annotated[list[str] | None, Parameter(negative="")]
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
 
-from leakmeter import plugins
 from leakmeter.cli import output
 from leakmeter.cli.cases import run_cases
 from leakmeter.cli.given import Given
 from leakmeter.cli.options import Flag, RunOptions
+from leakmeter.core import registry
 from leakmeter.errors import UsageError
-from leakmeter.measures.fisher import Fisher
-from leakmeter.measures.susceptibility import Susceptibility
+from leakmeter.instruments.susceptibility.fisher.measure import Fisher
+from leakmeter.instruments.susceptibility.measure import Susceptibility
 
 if TYPE_CHECKING:
     from leakmeter.backends.base import Backend
-    from leakmeter.results.base import Part, Result
+    from leakmeter.core.result import Part, Result
 
 _SAMPLES: Final = ("questions.jsonl", "contexts.jsonl")
 Estimator = Literal["monte-carlo", "fisher"]
@@ -65,10 +65,10 @@ def susceptibility(
         Print one JSON object a query, and a last one with their summary.
     """
     from leakmeter.api.susceptibility import check_gradients, check_place
-    from leakmeter.data.questions import load_contexts, load_questions
-    from leakmeter.prompts.questions import QuestionSettings
-    from leakmeter.studies.questions import TOGETHER
-    from leakmeter.types.question import QuestionCase
+    from leakmeter.instruments.susceptibility.prompts import QuestionSettings
+    from leakmeter.instruments.susceptibility.question import QuestionCase
+    from leakmeter.instruments.susceptibility.reading import load_contexts, load_questions
+    from leakmeter.instruments.susceptibility.studied import TOGETHER
 
     run = run or RunOptions()
     is_fisher = estimator == "fisher"
@@ -91,7 +91,7 @@ def susceptibility(
     found: list[Result] = []
 
     def results(parts: Iterable[Part]) -> Iterator[Result]:
-        for result in plugins.find("results", name).of_run(parts, asdict(chosen)):
+        for result in registry.instrument(name).result.of_run(parts, asdict(chosen)):
             found.append(result)
             yield result
 
@@ -111,7 +111,8 @@ def susceptibility(
 
 
 def _summary(measure: str, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    from leakmeter.results import fisher, susceptibility
+    from leakmeter.instruments.susceptibility import result as susceptibility
+    from leakmeter.instruments.susceptibility.fisher import result as fisher
 
     return fisher.summary(cases) if measure == "fisher" else susceptibility.summary(cases)
 

@@ -22,7 +22,7 @@ def draw(rows: Sequence[Row], *, x: str, lines: Sequence[str], title: str, foote
     """Draw both panels over `x`, axes logarithmic; the same rows give the same bytes with the same matplotlib.
 
     Args:
-        rows: see `studies.generation_table`.
+        rows: see `instruments.generation.table`.
         x: column of the horizontal axis.
         lines: columns whose values tell one line from another.
         title: over the figure.

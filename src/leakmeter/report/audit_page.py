@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.report import audit_words as words
 from leakmeter.report import frame
@@ -15,7 +16,6 @@ from leakmeter.report.audit_chart import HEIGHT, log_log
 from leakmeter.report.scale import nats_cell, nats_text
 from leakmeter.report.shade import Case, excerpt
 from leakmeter.report.view import View, origin_view
-from leakmeter.types.plain import visible
 
 _EXEMPLARS_SHOWN: Final = 10
 _EXEMPLAR_CHARACTERS: Final = 160
@@ -31,8 +31,8 @@ def render_audit(
     """The page of everything: the verdict on all batches, and as many of them as fit; equal input gives equal bytes.
 
     Args:
-        cases: see `results.private_generation.case_object`; one or more.
-        summary: theirs, see `results.private_generation.summary`.
+        cases: see `instruments.generation.result.case_object`; one or more.
+        summary: theirs, see `instruments.generation.result.summary`.
         command: the command line they came from.
         run: what is said of the run they lie in, by name.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from leakmeter.core.plain import visible
 from leakmeter.report import audit_words as words
 from leakmeter.report.paint import Composed, facts, heading
 from leakmeter.report.scale import nats_cell, nats_text
 from leakmeter.report.shade import Case, excerpt
-from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -28,8 +28,8 @@ def audit_overview(cases: Sequence[Case], summary: Mapping[str, Any], *, width: 
     """Several disjoint batches: the verdict on all, and a line for each.
 
     Args:
-        cases: see `results.private_generation.case_object`; one or more.
-        summary: theirs, see `results.private_generation.summary`.
+        cases: see `instruments.generation.result.case_object`; one or more.
+        summary: theirs, see `instruments.generation.result.summary`.
         width: columns at most.
     """
     return Composed(lambda paint, columns: _batches(cases, summary), width)

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from leakmeter.core.plain import visible
 from leakmeter.report.receipts import drawn as draw_words
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import Case, excerpt
-from leakmeter.types.plain import visible
 
 Told = Mapping[str, Any]
 
@@ -102,7 +102,7 @@ def conditions(draws: Told | None) -> str:
     """What a promise is about, and how its tokens were drawn.
 
     Args:
-        draws: see `results._draws.draws_of`; None where nothing is promised.
+        draws: see `privacy.draws.draws_of`; None where nothing is promised.
     """
     return " ".join([CONDITIONS, *(draw_words(draws) if draws else ())])
 

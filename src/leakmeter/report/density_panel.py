@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from leakmeter.core.request import FloatArray
 from leakmeter.report.pii_density import density
 from leakmeter.report.scale import nats_text
 from leakmeter.report.small_multiples import COLOURS
-from leakmeter.types.request import FloatArray
 
 FOOTER: Final = "Gaussian kernels with Scott's bandwidth, scaled to their heights; ticks are values"
 _POINTS: Final = 200

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from leakmeter.kernels.aggregates import aggregate, interval_of_aggregate
 from leakmeter.report import plans, receipts, scale, words
 from leakmeter.report.drawing import Bar, Drawing, columns, inches, label, rows
 from leakmeter.report.findings import Findings, mean_text
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import Case
 from leakmeter.report.small_multiples import COLOURS
+from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
 
 _PIECES_AT_MOST: Final = 30
 _TOKENS_AT_MOST: Final = 60

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from leakmeter.core.plain import visible
 from leakmeter.report import words
 from leakmeter.report.queries import interval_text
 from leakmeter.report.scale import heat, nats_text
 from leakmeter.report.shade import Case
-from leakmeter.types.plain import visible
 
 Summary = Mapping[str, Any]
 

@@ -27,7 +27,7 @@ def render_fisher(
 
     Args:
         cases: as `leakmeter susceptibility --estimator fisher --json` prints them, one or more.
-        summary: theirs, see `results.fisher.summary`.
+        summary: theirs, see `instruments.susceptibility.fisher.result.summary`.
         command: the command line they came from.
         run: what is said of the run they lie in, by name.
 

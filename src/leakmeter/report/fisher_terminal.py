@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from leakmeter.core.plain import visible
 from leakmeter.report import fisher as words
 from leakmeter.report import queries, scale
 from leakmeter.report import susceptibility as shared
 from leakmeter.report.fisher import Summary
 from leakmeter.report.paint import Composed, Paint, compact_table, heading
 from leakmeter.report.shade import Case, excerpt
-from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,8 +29,8 @@ def fisher_overview(cases: Sequence[Case], summary: Summary, *, width: int | Non
     """Many queries: of each Σ the mean, the queries ranked, what else explains the ranks, and factors.
 
     Args:
-        cases: see `results.fisher.case_object`; one or more.
-        summary: theirs, see `results.fisher.summary`.
+        cases: see `instruments.susceptibility.fisher.result.case_object`; one or more.
+        summary: theirs, see `instruments.susceptibility.fisher.result.summary`.
         width: columns at most.
     """
     return Composed(lambda paint, columns: _of_all(cases, summary, paint), width)

@@ -17,8 +17,8 @@ from contextvars import ContextVar
 from importlib import resources
 from typing import Any, Final
 
-from leakmeter.kernels.stats import posterior_from_even_odds
 from leakmeter.report import scale
+from leakmeter.stats.stats import posterior_from_even_odds
 
 PAGE_BYTES: Final = 1_900_000
 """Size of a page up to which its items are shown."""

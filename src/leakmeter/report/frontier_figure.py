@@ -17,7 +17,7 @@ def draw_frontier(told: Mapping[str, Any], *, footer: str, stem: Path) -> list[P
     """Draw a panel for each utility; the same numbers give the same bytes with the same matplotlib.
 
     Args:
-        told: see `studies.frontier.Frontier`.
+        told: see `instruments.decoding.frontier.Frontier`.
         footer: small, under the figure.
         stem: path without a suffix; '.png' and '.svg' are written.
 

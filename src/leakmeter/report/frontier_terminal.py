@@ -15,7 +15,7 @@ def frontier_view(told: Mapping[str, Any]) -> RenderableType:
     """Settings with their leakage and utility, and a sentence for each utility.
 
     Args:
-        told: see `studies.frontier.Frontier`.
+        told: see `instruments.decoding.frontier.Frontier`.
     """
     from rich.console import Group
     from rich.table import Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leakmeter.report.scale import nats_text
-from leakmeter.types.check import Check
+from leakmeter.runs.check import Check
 
 
 def check_lines(checks: Sequence[Check]) -> list[str]:

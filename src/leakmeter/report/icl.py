@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from leakmeter.core.plain import visible
 from leakmeter.report import scale
 from leakmeter.report.queries import infinite, interval_text
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.shade import Case
-from leakmeter.types.plain import visible
 
 Summary = Mapping[str, Any]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.report import chart, frame, icl, icl_chart, queries, scale, words
 from leakmeter.report.icl import Summary
 from leakmeter.report.shade import Case, excerpt
 from leakmeter.report.view import View, origin_view
-from leakmeter.types.plain import visible
 
 QUERIES_A_BLOCK: Final = 50
 _QUERY_CHARACTERS: Final = 400
@@ -28,7 +28,7 @@ def render_icl(
 
     Args:
         cases: as `leakmeter icl --json` prints them, one or more.
-        summary: theirs, see `results.icl.summary`.
+        summary: theirs, see `instruments.icl.result.summary`.
         command: the command line they came from.
         run: what is said of the run they lie in, by name.
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from leakmeter.core.plain import visible
 from leakmeter.report.scale import nats_cell, nats_text
 from leakmeter.report.shade import excerpt
 from leakmeter.report.tables import share_text, to_markdown
-from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,7 +27,7 @@ def plan_view(told: Told) -> RenderableType:
     """The verdict, the moves, both halves, and the exemplars.
 
     Args:
-        told: see `studies.exemplar_plan.told_plan`, with what was asked for beside it.
+        told: see `instruments.icl.selection.told_plan`, with what was asked for beside it.
     """
     from rich.console import Group
     from rich.table import Table

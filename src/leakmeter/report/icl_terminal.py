@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from leakmeter.core.plain import visible
 from leakmeter.report import icl, queries, scale, words
 from leakmeter.report.icl import Summary
 from leakmeter.report.paint import Composed, Paint, compact_table, facts, heading
 from leakmeter.report.shade import Case, excerpt
-from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -28,8 +28,8 @@ def icl_overview(cases: Sequence[Case], summary: Summary, *, width: int | None =
     """Many queries: ICLInf and accuracy, positions, labels, the exemplars that leak most, and where.
 
     Args:
-        cases: see `results.icl.case_object`; one or more.
-        summary: theirs, see `results.icl.summary`.
+        cases: see `instruments.icl.result.case_object`; one or more.
+        summary: theirs, see `instruments.icl.result.summary`.
         width: columns at most.
     """
     return Composed(lambda paint, columns: _of_all(cases, summary, paint, columns), width)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from leakmeter.core.plain import visible
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import Case, excerpt
-from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from rich.table import Table

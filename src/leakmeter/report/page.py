@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.report import frame, scale, words
 from leakmeter.report.shade import Case
 from leakmeter.report.view import case_view, origin_view, shared_settings
-from leakmeter.types.plain import visible
 
 CASES_A_SCREEN = 20
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from leakmeter.core.plain import visible
 from leakmeter.report.scale import NOT_MEASURED, nats_text
 from leakmeter.report.shade import Case, excerpt
-from leakmeter.types.plain import visible
 
 TYPES: Final[Mapping[str, str]] = {
     "phone": "phone number",

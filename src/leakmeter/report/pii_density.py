@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from leakmeter.types.request import FloatArray
+from leakmeter.core.request import FloatArray
 
 WIDTH: Final = 400
 HEIGHT: Final = 150

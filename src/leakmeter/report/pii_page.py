@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.report import frame, pii_density, queries, scale
 from leakmeter.report import pii as words
@@ -16,7 +17,6 @@ from leakmeter.report import pii_people as people
 from leakmeter.report.pii_people import Row, Summary
 from leakmeter.report.shade import Case, excerpt
 from leakmeter.report.view import View, origin_view
-from leakmeter.types.plain import visible
 
 PERSONS_AT_MOST: Final = 1000
 _CHARACTERS: Final = 200
@@ -29,7 +29,7 @@ def render_pii(
 
     Args:
         cases: as `leakmeter pii probe --json` prints them, one or more.
-        summary: theirs, see `results.pii.summary`.
+        summary: theirs, see `instruments.pii.result.summary`.
         command: the command line they came from.
         run: what is said of the run they lie in, by name.
 

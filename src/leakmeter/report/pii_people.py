@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from leakmeter.instruments.pii.subject import VALUE_TYPES
 from leakmeter.report.pii import counted
 from leakmeter.report.scale import NOT_MEASURED
 from leakmeter.report.shade import Case
-from leakmeter.types.subject import VALUE_TYPES
 
 Row = Mapping[str, Any]
 Summary = Mapping[str, Any]

@@ -28,8 +28,8 @@ def pii_overview(cases: Sequence[Case], summary: Summary, *, width: int | None =
     """Many values: persons by evidence, types and kinds of probes with their tests, what was generated.
 
     Args:
-        cases: see `results.pii.case_object`; one or more.
-        summary: theirs, see `results.pii.summary`.
+        cases: see `instruments.pii.result.case_object`; one or more.
+        summary: theirs, see `instruments.pii.result.summary`.
         width: columns at most.
     """
     return Composed(lambda paint, _: _of_all(cases, summary, paint), width)

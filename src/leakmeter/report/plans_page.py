@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.report import chart, frame, plans, scale, words
 from leakmeter.report.shade import Case, excerpt, stretches
 from leakmeter.report.view import View, origin_view, token_view
-from leakmeter.types.plain import visible
 
 
 def render_plans(cases: Sequence[Case], *, command: str | None = None, run: Mapping[str, Any] | None = None) -> str:

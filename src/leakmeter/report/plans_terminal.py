@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from leakmeter.core.plain import visible
 from leakmeter.report import plans, scale, words
 from leakmeter.report.paint import Composed, Paint, heading, legend, shaded
 from leakmeter.report.shade import Case, excerpt
-from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

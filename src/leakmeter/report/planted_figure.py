@@ -15,7 +15,7 @@ def draw_auc(rows: Sequence[Row], *, title: str, footer: str, stem: Path) -> lis
     """Draw the AUC of each score over repeats, a panel for each type and box; see `small_multiples.draw_levels`.
 
     Args:
-        rows: of `studies.planted.checked`.
+        rows: of `instruments.pii.check.checked`.
         title: over the figure.
         footer: small, under it.
         stem: path without a suffix; '.png' and '.svg' are written.
@@ -34,7 +34,7 @@ def draw_curves(points: Sequence[Row], *, title: str, footer: str, stem: Path) -
     """Draw receiver operating characteristics, a panel for each type, box and number of repeats; see `draw_grid`.
 
     Args:
-        points: of `studies.planted.checked`, each curve's in order.
+        points: of `instruments.pii.check.checked`, each curve's in order.
         title: over the figure.
         footer: small, under it.
         stem: path without a suffix; '.png' and '.svg' are written.

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from leakmeter.kernels.stats import posterior_from_even_odds
 from leakmeter.report.scale import NOT_MEASURED, nats_text, percent
 from leakmeter.report.shade import Case
+from leakmeter.stats.stats import posterior_from_even_odds
 
 PRIVATE = (
     "Private: λ, losses, what was spent, a seed, the run's directory and its id are functions of the context. "
@@ -89,7 +89,7 @@ def drawn(draws: Case) -> list[str]:
     """How a promise's tokens were drawn, one sentence each.
 
     Args:
-        draws: see `results._draws.draws_of`.
+        draws: see `privacy.draws.draws_of`.
     """
     return [EXACT if draws["exact"] else ROUNDED, *([SEEDED] if draws["random_bits"] == "seed" else [])]
 

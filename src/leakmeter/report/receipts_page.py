@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.report import chart, frame, receipts, scale
 from leakmeter.report.shade import Case, excerpt
 from leakmeter.report.view import View, origin_view, token_view
-from leakmeter.types.plain import visible
 
 
 def render_private(cases: Sequence[Case], *, command: str | None = None, run: Mapping[str, Any] | None = None) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from leakmeter.core.plain import visible
 from leakmeter.report import receipts
 from leakmeter.report.paint import Composed, Paint, heading, legend, shaded
 from leakmeter.report.scale import nats_cell
 from leakmeter.report.shade import Case
-from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

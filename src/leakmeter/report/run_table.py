@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from leakmeter.report.check_words import interval_text
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import excerpt
-from leakmeter.types.check import Number
+from leakmeter.runs.check import Number
 
 _LETTERS = 400
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.report import frame
 from leakmeter.report.check_words import interval_text
@@ -17,8 +18,7 @@ from leakmeter.report.comparison_terminal import setting_line
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import excerpt
 from leakmeter.report.view import View
-from leakmeter.types.check import Number
-from leakmeter.types.plain import visible
+from leakmeter.runs.check import Number
 
 _NAME: Final = 80
 _HEADLINE: Final = 600
@@ -50,7 +50,7 @@ class ShownComparison:
     first: int
     second: int
     told: Mapping[str, Any]
-    """See `studies.compare.comparison_object`."""
+    """See `runs.compare.comparison_object`."""
 
 
 def render_runs(runs: Sequence[ShownRun], comparisons: Sequence[ShownComparison] = ()) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from leakmeter.report.scale import nats_text
-from leakmeter.types.check import Check, Item
+from leakmeter.runs.check import Check, Item
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 

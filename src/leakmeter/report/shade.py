@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from leakmeter.core.plain import visible
 from leakmeter.report.scale import heat
-from leakmeter.types.plain import visible
 
 Case = Mapping[str, Any]
 

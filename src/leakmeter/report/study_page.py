@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from leakmeter.core.plain import visible
 from leakmeter.report import frame
 from leakmeter.report.view import View
-from leakmeter.types.plain import visible
 
 _CELLS: Final = re.compile(r"(?<!\\)\|")
 _RULE: Final = re.compile(r"\|( --- \|)+")

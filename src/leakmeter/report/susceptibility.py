@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from leakmeter.core.plain import visible
 from leakmeter.report.queries import interval_text
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import Case
-from leakmeter.types.plain import visible
 
 Summary = Mapping[str, Any]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.report import frame, queries, scale
 from leakmeter.report import susceptibility as words
 from leakmeter.report.shade import Case, excerpt
 from leakmeter.report.susceptibility import Summary
 from leakmeter.report.view import View, origin_view
-from leakmeter.types.plain import visible
 
 _CONTEXTS_OF_ALL: Final = 100
 _CONTEXTS_OF_QUERY: Final = 20
@@ -29,7 +29,7 @@ def render_susceptibility(
 
     Args:
         cases: as `leakmeter susceptibility --json` prints them, one or more.
-        summary: theirs, see `results.susceptibility.summary`.
+        summary: theirs, see `instruments.susceptibility.result.summary`.
         command: the command line they came from.
         run: what is said of the run they lie in, by name.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from leakmeter.core.plain import visible
 from leakmeter.report import queries, scale
 from leakmeter.report import susceptibility as words
 from leakmeter.report.paint import Composed, Paint, compact_table, facts, heading
 from leakmeter.report.shade import Case, excerpt
 from leakmeter.report.susceptibility import Summary
-from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,8 +30,8 @@ def susceptibility_overview(cases: Sequence[Case], summary: Summary, *, width: i
     """Many queries: the mean, queries by susceptibility, contexts by persuasion, factors.
 
     Args:
-        cases: see `results.susceptibility.case_object`; one or more.
-        summary: theirs, see `results.susceptibility.summary`.
+        cases: see `instruments.susceptibility.result.case_object`; one or more.
+        summary: theirs, see `instruments.susceptibility.result.summary`.
         width: columns at most.
     """
     return Composed(lambda paint, columns: _of_all(cases, summary, paint, columns), width)

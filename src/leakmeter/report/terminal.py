@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from leakmeter.core.plain import visible
 from leakmeter.report import scale, words
 from leakmeter.report.paint import Composed, Paint, block, heading, legend, shaded
 from leakmeter.report.shade import Case, by_nats, excerpt, piece_heat, stretches, strongest
-from leakmeter.types.plain import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from leakmeter.core.plain import visible
 from leakmeter.report import scale, words
 from leakmeter.report.shade import Case, by_nats, excerpt, leader, piece_heat, stretches, strongest
-from leakmeter.types.plain import visible
 
 View = dict[str, Any]
 

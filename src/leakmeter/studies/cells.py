@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.backends.base import Backend
-from leakmeter.errors import LeakmeterError, StoreError, UsageError
-from leakmeter.files import (
+from leakmeter.core.measurement import Reading
+from leakmeter.core.written import (
     check_outside_runs,
     clear_left_over,
     made_for,
@@ -35,12 +35,12 @@ from leakmeter.files import (
     remove_unused,
     write_whole,
 )
+from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.models import resolve
-from leakmeter.store.rundir import RunDirectory
+from leakmeter.runs.fingerprint import spec_of
+from leakmeter.runs.measure import Part, Watch, cases_of_run, measure_cases, n_parts, prepare_case
+from leakmeter.runs.rundir import RunDirectory
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.run import Part, Watch, cases_of_run, measure_cases, n_parts, prepare_case
-from leakmeter.studies.spec import spec_of
-from leakmeter.types.reading import Reading
 
 NONCE_FILES: Final = (".lock", "secret.json")
 """Files of a directory that keeps a nonce, which are of no use without a run."""

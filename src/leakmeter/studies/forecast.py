@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leakmeter.errors import LeakmeterError
+from leakmeter.runs.measure import prepare_case
+from leakmeter.runs.prediction import Predictor
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.prediction import Predictor
-from leakmeter.studies.run import prepare_case
 
 _FIRST_RECORDS: Final = 5
 

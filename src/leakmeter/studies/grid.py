@@ -30,18 +30,23 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter import plugins
+from leakmeter.core import registry
+from leakmeter.core.files import read_text
+from leakmeter.core.measure import Measure, params_of
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.measures.base import Measure, params_of
-from leakmeter.studies.kinds import kind_of
-from leakmeter.studies.kinds.base import Choice, Kind, field_types
+from leakmeter.runs.measure import Settings
+from leakmeter.studies import contexts
+from leakmeter.studies.kind import Choice, Kind, field_types
 from leakmeter.studies.quality import Quality
-from leakmeter.studies.run import Settings
 from leakmeter.studies.settings import factors_of, listed, meant, replicated, typed
-from leakmeter.types.files import read_text
 
 SIZES: Final = ("laptop", "paper")
 _HEADINGS: Final = ("title", "reproduces", "measure", "show")
+
+
+def kind_of(measure: str) -> Kind:
+    """What is particular to the studies of a measure."""
+    return registry.instrument(measure).study or contexts.KIND
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +174,7 @@ def _table(told: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
 
 
 def _study(name: str, told: Mapping[str, Any], size: str, given: Mapping[str, Any]) -> Study:
-    measure, kind = plugins.find("measures", told["measure"]), kind_of(told["measure"])
+    measure, kind = registry.instrument(told["measure"]).measure, kind_of(told["measure"])
     of_measure, of_quality = field_types(measure), field_types(Quality) if kind.has_quality else {}
     counted = kind.counted or kind.records
     known = {"model": "str", "dataset": "str", counted: "int", **kind.settings, **of_measure, **of_quality}

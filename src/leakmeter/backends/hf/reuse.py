@@ -25,7 +25,7 @@ import transformers
 from torch import Tensor
 
 from leakmeter.backends.base import FeatureCache
-from leakmeter.types.chunk import Chunk
+from leakmeter.core.chunk import Chunk
 
 if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend

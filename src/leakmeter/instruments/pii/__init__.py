@@ -1,0 +1,5 @@
+"""PII probing: does a model know people's data?"""
+
+from leakmeter.core.instrument import Instrument
+
+INSTRUMENT = Instrument("pii", __name__, measure_at="measure:Pii", result_at="result:PiiResult", study_at="study:KIND")

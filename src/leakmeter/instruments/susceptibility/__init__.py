@@ -1,0 +1,11 @@
+"""Susceptibility: how far contexts move the answers to queries, by Monte Carlo."""
+
+from leakmeter.core.instrument import Instrument
+
+INSTRUMENT = Instrument(
+    "susceptibility",
+    __name__,
+    measure_at="measure:Susceptibility",
+    result_at="result:SusceptibilityResult",
+    study_at="study:KIND",
+)

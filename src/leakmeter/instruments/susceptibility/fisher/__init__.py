@@ -1,0 +1,7 @@
+"""Fisher susceptibility: how far contexts would move the answer, from gradients."""
+
+from leakmeter.core.instrument import Instrument
+
+INSTRUMENT = Instrument(
+    "fisher", __name__, measure_at="measure:Fisher", result_at="result:FisherResult", study_at="study:KIND"
+)
