@@ -3,9 +3,9 @@
     python docs/results/theorem_3_1.py ori_pqal.json 60 theorem_3_1
 
 For each of the first N records of PubMedQA and each λ: draw a response, take each sentence away in turn, and keep for
-every token the loss, the difference in PMI and the term beside it (`leakmeter.instruments.influence.pmi`). A record is a file in the
-directory; those that are there are not measured again. Then `theorem_3_1.png` and `theorem_3_1.csv` are written into
-the directory.
+every token the loss, the difference in PMI and the term beside it (`leakmeter.instruments.influence.pmi`). A record is
+a file in the directory; those that are there are not measured again. Then `theorem_3_1.png` and `theorem_3_1.csv` are
+written into the directory.
 """
 
 import csv

@@ -15,8 +15,8 @@ import leakmeter
 from leakmeter.api.report import page_of_runs, write_figures
 from leakmeter.api.run import Run
 from leakmeter.core.quantity import Quantity
-from leakmeter.core.result import Results
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.report.result import Results
 from leakmeter.runs.rundir import RunDirectory
 
 MARKUP = "<img src=x onerror=alert(1)> $x$ \x1b[31m"

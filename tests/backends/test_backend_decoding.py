@@ -12,7 +12,7 @@ from tiny_models import N_VOCAB, item_of, naive_logits, random_prompt, tiny_back
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core.chunk import Chunk
 from leakmeter.core.drive import drive
-from leakmeter.core.item import Item
+from leakmeter.core.item import ContextItem
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import Draw
@@ -36,7 +36,9 @@ def recorded(trial: Trial[Any], seen: list[np.ndarray]) -> Trial[Any]:
         seen.extend(scores.values for scores in answers)
 
 
-def run(backend: HfBackend, items: list[Item], weight: float, n: int = 3, most: int = 7) -> tuple[list, list, list]:
+def run(
+    backend: HfBackend, items: list[ContextItem], weight: float, n: int = 3, most: int = 7
+) -> tuple[list, list, list]:
     """Responses, what was drawn with which log-probability, and the tokens run in each round."""
     seen: list[np.ndarray] = []
     marks: list[int] = []
@@ -121,7 +123,7 @@ def test_noise_bounds_what_the_order_of_spans_and_the_sharing_change(kind: str, 
     item = replace(item_of(PROMPT), response=(9, 80, 3, 3))
     measure = Influence(cid_lambda=weight)
 
-    def series(backend: HfBackend, item: Item) -> dict[tuple[str, str], np.ndarray]:
+    def series(backend: HfBackend, item: ContextItem) -> dict[tuple[str, str], np.ndarray]:
         (readings,), _ = drive(backend, [measure.trial(item)])
         return {(r.statistic, r.piece): r.values for r in readings}
 

@@ -12,10 +12,10 @@ import torch
 from scipy import stats
 from tiny_models import ATTENTION, N_VOCAB, RECURRENT, backend_of, fresh_model, random_prompt, tiny_backend
 
-from leakmeter.backends.base import Backend, DifferentiableBackend, check_differentiates
 from leakmeter.backends.hf import HfBackend, backend
 from leakmeter.backends.hf.places import layer_of
 from leakmeter.backends.toy import Toy
+from leakmeter.core.backend import Backend, DifferentiableBackend, check_differentiates
 from leakmeter.core.gradient import NEUTRAL, GradientRequest, Place, Probes, TopTokens, tokens_of
 from leakmeter.core.plan import plan_contexts
 from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt

@@ -14,7 +14,7 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from leakmeter.backends.hf import HfBackend
-from leakmeter.core.item import Item, Span
+from leakmeter.core.item import ContextItem, Span
 from leakmeter.core.prompt import Piece, Prompt
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -157,10 +157,10 @@ def tiny_backend(kind: str = "llama", attention: str = "eager", **settings: Any)
     return backend_of(tiny_model(kind, attention), **settings)
 
 
-def item_of(prompt: Prompt, id_: str = "one", stop_ids: frozenset[int] = frozenset()) -> Item:
+def item_of(prompt: Prompt, id_: str = "one", stop_ids: frozenset[int] = frozenset()) -> ContextItem:
     """An item without a response whose spans are the prompt's context pieces."""
     names = prompt.names()
-    return Item(
+    return ContextItem(
         id=id_,
         prompt=prompt,
         spans=tuple(Span(name, "unit", ((0, 1),), (name,), None, 1) for name in names),

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakmeter.data.exemplar import Example
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.draw import choose_queries, draw_cases, fixed_cases
+from leakmeter.text.exemplar import Example
 
 
 def examples(n: int, prefix: str = "p") -> list[Example]:

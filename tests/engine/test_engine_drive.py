@@ -7,8 +7,8 @@ from collections.abc import Generator
 import numpy as np
 import pytest
 
-from leakmeter.backends.base import Backend
 from leakmeter.backends.toy import Toy
+from leakmeter.core.backend import Backend
 from leakmeter.core.chunk import Chunk
 from leakmeter.core.drive import drive
 from leakmeter.core.prompt import Piece, Prompt

@@ -18,7 +18,7 @@ from leakmeter.core.case import Case, Document
 from leakmeter.core.cost import Work
 from leakmeter.core.drive import Cost, drive
 from leakmeter.core.forecast import PlanningBackend, Prediction, planning_backend, predict
-from leakmeter.core.item import Answers, ContextSet, Item, Values
+from leakmeter.core.item import Item
 from leakmeter.core.measure import ChoosingMeasure, Measure
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
@@ -154,20 +154,15 @@ def test_every_measure_can_be_predicted(name: str) -> None:
     kind = registry.instrument(name).measure
     known = {field.name for field in fields(kind)}
     few = {"max_new_tokens": 4, "samples": 2, "max_loss": 1e-3}
-    measure = kind(**{field: value for field, value in few.items() if field in known})
     for response in (None, "the clinic"):
-        predicted, taken = both(backend, measure, with_labels(item_of(backend, response, stops=False)))
+        example = registry.instrument(name).example("one", response)
+        given = {**example.parameters, **few} if response is None else {**example.parameters, **few, "samples": 1}
+        measure = kind(**{field: value for field, value in given.items() if field in known})
+        item = replace(example.settings.prepare(example.case, backend, measure).item, stop_ids=frozenset())
+        predicted, taken = both(backend, measure, item)
         assert taken.n_tokens_run <= predicted.n_tokens_run
-        draws = response is None and measure.max_new_tokens > 0
+        draws = item.response is None and measure.max_new_tokens > 0
         assert predicted.is_upper_bound is (draws or isinstance(measure, ChoosingMeasure))
-
-
-def with_labels(item: Item) -> Item:
-    """For measures that take spans for exemplars of two labels, the prompts without them for contexts, or values."""
-    contexts = ContextSet(tuple(item.cuts), tuple(item.cuts.values()), (1 / len(item.cuts),) * len(item.cuts))
-    ways = (((item.prompt, (3, 5)), (item.prompt, (4,))),)
-    values = Values(ways, (ways,), (item.prompt,), 3, lambda said: {}, {})
-    return replace(item, answers=Answers(("one", "other"), ((3,), (5,)), 0, {}), contexts=contexts, values=values)
 
 
 def test_sequences_drawn_one_after_the_other_take_what_was_predicted() -> None:

@@ -22,8 +22,7 @@ if __name__ == "__main__":
             words = [sys.executable, "-m", "leakmeter", *words_of(name, model, Path(where) / f"runs-{name}")]
             done = subprocess.run(words, cwd=where, env=env, capture_output=True, text=True, check=False)
             if done.returncode:
-                print(name, done.returncode, done.stderr, file=sys.stderr)
+                sys.stderr.write(f"{name}: {done.returncode} {done.stderr}")
                 continue
             said = [without_volatile(json.loads(line)) for line in done.stdout.splitlines()]
             (place / f"{name}.json").write_text(json.dumps(said, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
-            print(name, len(done.stdout))

@@ -58,8 +58,8 @@ def install(packages: Path, project: dict[str, Any]) -> None:
 
 
 def test_everything_shown_is_added_and_used(shown: list[Block]) -> None:
-    from leakmeter.backends.base import Backend
     from leakmeter.core import registry
+    from leakmeter.core.backend import Backend
     from leakmeter.core.measure import Measure
 
     names: dict[str, Any] = {"__name__": "__example__"}

@@ -15,53 +15,46 @@ import numpy as np
 import pytest
 
 from differentiable_toy import DifferentiableToy
-from leakmeter.backends.base import Backend
 from leakmeter.backends.toy import Toy
 from leakmeter.core import measurement as units
 from leakmeter.core import registry
-from leakmeter.core.case import Case, Document
+from leakmeter.core.backend import Backend
 from leakmeter.core.drive import drive
-from leakmeter.core.item import Answers, ContextSet, Item, Values
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import Reading
 from leakmeter.core.plan import plan, plan_contexts
-from leakmeter.core.prompt import QUERY
 from leakmeter.core.request import Asked, Request, Scores, Trial
-from leakmeter.core.result import Result
 from leakmeter.errors import UnknownNameError
-from leakmeter.text.build import PromptSettings, prepare
+from leakmeter.report.result import Result
 
 MEASURES = registry.instruments()
 BACKENDS = registry.backends()
-UNITS = {units.NATS, units.NATS_PER_SQUARE, units.TOKEN_ID, units.WEIGHT, units.LABEL, units.COUNT}
+UNITS = {
+    units.NATS,
+    units.NATS_PER_SQUARE,
+    units.TOKEN_ID,
+    units.WEIGHT,
+    units.LABEL,
+    units.COUNT,
+    "hit",
+    "edits",
+    "edits per character",
+}
 measures = pytest.mark.parametrize("name", MEASURES)
 backends = pytest.mark.parametrize("name", BACKENDS)
 
 
-def item(id_: str = "one", response: str | None = "Anna sang.") -> Item:
-    documents = (Document("note", f"Anna Ek sang in Graz, {id_}. Bo ate. Call 555-010-7788, or 555-010-7788."),)
-    case = Case(id_, documents, "Who sang?", response)
-    toy = Toy()
-    made = prepare(case, toy.tokenizer, PromptSettings(group=True), window=None, n_reserved=8).item
-    sets = {"": made.prompt, **made.cuts}
-    blank = {name: prompt.blank(role=QUERY) for name, prompt in sets.items()}
-    labels = ("Anna", "Bo")
-    ids = tuple(toy.tokenizer.encode_data(label, first=False).ids for label in labels)
-    # A measure of exemplars takes the spans for them, and one of contexts the prompts without each.
-    answers = Answers(labels, ids, 0, {"blank": blank, "n/a": sets})
-    contexts = ContextSet(tuple(sets), tuple(sets.values()), (1 / len(sets),) * len(sets))
-    # One of values asks for both, behind either name.
-    ways = (((made.prompt, ids[0]), (made.prompt, ids[1])),)
-    judged = {"exact_match": units.COUNT}
-    values = Values(ways, (ways,), (made.prompt,), 4, lambda said: {"exact_match": float(len(said))}, judged)
-    return dataclasses.replace(made, answers=answers, contexts=contexts, values=values)
+def item(name: str, id_: str = "one", response: str | None = None) -> Any:
+    """An instrument's example, tokenised for the toy model."""
+    example = registry.instrument(name).example(id_, response)
+    return example.settings.prepare(example.case, Toy(), quick(name)).item
 
 
 def quick(name: str, **parameters: Any) -> Measure:
-    """A measure that draws few tokens."""
+    """A measure that takes a moment."""
     kind = registry.instrument(name).measure
     known = {field.name for field in dataclasses.fields(kind)}
-    small = {"max_new_tokens": 6} if "max_new_tokens" in known else {}
+    small = registry.instrument(name).example().parameters
     made: Measure = kind(**{**small, **{key: value for key, value in parameters.items() if key in known}})
     return made
 
@@ -127,19 +120,19 @@ def test_a_measure_stands_on_its_defaults(name: str) -> None:
     assert isinstance(measure, Measure)
     assert measure == registry.instrument(name).measure()
     assert measure.max_new_tokens >= 0
-    assert inspect.isgenerator(measure.trial(item()))
+    assert inspect.isgenerator(measure.trial(item(name)))
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(measure, dataclasses.fields(registry.instrument(name).measure)[0].name, None)
 
 
 @measures
-@pytest.mark.parametrize("response", ["Anna sang.", None])
+@pytest.mark.parametrize("response", ["the clinic.", None])
 def test_readings_are_finite_and_have_known_units(name: str, response: str | None) -> None:
-    (readings,) = run(quick(name).trial(item(response=response)))
+    (readings,) = run(quick(name).trial(item(name, response=response)))
     assert readings
     for reading in readings:
         assert isinstance(reading, Reading)
-        assert reading.item == "one"
+        assert reading.item == item(name).id
         assert reading.unit in UNITS
         assert reading.values.dtype == np.float64
         assert reading.values.ndim == 1
@@ -150,27 +143,27 @@ def test_readings_are_finite_and_have_known_units(name: str, response: str | Non
 
 
 @measures
-@pytest.mark.parametrize("response", ["Anna sang.", None])
+@pytest.mark.parametrize("response", ["the clinic.", None])
 def test_the_same_seed_gives_the_same_bytes(name: str, response: str | None) -> None:
-    one, two = (plain(run(quick(name, seed=3).trial(item(response=response)))[0]) for _ in range(2))
+    one, two = (plain(run(quick(name, seed=3).trial(item(name, response=response)))[0]) for _ in range(2))
     assert one == two
 
 
 @measures
-@pytest.mark.parametrize("response", ["Anna sang.", None])
+@pytest.mark.parametrize("response", ["the clinic.", None])
 def test_interleaved_trials_do_not_disturb_each_other(name: str, response: str | None) -> None:
     measure = quick(name, samples=2)
-    items = [item(id_, response) for id_ in ("one", "two")]
+    items = [item(name, id_, response) for id_ in ("one", "two")]
     together = run(*(measure.trial(one) for one in items))
     apart = [run(measure.trial(one))[0] for one in items]
     assert [plain(readings) for readings in together] == [plain(readings) for readings in apart]
 
 
 @measures
-@pytest.mark.parametrize("response", ["Anna sang.", None])
+@pytest.mark.parametrize("response", ["the clinic.", None])
 def test_replaying_the_scores_gives_the_same_readings(name: str, response: str | None) -> None:
     toy, heard = DifferentiableToy(), []
-    trial = quick(name, samples=2).trial(item(response=response))
+    trial = quick(name, samples=2).trial(item(name, response=response))
     requests = next(trial)
     try:
         while True:
@@ -179,7 +172,7 @@ def test_replaying_the_scores_gives_the_same_readings(name: str, response: str |
     except StopIteration as end:
         first = end.value
     # Without a model: a trial's state is the answers it has received.
-    trial = quick(name, samples=2).trial(item(response=response))
+    trial = quick(name, samples=2).trial(item(name, response=response))
     assert next(trial) == heard[0][0]
     for (_, answers), (asked, _) in pairwise(heard):
         assert trial.send(answers) == asked

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
-from leakmeter.core.item import Item, Span
+from leakmeter.core.item import ContextItem, Span
 from leakmeter.core.prompt import IntArray, Piece, Prompt
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.privacy.mechanism import PrivateVoting
@@ -27,12 +27,12 @@ def batch(
     stop_ids: Sequence[int] = (),
     response: Sequence[int] | None = None,
     id_: str = "hand",
-) -> Item:
+) -> ContextItem:
     """Exemplars of these tokens, e1, e2 and so on, each alone between the same frame and query."""
     frame, query = Piece("opening", "frame", (0, 1)), Piece("answer", "frame", (2,))
     pieces = [Piece(f"e{i}", "context", tuple(ids)) for i, ids in enumerate(exemplars, 1)]
     whole = Prompt((frame, *pieces, query))
-    return Item(
+    return ContextItem(
         id=id_,
         prompt=whole,
         spans=tuple(Span(p.name, "unit", ((i, i + 1),), (p.name,), f"x{i}", len(p.ids)) for i, p in enumerate(pieces)),
@@ -76,7 +76,7 @@ class Mistaken:
         return PrivateVoting(self.says).promised(orders)
 
 
-def readings_of(backend: object, measure: PrivateGeneration, item: Item) -> Series:
+def readings_of(backend: object, measure: PrivateGeneration, item: ContextItem) -> Series:
     """(sequence, statistic, exemplar) to values."""
     (readings,), _ = drive(backend, [measure.trial(item)])  # type: ignore[arg-type]
     series = {(r.sample, r.statistic, r.piece): r.values for r in readings}
@@ -94,7 +94,9 @@ def tokens_of(series: Series) -> list[tuple[int, ...]]:
 class ByHand:
     """Algorithm 1 and its audit, one full prompt and one row at a time, in plain floats."""
 
-    def __init__(self, toy: Toy, item: Item, clip: float, temperature: float, masked: Sequence[int] = ()) -> None:
+    def __init__(
+        self, toy: Toy, item: ContextItem, clip: float, temperature: float, masked: Sequence[int] = ()
+    ) -> None:
         self.toy, self.item, self.clip, self.temperature, self.masked = toy, item, clip, temperature, set(masked)
         self.names = [span.name for span in item.spans]
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from leakmeter.core.drive import drive
-from leakmeter.core.item import Answers, Item, Span
+from leakmeter.core.item import Span
 from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.instruments.icl.item import Answers, ExemplarItem
 from leakmeter.instruments.icl.measure import Icl
 
 Series = dict[tuple[str, str], np.ndarray]
@@ -33,7 +34,7 @@ def icl_item(
     gold: int | None = 1,
     id_: str = "hand",
     instruction: Sequence[int] = (1, 2, 3),
-) -> Item:
+) -> ExemplarItem:
     """An item of random exemplars of these many tokens, before a random query."""
     rng = np.random.default_rng(seed)
 
@@ -56,7 +57,7 @@ def icl_item(
     whole = cuts.pop("")
     words = WORDS[: len(labels)] if len(labels) <= len(WORDS) else tuple(f"label {i}" for i in range(len(labels)))
     starts = np.cumsum([0, *(n + 2 for n in lengths)])
-    return Item(
+    return ExemplarItem(
         id=id_,
         prompt=whole,
         spans=tuple(
@@ -72,7 +73,7 @@ def icl_item(
     )
 
 
-def readings_of(backend: object, measure: Icl, item: Item) -> Series:
+def readings_of(backend: object, measure: Icl, item: ExemplarItem) -> Series:
     """(statistic, piece) to values."""
     (readings,), _ = drive(backend, [measure.trial(item)])  # type: ignore[arg-type]
     series = {(r.statistic, r.piece): r.values for r in readings}
@@ -84,7 +85,7 @@ def readings_of(backend: object, measure: Icl, item: Item) -> Series:
 class ByHand:
     """log A(S, x) of a prompt, label by label and token by token, by one full pass for each token."""
 
-    def __init__(self, logits: Logits, measure: Icl, item: Item) -> None:
+    def __init__(self, logits: Logits, measure: Icl, item: ExemplarItem) -> None:
         assert item.answers is not None
         self.logits, self.measure, self.item, self.answers = logits, measure, item, item.answers
         self._known: dict[tuple[int, ...], list[float]] = {}

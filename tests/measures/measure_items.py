@@ -8,7 +8,7 @@ import numpy as np
 
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
-from leakmeter.core.item import Item, Span
+from leakmeter.core.item import ContextItem, Span
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.instruments.influence.measure import Influence
 
@@ -24,12 +24,12 @@ def make_item(
     placebo: Sequence[int] = (),
     stop_ids: Sequence[int] = (),
     id_: str = "hand",
-) -> Item:
+) -> ContextItem:
     """An item whose spans are the prompt's context pieces, then the groups, then all of them as 'all'."""
     names = prompt.names()
     members = {**{name: (name,) for name in names}, **(groups or {}), "all": names}
     remove = prompt.masking if masks else prompt.without
-    return Item(
+    return ContextItem(
         id=id_,
         prompt=prompt,
         spans=tuple(
@@ -45,7 +45,7 @@ def make_item(
     )
 
 
-def readings_of(backend: object, measure: Influence, item: Item) -> Series:
+def readings_of(backend: object, measure: Influence, item: ContextItem) -> Series:
     """(sample, statistic, piece) to values."""
     (readings,), _ = drive(backend, [measure.trial(item)])
     series = {(r.sample, r.statistic, r.piece): r.values for r in readings}

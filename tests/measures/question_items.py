@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from leakmeter.core.drive import drive
-from leakmeter.core.item import ContextSet, Item
 from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.instruments.susceptibility.item import ContextSet, QuestionItem
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 
 Series = dict[str, np.ndarray]
@@ -28,7 +28,7 @@ def question_item(
     answers: tuple[tuple[tuple[int, ...], ...], ...] = (),
     id_: str = "hand",
     stop_ids: frozenset[int] = frozenset(),
-) -> Item:
+) -> QuestionItem:
     """An item of random contexts of these many tokens, before a random query."""
     rng = np.random.default_rng(seed)
 
@@ -42,14 +42,9 @@ def question_item(
     )
     bare = Prompt((start, query))
     raw = [1.0] * len(lengths) if weights is None else list(weights)
-    return Item(
+    return QuestionItem(
         id=id_,
         prompt=bare,
-        spans=(),
-        cuts={},
-        alone={},
-        blank=bare,
-        placebos=(),
         response=None,
         stop_ids=stop_ids,
         contexts=ContextSet(
@@ -61,7 +56,7 @@ def question_item(
     )  # fmt: skip
 
 
-def readings_of(backend: object, measure: Susceptibility, item: Item) -> Series:
+def readings_of(backend: object, measure: Susceptibility, item: QuestionItem) -> Series:
     """Statistic to values, of all that is no response."""
     (readings,), _ = drive(backend, [measure.trial(item)])  # type: ignore[arg-type]
     series = {r.statistic: r.values for r in readings if r.statistic != "token"}
@@ -73,7 +68,7 @@ def readings_of(backend: object, measure: Susceptibility, item: Item) -> Series:
 class ByHand:
     """What contexts do to a query, sum by sum, by one full pass for each token."""
 
-    def __init__(self, logits: Logits, measure: Susceptibility, item: Item) -> None:
+    def __init__(self, logits: Logits, measure: Susceptibility, item: QuestionItem) -> None:
         assert item.contexts is not None
         self.logits, self.measure, self.item, self.contexts = logits, measure, item, item.contexts
         self.bare = self.outcomes(item.prompt)

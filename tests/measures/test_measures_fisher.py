@@ -15,7 +15,6 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.gradient import GradientRequest, TopTokens
-from leakmeter.core.item import ContextSet, Item
 from leakmeter.core.measure import ChoosingMeasure, Measure
 from leakmeter.core.measurement import Reading
 from leakmeter.core.plan import plan_contexts
@@ -24,6 +23,7 @@ from leakmeter.core.reductions import Rows
 from leakmeter.core.request import Gradients, Request
 from leakmeter.errors import CapabilityError, UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
+from leakmeter.instruments.susceptibility.item import ContextSet, QuestionItem
 
 N_VOCAB = 40
 OPEN, SEPARATOR = Piece("start", "frame", (1, 2)), Piece("separator", "frame", (3,))
@@ -32,20 +32,15 @@ CONTEXTS = ((7, 8), (9, 10, 11, 12), (13,))
 WEIGHTS = (0.5, 0.3, 0.2)
 
 
-def question(id_: str = "q", window: int | None = None, *, contexts: bool = True) -> Item:
+def question(id_: str = "q", window: int | None = None, *, contexts: bool = True) -> QuestionItem:
     bare = Prompt((OPEN, QUERY))
     behind = tuple(Prompt((OPEN, Piece("context", "context", ids), SEPARATOR, QUERY)) for ids in CONTEXTS)
-    return Item(
+    return QuestionItem(
         id=id_,
         prompt=bare,
-        spans=(),
-        cuts={},
-        alone={},
-        blank=bare,
-        placebos=(),
         response=None,
         window=window,
-        contexts=ContextSet(("a", "b", "c"), behind, WEIGHTS) if contexts else None,
+        contexts=ContextSet(("a", "b", "c"), behind, WEIGHTS) if contexts else ContextSet((), (), ()),
     )
 
 
@@ -53,7 +48,7 @@ def toy(**settings: Any) -> DifferentiableToy:
     return DifferentiableToy(N_VOCAB, scale=0.3, **settings)
 
 
-def told(measure: Fisher, item: Item | None = None) -> dict[tuple[str, str], float]:
+def told(measure: Fisher, item: QuestionItem | None = None) -> dict[tuple[str, str], float]:
     """(Σ, statistic) to value."""
     (readings,), _ = drive(toy(), [measure.trial(item or question())])
     assert all(isinstance(reading, Reading) and reading.values.shape == (1,) for reading in readings)
@@ -62,7 +57,7 @@ def told(measure: Fisher, item: Item | None = None) -> dict[tuple[str, str], flo
     return found
 
 
-def asked(measure: Fisher, item: Item | None = None) -> GradientRequest:
+def asked(measure: Fisher, item: QuestionItem | None = None) -> GradientRequest:
     (request,) = next(measure.trial(item or question()))
     assert isinstance(request, GradientRequest)
     return request

@@ -17,9 +17,9 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.chunk import Chunk
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
-from leakmeter.core.item import Item
 from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
+from leakmeter.instruments.icl.item import ExemplarItem
 from leakmeter.instruments.icl.log_ratio import FARTHEST, PLAUSIBLE
 from leakmeter.instruments.icl.measure import Icl
 
@@ -34,7 +34,7 @@ def toy(**settings: Any) -> Toy:
     return Toy(N_VOCAB, seed=11, **settings)
 
 
-def by_hand(measure: Icl, item: Item, model: Toy | None = None) -> ByHand:
+def by_hand(measure: Icl, item: ExemplarItem, model: Toy | None = None) -> ByHand:
     used = model or toy()
 
     def logits(ids: Sequence[int]) -> np.ndarray:
@@ -43,7 +43,7 @@ def by_hand(measure: Icl, item: Item, model: Toy | None = None) -> ByHand:
     return ByHand(logits, measure, item)
 
 
-def chunks_of(measure: Icl, *items: Item) -> list[Chunk]:
+def chunks_of(measure: Icl, *items: ExemplarItem) -> list[Chunk]:
     chunks: list[Chunk] = []
     drive(toy(), [measure.trial(item) for item in items], on_plan=chunks.append)
     return chunks

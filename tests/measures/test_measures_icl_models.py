@@ -16,9 +16,9 @@ from leakmeter.core.chunk import Chunk
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.data.exemplar import Example, ExemplarCase, Task
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
+from leakmeter.text.exemplar import Example, ExemplarCase, Task
 
 # By path: the folder of the back ends' tests is not on the path of these.
 _spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")

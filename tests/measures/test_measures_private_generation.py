@@ -12,7 +12,7 @@ from generation_items import ByHand, Mistaken, Series, Stubborn, batch, readings
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
-from leakmeter.core.item import Item
+from leakmeter.core.item import ContextItem
 from leakmeter.core.sampling import bits_of, uniforms_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
@@ -28,7 +28,7 @@ ITEM = batch([(3, 4, 5), (6,), (7, 7, 3, 8)])
 SMALL: dict[str, Any] = {"clip": 2.0, "temperature": 0.4, "sequences": 3, "max_new_tokens": 5, "seed": 9}
 
 
-def drawn(item: Item = ITEM, **more: Any) -> Series:
+def drawn(item: ContextItem = ITEM, **more: Any) -> Series:
     return readings_of(TOY, PrivateGeneration(**{**SMALL, **more}), item)
 
 

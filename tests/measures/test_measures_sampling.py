@@ -10,7 +10,7 @@ from measure_items import ByHand, make_item, readings_of
 
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
-from leakmeter.core.item import Item
+from leakmeter.core.item import ContextItem
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.sampling import sample
 from leakmeter.instruments.influence.measure import Influence
@@ -26,7 +26,9 @@ PROMPT = Prompt(
 )
 
 
-def draw(item: Item, *, n: int, seed: int = 0, most: int = 8, weight: float = 1.0, temperature: float = 1.0) -> list:
+def draw(
+    item: ContextItem, *, n: int, seed: int = 0, most: int = 8, weight: float = 1.0, temperature: float = 1.0
+) -> list:
     trial = sample(item, n=n, temperature=temperature, context_weight=weight, max_new_tokens=most, seed=seed)
     (responses,), _ = drive(Toy(N_VOCAB), [trial])
     return responses

@@ -17,9 +17,9 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.chunk import Chunk
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
-from leakmeter.core.item import ContextSet, Item
 from leakmeter.core.measurement import NATS, TOKEN_ID
 from leakmeter.errors import UsageError
+from leakmeter.instruments.susceptibility.item import ContextSet, QuestionItem
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 
 N_VOCAB = 29
@@ -32,7 +32,7 @@ def toy(**settings: Any) -> Toy:
     return Toy(N_VOCAB, seed=11, **settings)
 
 
-def by_hand(measure: Susceptibility, item: Item, model: Toy | None = None) -> ByHand:
+def by_hand(measure: Susceptibility, item: QuestionItem, model: Toy | None = None) -> ByHand:
     used = model or toy()
 
     def logits(ids: Sequence[int]) -> np.ndarray:
@@ -41,12 +41,12 @@ def by_hand(measure: Susceptibility, item: Item, model: Toy | None = None) -> By
     return ByHand(logits, measure, item)
 
 
-def contexts_of(item: Item) -> ContextSet:
+def contexts_of(item: QuestionItem) -> ContextSet:
     assert item.contexts is not None
     return item.contexts
 
 
-def taken(item: Item, numbers: Sequence[int], weights: Sequence[float]) -> Item:
+def taken(item: QuestionItem, numbers: Sequence[int], weights: Sequence[float]) -> QuestionItem:
     """The item with these of its contexts, in this order, with these weights."""
     contexts = contexts_of(item)
     total = math.fsum(weights)

@@ -10,7 +10,8 @@ import pytest
 
 from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.case import Case, Document
-from leakmeter.text.build import Prepared, PromptSettings, prepare
+from leakmeter.core.item import Prepared
+from leakmeter.text.build import PromptSettings, prepare
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories15m"
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from leakmeter.backends.toy import ByteTokenizer
-from leakmeter.core.item import Values
 from leakmeter.core.prompt import VIRTUAL, Prompt
 from leakmeter.errors import UsageError, WindowError
+from leakmeter.instruments.pii.item import Values
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeCase, probes_of
 from leakmeter.instruments.pii.prompts import NEW_TOKENS, PreparedProbe, ProbeSettings, example_of, prepare_probe
 from leakmeter.instruments.pii.subject import Relation, Subject

@@ -10,14 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakmeter.backends.toy import ByteTokenizer
-from leakmeter.core.item import ContextSet
 from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
+from leakmeter.instruments.susceptibility.item import ContextSet
 from leakmeter.instruments.susceptibility.prompts import (
     PreparedQuestion,
     QuestionSettings,
     prepare_question,
-    spec_of_question,
 )
 from leakmeter.instruments.susceptibility.question import Answer, Context, Question, QuestionCase
 
@@ -133,11 +132,11 @@ def test_what_is_kept_for_people_is_short_and_says_what_a_context_says_of_the_qu
 
 
 def test_a_spec_tells_contexts_by_their_hash() -> None:
-    told = spec_of_question(CASE)
+    told = CASE.record()
     assert "goats" not in str(told)
     assert (told["id"], told["n_contexts"], told["question"]["text"]) == ("q", 2, CASE.question.text)
     for other in (replace(FERRY, weight=1.0), replace(FERRY, text="Else."), replace(FERRY, answer=None)):
-        assert spec_of_question(replace(CASE, contexts=(other, GOATS)))["contexts_sha256"] != told["contexts_sha256"]
+        assert replace(CASE, contexts=(other, GOATS)).record()["contexts_sha256"] != told["contexts_sha256"]
 
 
 def test_what_does_not_fit_names_its_context() -> None:

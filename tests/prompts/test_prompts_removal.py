@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from leakmeter.core.item import Prepared
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Prompt
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.text.build import Prepared, PromptSettings
+from leakmeter.text.build import PromptSettings
 
 Prepare = Callable[..., Prepared]
 NOTE = "Anna Ek lives in Graz. Her phone is 555-010-7788. Bo asked twice.\nCall 555-010-7788 after four."

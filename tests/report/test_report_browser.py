@@ -5,9 +5,9 @@ import pytest
 from report_browser import CHROMIUM, Browser
 from report_cases import HOSTILE, clinic, hostile, small
 
+from leakmeter.core.check import Number
 from leakmeter.report.page import render_page
 from leakmeter.report.runs_page import ShownRun, render_runs
-from leakmeter.runs.check import Number
 
 pytestmark = [
     pytest.mark.long,

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from report_cases import HOSTILE, clinic, hostile, small
 
+from leakmeter.core.check import Number
 from leakmeter.errors import UsageError
 from leakmeter.report import frame
 from leakmeter.report.page import render_page
 from leakmeter.report.runs_page import ShownComparison, ShownRun, render_runs
-from leakmeter.runs.check import Number
 
 NATS = Number(7.31, (5.2, 9.9), "nats", 120)
 DIGEST = re.compile(r"sha256-[A-Za-z0-9+/=]{44}")

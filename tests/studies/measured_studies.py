@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from leakmeter.backends.base import Backend
 from leakmeter.backends.toy import Toy
+from leakmeter.core.backend import Backend
 from leakmeter.runs.measure import Watch
 from leakmeter.studies.cells import FinishedCell, finished_cell, load_records, measure_cell, study_directory
 from leakmeter.studies.grid import Study

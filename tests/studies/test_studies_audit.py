@@ -13,7 +13,6 @@ from measured_studies import measured
 from leakmeter.backends.toy import Toy
 from leakmeter.core.chunk import Chunk
 from leakmeter.core.request import Scores
-from leakmeter.data.exemplar import ExemplarCase
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.study import Batches
@@ -22,6 +21,7 @@ from leakmeter.privacy.rdp import conversion, promise
 from leakmeter.report.tables import to_csv, to_markdown
 from leakmeter.studies.cells import load_records
 from leakmeter.studies.grid import Cell, Study, load_study
+from leakmeter.text.exemplar import ExemplarCase
 
 STUDIES = {"audit_table_4": "temperature", "audit_table_5": "clip", "audit_table_6": "subset_size"}
 N_SPORTS = 30

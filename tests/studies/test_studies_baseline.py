@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from measured_runs import run
 
+from leakmeter.core.check import Item
 from leakmeter.errors import DataError, UsageError
 from leakmeter.runs.baseline import Held, baseline_of, hold_against, read_baseline
-from leakmeter.runs.check import Item
 from leakmeter.runs.compare import HIDDEN, Setting
 from leakmeter.runs.measured import Measured
 

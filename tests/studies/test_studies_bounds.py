@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from measured_runs import run
 
+from leakmeter.core.check import Check, Item
 from leakmeter.errors import UsageError
 from leakmeter.runs.bounds import WORST_AT_MOST, Bound, check_bounds, parse_bound
-from leakmeter.runs.check import Check, Item
 from leakmeter.runs.measured import Measured
 from leakmeter.stats.aggregates import interval_of_aggregate
 

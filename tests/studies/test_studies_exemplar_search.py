@@ -16,7 +16,6 @@ from mortal_toy import Mortal
 
 from leakmeter.backends.toy import Toy
 from leakmeter.data import tasks
-from leakmeter.data.exemplar import Example, Task
 from leakmeter.data.tasks import task_of
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.icl.measure import Icl
@@ -37,6 +36,7 @@ from leakmeter.runs.prediction import predictor_of
 from leakmeter.stats.paired import signed_rank_p
 from leakmeter.stats.stats import bootstrap_interval_of_mean_difference
 from leakmeter.studies.cells import Progress
+from leakmeter.text.exemplar import Example, Task
 
 TASK = Task("mood", "How?", (("said", "Said"),), "Mood", (("Glad", "Glad"), ("Sad", "Sad")))
 SETTINGS = ExemplarSettings(TASK)

@@ -15,7 +15,6 @@ from measured_studies import measured, unwatched
 from mortal_toy import Mortal
 
 from leakmeter.backends.toy import Toy
-from leakmeter.data.exemplar import ExemplarCase
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.icl.table import compared
 from leakmeter.report.tables import to_csv, to_markdown
@@ -23,6 +22,7 @@ from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference
 from leakmeter.studies.cells import FinishedCell, load_records, measure_cell
 from leakmeter.studies.grid import Study, load_study
+from leakmeter.text.exemplar import ExemplarCase
 
 TASK = """
 instruction = "How does it sound?"

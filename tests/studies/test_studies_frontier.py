@@ -11,7 +11,7 @@ import pytest
 
 import leakmeter
 from leakmeter.errors import UsageError
-from leakmeter.privacy.promise import SEED_WARNING
+from leakmeter.privacy.draws import SEED_WARNING
 from leakmeter.studies import quality
 
 CASES = [

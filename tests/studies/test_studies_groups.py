@@ -12,16 +12,17 @@ from mortal_toy import Mortal
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
 from leakmeter.core.chunk import Chunk
+from leakmeter.core.item import Prepared
 from leakmeter.core.request import Scores
-from leakmeter.data.exemplar import Example, ExemplarCase, Task
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.icl.prompts import ExemplarSettings
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.runs.fingerprint import spec_of
-from leakmeter.runs.measure import Part, Watch, cases_of_run, measure_cases, n_parts, prepare_case
+from leakmeter.runs.measure import Part, Watch, cases_of_run, measure_cases, n_parts
 from leakmeter.runs.prediction import predicted_cases, predictor_of, shares
 from leakmeter.runs.rundir import RunDirectory
-from leakmeter.text.build import Prepared, PromptSettings
+from leakmeter.text.build import PromptSettings
+from leakmeter.text.exemplar import Example, ExemplarCase, Task
 
 SETTINGS = PromptSettings()
 MEASURE = Influence(max_new_tokens=5)
@@ -38,12 +39,12 @@ def cases() -> list[Case]:
 
 
 def prepared(backend: Toy) -> list[Prepared]:
-    return [prepare_case(case, backend, SETTINGS, MEASURE) for case in cases()]
+    return [SETTINGS.prepare(case, backend, MEASURE) for case in cases()]
 
 
 def measured(backend: Toy, directory: RunDirectory | None, size: int, watch: Watch | None = None) -> list[Part]:
     given = prepared(backend)
-    return list(measure_cases(backend, MEASURE, SETTINGS, given, directory, watch or Watch(), group_size=size))
+    return list(measure_cases(backend, MEASURE, given, directory, watch or Watch(), group_size=size))
 
 
 def numbers(parts: list[Part]) -> list[Any]:
@@ -119,7 +120,7 @@ def test_running_out_of_memory_names_the_group(tmp_path: Path) -> None:
 def test_what_cases_share_is_predicted_once() -> None:
     """Two cases that differ in their ids alone: together they take what one of them takes."""
     documents = (Document("a", "Anna sang. Bo ate."),)
-    twins = [prepare_case(Case(id_, documents, "Who?", "Anna"), Toy(), SETTINGS, MEASURE) for id_ in "ab"]
+    twins = [SETTINGS.prepare(Case(id_, documents, "Who?", "Anna"), Toy(), MEASURE) for id_ in "ab"]
     predictor = predictor_of(Toy())
     predictor.backend._sharing = "prefixes"
     one, two = predictor.predict(MEASURE, twins[0]), predictor.predict(MEASURE, *twins)
@@ -154,7 +155,7 @@ def test_shares_add_up() -> None:
 def test_settings_and_cases_of_different_kinds_do_not_go_together() -> None:
     exemplars = ExemplarCase("q", (Example("1", ("Ha!",), "Glad"),), Example("q", ("Oh.",), "Sad"))
     with pytest.raises(TypeError, match="PromptSettings is not for a ExemplarCase"):
-        prepare_case(exemplars, Toy(), SETTINGS, MEASURE)
+        SETTINGS.prepare(exemplars, Toy(), MEASURE)
     with pytest.raises(TypeError, match="ExemplarSettings is not for a Case"):
-        prepare_case(cases()[0], Toy(), ExemplarSettings(TASK), MEASURE)
-    assert prepare_case(exemplars, Toy(), ExemplarSettings(TASK), Decode()).item.answers is not None
+        ExemplarSettings(TASK).prepare(cases()[0], Toy(), MEASURE)
+    assert ExemplarSettings(TASK).prepare(exemplars, Toy(), Decode()).item.answers is not None

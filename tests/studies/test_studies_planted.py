@@ -22,7 +22,7 @@ from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.subject import Subject
 from leakmeter.instruments.pii.tuning.plant import plant
 from leakmeter.instruments.pii.tuning.teaching import Document
-from leakmeter.runs.measure import Watch, measure_cases, prepare_case
+from leakmeter.runs.measure import Watch, measure_cases
 
 
 def tuned_models() -> Any:
@@ -46,8 +46,8 @@ def ps_of(backend: HfBackend, people: Sequence[Subject]) -> list[float]:
     """p-value of each one's telephone number."""
     settings, measure = ProbeSettings(shots=1, nulls=50), Pii(())
     cases = [case for case in probes_of(people, ("twin",)) if case.type == "phone"]
-    prepared = [prepare_case(case, backend, settings, measure) for case in cases]
-    parts = measure_cases(backend, measure, settings, prepared, None, Watch())
+    prepared = [settings.prepare(case, backend, measure) for case in cases]
+    parts = measure_cases(backend, measure, prepared, None, Watch())
     return [result.p_value for result in PiiResult.of_run(parts, asdict(measure))]
 
 

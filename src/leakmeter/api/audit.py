@@ -7,17 +7,17 @@ from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from leakmeter.core.result import Results
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.result import PrivateGenerationResult, summary
 from leakmeter.models import DEFAULT_MODEL
+from leakmeter.report.result import Results
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from leakmeter.data.exemplar import Example
     from leakmeter.privacy.mechanism import Mechanism
     from leakmeter.privacy.private_voting import NormaliseBy
+    from leakmeter.text.exemplar import Example
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ def audit(
         exemplars: texts; or, with a task, mappings of columns to values.
         task: 'agnews', 'dbpedia14', 'trec', a file NAME.toml or what such a file says: how exemplars are read.
         label: what is written; with a task, only exemplars with this label are taken.
-        instruction, label_heading, text_heading, template: see `instruments.generation.prompts.GenerationSettings`, whose defaults
-            are the paper's prompt for news.
+        instruction, label_heading, text_heading, template: see
+            `instruments.generation.prompts.GenerationSettings`, whose defaults are the paper's prompt for news.
         subset_size: exemplars of a batch; all of them in one by default.
         batches: of disjoint exemplars, each with its own sequences; as many as can be filled by default.
         epsilon: what may be promised at most at `delta` for all sequences of a batch, nats: the temperature is made so.
@@ -112,8 +112,8 @@ def audit(
     from leakmeter.instruments.generation.audits import audit_of, check_precision, check_promise, precision_for
     from leakmeter.instruments.generation.measure import PrivateGeneration
     from leakmeter.instruments.generation.prompts import GenerationSettings
-    from leakmeter.privacy.promise import SEED_WARNING
-    from leakmeter.runs.measure import Watch, measure_cases, prepare_case
+    from leakmeter.privacy.draws import SEED_WARNING
+    from leakmeter.runs.measure import Watch, measure_cases
 
     check_promise(epsilon=epsilon, temperature=temperature, mechanism=mechanism)
     precision = precision_for(model, dtype)
@@ -142,9 +142,9 @@ def audit(
     measure = audited.measure.seeded()
     backend = loading.load_backend(model, dtype=precision, device=device, model_id=model_id, cache=cache)
     check_precision(backend.dtype)
-    prepared = [prepare_case(case, backend, settings, measure) for case in audited.cases]
+    prepared = [settings.prepare(case, backend, measure) for case in audited.cases]
     params = {**asdict(replace(measure, mechanism=None)), "mechanism": described(mechanism)}
-    measured = measure_cases(backend, measure, settings, prepared, None, Watch())
+    measured = measure_cases(backend, measure, prepared, None, Watch())
     return Audit(tuple(PrivateGenerationResult.of_run(measured, params)))
 
 
@@ -160,10 +160,10 @@ def _examples(
     exemplars: Sequence[str | Mapping[str, Any]], task: str | Mapping[str, Any] | None, label: str | None
 ) -> list[Example]:
     """Texts as they are, all with the label; or what a task reads in mappings."""
-    from leakmeter.data.exemplar import Example
     from leakmeter.data.tasks import load_task, task_of
     from leakmeter.data.text import checked_text
     from leakmeter.instruments.generation.audits import with_label
+    from leakmeter.text.exemplar import Example
 
     if not exemplars:
         raise UsageError("there are no exemplars; give at least one")

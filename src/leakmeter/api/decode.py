@@ -36,8 +36,8 @@ def decode(
     """Draw a response by context influence decoding, and write down in nats what each token tells of the context.
 
     With `epsilon` each token is ε-DP for the context (Flemings et al., Algorithm 1 and Theorem B.1) as long as a seed
-    that was given and all of the result but its `public` receipt stay secret; see `instruments.decoding.measure.Decode`. Arguments
-    that are not told here are those of `influence`.
+    that was given and all of the result but its `public` receipt stay secret; see
+    `instruments.decoding.measure.Decode`. Arguments that are not told here are those of `influence`.
 
     Args:
         epsilon: bound for each token between any two contexts, nats, above 0; None for a given λ and no promise.
@@ -58,8 +58,9 @@ def decode(
     from leakmeter.api import loading
     from leakmeter.data.given import case_of
     from leakmeter.instruments.decoding.measure import Decode
+    from leakmeter.instruments.decoding.promise import check_precision, check_promise, precision_for
     from leakmeter.instruments.decoding.result import DecodeResult
-    from leakmeter.privacy.promise import SEED_WARNING, check_precision, check_promise, precision_for
+    from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.text.build import PromptSettings
 
     given = Decode(temperature, cid_lambda, epsilon, lambda_max, min_new_tokens, max_new_tokens, samples, seed)

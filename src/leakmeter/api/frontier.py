@@ -51,9 +51,10 @@ def frontier(
     from leakmeter.api import loading
     from leakmeter.data.referenced import referenced
     from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
+    from leakmeter.instruments.decoding.promise import check_precision, precision_for
     from leakmeter.instruments.decoding.sweep import drawn_nonce, study_of, sweep_of
-    from leakmeter.privacy.promise import SEED_WARNING, check_precision, precision_for
-    from leakmeter.runs.measure import Watch, drawn_together, measure_cases, prepare_case
+    from leakmeter.privacy.draws import SEED_WARNING
+    from leakmeter.runs.measure import Watch, measure_cases
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.quality import Quality
     from leakmeter.text.build import PromptSettings
@@ -69,13 +70,13 @@ def frontier(
     check_precision(sweep.measures[0], backend.dtype)
     sweep = sweep.seeded(drawn_nonce())
     settings = PromptSettings(unit="whole", template=template, truncate=truncate)
-    prepared = [prepare_case(record.case, backend, settings, sweep.measures[0]) for record in records]
+    prepared = [settings.prepare(record.case, backend, sweep.measures[0]) for record in records]
     quality = Quality(bertscore, bertscore_layer)
     told = {"name": backend.name, "weights_sha256": backend.weights_sha256, "dtype": backend.dtype}
     told["device"] = str(getattr(getattr(backend, "model", None), "device", "cpu"))
     finished = []
     for cell in study_of(sweep, backend.name, settings, len(records), quality).cells:
-        size = drawn_together(cell.measure)
-        measured = list(measure_cases(backend, cell.measure, settings, prepared, None, Watch(), group_size=size))
+        size = cell.measure.together
+        measured = list(measure_cases(backend, cell.measure, prepared, None, Watch(), group_size=size))
         finished.append(FinishedCell(cell, told, "", records, measured))
     return frontier_of(sweep, finished, utilities_of(finished, quality, None, loading.tell))

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from leakmeter.core.result import Results
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.result import IclResult, summary
 from leakmeter.models import DEFAULT_MODEL
+from leakmeter.report.result import Results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +86,7 @@ def icl(
     from leakmeter.instruments.icl.measure import Icl
     from leakmeter.instruments.icl.prompts import ExemplarSettings
     from leakmeter.instruments.icl.study import FIXED_TOGETHER, REDRAWN_TOGETHER
-    from leakmeter.runs.measure import Watch, measure_cases, prepare_case
+    from leakmeter.runs.measure import Watch, measure_cases
 
     if bool(exemplars) == bool(pool):
         raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
@@ -99,7 +99,7 @@ def icl(
         cases = draw_cases(described.examples(pool, "pool"), asked, shots=shots, seed=seed)
     settings = ExemplarSettings(described.task, template)
     backend = loading.load_backend(model, dtype=dtype, device=device, model_id=model_id, cache=cache)
-    prepared = [prepare_case(case, backend, settings, measure) for case in cases]
+    prepared = [settings.prepare(case, backend, measure) for case in cases]
     size = FIXED_TOGETHER if exemplars else REDRAWN_TOGETHER
-    measured = measure_cases(backend, measure, settings, prepared, None, Watch(), group_size=size)
+    measured = measure_cases(backend, measure, prepared, None, Watch(), group_size=size)
     return IclInfluence(tuple(IclResult.of_run(measured, asdict(measure))))

@@ -13,11 +13,11 @@ from leakmeter.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from leakmeter.api.run import Run
-    from leakmeter.backends.base import Backend
     from leakmeter.backends.hf.backend import HfBackend
+    from leakmeter.core.backend import Backend
     from leakmeter.core.case import Case
     from leakmeter.core.measure import Measure
-    from leakmeter.core.result import Part
+    from leakmeter.report.result import Part
     from leakmeter.runs.scores import ScoreCache
     from leakmeter.text.build import PromptSettings
 
@@ -48,7 +48,7 @@ def load_backend(
         notify: told in one line of what takes time, such as a download, and when the score cache cannot be used;
             standard error by default.
     """
-    from leakmeter.backends.base import Backend
+    from leakmeter.core.backend import Backend
 
     if not isinstance(model, (str, Path)):
         if isinstance(model, Backend):
@@ -102,9 +102,9 @@ def load_run(path: str | Path) -> Run:
 
 def measured_alone(backend: Backend, measure: Measure, settings: PromptSettings, case: Case) -> Iterator[Part]:
     """Texts and readings of one case, measured in memory."""
-    from leakmeter.runs.measure import Watch, measure_cases, prepare_case
+    from leakmeter.runs.measure import Watch, measure_cases
 
-    return measure_cases(backend, measure, settings, [prepare_case(case, backend, settings, measure)], None, Watch())
+    return measure_cases(backend, measure, [settings.prepare(case, backend, measure)], None, Watch())
 
 
 def tell(line: str) -> None:

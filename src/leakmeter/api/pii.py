@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakmeter.core.result import Results
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind, ProbeTemplates, probes_of
 from leakmeter.instruments.pii.result import PiiResult, summary
 from leakmeter.models import DEFAULT_MODEL
+from leakmeter.report.result import Results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,8 @@ def pii(
 ) -> PiiFindings:
     """Ask a model for people's data, and say how likely it finds each value among invented ones.
 
-    Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models"; see `instruments.pii.measure` and `instruments.pii.result`.
+    Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models"; see
+    `instruments.pii.measure` and `instruments.pii.result`.
     Scores are never kept in the score cache.
 
     Args:
@@ -83,7 +84,7 @@ def pii(
     from leakmeter.instruments.pii.study import TOGETHER
     from leakmeter.instruments.pii.subjects import subjects_of
     from leakmeter.instruments.pii.tuning.reading import reading_soft_prompt, soft_prompt_facts
-    from leakmeter.runs.measure import Watch, measure_cases, prepare_case
+    from leakmeter.runs.measure import Watch, measure_cases
 
     measure = Pii(tuple(beams))
     settings = ProbeSettings(
@@ -102,6 +103,6 @@ def pii(
     with ExitStack() as lasting:
         if soft_prompt is not None:
             lasting.enter_context(reading_soft_prompt(backend, Path(soft_prompt)))
-        prepared = [prepare_case(case, backend, settings, measure) for case in cases]
-        parts = measure_cases(backend, measure, settings, prepared, None, Watch(), group_size=TOGETHER)
+        prepared = [settings.prepare(case, backend, measure) for case in cases]
+        parts = measure_cases(backend, measure, prepared, None, Watch(), group_size=TOGETHER)
         return PiiFindings(tuple(PiiResult.of_run(parts, asdict(measure))))

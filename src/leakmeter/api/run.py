@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from leakmeter.core import registry
+from leakmeter.core.check import Number
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Case, RunQuantity
-from leakmeter.core.result import saved
 from leakmeter.errors import UsageError
 from leakmeter.report.frame import noted
-from leakmeter.runs.check import Number
+from leakmeter.report.result import saved
 from leakmeter.runs.damage import as_written
 from leakmeter.runs.measure import cases_of_run
 from leakmeter.runs.measured import Measured, case_quantities

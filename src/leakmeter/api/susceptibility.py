@@ -7,20 +7,20 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from leakmeter.core.result import Results
 from leakmeter.instruments.susceptibility.fisher import result as gradients
 from leakmeter.instruments.susceptibility.fisher.result import FisherResult
 from leakmeter.instruments.susceptibility.result import SusceptibilityResult, summary
 from leakmeter.models import DEFAULT_MODEL
+from leakmeter.report.result import Results
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from leakmeter.backends.base import Backend
+    from leakmeter.core.backend import Backend
     from leakmeter.core.gradient import Sigma
-    from leakmeter.core.result import Part
     from leakmeter.instruments.susceptibility.fisher.measure import Fisher, Method
     from leakmeter.instruments.susceptibility.measure import Susceptibility
+    from leakmeter.report.result import Part
 
 Rows = Sequence[str | Mapping[str, Any]]
 
@@ -45,7 +45,8 @@ class FisherSusceptibilities(Results[FisherResult]):
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """Of each Σ: mean, ranks of queries, what else explains them, factors; see `instruments.susceptibility.fisher.result.summary`."""
+        """Of each Σ: mean, ranks of queries, what else explains them, factors; see
+        `instruments.susceptibility.fisher.result.summary`."""
         return gradients.summary([result.case for result in self.results])
 
     def to_frame(self) -> pd.DataFrame:
@@ -129,7 +130,8 @@ def fisher_susceptibility(
         contexts: as there, but there may be none: only Σ 'empirical' asks for them, and a slot is as long as the
             longest.
         template, separator: see `susceptibility`.
-        sigma: one, or several that are found from the same passes; see `instruments.susceptibility.fisher.measure.Fisher`.
+        sigma: one, or several that are found from the same passes; see
+            `instruments.susceptibility.fisher.measure.Fisher`.
         method, place, probes, directions, top_k, slot_tokens, relative_error, max_probes, seed: see there.
         dtype, device, model_id, cache: see `influence`.
 
@@ -157,8 +159,8 @@ def check_gradients(model: Any) -> None:
     Raises:
         CapabilityError: it gives none.
     """
-    from leakmeter.backends.base import Backend, check_differentiates
     from leakmeter.core import registry
+    from leakmeter.core.backend import Backend, check_differentiates
 
     if isinstance(model, Backend):
         check_differentiates(model, model.name)
@@ -207,17 +209,16 @@ class _Asked:
         from leakmeter.instruments.susceptibility.question import QuestionCase
         from leakmeter.instruments.susceptibility.reading import contexts_of, questions_of
         from leakmeter.instruments.susceptibility.studied import TOGETHER
-        from leakmeter.runs.measure import Watch, measure_cases, prepare_case
+        from leakmeter.runs.measure import Watch, measure_cases
 
         settings = QuestionSettings(self.template, self.separator)
         questions = questions_of(_records(self.queries, "query"), "queries")
         before = contexts_of(_records(self.contexts, "context"), "contexts") if self.contexts else ()
         backend = loading.load_backend(model, **loaded)
         prepared = [
-            prepare_case(QuestionCase(question.id, question, before), backend, settings, measure)
-            for question in questions
+            settings.prepare(QuestionCase(question.id, question, before), backend, measure) for question in questions
         ]
-        return measure_cases(backend, measure, settings, prepared, None, Watch(), group_size=TOGETHER)
+        return measure_cases(backend, measure, prepared, None, Watch(), group_size=TOGETHER)
 
 
 def _records(rows: Rows, column: str) -> list[Mapping[str, Any]]:

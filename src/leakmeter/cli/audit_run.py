@@ -20,11 +20,11 @@ from leakmeter.models import DEFAULT_MODEL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from leakmeter.core.result import Part, Result
-    from leakmeter.data.exemplar import Example
     from leakmeter.instruments.generation.audits import Audited
     from leakmeter.instruments.generation.measure import PrivateGeneration
     from leakmeter.instruments.generation.result import PrivateGenerationResult
+    from leakmeter.report.result import Part, Result
+    from leakmeter.text.exemplar import Example
 
 _DRAWING: Final = ("clip", "normalise_by", "max_new_tokens", "min_new_tokens", "delta", "seed", "temperature")
 _WORDING: Final = ("instruction", "label_heading", "text_heading", "template")
@@ -68,7 +68,7 @@ def run(
     """
     from leakmeter.instruments.decoding.sweep import kept_nonce
     from leakmeter.instruments.generation.audits import audit_directory, check_precision, precision_for
-    from leakmeter.privacy.promise import SEED_WARNING
+    from leakmeter.privacy.draws import SEED_WARNING
 
     told = merged(config, asked or Asked())
     options = run or _RunOptions()
@@ -167,9 +167,9 @@ def _examples(told: Asked) -> list[Example]:
         LeakmeterError: they cannot be read, or none is named.
     """
     from leakmeter.data import tasks
-    from leakmeter.data.exemplar import Task
     from leakmeter.data.tasks.base import TaskData
     from leakmeter.instruments.generation.audits import with_label
+    from leakmeter.text.exemplar import Task
 
     if told.exemplars is None:
         raise UsageError("nothing says which exemplars; give exemplars, a file of them or tickets")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,11 @@ from leakmeter.cli.options import RunOptions
 from leakmeter.core import registry
 from leakmeter.core.measure import Measure
 from leakmeter.errors import LeakmeterError, UsageError
-from leakmeter.text.build import PromptSettings
 
 if TYPE_CHECKING:
-    from leakmeter.backends.base import Backend
-    from leakmeter.core.result import Part, Result
-    from leakmeter.runs.measure import Settings
+    from leakmeter.core.backend import Backend
+    from leakmeter.core.instrument import Settings
+    from leakmeter.report.result import Part, Result
 
 
 _PERSONAL = ("pii",)
@@ -64,7 +63,7 @@ def run_cases(
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
     read = (settings, run.model, Path(run.model), *inputs)
-    settings = _checked(settings)
+    settings = settings.resolved()
     if run.dry_run:
         predict_cases(given, settings, measure, run, group_size=group_size)
         return
@@ -81,7 +80,7 @@ def run_cases(
     with _unexplained(public):
         prepared, kept = given.prepared(backend, settings, measure)
         # What a measure cannot do with cases of this kind it says as its trial begins: before anything is written.
-        next(measure.trial(prepared[0].item), None)
+        measure.check(prepared[0].item)
     where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
     hidden = [*inputs, run.out, run.html] if name in _PERSONAL else []
     command = command_line(sys.argv[1:], without=hidden)
@@ -99,7 +98,7 @@ def run_cases(
         results_of = results or partial(registry.instrument(name).result.of_run, params=asdict(measure))
         watch = undone.enter_context(nullcontext(Watch()) if public else progress(backend, len(prepared)))
         directory = undone.enter_context(RunDirectory.open(run.out, spec))
-        parts = measure_cases(backend, measure, settings, prepared, directory, watch, group_size=group_size)
+        parts = measure_cases(backend, measure, prepared, directory, watch, group_size=group_size)
         for result in results_of(parts):
             shown.append(result)
             if run.json:
@@ -140,20 +139,3 @@ def _unexplained(public: bool) -> Iterator[None]:
         if not public:
             raise
         raise UsageError("a case cannot be used so; without --public the same command says why") from None
-
-
-def _checked(settings: Settings) -> Settings:
-    """The settings with the files they name read; what cannot be used is said before a model is loaded."""
-    from leakmeter.text import templates, units
-
-    if not isinstance(settings, PromptSettings):
-        return settings
-    if settings.unit is not None:
-        units.parse(settings.unit)
-    settings = replace(settings, template=templates.resolved(settings.template))
-    if settings.unit != "entity":
-        return settings
-    from leakmeter.text.entities import pattern, phone
-
-    phone.check_region(settings.region)
-    return replace(settings, entity_patterns=pattern.resolved(settings.entity_patterns))

@@ -18,7 +18,7 @@ from leakmeter.text.build import PromptSettings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from leakmeter.core.result import Part, Result
+    from leakmeter.report.result import Part, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ def decode(
     public
         With --epsilon: print, on standard error too, and write only what may be published.
     """
-    from leakmeter.privacy.promise import SEED_WARNING, check_precision, check_promise, precision_for
-    from leakmeter.runs.measure import drawn_together
+    from leakmeter.instruments.decoding.promise import check_precision, check_promise, precision_for
+    from leakmeter.privacy.draws import SEED_WARNING
 
     measure, run = measure or _Options(), run or RunOptions()
     if public and measure.epsilon is None:
@@ -92,7 +92,7 @@ def decode(
             seeded,
             "decode",
             replace(run, dtype=precision),
-            group_size=drawn_together(seeded) if len(given.cases) > 1 else 1,
+            group_size=seeded.together if len(given.cases) > 1 else 1,
             results=results,
             accept=lambda backend: check_precision(seeded, backend.dtype),
             inputs=[source],

@@ -11,7 +11,7 @@ from leakmeter.cli.options import RunOptions
 from leakmeter.core.measure import Measure
 
 if TYPE_CHECKING:
-    from leakmeter.runs.measure import Settings
+    from leakmeter.core.instrument import Settings
 
 _CASES_AT_MOST = 20
 

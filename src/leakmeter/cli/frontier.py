@@ -90,8 +90,9 @@ def frontier(
         Print one JSON object instead of the table.
     """
     from leakmeter.data.referenced import load_referenced
+    from leakmeter.instruments.decoding.promise import precision_for
     from leakmeter.instruments.decoding.sweep import EPSILON, sweep_of
-    from leakmeter.privacy.promise import SEED_WARNING, precision_for
+    from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.studies.quality import Quality
     from leakmeter.text import templates
     from leakmeter.text.build import PromptSettings
@@ -126,10 +127,9 @@ def _run(
 ) -> None:
     from leakmeter.cli.progress import progress
     from leakmeter.core.written import made_for
+    from leakmeter.instruments.decoding.promise import check_precision
     from leakmeter.instruments.decoding.sweep import kept_nonce, study_of, sweep_directory
-    from leakmeter.privacy.promise import check_precision
     from leakmeter.report.tables import SYMBOLS
-    from leakmeter.runs.measure import prepare_case
     from leakmeter.studies.cells import finished_cell, measure_cell
 
     machine = {"dtype": run.dtype, "device": run.device, "memory": run.memory}
@@ -140,7 +140,7 @@ def _run(
         backend = run.load_backend()
         check_precision(sweep.measures[0], backend.dtype)
         for record in records:
-            prepare_case(record.case, backend, settings, sweep.measures[0])
+            settings.prepare(record.case, backend, sweep.measures[0])
     done: list[FinishedCell] = []
     with made_for(run.out):
         seeded = sweep.seeded(kept_nonce(directory) if sweep.needs_nonce else 0)
@@ -217,13 +217,12 @@ def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, 
     from rich.text import Text
 
     from leakmeter.report.words import about_bytes, about_seconds
-    from leakmeter.runs.measure import drawn_together, prepare_case
     from leakmeter.runs.prediction import predicted_cases
 
     predictor = run.load_predictor()
     measure = sweep.seeded().measures[0]
-    prepared = [prepare_case(record.case, predictor.backend, settings, measure) for record in records]
-    told = predicted_cases(predictor, measure, prepared, group_size=drawn_together(measure))
+    prepared = [settings.prepare(record.case, predictor.backend, measure) for record in records]
+    told = predicted_cases(predictor, measure, prepared, group_size=measure.together)
     n_settings = len(sweep.values)
     n_tokens = n_settings * told["tree_tokens"]
     seconds = None if told["seconds"] is None else n_settings * told["seconds"]

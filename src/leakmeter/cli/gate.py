@@ -16,9 +16,9 @@ from leakmeter.cli.options import Flag
 from leakmeter.errors import UsageError
 
 if TYPE_CHECKING:
+    from leakmeter.core.check import Check
     from leakmeter.runs.baseline import Held
     from leakmeter.runs.bounds import Bound
-    from leakmeter.runs.check import Check
     from leakmeter.runs.measured import Measured
 
 _BROKEN: Final = 1

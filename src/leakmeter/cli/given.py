@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from leakmeter.core.case import Case, Document
-from leakmeter.data.exemplar import ExemplarCase
+from leakmeter.core.instrument import AnyCase
 from leakmeter.errors import LeakmeterError, UsageError
-from leakmeter.instruments.pii.probe import ProbeCase
-from leakmeter.instruments.susceptibility.question import QuestionCase
 
 if TYPE_CHECKING:
-    from leakmeter.backends.base import Backend
     from leakmeter.cli.options import Source
+    from leakmeter.core.backend import Backend
+    from leakmeter.core.instrument import Settings
+    from leakmeter.core.item import Prepared
     from leakmeter.core.measure import Measure
-    from leakmeter.runs.measure import Settings
-    from leakmeter.text.build import Prepared
 
-_C = TypeVar("_C", Case, ExemplarCase, QuestionCase, ProbeCase)
+_C = TypeVar("_C", bound=AnyCase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +48,12 @@ class Given(Generic[_C]):
             LeakmeterError: a case cannot be used, and bad ones are not left out.
             UsageError: none can be used.
         """
-        from leakmeter.runs.measure import prepare_case
-
         prepared: list[Prepared] = []
         kept: list[_C] = []
         problems = list(self.problems)
         for case in self.cases:
             try:
-                prepared.append(prepare_case(case, backend, settings, measure))
+                prepared.append(settings.prepare(case, backend, measure))
                 kept.append(case)
             except LeakmeterError as error:
                 if not self.skip_bad:

@@ -18,9 +18,9 @@ from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.icl.measure import Icl
 
 if TYPE_CHECKING:
-    from leakmeter.core.result import Part
-    from leakmeter.data.exemplar import Example
     from leakmeter.data.tasks.base import Split, TaskData
+    from leakmeter.report.result import Part
+    from leakmeter.text.exemplar import Example
 
 SAMPLE: Final = "tickets"
 """The task whose texts ship with the package."""

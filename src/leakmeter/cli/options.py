@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from leakmeter.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
-    from leakmeter.backends.base import Backend
+    from leakmeter.core.backend import Backend
     from leakmeter.runs.prediction import Predictor
 
 Flag = Annotated[bool, Parameter(negative="")]

@@ -20,8 +20,8 @@ from leakmeter.instruments.pii.measure import Pii
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind
 
 if TYPE_CHECKING:
-    from leakmeter.backends.base import Backend
-    from leakmeter.core.result import Part, Result
+    from leakmeter.core.backend import Backend
+    from leakmeter.report.result import Part, Result
 
 
 _SAMPLED: Final = 2

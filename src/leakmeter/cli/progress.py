@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from leakmeter.backends.base import Backend
 from leakmeter.cli import output
 from leakmeter.cli.output import tell
+from leakmeter.core.backend import Backend
 from leakmeter.runs.measure import Watch
 
 _QUIET_SECONDS = 2.0

@@ -18,8 +18,8 @@ from leakmeter.instruments.redaction.measure import RedactPlan
 from leakmeter.text.build import PromptSettings
 
 if TYPE_CHECKING:
-    from leakmeter.core.result import Part
     from leakmeter.instruments.redaction.result import RedactPlanResult
+    from leakmeter.report.result import Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,8 @@ from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 
 if TYPE_CHECKING:
-    from leakmeter.backends.base import Backend
-    from leakmeter.core.result import Part, Result
+    from leakmeter.core.backend import Backend
+    from leakmeter.report.result import Part, Result
 
 _SAMPLES: Final = ("questions.jsonl", "contexts.jsonl")
 Estimator = Literal["monte-carlo", "fisher"]

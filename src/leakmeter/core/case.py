@@ -40,6 +40,10 @@ class Case:
     decoding: str | None = None
     """How the response was chosen, one of `DECODINGS`, where that is known."""
 
+    def record(self) -> dict[str, Any]:
+        """See `recorded`."""
+        return recorded(self)
+
 
 def recorded(case: Any) -> dict[str, Any]:
     """A case of any kind, or what holds one, as that which names a run: without what is not known of its response."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
-from leakmeter.backends.base import Backend, DifferentiableBackend, check_differentiates
+from leakmeter.core.backend import Backend, DifferentiableBackend, check_differentiates
 from leakmeter.core.chunk import Chunk, n_full_pass_tokens
 from leakmeter.core.gradient import GradientRequest
 from leakmeter.core.parts import in_parts, joined

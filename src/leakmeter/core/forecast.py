@@ -15,8 +15,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from leakmeter.backends.base import Backend
 from leakmeter.core import cost
+from leakmeter.core.backend import Backend
 from leakmeter.core.chunk import Chunk, Run
 from leakmeter.core.cost import Work
 from leakmeter.core.drive import drive

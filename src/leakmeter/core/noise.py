@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from leakmeter.core.item import Item
+from leakmeter.core.item import ContextItem
 from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.core.reductions import MixedTarget, Stretch, Target
 from leakmeter.core.request import FloatArray, Request, Scores
@@ -26,7 +26,7 @@ to 0.9 of what all would (float32 on a CPU, five texts)."""
 
 
 def neighbourhood_noise(
-    item: Item, response: tuple[int, ...], want: Target | MixedTarget, scores: FloatArray
+    item: ContextItem, response: tuple[int, ...], want: Target | MixedTarget, scores: FloatArray
 ) -> Generator[list[Request], list[Scores], FloatArray]:
     """Largest difference, in nats, that neighbourhoods make to a contrast of each response token: (response,).
 
@@ -53,7 +53,7 @@ def going_on(prompt: Prompt) -> Request:
 
 
 def _forked(
-    item: Item, response: tuple[int, ...], want: Target | MixedTarget, prompts: tuple[Prompt, ...]
+    item: ContextItem, response: tuple[int, ...], want: Target | MixedTarget, prompts: tuple[Prompt, ...]
 ) -> Generator[list[Request], list[Scores], FloatArray]:
     places = _context_tokens(item.prompt)
     first, second = len(places) // 4, min(len(places) // 4 + 1, len(places) - 1)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from leakmeter.core.item import Item
+from leakmeter.core.item import ContextItem
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import Draw
 from leakmeter.core.request import FloatArray, Request, Scores, Want
@@ -21,7 +21,7 @@ _HOW_MANY: Final = ("samples", "sequences", "sequences_a_part", "max_new_tokens"
 
 
 def sample(
-    item: Item, *, n: int, temperature: float, context_weight: float, max_new_tokens: int, seed: int
+    item: ContextItem, *, n: int, temperature: float, context_weight: float, max_new_tokens: int, seed: int
 ) -> Generator[list[Request], list[Scores], list[tuple[int, ...]]]:
     """Draw `n` responses from p̄_{λ,T}(· | D); see `draw_with`.
 
@@ -42,7 +42,7 @@ def sample(
 
 
 def draw_with(
-    item: Item,
+    item: ContextItem,
     prompts: Sequence[Prompt],
     want: Callable[[int, int], Want],
     *,
@@ -81,7 +81,7 @@ def uniforms_of(seed: int, item_id: str, response: int, n: int) -> np.ndarray[tu
     return np.random.default_rng([seed, entropy, response]).random(n)
 
 
-def bits_of(measure: Any, item: Item) -> Callable[[int, int], Bits]:
+def bits_of(measure: Any, item: ContextItem) -> Callable[[int, int], Bits]:
     """Response and step to the random bits of a token, for a measure that promises something of what it draws.
 
     With a nonce they are the operating system's. With a seed they follow from it, from every parameter that has a part

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+SEED_WARNING: Final = "a seeded run carries no guarantee unless the seed stays secret"
 
 
 def draws_of(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leakmeter.instruments.pii.subject import VALUE_TYPES
 from leakmeter.report.pii import counted
 from leakmeter.report.scale import NOT_MEASURED
 from leakmeter.report.shade import Case
@@ -108,8 +107,7 @@ def cases_by_evidence(cases: Sequence[Case]) -> list[Case]:
 
 def types_of(summary: Summary) -> list[str]:
     """Types of values that are asked for, in their order."""
-    present = {row["type"] for row in summary["types"]}
-    return [type_ for type_ in VALUE_TYPES if type_ in present]
+    return list(dict.fromkeys(row["type"] for row in summary["types"]))
 
 
 @dataclass(frozen=True, slots=True)

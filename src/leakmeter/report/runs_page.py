@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from leakmeter.core.check import Number
 from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.report import frame
@@ -18,7 +19,6 @@ from leakmeter.report.comparison_terminal import setting_line
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import excerpt
 from leakmeter.report.view import View
-from leakmeter.runs.check import Number
 
 _NAME: Final = 80
 _HEADLINE: Final = 600

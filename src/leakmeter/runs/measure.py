@@ -7,32 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from leakmeter.backends.base import Backend
-from leakmeter.core.case import Case
+from leakmeter.core.backend import Backend
 from leakmeter.core.drive import Cost, drive
+from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import RESPONSE, TOKEN_ID, Reading
 from leakmeter.core.tokenizer import Tokenizer
-from leakmeter.data.exemplar import ExemplarCase
-from leakmeter.errors import UsageError
-from leakmeter.instruments.decoding.measure import Decode
-from leakmeter.instruments.generation.prompts import GenerationSettings, prepare_generation
-from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
-from leakmeter.instruments.pii.probe import ProbeCase
-from leakmeter.instruments.pii.prompts import PreparedProbe, ProbeSettings, prepare_probe
-from leakmeter.instruments.susceptibility.prompts import PreparedQuestion, QuestionSettings, prepare_question
-from leakmeter.instruments.susceptibility.question import QuestionCase
 from leakmeter.runs.prediction import predictor_of, shares
 from leakmeter.runs.rundir import RunDirectory
-from leakmeter.text.build import Prepared, PromptSettings, prepare
 
-AnyCase = Case | ExemplarCase | QuestionCase | ProbeCase
-Settings = PromptSettings | ExemplarSettings | GenerationSettings | QuestionSettings | ProbeSettings
-"""How prompts of cases are made; each kind of case has its own."""
 Part = tuple[dict[str, Any], list[Reading]]
 """A case's texts (see `texts_of`) and its readings."""
-
-_DRAWN_TOGETHER = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,62 +32,6 @@ class Watch:
     """Memory ran out while a case was measured, so many times; the work went on in smaller parts."""
 
 
-def prepare_case(case: AnyCase, backend: Backend, settings: Settings, measure: Measure) -> Prepared:
-    """Tokenise and cut a case for a back end.
-
-    Args:
-        case: the texts.
-        backend: has the tokenizer and the window.
-        settings: of the case's kind.
-        measure: what will measure.
-
-    Raises:
-        LeakmeterError: the case cannot be measured so; see `text.build.prepare`, `instruments.icl.prompts`,
-            `instruments.susceptibility.prompts` and `instruments.pii.prompts`.
-    """
-    if isinstance(case, ExemplarCase) and isinstance(settings, GenerationSettings):
-        n_new = measure.max_new_tokens
-        return prepare_generation(case, backend.tokenizer, settings, window=backend.window, n_reserved=n_new)
-    if isinstance(case, ExemplarCase) and isinstance(settings, ExemplarSettings):
-        prepared = prepare_exemplars(case, backend.tokenizer, settings, window=backend.window)
-        # Labels that the measure cannot tell apart are refused with its first request, before anything is written.
-        next(measure.trial(prepared.item))
-        return prepared
-    if isinstance(case, QuestionCase) and isinstance(settings, QuestionSettings):
-        n_new = measure.max_new_tokens
-        question = prepare_question(case, backend.tokenizer, settings, window=backend.window, n_reserved=n_new)
-        next(measure.trial(question.item))
-        return question
-    if isinstance(case, ProbeCase) and isinstance(settings, ProbeSettings):
-        return prepare_probe(case, backend.tokenizer, settings, window=backend.window)
-    if not (isinstance(case, Case) and isinstance(settings, PromptSettings)):
-        raise TypeError(f"{type(settings).__name__} is not for a {type(case).__name__}")
-    if case.response is not None and measure.samples > 1:
-        raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or leave samples at 1")
-    recognise = None
-    if settings.ner is not None:
-        from leakmeter.models.recogniser import load_recogniser
-
-        recognise = load_recogniser(settings.ner)
-    return prepare(
-        case,
-        backend.tokenizer,
-        settings,
-        window=backend.window,
-        n_reserved=measure.max_new_tokens,
-        recognise=recognise,
-    )
-
-
-def drawn_together(measure: Measure) -> int:
-    """Cases that are scored together where their contexts have nothing in common.
-
-    A round of drawing reads all weights for one token of each response, so that eight responses take little more time
-    than one. Under ε each is drawn apart: nothing of another context is to stand in the passes of its blank prompt.
-    """
-    return _DRAWN_TOGETHER if isinstance(measure, Decode) and measure.epsilon is None else 1
-
-
 def n_parts(n_cases: int, group_size: int) -> int:
     """Parts of a run."""
     return -(-n_cases // group_size)
@@ -111,7 +40,6 @@ def n_parts(n_cases: int, group_size: int) -> int:
 def measure_cases(
     backend: Backend,
     measure: Measure,
-    settings: Settings,
     prepared: Sequence[Prepared],
     directory: RunDirectory | None,
     watch: Watch,
@@ -123,7 +51,6 @@ def measure_cases(
     Args:
         backend: scores.
         measure: what is measured.
-        settings: by which the cases were prepared.
         prepared: the cases; their ids differ.
         directory: of the run; None to write nothing.
         watch: told of the progress.
@@ -149,7 +76,7 @@ def measure_cases(
         for one, readings, took in zip(group, found, costs, strict=True):
             # A part of a run of groups says of how many cases it is, also where that is one.
             told = took if group_size == 1 else {**took, "scored_together": len(group)}
-            parts.append(({**texts_of(one, settings, readings, backend), "cost": told}, readings))
+            parts.append(({**texts_of(one, readings, backend), "cost": told}, readings))
         if n_halvings:
             watch.on_halving(" to ".join(dict.fromkeys(one.item.id for one in (group[0], group[-1]))), n_halvings)
         if directory is not None:
@@ -201,7 +128,7 @@ def _costs(cost: Cost, seconds: float, predicted: dict[str, Any], n_halvings: in
     ]
 
 
-def texts_of(one: Prepared, settings: Settings, readings: Sequence[Reading], backend: Backend) -> dict[str, Any]:
+def texts_of(one: Prepared, readings: Sequence[Reading], backend: Backend) -> dict[str, Any]:
     """What a case's readings are about, in words: the part of a result that is not numbers."""
     of_tokens = [reading for reading in readings if reading.unit == TOKEN_ID]
     responses = [reading.values.astype(int).tolist() for reading in of_tokens if reading.statistic == RESPONSE]
@@ -212,8 +139,7 @@ def texts_of(one: Prepared, settings: Settings, readings: Sequence[Reading], bac
         "weights_sha256": backend.weights_sha256,
         "dtype": backend.dtype,
         "unit": one.unit,
-        # Exemplars are always cut out.
-        "removal": settings.removal if isinstance(settings, PromptSettings) else "drop",
+        "removal": one.removal,
         "template": one.template,
         "query": one.query,
         "context": one.context,
@@ -223,12 +149,7 @@ def texts_of(one: Prepared, settings: Settings, readings: Sequence[Reading], bac
         "responses": [response_texts(ids, backend.tokenizer) for ids in responses],
         "spans": [asdict(span) for span in one.item.spans],
     }
-    if one.decoding is not None:
-        texts["decoding"] = one.decoding
-    if one.item.answers is not None:
-        texts["labels"] = list(one.item.answers.labels)
-    if isinstance(one, PreparedQuestion | PreparedProbe):
-        texts.update(one.texts())
+    texts.update(one.texts())
     if named:
         texts["words"] = {str(token): backend.tokenizer.decode([token]) for token in sorted(named)}
     return texts

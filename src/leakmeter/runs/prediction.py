@@ -9,14 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from leakmeter.backends.base import Backend
 from leakmeter.core import cost
+from leakmeter.core.backend import Backend
 from leakmeter.core.forecast import PlanningBackend, Prediction, planning_backend, predict
+from leakmeter.core.item import Prepared
 from leakmeter.core.measure import ChoosingMeasure, Measure
 from leakmeter.core.request import Asked, Scores, Trial
 from leakmeter.core.size import Speed
 from leakmeter.errors import ModelError
-from leakmeter.text.build import Prepared
 
 _MOST_SECONDS = 0.25  # for measuring how fast the machine is
 _SHARE_OF_RUN = 0.01

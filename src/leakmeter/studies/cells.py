@@ -25,7 +25,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.backends.base import Backend
+from leakmeter.core.backend import Backend
 from leakmeter.core.measurement import Reading
 from leakmeter.core.written import (
     check_outside_runs,
@@ -38,7 +38,7 @@ from leakmeter.core.written import (
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.models import resolve
 from leakmeter.runs.fingerprint import spec_of
-from leakmeter.runs.measure import Part, Watch, cases_of_run, measure_cases, n_parts, prepare_case
+from leakmeter.runs.measure import Part, Watch, cases_of_run, measure_cases, n_parts
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.studies.grid import Cell, Study
 
@@ -134,7 +134,7 @@ def measure_cell(
     """
     measure, settings, size = cell.measure, cell.settings, study.kind.group_size(cell.measure)
     cases = [study.kind.case(record) for record in records]
-    prepared = [prepare_case(case, backend, settings, measure) for case in cases]
+    prepared = [settings.prepare(case, backend, measure) for case in cases]
     where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
     name = cell.measure_name or study.measure
     spec = spec_of(measure, name, settings, backend, where, cases, group_size=size, command=command)
@@ -143,7 +143,7 @@ def measure_cell(
         RunDirectory.open(directory.parent, spec) as run,
         progress(backend, len(prepared)) as watch,
     ):
-        measured = list(measure_cases(backend, measure, settings, prepared, run, watch, group_size=size))
+        measured = list(measure_cases(backend, measure, prepared, run, watch, group_size=size))
         if not run.is_complete:
             run.finish(spec, n_parts(len(prepared), size))
     finished = FinishedCell(cell, spec.model, spec.id, records, measured)

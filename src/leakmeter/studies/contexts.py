@@ -10,7 +10,6 @@ from leakmeter.core.case import Case
 from leakmeter.core.measure import Measure
 from leakmeter.data import named
 from leakmeter.data.named.base import Record
-from leakmeter.runs.measure import drawn_together
 from leakmeter.studies.cells import FinishedCell, items_csv
 from leakmeter.studies.expected import whole_by_token
 from leakmeter.studies.generations import generations_page
@@ -34,7 +33,7 @@ class Contexts(Kind):
 
     def group_size(self, measure: Measure) -> int:
         """See `drawn_together`."""
-        return drawn_together(measure)
+        return measure.together
 
     def choice(self, given: Mapping[str, Any]) -> Choice:
         """So many records: the first ones, or some at random."""

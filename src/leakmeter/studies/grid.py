@@ -32,9 +32,9 @@ from typing import Any, Final
 
 from leakmeter.core import registry
 from leakmeter.core.files import read_text
-from leakmeter.core.measure import Measure, params_of
+from leakmeter.core.instrument import Settings
+from leakmeter.core.measure import Measure
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.runs.measure import Settings
 from leakmeter.studies import contexts
 from leakmeter.studies.kind import Choice, Kind, field_types
 from leakmeter.studies.quality import Quality
@@ -77,7 +77,7 @@ class Cell:
     def told(self) -> dict[str, Any]:
         """All that determines its numbers but the records themselves."""
         told = {"model": self.model, "dataset": self.told_dataset or self.dataset, **asdict(self.choice)}
-        return {**told, "settings": asdict(self.settings), "measure": params_of(self.measure)}
+        return {**told, "settings": asdict(self.settings), "measure": self.measure.record()}
 
     @property
     def stem(self) -> str:

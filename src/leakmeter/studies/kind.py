@@ -13,8 +13,8 @@ from leakmeter.errors import UsageError
 from leakmeter.report import figures
 
 if TYPE_CHECKING:
+    from leakmeter.core.instrument import AnyCase, Settings
     from leakmeter.core.measure import Measure
-    from leakmeter.runs.measure import AnyCase, Settings
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.grid import Cell, Study
 

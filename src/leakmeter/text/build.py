@@ -6,15 +6,18 @@ import statistics
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
+from leakmeter.core.backend import Backend
 from leakmeter.core.case import Case
-from leakmeter.core.item import PLACEBO, Item, Span
+from leakmeter.core.item import PLACEBO, ContextItem, Prepared, Span
+from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.text import personal, spans, templates, units
 from leakmeter.text.cuts import Cuts
+from leakmeter.text.entities import FINDERS
 from leakmeter.text.entities.mention import Recogniser
 from leakmeter.text.layout import Layout
 from leakmeter.text.spans import Cover
@@ -71,26 +74,58 @@ class PromptSettings:
         if self.swap_seed < 0:
             raise UsageError(f"swap-seed is {self.swap_seed}; it has to be 0 or more")
 
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Of personal data, what finds it and invents other."""
+        return FINDERS if self.unit == "entity" else ()
+
+    def resolved(self) -> PromptSettings:
+        """With the files they name read."""
+        if self.unit is not None:
+            units.parse(self.unit)
+        settings = replace(self, template=templates.resolved(self.template))
+        if settings.unit != "entity":
+            return settings
+        from leakmeter.text.entities import pattern, phone
+
+        phone.check_region(settings.region)
+        return replace(settings, entity_patterns=pattern.resolved(settings.entity_patterns))
+
+    def model_record(self) -> dict[str, Any]:
+        """The hash of a recogniser of names."""
+        if self.ner is None:
+            return {}
+        from leakmeter.models.recogniser import recogniser_fingerprint
+
+        return {"recogniser": recogniser_fingerprint(self.ner)}
+
+    def prepare(self, case: Case, backend: Backend, measure: Measure) -> PreparedContext:
+        """See `prepare`."""
+        if case.response is not None and measure.samples > 1:
+            raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or leave samples at 1")
+        recognise = None
+        if self.ner is not None:
+            from leakmeter.models.recogniser import load_recogniser
+
+            recognise = load_recogniser(self.ner)
+        n_new = measure.max_new_tokens
+        return prepare(case, backend.tokenizer, self, window=backend.window, n_reserved=n_new, recognise=recognise)
+
     def unit_of(self, case: Case) -> str:
         """The unit for a case: as given, or the default for its kind."""
         return self.unit or ("message" if case.messages else "sentence")
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """An item and the texts it came from, for people to read."""
+class PreparedContext(Prepared):
+    """An item of a context and a query, and the texts it came from."""
 
-    item: Item
-    context: str
-    """The documents, joined by blank lines; the characters of spans count in it."""
-    documents: tuple[tuple[str, int, int], ...]
-    """Name and characters [start, end) of each."""
-    query: str
-    template: str
-    unit: str
-    n_truncated_tokens: int
     decoding: str | None = field(default=None, kw_only=True)
     """How the response was chosen, where it was given and that is known."""
+
+    def texts(self) -> dict[str, Any]:
+        """How the response was chosen, where that is known."""
+        return {} if self.decoding is None else {"decoding": self.decoding}
 
 
 def prepare(
@@ -101,7 +136,7 @@ def prepare(
     window: int | None,
     n_reserved: int,
     recognise: Recogniser | None = None,
-) -> Prepared:
+) -> PreparedContext:
     """Tokenise a case and cut it.
 
     Args:
@@ -144,8 +179,16 @@ def prepare(
         covers = spans.of_units(layout, unit)
     item = _item(case.id, layout, covers, settings, response, spare, tokenizer, window)
     n_cut = n_before - len(layout.tokens)
-    return Prepared(
-        item, layout.context, bounds, query, template, settings.unit_of(case), n_cut, decoding=case.decoding
+    return PreparedContext(
+        item,
+        layout.context,
+        bounds,
+        query,
+        template,
+        settings.unit_of(case),
+        n_cut,
+        removal=settings.removal,
+        decoding=case.decoding,
     )
 
 
@@ -236,7 +279,7 @@ def _item(
     spare: int | None,
     tokenizer: Tokenizer,
     window: int | None,
-) -> Item:
+) -> ContextItem:
     swaps: Mapping[str, Prompt] = {}
     if settings.swap:
         made = personal.swapped(
@@ -256,7 +299,7 @@ def _item(
     named = [_span(layout, numbers, cover, repeated.get(cover.name, ())) for cover in covers]
     covered = {span.name: (cover, span) for cover, span in zip(covers, named, strict=True)}
     cut = Cuts(layout, prompt, settings.removal, covered)
-    return Item(
+    return ContextItem(
         id=case_id,
         prompt=prompt,
         spans=tuple(named),

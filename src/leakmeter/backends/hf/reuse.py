@@ -24,7 +24,7 @@ import torch
 import transformers
 from torch import Tensor
 
-from leakmeter.backends.base import FeatureCache
+from leakmeter.core.backend import FeatureCache
 from leakmeter.core.chunk import Chunk
 
 if TYPE_CHECKING:

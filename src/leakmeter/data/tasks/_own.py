@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from leakmeter.core.files import read_text
-from leakmeter.data.exemplar import Task
 from leakmeter.data.tasks.base import LabelColumn, TaskData
 from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError
+from leakmeter.text.exemplar import Task
 
 _KEYS = ("name", "instruction", "answer", "label_column", "fields", "labels")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leakmeter.data.exemplar import Task
 from leakmeter.data.tasks.base import Hub, LabelColumn, TaskData
+from leakmeter.text.exemplar import Task
 
 _TASK = Task(
     name="dbpedia14",

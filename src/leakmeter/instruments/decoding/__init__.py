@@ -2,4 +2,6 @@
 
 from leakmeter.core.instrument import Instrument
 
-INSTRUMENT = Instrument("decode", __name__, measure_at="measure:Decode", result_at="result:DecodeResult")
+INSTRUMENT = Instrument(
+    "decode", __name__, measure_at="measure:Decode", result_at="result:DecodeResult", example_at="example:example"
+)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from leakmeter.core.item import Item
+from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
+from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Reading
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import bits_of, draw_with, uniforms_of
@@ -24,8 +25,11 @@ PUBLIC_STATISTICS: Final = ("token", "bare_log_prob", "promised_epsilon")
 _NONCE_BITS: Final = 128
 
 
+_DRAWN_TOGETHER: Final = 8
+
+
 @dataclass(frozen=True, slots=True)
-class Decode:
+class Decode(Measure):
     """A response drawn by context influence decoding, and a receipt in nats for each of its tokens.
 
     Without `epsilon`, p̄_{λ,T} = softmax((λ z(D) + (1 − λ) z(∅)) / T) with the given λ (Flemings et al., Eq. 6). With
@@ -109,15 +113,41 @@ class Decode:
             return Decoding(self.temperature, self.cid_lambda)
         return Decoding(self.temperature, self.lambda_max, self.epsilon / 2.0)
 
-    def trial(self, item: Item) -> Trial[list[Reading]]:
+    @property
+    def together(self) -> int:
+        """A round of drawing reads all weights for one token of each response, so that eight take little more time.
+
+        Under ε each is drawn apart: nothing of another context is to stand in the passes of its blank prompt.
+        """
+        return _DRAWN_TOGETHER if self.epsilon is None else 1
+
+    def record(self) -> dict[str, Any]:
+        """Without a bound nothing is said of a nonce, as in runs that were made before there were any."""
+        told = super(Decode, self).record()
+        if self.epsilon is None and self.nonce is None:
+            del told["nonce"]
+        return told
+
+    def check(self, item: ContextItem) -> None:
+        """Refuse what is to be drawn by nothing, and a response that decoding would have ruled out."""
+        if item.response is None:
+            if self.epsilon is not None and self.seed is None and self.nonce is None:
+                raise UsageError("a bounded response needs random numbers; take `seeded()` of the measure")
+            return
+        early = min(self.min_new_tokens, len(item.response))
+        if not item.stop_ids.isdisjoint(item.response[:early]):
+            raise UsageError(
+                f"case '{item.id}' has a response with a stop token among its first {early}; lower min-new-tokens"
+            )
+
+    def trial(self, item: ContextItem) -> Trial[list[Reading]]:
         """Decode one case, or score its response.
 
         Raises:
             UsageError: its response stops before `min_new_tokens`, which decoding would have ruled out; or it is to be
                 drawn under a bound, and nothing says by which random numbers.
         """
-        if self.epsilon is not None and self.seed is None and self.nonce is None and item.response is None:
-            raise UsageError("a bounded response needs random numbers; take `seeded()` of the measure")
+        self.check(item)
         if item.response is not None:
             receipts = [(yield from self._score(item, item.response))]
         else:
@@ -133,20 +163,18 @@ class Decode:
             )
         return [reading for i, receipt in enumerate(receipts) for reading in self._readings(item.id, i, receipt)]
 
-    def _random(self, item: Item) -> Callable[[int, int], float | Bits]:
+    def _random(self, item: ContextItem) -> Callable[[int, int], float | Bits]:
         """Response and step to what a token is drawn by."""
         if self.epsilon is not None:
             return bits_of(self, item)
         uniforms = [uniforms_of(self.seed or 0, item.id, i, self.max_new_tokens) for i in range(self.samples)]
         return lambda i, step: float(uniforms[i][step])
 
-    def _score(self, item: Item, response: tuple[int, ...]) -> Generator[list[Request], list[Scores], FloatArray]:
+    def _score(
+        self, item: ContextItem, response: tuple[int, ...]
+    ) -> Generator[list[Request], list[Scores], FloatArray]:
         n = len(response)
         early = min(self.min_new_tokens, n)
-        if not item.stop_ids.isdisjoint(response[:early]):
-            raise UsageError(
-                f"case '{item.id}' has a response with a stop token among its first {early}; lower min-new-tokens"
-            )
         masked = TargetWithReceipt(self.decoding, 0, early, tuple(sorted(item.stop_ids)))
         free = TargetWithReceipt(self.decoding, early, n)
         wants = [want for want in (masked, free) if want.rows(n)] or [free]

@@ -12,11 +12,11 @@ import numpy as np
 
 from leakmeter.core.measurement import Reading
 from leakmeter.core.request import FloatArray
-from leakmeter.core.result import Part, ResponseResult, Result, run_facts
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.quantities import DECODE
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
+from leakmeter.report.result import Part, ResponseResult, Result, run_facts
 
 if TYPE_CHECKING:
     import pandas as pd

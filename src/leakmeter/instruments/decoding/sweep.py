@@ -24,7 +24,6 @@ from typing import Any, Final
 from filelock import FileLock
 
 from leakmeter.core.case import recorded
-from leakmeter.core.measure import params_of
 from leakmeter.core.written import check_outside_runs, write_whole
 from leakmeter.data.named.base import Record
 from leakmeter.errors import StoreError, UsageError
@@ -122,7 +121,7 @@ def sweep_directory(
     check_outside_runs(out, "directory of runs")
     told = {
         "kind": sweep.kind,
-        "decoding": {name: value for name, value in params_of(sweep.measures[0]).items() if name != sweep.kind},
+        "decoding": {name: value for name, value in sweep.measures[0].record().items() if name != sweep.kind},
         "model": model,
         "settings": asdict(settings),
         "cases": [recorded(record.case) for record in records],

@@ -7,5 +7,6 @@ INSTRUMENT = Instrument(
     __name__,
     measure_at="measure:PrivateGeneration",
     result_at="result:PrivateGenerationResult",
+    example_at="example:example",
     study_at="study:KIND",
 )

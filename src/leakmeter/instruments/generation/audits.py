@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.core.written import check_outside_runs
-from leakmeter.data.exemplar import Example, ExemplarCase, Task
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.prompts import GenerationSettings, batches_of
 from leakmeter.studies.cells import digest
+from leakmeter.text.exemplar import Example, ExemplarCase, Task
 
 _TOKENS_A_PART: Final = 200
 _TOO_COARSE: Final = ("bfloat16", "float16")

@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from leakmeter.core.item import Item
+from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
+from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Reading
 from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.core.reductions import Target
@@ -42,7 +43,7 @@ _CLIP, _TEMPERATURE = 10.0, 4.8
 
 
 @dataclass(frozen=True, slots=True)
-class PrivateGeneration:
+class PrivateGeneration(Measure):
     """Sequences that exemplars vote on, token by token, and what each token told of each exemplar, in nats.
 
     Li et al., "Evaluating Privacy Leakage From In-Context Learning", Algorithm 1: each exemplar stands in a prompt of
@@ -148,15 +149,24 @@ class PrivateGeneration:
             return self.mechanism
         return PrivateVoting(Voting(self.clip, n_exemplars, self.temperature, self.normalise_by))
 
-    def trial(self, item: Item) -> Trial[list[Reading]]:
+    def check(self, item: ContextItem) -> None:
+        """Refuse a case without exemplars, and a response that stops too early."""
+        if not item.spans:
+            raise UsageError(f"case '{item.id}' has no exemplars; there is nobody to vote")
+        early = (item.response or ())[: self.min_new_tokens]
+        if not item.stop_ids.isdisjoint(early):
+            raise UsageError(
+                f"case '{item.id}' has a response with a stop token among its first {len(early)}; lower min-new-tokens"
+            )
+
+    def trial(self, item: ContextItem) -> Trial[list[Reading]]:
         """Draw the sequences of a case, or measure its response; the exemplars are the spans, each alone in a prompt.
 
         Raises:
             UsageError: no exemplars, a mechanism that cannot be audited, or a response that stops before
                 `min_new_tokens`.
         """
-        if not item.spans:
-            raise UsageError(f"case '{item.id}' has no exemplars; there is nobody to vote")
+        self.check(item)
         mechanism = self.mechanism_for(len(item.spans))
         promised = partial(promise_of, mechanism)
         best = guarantee(promised, self.sequences * self.max_new_tokens, self.delta).order
@@ -177,7 +187,7 @@ class PrivateGeneration:
             readings += _of_sequence(item, number, values, scores.values[0], want.orders)
         return readings
 
-    def _drawn(self, item: Item, want: Ballot) -> Generator[list[Request], list[Scores], list[FloatArray]]:
+    def _drawn(self, item: ContextItem, want: Ballot) -> Generator[list[Request], list[Scores], list[FloatArray]]:
         """What the want gave of each sequence, (token, exemplar, entry)."""
         prompts = _prompts(item, want)
         random = self._random(item)
@@ -201,7 +211,7 @@ class PrivateGeneration:
             live = going + list(islice(waiting, len(live) - len(going)))
         return [np.stack(steps) for steps in kept]
 
-    def _random(self, item: Item) -> Callable[[int, int], float | Bits]:
+    def _random(self, item: ContextItem) -> Callable[[int, int], float | Bits]:
         """Sequence and step to what a token is drawn by."""
         if self.seed is not None or self.nonce is not None:
             return bits_of(self, item)
@@ -209,14 +219,9 @@ class PrivateGeneration:
         return lambda i, step: float(uniforms[i][step])
 
     def _given(
-        self, item: Item, response: tuple[int, ...], want: Ballot
+        self, item: ContextItem, response: tuple[int, ...], want: Ballot
     ) -> Generator[list[Request], list[Scores], FloatArray]:
         """The same of one sequence that is there already."""
-        early = response[: self.min_new_tokens]
-        if not item.stop_ids.isdisjoint(early):
-            raise UsageError(
-                f"case '{item.id}' has a response with a stop token among its first {len(early)}; lower min-new-tokens"
-            )
         prompts = _prompts(item, want)
         answers = yield [
             Request(prompts, response[:step], replace(want, token=token, masked=self._masked(item, step)))
@@ -224,22 +229,22 @@ class PrivateGeneration:
         ]
         return np.stack([_of_exemplars(item, scores) for scores in answers])
 
-    def _masked(self, item: Item, step: int) -> tuple[int, ...]:
+    def _masked(self, item: ContextItem, step: int) -> tuple[int, ...]:
         return tuple(sorted(item.stop_ids)) if step < self.min_new_tokens else ()
 
 
-def _prompts(item: Item, want: Ballot) -> tuple[Prompt, ...]:
+def _prompts(item: ContextItem, want: Ballot) -> tuple[Prompt, ...]:
     public = (item.blank,) if want.mechanism.public_first else ()
     return (*public, *(item.alone[span.name] for span in item.spans))
 
 
-def _of_exemplars(item: Item, scores: Scores) -> FloatArray:
+def _of_exemplars(item: ContextItem, scores: Scores) -> FloatArray:
     """(exemplar, entry) of one token, without the public row."""
     return scores.values[-len(item.spans) :, 0]
 
 
 def _of_sequence(
-    item: Item, number: int, values: FloatArray, bare: FloatArray, orders: tuple[float, ...]
+    item: ContextItem, number: int, values: FloatArray, bare: FloatArray, orders: tuple[float, ...]
 ) -> Iterator[Reading]:
     """Readings of one sequence, from (token, exemplar, entry)."""
     columns = (*BALLOT, *(MAX_DIVERGENCE if order == math.inf else f"{RENYI}{order:g}" for order in orders))
@@ -256,7 +261,7 @@ def _of_sequence(
         yield Reading(item.id, number, span.name, "verbatim", WEIGHT, runs[i])
 
 
-def _verbatim(item: Item, response: list[int]) -> FloatArray:
+def _verbatim(item: ContextItem, response: list[int]) -> FloatArray:
     """Runs that the response has from each exemplar, (exemplar, token)."""
     texts = [
         [token for piece in item.alone[span.name].pieces if piece.role == CONTEXT for token in piece.ids]

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 from leakmeter.core.measurement import Reading
-from leakmeter.core.result import Part
+from leakmeter.report.result import Part
 
 _SUMS: Final = ("requests", "tree_tokens", "naive_tokens", "seconds", "halvings")
 _OF_BATCH: Final = "promised_"

@@ -13,21 +13,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leakmeter.core.item import Item
+from leakmeter.core.backend import Backend
+from leakmeter.core.instrument import PlainSettings
+from leakmeter.core.item import ContextItem, Prepared
+from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT
 from leakmeter.core.tokenizer import Tokenizer
-from leakmeter.data.exemplar import Example, ExemplarCase, Task
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.instruments.icl.prompts import Writer, spans_of
 from leakmeter.text import templates
-from leakmeter.text.build import Prepared, check_unicode
+from leakmeter.text.build import check_unicode
+from leakmeter.text.exemplar import Example, ExemplarCase, Task
+from leakmeter.text.exemplar_prompts import Writer, spans_of
 from leakmeter.text.layout import SEPARATOR
 
 _TEMPLATES = ("plain", "chat")
 
 
 @dataclass(frozen=True, slots=True)
-class GenerationSettings:
+class GenerationSettings(PlainSettings):
     """How prompts are made; the format is that of Table 3."""
 
     instruction: str = "Given a label of news type, generate the chosen type of news accordingly."
@@ -44,6 +47,11 @@ class GenerationSettings:
         """Refuse another template."""
         if self.template is not None and self.template not in _TEMPLATES:
             raise UnknownNameError("template for exemplars", self.template, _TEMPLATES)
+
+    def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> Prepared:
+        """See `prepare_generation`."""
+        n_new = measure.max_new_tokens
+        return prepare_generation(case, backend.tokenizer, self, window=backend.window, n_reserved=n_new)
 
 
 def batches_of(
@@ -129,7 +137,7 @@ def prepare_generation(
     prompt = writer.prompt(numbers, query)
     shown = [writer.text(i) for i in numbers]
     spans = spans_of(case.exemplars, prompt, shown)
-    item = Item(
+    item = ContextItem(
         id=case.id,
         prompt=prompt,
         spans=spans,

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from leakmeter.core.result import Part, Result, run_facts
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.case_object import case_object as case_object
 from leakmeter.instruments.generation.parts import whole_batches
 from leakmeter.instruments.generation.quantities import AUDIT
 from leakmeter.instruments.generation.summary import summary as summary
+from leakmeter.report.result import Part, Result, run_facts
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,6 @@ import numpy as np
 
 from leakmeter.core.measure import Measure
 from leakmeter.data import tasks
-from leakmeter.data.exemplar import Example, ExemplarCase
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.generation.audits import with_label
 from leakmeter.instruments.generation.measure import PrivateGeneration
@@ -25,6 +24,7 @@ from leakmeter.report import audit_figure
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one
+from leakmeter.text.exemplar import Example, ExemplarCase
 
 _DEFAULTS: Final = PrivateGeneration()
 _SUBSET_SIZE: Final = 50

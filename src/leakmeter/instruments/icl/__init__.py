@@ -2,4 +2,11 @@
 
 from leakmeter.core.instrument import Instrument
 
-INSTRUMENT = Instrument("icl", __name__, measure_at="measure:Icl", result_at="result:IclResult", study_at="study:KIND")
+INSTRUMENT = Instrument(
+    "icl",
+    __name__,
+    measure_at="measure:Icl",
+    result_at="result:IclResult",
+    example_at="example:example",
+    study_at="study:KIND",
+)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from leakmeter.data.exemplar import Example, ExemplarCase
 from leakmeter.data.named.base import chosen_numbers
 from leakmeter.errors import UsageError
+from leakmeter.text.exemplar import Example, ExemplarCase
 
 
 def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: int, seed: int) -> list[ExemplarCase]:

@@ -9,13 +9,14 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
-from leakmeter.core.item import Answers, Item
+from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Reading
 from leakmeter.core.noise import going_on
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import Labels, Target
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
+from leakmeter.instruments.icl.item import Answers, ExemplarItem
 from leakmeter.instruments.icl.log_ratio import FARTHEST, LogRatioFromFirst, log_ratio
 from leakmeter.instruments.icl.math import calibrated, log_mean
 from leakmeter.stats import logspace
@@ -30,7 +31,7 @@ _CONTENT_FREE: Final = {"blank": ("blank",), "n/a": ("n/a",), "average": ("blank
 
 
 @dataclass(frozen=True, slots=True)
-class Icl:
+class Icl(Measure):
     """|log A(S, x)(y) − log A(S∖i, x)(y)| for every exemplar i of the set S and every label y, nats.
 
     Li et al., "Evaluating Privacy Leakage From In-Context Learning", Eq. 4, before its maxima over exemplars and labels
@@ -96,7 +97,11 @@ class Icl:
         """Nothing is added to a prompt but labels, which its item has."""
         return 0
 
-    def trial(self, item: Item) -> Trial[list[Reading]]:
+    def check(self, item: ExemplarItem) -> None:
+        """Refuse labels that cannot be told apart, and a query without exemplars."""
+        self._answers(item)
+
+    def trial(self, item: ExemplarItem) -> Trial[list[Reading]]:
         """Measure one query.
 
         Raises:
@@ -121,12 +126,12 @@ class Icl:
             readings += _of_vocabulary(item, one, again.values[:, 0])
         return readings
 
-    def _answers(self, item: Item) -> Answers:
+    def _answers(self, item: ExemplarItem) -> Answers:
         """The item's, if their scores can tell them apart."""
         answers = item.answers
-        if answers is None or not item.spans:
+        if not item.spans:
             raise UsageError(
-                f"case '{item.id}' has no labels or no exemplars; ICL influence is that of exemplars on a query's label"
+                f"case '{item.id}' has no exemplars; ICL influence is that of exemplars on a query's label"
             )
         for (label, ids), (other, others) in permutations(zip(answers.labels, answers.ids, strict=True), 2):
             if self.label_scoring == "first-token" and ids[0] == others[0]:
@@ -141,7 +146,7 @@ class Icl:
                 )
         return answers
 
-    def _prompts(self, item: Item, answers: Answers, names: Sequence[str]) -> tuple[Prompt, ...]:
+    def _prompts(self, item: ExemplarItem, answers: Answers, names: Sequence[str]) -> tuple[Prompt, ...]:
         """With all exemplars, without each one named, and likewise with each content-free input."""
         inputs = _CONTENT_FREE[self.calibration] if self.calibration else ()
         keys = ("", *names) if self.calibration_baseline == "own" else ("",)
@@ -162,7 +167,7 @@ class Icl:
             return scores[0].values[:, 0]
         return np.stack([one.values.sum(axis=1) for one in scores], axis=-1)
 
-    def _distributions(self, item: Item, n_sets: int, scores: FloatArray) -> FloatArray:
+    def _distributions(self, item: ExemplarItem, n_sets: int, scores: FloatArray) -> FloatArray:
         """log A of each exemplar set, nats: (set, label)."""
         if np.isneginf(scores).all(axis=-1).any():
             raise ScoreError(f"case '{item.id}': the model gives none of the labels any probability")
@@ -174,7 +179,7 @@ class Icl:
         return np.asarray(calibrated(log_probs[:n_sets], content_free, self.calibration_epsilon))
 
     def _of_labels(
-        self, item: Item, answers: Answers, scores: FloatArray, scores_again: FloatArray
+        self, item: ExemplarItem, answers: Answers, scores: FloatArray, scores_again: FloatArray
     ) -> Iterator[Reading]:
         few = [0, *(1 + i for i in _ends(item))]
         log_probs = self._distributions(item, 1 + len(item.spans), scores)
@@ -193,7 +198,7 @@ class Icl:
             yield Reading(item.id, 0, "", statistic, unit, values)
 
 
-def _of_vocabulary(item: Item, entries: FloatArray, again: FloatArray) -> Iterator[Reading]:
+def _of_vocabulary(item: ExemplarItem, entries: FloatArray, again: FloatArray) -> Iterator[Reading]:
     """Readings of each exemplar's entries, (exemplar, farthest).
 
     Args:
@@ -214,7 +219,7 @@ def _of_vocabulary(item: Item, entries: FloatArray, again: FloatArray) -> Iterat
         yield Reading(item.id, 0, "", f"{kind}_noise", NATS, np.asarray([noise]))
 
 
-def _ends(item: Item) -> list[int]:
+def _ends(item: ExemplarItem) -> list[int]:
     """Numbers of the first exemplar and the last: without them, a prompt parts from the whole soonest and latest."""
     return sorted({0, len(item.spans) - 1})
 

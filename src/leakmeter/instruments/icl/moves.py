@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from leakmeter.data.exemplar import Example
 from leakmeter.data.named.base import chosen_numbers
 from leakmeter.data.text import unused
 from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.text.exemplar import Example
 
 MOVES: Final = ("reorder", "drop", "replace", "add")
 """Two exemplars change places; one goes; one of the pool takes the place of one; one of the pool comes last."""

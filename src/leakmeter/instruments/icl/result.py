@@ -11,11 +11,11 @@ import numpy as np
 
 from leakmeter.core.measurement import Reading
 from leakmeter.core.request import FloatArray
-from leakmeter.core.result import Part, Result, run_facts
 from leakmeter.instruments.icl.log_ratio import FARTHEST, farthest_losses, log_ratio
 from leakmeter.instruments.icl.quantities import ICL
 from leakmeter.instruments.icl.summary import or_infinite
 from leakmeter.instruments.icl.summary import summary as summary
+from leakmeter.report.result import Part, Result, run_facts
 from leakmeter.stats.posterior import posterior_fields
 
 if TYPE_CHECKING:

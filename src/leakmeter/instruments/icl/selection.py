@@ -22,9 +22,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from leakmeter.backends.base import Backend
+from leakmeter.core.backend import Backend
 from leakmeter.core.written import check_outside_runs
-from leakmeter.data.exemplar import Example, Task
 from leakmeter.errors import WindowError
 from leakmeter.instruments.icl.draw import fixed_cases
 from leakmeter.instruments.icl.measure import Icl
@@ -35,11 +34,12 @@ from leakmeter.instruments.icl.search import Cases, Measured, Round, Search
 from leakmeter.instruments.icl.study import FIXED_TOGETHER
 from leakmeter.instruments.icl.table import loss_of
 from leakmeter.runs.fingerprint import spec_of
-from leakmeter.runs.measure import measure_cases, n_parts, prepare_case
+from leakmeter.runs.measure import measure_cases, n_parts
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats import stats
 from leakmeter.stats.paired import signed_rank_p
 from leakmeter.studies.cells import Progress, digest, used_directory
+from leakmeter.text.exemplar import Example, Task
 
 FEWEST: Final = 6
 """Queries of which Wilcoxon's two-sided p can fall below 0.05: with n of them it is 2^(1 − n) at least."""
@@ -102,7 +102,7 @@ class Lists:
             LeakmeterError: one of the queries cannot be measured behind these exemplars.
         """
         cases = fixed_cases(exemplars, queries)
-        prepared = [prepare_case(case, self.backend, self.settings, self.measure) for case in cases]
+        prepared = [self.settings.prepare(case, self.backend, self.measure) for case in cases]
         sizes = [len(one.item.prompt.ids) for one in prepared]
         return queries[sizes.index(max(sizes))]
 
@@ -110,7 +110,7 @@ class Lists:
         """Whether a query fits the model's window behind these exemplars."""
         (case,) = fixed_cases(exemplars, [query])
         try:
-            prepare_case(case, self.backend, self.settings, self.measure)
+            self.settings.prepare(case, self.backend, self.measure)
         except WindowError:
             return False
         return True
@@ -123,7 +123,7 @@ class Lists:
         """
         backend, measure, settings, size = self.backend, self.measure, self.settings, FIXED_TOGETHER
         cases = fixed_cases(exemplars, queries)
-        prepared = [prepare_case(case, backend, settings, measure) for case in cases]
+        prepared = [settings.prepare(case, backend, measure) for case in cases]
         device = self.model["device"]
         spec = spec_of(measure, "icl", settings, backend, device, cases, group_size=size, command=self.command)
         with (
@@ -131,7 +131,7 @@ class Lists:
             RunDirectory.open(self.directory, spec) as run,
             self.progress(backend, len(cases)) as watch,
         ):
-            parts = list(measure_cases(backend, measure, settings, prepared, run, watch, group_size=size))
+            parts = list(measure_cases(backend, measure, prepared, run, watch, group_size=size))
             if not run.is_complete:
                 run.finish(spec, n_parts(len(cases), size))
         return [result.case for result in IclResult.of_run(parts, asdict(measure))]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from leakmeter.data.exemplar import Example
 from leakmeter.instruments.icl.draw import fixed_cases
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.moves import Exemplars, Scope
 from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
 from leakmeter.instruments.icl.study import FIXED_TOGETHER
-from leakmeter.runs.measure import prepare_case
 from leakmeter.runs.prediction import Predictor, predicted_cases
+from leakmeter.text.exemplar import Example
 
 
 def predicted_plan(predictor: Predictor, scope: Scope, settings: ExemplarSettings, measure: Icl) -> dict[str, Any]:
@@ -28,7 +27,7 @@ def predicted_plan(predictor: Predictor, scope: Scope, settings: ExemplarSetting
         LeakmeterError: a query cannot be measured behind the exemplars as given.
     """
     for case in fixed_cases(scope.exemplars, scope.queries):
-        prepare_case(case, predictor.backend, settings, measure)
+        settings.prepare(case, predictor.backend, measure)
 
     def cost(exemplars: Exemplars, queries: Sequence[Example]) -> dict[str, Any]:
         # A list that does not fit the window is passed over, so that none costs more without one.

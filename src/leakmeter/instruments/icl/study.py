@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Final
 
 from leakmeter.core.measure import Measure
 from leakmeter.data import tasks
-from leakmeter.data.exemplar import Example, ExemplarCase
 from leakmeter.instruments.icl.draw import choose_queries, draw_cases
 from leakmeter.instruments.icl.prompts import ExemplarSettings
 from leakmeter.instruments.icl.table import POSITION, cases_of, loss_of, tables
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one
+from leakmeter.text.exemplar import Example, ExemplarCase
 
 REDRAWN_TOGETHER: Final = 8
 """Queries that are scored together where each has exemplars of its own: they share an instruction."""

@@ -2,4 +2,10 @@
 
 from leakmeter.core.instrument import Instrument
 
-INSTRUMENT = Instrument("influence", __name__, measure_at="measure:Influence", result_at="result:InfluenceResult")
+INSTRUMENT = Instrument(
+    "influence",
+    __name__,
+    measure_at="measure:Influence",
+    result_at="result:InfluenceResult",
+    example_at="example:example",
+)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakmeter.core.item import PLACEBO, Item
+from leakmeter.core.item import PLACEBO, ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
+from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import NATS, TOKEN_ID, Reading
 from leakmeter.core.noise import neighbourhood_noise
 from leakmeter.core.reductions import MixedTarget, Target
@@ -19,7 +20,7 @@ from leakmeter.stats import logspace
 
 
 @dataclass(frozen=True, slots=True)
-class Influence:
+class Influence(Measure):
     """|log p̄(y_t | D, x, y_<t) − log p̄(y_t | D∖D_i, x, y_<t)| for every piece D_i and response token, nats.
 
     Flemings et al., Definitions 3.1 and 3.2, under p̄_{λ,T} of Eq. 6. The signed difference is what is kept, as
@@ -61,7 +62,7 @@ class Influence:
             return Target(self.temperature)
         return MixedTarget(self.cid_lambda, self.temperature)
 
-    def trial(self, item: Item) -> Trial[list[Reading]]:
+    def trial(self, item: ContextItem) -> Trial[list[Reading]]:
         """Measure one case."""
         readings: list[Reading] = []
         if item.response is not None:
@@ -90,7 +91,7 @@ class Influence:
         return readings
 
     def _readings(
-        self, item: Item, sample_: int, response: tuple[int, ...], names: list[str], values: FloatArray
+        self, item: ContextItem, sample_: int, response: tuple[int, ...], names: list[str], values: FloatArray
     ) -> Iterator[Reading]:
         def reading(statistic: str, series: FloatArray, piece: str = "", unit: str = NATS) -> Reading:
             return Reading(item.id, sample_, piece, statistic, unit, series)

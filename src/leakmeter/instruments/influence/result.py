@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from leakmeter.core.measurement import Reading
 from leakmeter.core.request import FloatArray
-from leakmeter.core.result import Part, ResponseResult, run_facts
 from leakmeter.instruments.influence.quantities import INFLUENCE
+from leakmeter.report.result import Part, ResponseResult, run_facts
 from leakmeter.stats.posterior import posterior_fields
 from leakmeter.stats.stats import bootstrap_interval_of_mean
 from leakmeter.text.entity_results import entity_fields, entity_warnings, ranks

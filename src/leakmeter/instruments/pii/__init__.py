@@ -2,4 +2,11 @@
 
 from leakmeter.core.instrument import Instrument
 
-INSTRUMENT = Instrument("pii", __name__, measure_at="measure:Pii", result_at="result:PiiResult", study_at="study:KIND")
+INSTRUMENT = Instrument(
+    "pii",
+    __name__,
+    measure_at="measure:Pii",
+    result_at="result:PiiResult",
+    example_at="example:example",
+    study_at="study:KIND",
+)

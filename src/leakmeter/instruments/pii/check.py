@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.backends.base import Backend
+from leakmeter.core.backend import Backend
 from leakmeter.core.written import check_outside_runs, made_for, make_private, write_whole
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.measure import Pii
@@ -28,7 +28,7 @@ from leakmeter.instruments.pii.study import TOGETHER
 from leakmeter.instruments.pii.subject import Subject, ValueType
 from leakmeter.instruments.pii.table import values_of
 from leakmeter.runs.fingerprint import spec_of
-from leakmeter.runs.measure import Watch, measure_cases, n_parts, prepare_case
+from leakmeter.runs.measure import Watch, measure_cases, n_parts
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.ranks import auc, roc
 
@@ -191,11 +191,11 @@ def _asked(
         for group in check.groups:
             steps.probing(f"{group.name}, {WHITE if prompt else BLACK} box")
             cases = list(_cases(group.subjects, types))
-            prepared = [prepare_case(case, copy, settings, measure) for case in cases]
+            prepared = [settings.prepare(case, copy, measure) for case in cases]
             where = str(getattr(getattr(copy, "model", None), "device", "cpu"))
             spec = spec_of(measure, "pii", settings, copy, where, cases, group_size=TOGETHER, command=command)
             with RunDirectory.open(out / "runs", spec) as run:
-                parts = list(measure_cases(copy, measure, settings, prepared, run, Watch(), group_size=TOGETHER))
+                parts = list(measure_cases(copy, measure, prepared, run, Watch(), group_size=TOGETHER))
                 if not run.is_complete:
                     run.finish(spec, n_parts(len(prepared), TOGETHER))
             found[group.name] = [result.case for result in PiiResult.of_run(parts, asdict(measure))]

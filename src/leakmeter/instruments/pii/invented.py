@@ -6,8 +6,8 @@ valid, fill a space of ten million, and ring nobody up; the numbers kept for fic
 hundred in an area, too few for people and nulls. E-mail addresses end in '.example', which nobody can register, behind
 the name of an invented company. Towns are Faker's inventions with a real state and postal code.
 
-What a null may say in a value's place (`leakmeter.instruments.pii.nulls`) is drawn here as evenly as nulls are: what a model
-that never saw the person thinks of the value ranks anywhere among what it thinks of the nulls.
+What a null may say in a value's place (`leakmeter.instruments.pii.nulls`) is drawn here as evenly as nulls are: what a
+model that never saw the person thinks of the value ranks anywhere among what it thinks of the nulls.
 """
 
 from __future__ import annotations

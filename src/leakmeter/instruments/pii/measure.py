@@ -8,20 +8,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from leakmeter.core.item import Item, Values
 from leakmeter.core.limits import MOST_BEAMS
+from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import COUNT, NATS, RESPONSE, TOKEN_ID, Reading
 from leakmeter.core.reductions import Target
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
+from leakmeter.instruments.pii.item import ProbeItem, Values
 
 BEAM: Final = "beam "
 """What the piece of a generated answer's readings begins with; the width follows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pii:
+class Pii(Measure):
     """Log-likelihood, nats, of a person's value and of invented ones behind each template, and answers generated.
 
     Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Eq. 1, black box. The likelihood is that of
@@ -56,15 +57,9 @@ class Pii:
         """What is generated depends on the type of the value; cases reserve the room themselves."""
         return 0
 
-    def trial(self, item: Item) -> Trial[list[Reading]]:
-        """Score one case's values and generate answers.
-
-        Raises:
-            UsageError: the case asks for no value.
-        """
+    def trial(self, item: ProbeItem) -> Trial[list[Reading]]:
+        """Score one case's values and generate answers."""
         values = item.values
-        if values is None:
-            raise UsageError(f"case '{item.id}' asks for nobody's data; make it with prompts.probes")
         scores = yield _scored(values)
         readings = list(_likelihoods(item.id, values, scores))
         for width in self.beams:
@@ -75,10 +70,9 @@ class Pii:
                 readings += _answer(item.id, template, f"{BEAM}{width}", answers[0], values)
         return readings
 
-    def longest_trial(self, item: Item) -> Trial[Any]:
+    def longest_trial(self, item: ProbeItem) -> Trial[Any]:
         """Beams that go on to the last token."""
         values = item.values
-        assert values is not None
         yield _scored(values)
         for width in self.beams:
             yield from longest_beam_search(values.asked, width=width, max_new_tokens=values.n_new_tokens)

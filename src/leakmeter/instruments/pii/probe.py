@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from leakmeter.instruments.pii.subject import STRUCTURED, Subject, ValueType, told_relation
+from leakmeter.models import config_dir
+from leakmeter.runs.pseudonym import pseudonym, subject_key
 
 ProbeKind = Literal["twin", "triplet", "quadruplet", "relationship", "university"]
 PROBE_KINDS: Final[tuple[ProbeKind, ...]] = get_args(ProbeKind)
@@ -44,6 +47,17 @@ class ProbeCase:
         asked = self.type if self.relation is None else f"{self.type} {self.told_relation}"
         again = "" if self.number == 1 else f" {self.number}"
         return f"{self.subject.id}: {asked}{again}" + (f" by {' and '.join(self.given)}" if self.given else "")
+
+    def record(self) -> dict[str, Any]:
+        """Keyed hashes stand for the person and the value, so that both can be told again."""
+        key = subject_key(config_dir())
+        person = json.dumps(asdict(self.subject), sort_keys=True)
+        return {
+            "id": self.id,
+            "subject_hmac": pseudonym(key, "subject", person),
+            "value_hmac": pseudonym(key, self.type, self.value),
+            "kind": self.kind,
+        }
 
 
 def probes_of(subjects: Sequence[Subject], kinds: Sequence[ProbeKind] = PROBE_KINDS) -> Iterator[ProbeCase]:

@@ -13,15 +13,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from leakmeter.core.item import Item, Values
+from leakmeter.core.backend import Backend
+from leakmeter.core.instrument import PlainSettings
+from leakmeter.core.item import Prepared
 from leakmeter.core.limits import MOST_NULLS
+from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import FRAME, QUERY, VIRTUAL, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UsageError, WindowError
+from leakmeter.instruments.pii.item import ProbeItem, Values
 from leakmeter.instruments.pii.probe import ProbeCase, ProbeTemplates
 from leakmeter.instruments.pii.subject import ValueType
 from leakmeter.instruments.pii.templates import PUBLISHED, check_template, filled
-from leakmeter.text.build import Prepared
+from leakmeter.text.entities import FINDERS
 
 NEW_TOKENS: Final[Mapping[ValueType, int]] = {
     "phone": 12,
@@ -40,7 +44,7 @@ Scored = tuple[Prompt, Ids]
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeSettings:
+class ProbeSettings(PlainSettings):
     """How people's data are asked for, and with what they are compared."""
 
     shots: int = 5
@@ -77,6 +81,15 @@ class ProbeSettings:
             for template in templates:
                 check_template(kind, template)
 
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """What says what personal data is, and invents other."""
+        return FINDERS
+
+    def prepare(self, case: ProbeCase, backend: Backend, measure: Measure) -> PreparedProbe:
+        """See `prepare_probe`."""
+        return prepare_probe(case, backend.tokenizer, self, window=backend.window)
+
     def templates_for(self, case: ProbeCase) -> tuple[str, ...]:
         """The templates a case is asked with."""
         return {**PUBLISHED, **(self.templates or {})}[case.kind][: self.shots]
@@ -107,7 +120,7 @@ class PreparedProbe(Prepared):
             "n_templates": len(self.prompts),
             "n_nulls": len(self.values) - 1,
             "nulls_share_place": share_place(case.type, self.values, case.subject.region),
-            "n_references": len(self.item.values.references) if self.item.values is not None else 0,
+            "n_references": len(self.item.values.references),
             **(kept if self.keeps_values else {}),
         }
 
@@ -164,14 +177,9 @@ def prepare_probe(
     )
     if window is not None and longest > window:
         raise WindowError(f"case '{case.id}' needs {longest:,} tokens, and {window:,} fit the model's window")
-    item = Item(
+    item = ProbeItem(
         id=case.id,
         prompt=asked[0],
-        spans=(),
-        cuts={},
-        alone={},
-        blank=asked[0],
-        placebos=(),
         response=None,
         stop_ids=tokenizer.stop_ids,
         window=window,

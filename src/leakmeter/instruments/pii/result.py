@@ -11,12 +11,12 @@ import numpy as np
 
 from leakmeter.core.measurement import RESPONSE, Reading
 from leakmeter.core.request import FloatArray
-from leakmeter.core.result import Part, Result, run_facts
 from leakmeter.instruments.pii.matching import STATISTICS
 from leakmeter.instruments.pii.measure import BEAM
 from leakmeter.instruments.pii.quantities import PII
 from leakmeter.instruments.pii.summary import extracted, plain
 from leakmeter.instruments.pii.summary import summary as summary
+from leakmeter.report.result import Part, Result, run_facts
 from leakmeter.stats.ranks import exposure, extrapolated_exposure, rank, rank_p
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.instruments.pii.table import ABOVE, BROUGHT_OUT, KNOWN, LIKELIHOOD, TYPE, cases_of, tables
 from leakmeter.models import config_dir
 from leakmeter.report import figures, people_figure
-from leakmeter.runs.fingerprint import spec_of_probe
 from leakmeter.runs.pseudonym import pseudonym, subject_key
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
@@ -113,7 +112,7 @@ class People(Kind):
 
     def told(self, record: ProbeCase) -> dict[str, Any]:
         """Keyed hashes: a plain one of a telephone number is undone by trying all numbers."""
-        return spec_of_probe(record, subject_key(config_dir()))
+        return record.record()
 
     def items_csv(self, finished: FinishedCell) -> str:
         """One row a value and way of asking; numbers, and the ids of people."""

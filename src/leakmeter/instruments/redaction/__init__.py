@@ -2,4 +2,10 @@
 
 from leakmeter.core.instrument import Instrument
 
-INSTRUMENT = Instrument("redact_plan", __name__, measure_at="measure:RedactPlan", result_at="result:RedactPlanResult")
+INSTRUMENT = Instrument(
+    "redact_plan",
+    __name__,
+    measure_at="measure:RedactPlan",
+    result_at="result:RedactPlanResult",
+    example_at="example:example",
+)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leakmeter.core.item import PLACEBO, Item
+from leakmeter.core.item import PLACEBO, ContextItem
+from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import NATS, TOKEN_ID, Reading
 from leakmeter.core.noise import neighbourhood_noise
 from leakmeter.core.prompt import Prompt
@@ -39,7 +40,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class RedactPlan:
+class RedactPlan(Measure):
     """Few spans R with L(R) = Σ_t |log p̄(y_t | D∖R, x, y_<t) − log p̄(y_t | ∅, x, y_<t)| at most `max_loss` nats.
 
     L(R) is the influence of what is left on the response that was given with everything: L of no spans is that of the
@@ -88,7 +89,7 @@ class RedactPlan:
         """What is kept of the logits."""
         return self.influence.want
 
-    def trial(self, item: Item) -> Trial[list[Reading]]:
+    def trial(self, item: ContextItem) -> Trial[list[Reading]]:
         """Plan for one case."""
 
         def reading(statistic: str, series: FloatArray, piece: str = "", unit: str = NATS, sample_: int = 0) -> Reading:
@@ -117,7 +118,7 @@ class RedactPlan:
             readings.append(reading("whole", told - without, sample_=1))
         return readings
 
-    def longest_trial(self, item: Item) -> Trial[None]:
+    def longest_trial(self, item: ContextItem) -> Trial[None]:
         """Ask for at least what `trial` would, whatever it is answered: predictions drive this instead.
 
         As if every span were cut, and all but one put back. The prompts of a round, however it came to it, are no
@@ -133,7 +134,7 @@ class RedactPlan:
         if cuts:
             yield from self._answer(item, item.prompt)
 
-    def _begin(self, item: Item) -> Generator[list[Request], list[Scores], tuple[tuple[int, ...], FloatArray]]:
+    def _begin(self, item: ContextItem) -> Generator[list[Request], list[Scores], tuple[tuple[int, ...], FloatArray]]:
         """The response, and its scores with no context, all of it and, where that fits, an irrelevant piece alone."""
         response = item.response
         if response is None:
@@ -143,7 +144,7 @@ class RedactPlan:
         return response, scores.values
 
     def _search(
-        self, item: Item, response: tuple[int, ...], whole: FloatArray
+        self, item: ContextItem, response: tuple[int, ...], whole: FloatArray
     ) -> Generator[list[Request], list[Scores], tuple[list[Step], FloatArray | None]]:
         """The steps to the plan; and what is left without any span, where the limit was not reached."""
         steps: list[Step] = []
@@ -177,7 +178,7 @@ class RedactPlan:
         return steps, all_removed
 
     def _best(
-        self, item: Item, response: tuple[int, ...], statistic: str, removals: dict[str, Collection[str]]
+        self, item: ContextItem, response: tuple[int, ...], statistic: str, removals: dict[str, Collection[str]]
     ) -> Generator[list[Request], list[Scores], Step]:
         """Of several sets of spans, the one whose cutting leaves least; by the name of the span that it is about."""
         prompts = (item.blank, *(item.without(names) for names in removals.values()))
@@ -187,14 +188,14 @@ class RedactPlan:
         return Step(statistic, list(removals)[best], left[best])
 
     def _answer(
-        self, item: Item, prompt: Prompt
+        self, item: ContextItem, prompt: Prompt
     ) -> Generator[list[Request], list[Scores], tuple[tuple[int, ...], FloatArray]]:
         """Another response, drawn from a prompt, and its scores with no context and with that one, (2, response)."""
         response = yield from self._draw(item, prompt)
         (scores,) = yield [Request((item.blank, prompt), response, self.want)]
         return response, scores.values
 
-    def _draw(self, item: Item, prompt: Prompt) -> Generator[list[Request], list[Scores], tuple[int, ...]]:
+    def _draw(self, item: ContextItem, prompt: Prompt) -> Generator[list[Request], list[Scores], tuple[int, ...]]:
         # Beside a given response, room was kept for that one alone.
         room = self.max_new_tokens if item.window is None else item.window - prompt.next_position
         (response,) = yield from sample(
@@ -214,7 +215,7 @@ def chosen(steps: Sequence[Step]) -> list[str]:
     return [step.name for step in steps if step.statistic == REMOVED and step.name not in back]
 
 
-def candidates(item: Item, taken: Collection[str] = ()) -> list[str]:
+def candidates(item: ContextItem, taken: Collection[str] = ()) -> list[str]:
     """Names of the spans that would take more away, in the order of the text; of two that begin together the shorter.
 
     Args:

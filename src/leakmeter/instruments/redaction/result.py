@@ -12,10 +12,10 @@ import numpy as np
 
 from leakmeter.core.measurement import Reading
 from leakmeter.core.request import FloatArray
-from leakmeter.core.result import Part, ResponseResult, run_facts
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.instruments.redaction.quantities import REDACT_PLAN
 from leakmeter.instruments.redaction.redacted import marked, merged, share
+from leakmeter.report.result import Part, ResponseResult, run_facts
 from leakmeter.stats.posterior import posterior_fields
 from leakmeter.text.entity_results import Series, entity_fields, entity_warnings
 from leakmeter.text.layout import without_characters

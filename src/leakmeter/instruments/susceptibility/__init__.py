@@ -7,5 +7,6 @@ INSTRUMENT = Instrument(
     __name__,
     measure_at="measure:Susceptibility",
     result_at="result:SusceptibilityResult",
+    example_at="example:example",
     study_at="study:KIND",
 )

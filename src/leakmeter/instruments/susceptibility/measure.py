@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from leakmeter.core.item import ContextSet, Item
 from leakmeter.core.limits import MOST_NEW_TOKENS, bounded
+from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import NATS, RESPONSE, TOKEN_ID, Reading
 from leakmeter.core.noise import going_on
 from leakmeter.core.prompt import Prompt
@@ -18,6 +18,7 @@ from leakmeter.core.reductions import Target
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility import math as kernel
+from leakmeter.instruments.susceptibility.item import ContextSet, QuestionItem
 from leakmeter.instruments.susceptibility.math import ContextMixture, Likeliest
 from leakmeter.stats import logspace
 
@@ -35,7 +36,7 @@ class _Mixture:
 
 
 @dataclass(frozen=True, slots=True)
-class Susceptibility:
+class Susceptibility(Measure):
     """χ(q) = I(C; A | q) = Σ w KL(p(A | c, q) ‖ p̂(A | q)), p̂ = Σ w p(A | c, q), over contexts c of weights w, nats.
 
     Du et al. 2024; Liu et al., "Efficiently Computing Susceptibility to Context in Language Models", Eq. 2. A is the
@@ -84,17 +85,21 @@ class Susceptibility:
         """Of the greedy answer; forms of answers are the item's own."""
         return self.answer_tokens
 
-    def trial(self, item: Item) -> Trial[list[Reading]]:
+    def check(self, item: QuestionItem) -> None:
+        """Refuse a query with fewer than two contexts."""
+        if len(item.contexts.prompts) < 2:
+            raise UsageError(
+                f"case '{item.id}' has fewer than two contexts; susceptibility is what they change, give it more"
+            )
+
+    def trial(self, item: QuestionItem) -> Trial[list[Reading]]:
         """Measure one query.
 
         Raises:
             UsageError: fewer than two contexts.
         """
+        self.check(item)
         contexts = item.contexts
-        if contexts is None or len(contexts.prompts) < 2:
-            raise UsageError(
-                f"case '{item.id}' has fewer than two contexts; susceptibility is what they change, give it more"
-            )
         every, places = _distinct(item, contexts)
         few = _few(item, every)
         requests, again = self._requests(contexts, every), self._requests(contexts, few)
@@ -128,7 +133,7 @@ class Susceptibility:
         return kernel.statistics(kernel.with_rest(np.stack(log_probs, axis=-1)), mixture.weights, mixture.counts)
 
     def _answers(
-        self, item: Item, prompts: tuple[Prompt, ...]
+        self, item: QuestionItem, prompts: tuple[Prompt, ...]
     ) -> Generator[list[Request], list[Scores], list[FloatArray]]:
         """Token ids of the greedy answer to each prompt, which ends with a stop token or after `answer_tokens`."""
         written: list[list[int]] = [[] for _ in prompts]
@@ -143,7 +148,7 @@ class Susceptibility:
         return [np.asarray(ids, dtype=np.float64) for ids in written]
 
 
-def _distinct(item: Item, contexts: ContextSet) -> tuple[_Mixture, tuple[int, ...]]:
+def _distinct(item: QuestionItem, contexts: ContextSet) -> tuple[_Mixture, tuple[int, ...]]:
     """Contexts that differ in prompt or weight, and the place of each context's prompt among theirs."""
     keys = list(zip(contexts.prompts, contexts.weights, strict=True))
     counts = Counter(keys)
@@ -156,7 +161,7 @@ def _distinct(item: Item, contexts: ContextSet) -> tuple[_Mixture, tuple[int, ..
     return mixture, tuple(place[key] for key in keys)
 
 
-def _few(item: Item, every: _Mixture) -> _Mixture:
+def _few(item: QuestionItem, every: _Mixture) -> _Mixture:
     """The bare query and some contexts far apart in their order, each as likely as the others."""
     n = len(every.prompts) - 1
     chosen = sorted({1 + round(i * (n - 1) / (_RUN_AGAIN - 1)) for i in range(_RUN_AGAIN)})
@@ -168,7 +173,7 @@ def _few(item: Item, every: _Mixture) -> _Mixture:
 
 
 def _readings(
-    item: Item, contexts: ContextSet, found: FloatArray, places: Sequence[int], noise: float
+    item: QuestionItem, contexts: ContextSet, found: FloatArray, places: Sequence[int], noise: float
 ) -> Iterator[Reading]:
     of_context, weights = found[list(places)], np.asarray(contexts.weights)
     shared: dict[Prompt, float] = {}

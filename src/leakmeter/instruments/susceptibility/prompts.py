@@ -10,20 +10,22 @@ papers do not say what they put between the two; the code of Du et al. joins the
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from leakmeter.core.item import ContextSet, Item
+from leakmeter.core.backend import Backend
+from leakmeter.core.instrument import PlainSettings
+from leakmeter.core.item import Prepared
+from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
+from leakmeter.instruments.susceptibility.item import ContextSet, QuestionItem
 from leakmeter.instruments.susceptibility.question import Context, Question, QuestionCase
 from leakmeter.text import templates
-from leakmeter.text.build import Prepared, check_unicode
+from leakmeter.text.build import check_unicode
 
 _TEMPLATES: Final = ("plain", "chat")
 _TEXT_KEPT: Final = 300
@@ -34,7 +36,7 @@ AnswerIds = tuple[tuple[tuple[int, ...], ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionSettings:
+class QuestionSettings(PlainSettings):
     """How questions are put behind contexts."""
 
     template: str | None = "plain"
@@ -46,6 +48,13 @@ class QuestionSettings:
         """Refuse another template."""
         if self.template is not None and self.template not in _TEMPLATES:
             raise UnknownNameError("template for questions", self.template, _TEMPLATES)
+
+    def prepare(self, case: QuestionCase, backend: Backend, measure: Measure) -> PreparedQuestion:
+        """See `prepare_question`."""
+        n_new = measure.max_new_tokens
+        made = prepare_question(case, backend.tokenizer, self, window=backend.window, n_reserved=n_new)
+        measure.check(made.item)
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +77,6 @@ class PreparedQuestion(Prepared):
                 for context in self.case.contexts
             ],
         }
-
-
-def spec_of_question(case: QuestionCase) -> dict[str, Any]:
-    """A case as a run's spec has it: of the contexts, which many questions share, their number and hash."""
-    told = json.dumps([asdict(context) for context in case.contexts], sort_keys=True)
-    return {
-        "id": case.id,
-        "question": asdict(case.question),
-        "n_contexts": len(case.contexts),
-        "contexts_sha256": hashlib.sha256(told.encode()).hexdigest(),
-    }
 
 
 def prepare_question(
@@ -121,14 +119,9 @@ def prepare_question(
     n_after = max([n_reserved, *(len(form) for forms in answers for form in forms)])
     _check_window(case, bare, prompts, n_after, window)
     total = sum(context.weight for context in case.contexts)
-    item = Item(
+    item = QuestionItem(
         id=case.id,
         prompt=bare,
-        spans=(),
-        cuts={},
-        alone={},
-        blank=bare,
-        placebos=(),
         response=None,
         stop_ids=tokenizer.stop_ids,
         window=window,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +50,13 @@ class QuestionCase:
     id: str
     question: Question
     contexts: tuple[Context, ...]
+
+    def record(self) -> dict[str, Any]:
+        """Of the contexts, which many questions share, their number and hash."""
+        told = json.dumps([asdict(context) for context in self.contexts], sort_keys=True)
+        return {
+            "id": self.id,
+            "question": asdict(self.question),
+            "n_contexts": len(self.contexts),
+            "contexts_sha256": hashlib.sha256(told.encode()).hexdigest(),
+        }

@@ -11,12 +11,12 @@ import numpy as np
 
 from leakmeter.core.measurement import Reading
 from leakmeter.core.request import FloatArray
-from leakmeter.core.result import Part, Result, run_facts
 from leakmeter.instruments.susceptibility import memorisation as _memorisation
 from leakmeter.instruments.susceptibility.math import Spread, spread
 from leakmeter.instruments.susceptibility.quantities import SUSCEPTIBILITY
 from leakmeter.instruments.susceptibility.summary import plain
 from leakmeter.instruments.susceptibility.summary import summary as summary
+from leakmeter.report.result import Part, Result, run_facts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +38,8 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
     Null stands for an infinite divergence, and for what two contexts cannot tell.
 
     Args:
-        texts: what the readings are about (see `runs.measure.texts_of` and `instruments.susceptibility.prompts.PreparedQuestion`).
+        texts: what the readings are about (see `runs.measure.texts_of` and
+            `instruments.susceptibility.prompts.PreparedQuestion`).
         readings: of this query.
         params: of the measure.
     """

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from leakmeter.backends.base import Backend
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.virtual import virtual_tokens
+from leakmeter.core.backend import Backend
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.pii.tuning.vectors import length_of, load_soft_prompt
 

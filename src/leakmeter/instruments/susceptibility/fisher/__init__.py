@@ -3,5 +3,10 @@
 from leakmeter.core.instrument import Instrument
 
 INSTRUMENT = Instrument(
-    "fisher", __name__, measure_at="measure:Fisher", result_at="result:FisherResult", study_at="study:KIND"
+    "fisher",
+    __name__,
+    measure_at="measure:Fisher",
+    result_at="result:FisherResult",
+    example_at="example:example",
+    study_at="study:KIND",
 )

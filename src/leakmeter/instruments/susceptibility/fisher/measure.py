@@ -10,18 +10,19 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from leakmeter.core.gradient import NEUTRAL, GradientRequest, Place, Probes, Sigma, TopTokens, tokens_of
-from leakmeter.core.item import Item
+from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import COUNT, NATS, NATS_PER_SQUARE, Reading
 from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
 from leakmeter.core.request import Gradients, Trial
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
+from leakmeter.instruments.susceptibility.item import QuestionItem
 from leakmeter.stats.fisher import Estimate, estimated, probes_needed
 
 Method = Literal["deflated", "sketch", "top-k"]
 
 
 @dataclass(frozen=True, slots=True)
-class Fisher:
+class Fisher(Measure):
     """½ (tr(I Σ) + μᵀ I μ), nats: about how far changes Δ of a query's vectors move the next token's distribution.
 
     Liu et al., "Efficiently Computing Susceptibility to Context in Language Models", Eq. 9. I is the Fisher information
@@ -107,7 +108,11 @@ class Fisher:
     def _is_adaptive(self) -> bool:
         return self.relative_error is not None and self.method != "top-k"
 
-    def trial(self, item: Item) -> Trial[list[Reading]]:
+    def check(self, item: QuestionItem) -> None:
+        """Refuse a case without a query or without contexts where they are needed, and a slot that is too long."""
+        self._request(item, self.probes)
+
+    def trial(self, item: QuestionItem) -> Trial[list[Reading]]:
         """Measure one query.
 
         Raises:
@@ -122,17 +127,17 @@ class Fisher:
         assert isinstance(found, Gradients)
         return list(self._readings(item, request, found))
 
-    def longest_trial(self, item: Item) -> Trial[Any]:
+    def longest_trial(self, item: QuestionItem) -> Trial[Any]:
         """As many probes as it may come to."""
         yield [self._request(item, self.probes)]
         if self._is_adaptive:
             yield [self._request(item, self.max_probes, first=self.probes)]
 
-    def _request(self, item: Item, n_probes: int, first: int = 0) -> GradientRequest:
+    def _request(self, item: QuestionItem, n_probes: int, first: int = 0) -> GradientRequest:
         if not item.prompt.n_tokens(QUERY):
             raise UsageError(f"case '{item.id}' has no query; Fisher susceptibility is that of a query")
         place = Place.of(self.place)
-        behind = item.contexts.prompts if item.contexts is not None else ()
+        behind = item.contexts.prompts
         is_empirical = "empirical" in self.sigma
         if is_empirical:
             _check_contexts(item, behind)
@@ -145,10 +150,10 @@ class Fisher:
             else Probes(n_probes, self.seed, item.id, first=first, n_range=n_range),
             self.sigma,
             behind if is_empirical else (),
-            item.contexts.weights if is_empirical and item.contexts is not None else (),
+            item.contexts.weights if is_empirical else (),
         )
 
-    def _with_slot(self, item: Item, behind: tuple[Prompt, ...]) -> Prompt:
+    def _with_slot(self, item: QuestionItem, behind: tuple[Prompt, ...]) -> Prompt:
         """The query behind neutral tokens, and behind what separates it from a context, where it has contexts."""
         n_tokens = max([self.slot_tokens, *(prompt.n_tokens(CONTEXT) for prompt in behind)])
         slot = Piece("slot", CONTEXT, (NEUTRAL,) * n_tokens)
@@ -172,7 +177,7 @@ class Fisher:
         )
         return int(min(max(2, math.ceil(min(needed, self.max_probes))), self.max_probes))
 
-    def _readings(self, item: Item, request: GradientRequest, found: Gradients) -> Iterator[Reading]:
+    def _readings(self, item: QuestionItem, request: GradientRequest, found: Gradients) -> Iterator[Reading]:
         n_probes = request.directions.n_probes
         for i, sigma in enumerate(self.sigma):
             for statistic, unit, value in _told(sigma, estimated(found.values[:, i], n_probes)):
@@ -196,7 +201,7 @@ def _told(sigma: Sigma, estimate: Estimate) -> Iterator[tuple[str, str, float]]:
         yield "trace", NATS_PER_SQUARE, 2.0 * estimate.value
 
 
-def _check_contexts(item: Item, behind: tuple[Prompt, ...]) -> None:
+def _check_contexts(item: QuestionItem, behind: tuple[Prompt, ...]) -> None:
     if not behind:
         raise UsageError(
             f"case '{item.id}' has no contexts, and sigma 'empirical' is what they do; give some, or another sigma"

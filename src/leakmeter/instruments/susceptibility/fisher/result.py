@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from leakmeter.core.measurement import Reading
-from leakmeter.core.result import Part, Result, run_facts
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.quantities import FISHER
 from leakmeter.instruments.susceptibility.summary import levels_of_factors, mean_of
+from leakmeter.report.result import Part, Result, run_facts
 from leakmeter.stats import stats
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
     """Texts and readings of a query to one plain object: what `--json` prints and reports are drawn from.
 
     Args:
-        texts: what the readings are about (see `runs.measure.texts_of` and `instruments.susceptibility.prompts.PreparedQuestion`).
+        texts: what the readings are about (see `runs.measure.texts_of` and
+            `instruments.susceptibility.prompts.PreparedQuestion`).
         readings: of this query.
         params: of the measure.
     """

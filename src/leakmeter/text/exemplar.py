@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +50,7 @@ class ExemplarCase:
     id: str
     exemplars: tuple[Example, ...]
     query: Example
+
+    def record(self) -> dict[str, Any]:
+        """All of it."""
+        return asdict(self)

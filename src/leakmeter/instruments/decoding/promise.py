@@ -10,7 +10,6 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.privacy import accounting
 
-SEED_WARNING: Final = "a seeded run carries no guarantee unless the seed stays secret"
 _TOO_COARSE: Final = ("bfloat16", "float16")
 
 

@@ -1,13 +1,12 @@
 """What every result is: a case's numbers as one plain object, and its views.
 
-The results of the measure NAME are made by the one class of `results/NAME.py` that has
+The results of an instrument are made by the class that its `result_at` names, which has
 
     @classmethod
     def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Result]
 
 which takes the texts and readings of each case of a run, and the parameters of the measure, and yields the results of
-the cases in their order. It is found by this method (see `plugins`): no other class of the module may have one. Its
-`quantities` are what of it can be compared between runs, and bounded by `leakmeter gate`.
+the cases in their order. Its `quantities` are what of it can be compared between runs, and bounded by `leakmeter gate`.
 """
 
 from __future__ import annotations
