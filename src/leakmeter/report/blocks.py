@@ -165,7 +165,7 @@ class Table:
     """A reader of the page may sort it; adds the script to a page."""
     filterable: bool = False
     numbered: bool = False
-    """Begin each row with its number, from 1."""
+    """Begin each row with its number, from 1; a page does so where its readers cannot sort."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +200,8 @@ class ShadedText:
     heading: Phrase = ""
     floor_nats: float = 0.0
     """At and below which there is no colour."""
+    floor_said_nats: float | None = None
+    """The noise floor that the legend names; `floor_nats` where None."""
     style: Literal["pieces", "tokens"] = "pieces"
 
 
@@ -443,9 +445,12 @@ def left_out(n: int, names: tuple[str, str], which: str = "") -> str:
     return f"{n:,} further {names[n != 1]}{which} {'are' if n != 1 else 'is'} left out of this page; the run holds all."
 
 
-def facts_of(named: Mapping[str, str]) -> tuple[tuple[Phrase, Phrase], ...]:
-    """Settings, whose values may name models and files of the user."""
-    return tuple((name, Untrusted(value)) for name, value in named.items())
+def facts_of(named: Mapping[str, str], *, only_on_pages: Sequence[str] = ("Weights (SHA-256)",)) -> list[Facts]:
+    """Settings, whose values may name models and files of the user; long ones are for pages."""
+    split: dict[Literal["everywhere", "pages"], list[tuple[Phrase, Phrase]]] = {"everywhere": [], "pages": []}
+    for name, value in named.items():
+        split["pages" if name in only_on_pages else "everywhere"].append((name, Untrusted(value)))
+    return [Facts(facts, on=on) for on, facts in split.items() if facts]
 
 
 def charts_of(report: Report) -> list[Chart]:

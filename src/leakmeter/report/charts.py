@@ -174,6 +174,10 @@ def _panel(axes: Any, panel: b.Panel, number: int) -> None:
             set_scale("function", functions=(lambda v: np.sqrt(np.maximum(v, 0.0)), np.square))
         elif axis.scale == "log":
             set_scale("log")
+    samples = [y for series in panel.series if series.draws == "density" for y in series.y if math.isfinite(y)]
+    if samples:
+        margin = 0.15 * (max(samples) - min(samples)) or 1.0
+        axes.set_xlim(min(samples) - margin, max(samples) + margin)  # densities reach as far as any
     for place, series in enumerate(panel.series):
         _DRAW[series.draws](axes, series, place, f"said-{number}-{place}")
     for guide in panel.guides:
@@ -281,8 +285,8 @@ def _density(axes: Any, series: b.Series, place: int, gid: str) -> None:
     look = _look(series, place)
     sample = np.asarray([y for y in series.y if math.isfinite(y)], dtype=np.float64)
     if len(sample) > 1 and float(np.ptp(sample)) > 0.0:
-        margin = 0.15 * float(np.ptp(sample))
-        across = np.linspace(sample.min() - margin, sample.max() + margin, _DENSITY_POINTS)
+        low, high = axes.get_xlim()
+        across = np.linspace(low, high, _DENSITY_POINTS)
         curve = gaussian_kde(sample)(across)
         axes.plot(across, curve / curve.max(), color=look["color"], linewidth=1.6)
         axes.fill_between(across, curve / curve.max(), color=look["color"], alpha=0.15, linewidth=0)

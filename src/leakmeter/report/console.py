@@ -241,16 +241,23 @@ def _ruler(columns: int) -> str:
 
 
 # ---- shaded texts ---------------------------------------------------------------------------------------------------
-def _shaded(text: b.ShadedText, paint: Paint) -> Iterator[Shown]:
-    if text.heading:
-        yield True, _heading(text.heading)
+def shaded_text(text: b.ShadedText, paint: Paint) -> Iterator[Text]:
+    """A shaded text and, for one of pieces, the legend of its colours."""
     if text.style == "tokens":
         segments = [segment for passage in text.passages for segment in passage.segments]
         nats = [segment.nats or 0.0 for segment in segments]
-        yield False, shaded([segment.text.shown for segment in segments], nats, text.floor_nats, paint)
+        yield shaded([segment.text.shown for segment in segments], nats, text.floor_nats, paint)
         return
-    yield False, _passages(text, paint)
-    yield True, legend(paint, f" below noise {scale.nats_text(text.floor_nats)} ", after="   ¹ ² ³ rank in the table")
+    yield _passages(text, paint)
+    floor = text.floor_nats if text.floor_said_nats is None else text.floor_said_nats
+    yield legend(paint, f" below noise {scale.nats_text(floor)} ", after="   ¹ ² ³ rank in the table")
+
+
+def _shaded(text: b.ShadedText, paint: Paint) -> Iterator[Shown]:
+    if text.heading:
+        yield True, _heading(text.heading)
+    for number, one in enumerate(shaded_text(text, paint)):
+        yield number > 0, one
 
 
 def _passages(text: b.ShadedText, paint: Paint) -> Text:

@@ -104,6 +104,7 @@ def _environment() -> Environment:
         "data": lambda one: Markup(script_json(_numbers(one))),
         "chart": lambda one: Markup(charts.inline_svg(one)),
         "left_out": b.left_out,
+        "loud": b.Row(()),
     }
     return environment
 
