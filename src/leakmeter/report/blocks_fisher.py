@@ -58,6 +58,7 @@ def report(
     if not several:
         found.append(b.Text(words.told(cases[0])))
     found += [b.Text(line, "soft") for line in readings]
+    found.append(b.Details("Settings and cost", b.facts_of(settings)))
     found += [b.Warning(b.Untrusted(warning)) for warning in queries.warnings(cases)]
     if not several:
         name = b.Untrusted(cases[0]["id"], _ID)
@@ -66,7 +67,7 @@ def report(
     else:
         for number, row in enumerate(summary["values"]):
             found.append(b.Part(("Sigma ", b.Untrusted(row["sigma"])), _sigma(cases, number, row)))
-    found += [_chart(cases, summary), b.Details("Settings and cost", b.facts_of(settings))]
+    found.append(_chart(cases, summary))
     n = "a query" if not several else f"each of {len(cases):,} queries"
     return b.Report(
         "How far these answers would move",

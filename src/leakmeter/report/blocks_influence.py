@@ -70,7 +70,7 @@ def report(
         caveat=words.CAVEAT,
         sections=[_section(case, shared if several else {}) for case in cases],
         index=(
-            b.Column("Response"),
+            b.Column("Response", on="pages"),
             b.Column("Whole", "nats", "nats", shade=True),
             b.Column("Strongest piece"),
             b.Column("Without it", "nats", "nats"),
@@ -119,11 +119,14 @@ def _blocks(case: Case, shared: dict[str, str]) -> Iterator[b.Block]:
 
 
 def _posterior(case: Case) -> b.Phrase:
-    first, lead = leader(case), words.lead(case)
-    if first is None or lead is None:
+    """What an observer can conclude, and which piece has most influence."""
+    first = leader(case)
+    if first is None:
         return words.posterior(case)
-    text = b.Untrusted(case["pieces"][first]["text"], 120)
-    return words.posterior(case), " Most influence: “", text, f"”; {lead}"
+    piece = case["pieces"][first]
+    what = "all its mentions" if piece["kind"] == "value" or (piece.get("n_mentions") or 1) > 1 else "it"
+    moved = f"”: ablating {what} moves the response by {nats_text(piece['nats'])}\u00a0nats."
+    return words.posterior(case), " The strongest piece is “", b.Untrusted(piece["text"], 120), moved
 
 
 def _attribution(case: Case) -> b.Attribution:
@@ -237,7 +240,7 @@ def _remarks(case: Case, piece: Case) -> list[b.Phrase]:
     n = len(piece.get("spans") or [0])
     if piece["kind"] == "value":
         found.append(f"{n} mention{'s' if n != 1 else ''}")
-    return [*found, *(b.Untrusted(flag) for flag in words.flags(piece))]
+    return [*found, *(b.Untrusted(flag.replace("“only this”", "“alone”")) for flag in words.flags(piece))]
 
 
 def _swaps(case: Case) -> bool:

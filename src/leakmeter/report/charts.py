@@ -187,7 +187,7 @@ def _panel(axes: Any, panel: b.Panel, number: int) -> None:
     _ticks(axes.yaxis, panel.y)
     kinds = {series.draws for series in panel.series}
     if "rows" in kinds:
-        axes.set_ylim(max(len(series.y) for series in panel.series) - 0.4, -0.6)
+        axes.set_ylim(max(len(series.y) for series in panel.series if series.draws == "rows") - 0.4, -0.6)
         axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
     elif "density" in kinds:
         axes.set_ylim(-0.22, 1.25)

@@ -218,7 +218,8 @@ def _longest(table: b.Table, shown: Sequence[int]) -> int | None:
         for i in shown
         if table.columns[i].kind == "text"
     }
-    longest = max(lengths, key=lambda i: lengths[i], default=None)
+    noted = [i for i in lengths if any(isinstance(row.cells[i], b.Noted) for row in table.rows[:50])]
+    longest = noted[0] if noted else max(lengths, key=lambda i: lengths[i], default=None)
     return longest if longest is not None and lengths[longest] > _NAME_COLUMNS else None
 
 

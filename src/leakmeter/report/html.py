@@ -49,6 +49,7 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
         kept = sorted(shown, key=lambda one: one[0])
         return template.render(
             report=report,
+            blocks=[one for one in report.blocks if not (isinstance(one, b.Chart) and one.on == "files")],
             index=[row for _, row, _ in kept],
             sections=[body for _, _, body in kept],
             n_left_out=len(report.sections) - len(kept),

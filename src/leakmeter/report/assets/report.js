@@ -149,7 +149,7 @@
     box.addEventListener("input", () => {
       const wanted = box.value.trim().toLowerCase();
       for (const row of table.tBodies[0].rows) {
-        const words = [...row.cells].filter((c) => c.matches("th, .text")).map((c) => c.textContent).join(" ");
+        const words = [...row.cells].filter((c) => c.matches("th, .t")).map((c) => c.textContent).join(" ");
         row.hidden = !words.toLowerCase().includes(wanted);
       }
     });
