@@ -94,7 +94,8 @@ def _block(one: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
             yield False, _dim(text) if style == "soft" else Text(b.plain(text))
         case b.Facts():
             if one.on == "everywhere" and one.facts:
-                yield False, _dim(" · ".join(f"{_lower(name)} {b.plain(value)}" for name, value in one.facts))
+                told = " · ".join(f"{_lower(name)} {b.plain(value)}" for name, value in one.facts)
+                yield False, _dim(f"{one.heading}: {told}" if one.heading else told)
         case b.Table():
             if one.caption:
                 yield True, _heading(one.caption)
