@@ -60,7 +60,8 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         b.Column("Remark"),
         b.Column("Loss", "nats", "nats", bar=True, role="nats"),
         b.Column("Signed", "signed_nats", role="signed"),
-        b.Column("Sure", "share", role="whole"),
+        b.Column("Sure", "posterior", role="whole"),
+        b.Column("Part", "share", bar=True),
         b.Column("Ends", "interval"),
         b.Column("Cases", "count"),
         b.Column("p", "p_value", shade=False),
@@ -68,8 +69,23 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         b.Column("Hidden", on="pages"),
     )
     rows = [
-        b.Row((told, b.Noted(more, (told, "own")), 4.0, -4.0, 0.98, b.Interval(3, 5), 1200, 0.00001, 0.5, told), 0),
-        b.Row((("own ", told), "own", 0.001, 0.001, "< noise", None, 3, 0.04, None, more), 1, quiet=True),
+        b.Row(
+            (
+                told,
+                b.Noted(more, (told, "own")),
+                4.0,
+                -4.0,
+                0.98,
+                0.5,
+                b.Interval(3, 5),
+                1200,
+                b.Shaded(0.00001, 12),
+                0.5,
+                told,
+            ),
+            0,
+        ),
+        b.Row((("own ", told), "own", 0.001, 0.001, "< noise", 0.0, None, 3, 0.04, None, more), 1, quiet=True),
     ]
     table = b.Table(columns, rows, told, marks=(b.Mark("floor", 0.1, more), b.Mark("placebo", 0.2, "x")))
     shaded = b.ShadedText(
@@ -115,6 +131,7 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         index=(b.Column("Response"), b.Column("Loss", "nats", shade=True)),
         notes=(b.Facts((("Loss", "what it means"),)),),
         guide_to="piece",
+        aside=(b.Text("How to read it."), b.Text(told)),
         provenance=b.Provenance(model=told, run_id=more, version="1", facts=((told, more),)),
         command=b.Command(told),
     )
@@ -149,7 +166,7 @@ class Page(HTMLParser):
 
 ELEMENTS = """
     html head meta title style body header p div h1 h2 h3 h4 aside table caption thead tbody tr th td span i b bdi
-    small nav a main article section figure figcaption details summary dl dt dd script footer pre code iframe
+    small strong nav a main article section figure figcaption details summary dl dt dd script footer pre code iframe
     svg g path use text defs clippath rect lineargradient
 """.split()  # noqa: SIM905
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -333,6 +350,30 @@ def test_a_page_keeps_the_heaviest_sections_in_their_order() -> None:
     assert "left out" not in html.page(report)
 
 
+def test_folded_sections_are_lines_that_open_without_a_script() -> None:
+    report = replace(every_block(HOSTILE), sections=every_block(HOSTILE).sections * 3, folded=True)
+    report = replace(report, sections=[replace(one, blocks=(b.Text("Within."),)) for one in report.sections])
+    blocks = [one for one in report.blocks if not isinstance(one, b.Embedded)]
+    page = html.page(replace(report, blocks=blocks))
+    assert_harmless(page)
+    assert page.count('<details class="line"') == 3
+    assert "<script" not in page
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "said"),
+    [
+        (0.0, "share", "0 %"), (1.0, "share", "100 %"), (2.4, "share", "240 %"), (0.005, "share", "0.50 %"),
+        (0.0, "posterior", "< 0.01 %"), (1.0, "posterior", "> 99.99 %"), (0.5, "posterior", "50 %"),
+        (1234567, "count", "1,234,567"), (-3, "count", "−3"), (0.00001, "p_value", "< 0.0001"),
+        (0.0312, "p_value", "0.031"), (2.0, "nats", "2.00"), (2.0, "signed_nats", "+2.00"), (-0.5, "number", "−0.50"),
+        (float("inf"), "nats", "∞"), (float("nan"), "share", "–"),
+    ],
+)  # fmt: skip
+def test_one_way_to_write_each_kind_of_number(value: float, kind: b.Kind, said: str) -> None:
+    assert flat(b.number_text(value, kind)) == said
+
+
 def test_a_table_on_a_page_says_what_it_leaves_out() -> None:
     rows = [b.Row((str(i),)) for i in range(30)]
     table = b.Table((b.Column("Name"),), rows, rest=("row", "rows"), first=5, first_on_pages=10)
@@ -380,6 +421,13 @@ def test_every_series_is_drawn() -> None:
         charts.files(b.Chart("x", "X", (b.Panel(*axes, (b.Series("pie", (1.0,)),)),)))  # type: ignore[arg-type]
 
 
+def test_the_text_of_a_chart_is_no_number_of_its_drawing() -> None:
+    panel = b.Panel(b.Axis("x"), b.Axis("y"), (b.Series("line", (1.0, 2.0), name="0.123456", said=("1.23456", "b")),))
+    svg = charts.inline_svg(b.Chart("x", "3.14159", (panel,)))
+    assert all(f">{said}<" in svg for said in ("0.123456", "1.23456"))
+    assert 'aria-label="3.14159"' in svg
+
+
 def test_a_chart_on_a_page_takes_the_pages_colours() -> None:
     (chart,) = b.charts_of(every_block())
     svg = charts.inline_svg(chart)
@@ -387,7 +435,9 @@ def test_a_chart_on_a_page_takes_the_pages_colours() -> None:
     assert "currentColor" in svg
     assert "var(--c0)" in svg
     assert "#0072b2" not in svg
-    assert "<title>a value</title>" in svg
+    parents = [one for one in ElementTree.fromstring(svg).iter() if one.find("{*}title") is not None]
+    assert [one.find("{*}title").text for one in parents] == ["A note", "a value", "own", *["A note"] * 3]  # type: ignore[union-attr]
+    assert all(one.get("href") or len(one) == 2 for one in parents)  # a marker, or a bar and its title
 
 
 @pytest.mark.parametrize(
@@ -421,7 +471,6 @@ def test_one_query_and_samples_are_told() -> None:
     assert "Query q1 meows." in one
     page = html.page(blocks_influence.report([sampled()]))
     assert "Sampled again" in page
-    assert 'aria-label="Each sampled response' in page
 
 
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the page was not opened in a browser")

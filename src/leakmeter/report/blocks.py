@@ -16,8 +16,8 @@ from leakmeter.report import scale
 from leakmeter.report.shade import excerpt
 from leakmeter.types.plain import visible
 
-Kind: TypeAlias = Literal["text", "nats", "signed_nats", "number", "share", "count", "p_value", "interval"]
-"""How the cells of a column are written."""
+Kind: TypeAlias = Literal["text", "nats", "signed_nats", "number", "posterior", "share", "count", "p_value", "interval"]
+"""How the cells of a column are written; a posterior is never rounded to 0 or 1, a share may be either, or more."""
 Role: TypeAlias = Literal["", "nats", "signed", "whole"]
 """What a column shows while one response token is chosen: the same as before, what the row's piece did to the token,
 the same with its sign, or nothing, since it is about the whole response."""
@@ -96,7 +96,16 @@ class Noted:
     notes: Sequence[Phrase] = ()
 
 
-Cell: TypeAlias = float | Interval | Noted | Phrase | None
+@dataclass(frozen=True, slots=True)
+class Shaded:
+    """A cell with a colour of the scale that its number of nats does not say, such as that of a p-value's grade."""
+
+    cell: float | Phrase
+    heat: int
+    """1 to `scale.BINS`; 0 for no colour."""
+
+
+Cell: TypeAlias = float | Interval | Noted | Shaded | Phrase | None
 """None: not measured. A numeric column may hold words where there is no number."""
 
 
@@ -111,7 +120,7 @@ class Column:
     shade: bool = False
     """Give each number of nats its colour of the scale."""
     bar: bool = False
-    """Draw each number of nats as a bar beside it, on the scale of all bars."""
+    """Draw each number of nats as a bar beside it, on the scale of all bars; each share as its part of the whole."""
     role: Role = ""
     on: Literal["everywhere", "wide", "pages"] = "everywhere"
     """`wide`: left out of a narrow terminal; `pages`: shown by HTML alone."""
@@ -345,7 +354,7 @@ Block: TypeAlias = (
 class Section:
     """One case among several: a screenful of a page; a terminal shows it where it is the only one."""
 
-    name: Untrusted
+    name: Phrase
     blocks: Sequence[Block]
     cells: Sequence[Cell] = ()
     """Under the report's `index` columns."""
@@ -386,6 +395,10 @@ class Report:
     sections: Sequence[Section] = ()
     index: Sequence[Column] = ()
     case: tuple[str, str] = ("case", "cases")
+    folded: bool = False
+    """Sections are lines that a reader opens, in place of an index and screens of sections."""
+    aside: Sequence[Block] = ()
+    """Beside the lead of a page, such as how to read its colours; a terminal leaves it out."""
     sections_left_out: str = ""
     """Which sections a page leaves out first, as in "that leak less"."""
     notes: Sequence[Block] = ()
@@ -412,8 +425,11 @@ def number_text(value: float, kind: Kind) -> str:
         return scale.nats_cell(value) if kind == "nats" else scale.signed_cell(value)
     if math.isnan(value):
         return scale.NOT_MEASURED
-    if kind == "share":
+    if kind == "posterior":
         return scale.percent(value)
+    if kind == "share":
+        size = abs(value)
+        return f"{100 * value:.{0 if size == 0 or size >= 0.0995 else 1 if size >= 0.00995 else 2}f}\u00a0%"
     if kind == "count":
         return f"{value:,.0f}".replace("-", "−")
     if kind == "p_value":
@@ -429,14 +445,18 @@ def cell_phrase(cell: Cell, column: Column) -> Phrase:
         return f"[{scale.nats_text(cell.low)}, {scale.nats_text(cell.high)}]"
     if isinstance(cell, Noted):
         return cell.text
+    if isinstance(cell, Shaded):
+        return cell_phrase(cell.cell, column)
     if isinstance(cell, float | int):
         return number_text(cell, column.kind)
     return cell
 
 
-def heat_of(cell: Cell, row: Row, floor_nats: float = 0.0) -> int:
+def heat_of(cell: Cell, row: Row) -> int:
     """Colour of a cell, 1 to `scale.BINS`, or 0 for none."""
-    return scale.heat(cell, floor_nats) if isinstance(cell, float | int) and not row.quiet else 0
+    if isinstance(cell, Shaded):
+        return cell.heat
+    return scale.heat(cell, 0.0) if isinstance(cell, float | int) and not row.quiet else 0
 
 
 def left_out(n: int, names: tuple[str, str], which: str = "") -> str:

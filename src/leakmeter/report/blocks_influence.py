@@ -207,7 +207,7 @@ def _table(case: Case, ranked: Sequence[int], caption: str) -> b.Table:
         *([b.Column(_SURROGATE, "nats", role="whole")] if swaps else []),
         b.Column("Signed", "signed_nats", role="signed", on="wide"),
         b.Column("Alone", "nats", role="whole"),
-        b.Column("Posterior", "share", role="whole"),
+        b.Column("Posterior", "posterior", role="whole"),
         *([b.Column("Over samples", role="whole")] if sampled else []),
     ]
     rows = []
@@ -248,7 +248,7 @@ def _swaps(case: Case) -> bool:
 
 
 def _samples(case: Case) -> Iterator[b.Block]:
-    """Responses that were sampled again: each, and their mean on the scale of nats."""
+    """Responses that were sampled again: each on the scale of nats, and their mean."""
     if case.get("whole_mean_nats") is None:
         return
     samples = case.get("samples") or []
@@ -262,26 +262,13 @@ def _samples(case: Case) -> Iterator[b.Block]:
         if top is not None:
             strongest = (b.Untrusted(case["pieces"][top]["name"], 40), f" {scale.nats_cell(nats[top])}")
         rows.append(b.Row((b.Untrusted(sample["text"], 160), sample["whole_nats"], strongest)))
-    columns = (b.Column("Response"), b.Column("Nats", "nats", shade=True), b.Column("Strongest piece"))
-    yield b.Table(columns, rows, caption=f"Sampled again: {len(samples)} responses", rest=("response", "responses"))
-    interval = case.get("whole_interval_nats") or [case["whole_mean_nats"]] * 2
-    values = [sample["whole_nats"] for sample in samples]
-    yield b.Chart(
-        "samples",
-        "Each sampled response, and their mean with its interval",
-        [
-            b.Panel(
-                b.Axis("influence of the whole context", "nats"),
-                b.Axis("", names=("responses", "mean")),
-                (
-                    b.Series("scatter", [0.0] * len(values), values, said=[nats_text(value) for value in values]),
-                    b.Series("rows", (float("nan"), case["whole_mean_nats"]), low=(float("nan"), interval[0]),
-                             high=(float("nan"), interval[1]), colour=1),
-                ),
-            )
-        ],
-        panel_inches=(7.2, 1.4),
-    )  # fmt: skip
+    columns = (b.Column("Response"), b.Column("Nats", "nats", bar=True), b.Column("Strongest piece"))
+    yield b.Table(
+        columns,
+        rows,
+        caption=f"Sampled again: {len(samples)} response{'s' if len(samples) != 1 else ''}",
+        rest=("response", "responses"),
+    )
 
 
 # ---- figures --------------------------------------------------------------------------------------------------------

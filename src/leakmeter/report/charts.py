@@ -43,7 +43,7 @@ _LEVEL_SHARE: Final = 0.02  # of the highest, below which levels would be drawn 
 _DENSITY_POINTS: Final = 200
 _SVG: Final = "http://www.w3.org/2000/svg"
 _HREF: Final = "{http://www.w3.org/1999/xlink}href"
-_NUMBER: Final = re.compile(r"-?\d+\.\d{3,}")
+_NUMBER: Final = re.compile(r"-?\d+\.\d{2,}")
 
 
 def figure(chart: b.Chart) -> Figure:
@@ -129,7 +129,9 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
     from matplotlib.figure import Figure
 
     wide, high = _inches(chart)
-    drawn = Figure(figsize=(wide, high + (0.5 if titled else 0.0)), layout="constrained")
+    # The solver of the layout takes half of the time, and where there is one panel its margins are known.
+    simple = not titled and len(chart.panels) == 1 and not chart.panels[0].y.names and not chart.panels[0].x.names
+    drawn = Figure(figsize=(wide, high + (0.5 if titled else 0.0)), layout=None if simple else "constrained")
     if not titled:
         drawn.patch.set_alpha(0.0)
     n_columns = min(chart.columns, len(chart.panels))
@@ -146,12 +148,21 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
             handles.setdefault(name, handle)
     if handles:
         drawn.legend(
-            handles.values(), handles.keys(), loc="outside upper center", ncols=min(4, len(handles)), frameon=False
+            handles.values(),
+            handles.keys(),
+            loc="upper center" if simple else "outside upper center",
+            ncols=min(4, len(handles)),
+            frameon=False,
         )
     if titled:
         drawn.suptitle(chart.title)
         if chart.footer:
             drawn.supxlabel("\n".join(textwrap.wrap(chart.footer, max(40, int(wide * 20)))), fontsize=7, color=_SOFT)
+    if simple:
+        left, bottom = 0.65 / wide, 0.5 / high
+        top = (0.1 + 0.25 * bool(handles) + 0.25 * bool(chart.panels[0].title)) / high
+        drawn.axes[0].set_position((left, bottom, 1 - left - 0.1 / wide, 1 - bottom - top))
+        return drawn
     # The solver of the layout ends on other last digits each time, and an SVG names what is cut off by them.
     drawn.draw_without_rendering()
     drawn.set_layout_engine("none")
@@ -348,7 +359,8 @@ def _said(chart: b.Chart) -> dict[str, Sequence[b.Phrase]]:
 def _cleaned(element: Any, mark: str, said: dict[str, Sequence[b.Phrase]]) -> None:
     """Make an element of matplotlib's SVG, and all within it, one that a page with a strict policy shows as meant."""
     for child in list(element):
-        if child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):
+        unseen = child.tag == f"{{{_SVG}}}path" and "opacity: 0" in child.get("style", "").split("; ")
+        if unseen or child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):
             element.remove(child)
     known = element.attrib.pop("id", "")
     for rule in element.attrib.pop("style", "").split(";"):
@@ -357,16 +369,14 @@ def _cleaned(element: Any, mark: str, said: dict[str, Sequence[b.Phrase]]) -> No
             element.set("font-size", value.split()[0])
         elif name and name != "font-family":
             element.set(name, _COLOUR.get(value, value))
-    if known and element.tag in (f"{{{_SVG}}}path", f"{{{_SVG}}}clipPath"):
+    if known and element.tag == f"{{{_SVG}}}path":
         element.set("id", f"{mark}{known}")  # what others refer to
-    if "clip-path" in element.attrib:
-        element.set("clip-path", element.get("clip-path").replace("#", f"#{mark}"))
     if _HREF in element.attrib:
         href = element.attrib.pop(_HREF)
         element.set("href", f"#{mark}{href[1:]}" if href.startswith("#") else href)
     for name in ("d", "x", "y", "transform"):
         if name in element.attrib:
-            element.set(name, _NUMBER.sub(lambda found: f"{float(found[0]):.2f}", element.get(name).replace("\n", "")))
+            element.set(name, _NUMBER.sub(lambda found: f"{float(found[0]):.1f}", element.get(name).replace("\n", "")))
     base, _, place = known.rpartition("-")
     if known in said:
         marks = list(element.iter(f"{{{_SVG}}}use"))
@@ -374,8 +384,18 @@ def _cleaned(element: Any, mark: str, said: dict[str, Sequence[b.Phrase]]) -> No
             _titled(use, phrase)
     elif base in said and place.isdigit() and int(place) < len(said[base]):
         _titled(element, said[base][int(place)])
-    for child in element:
+    if element.get("transform", "").startswith("rotate(-0"):
+        del element.attrib["transform"]
+    element.attrib.pop("clip-path", None)  # axes reach as far as what is drawn in them
+    for child in list(element):
         _cleaned(child, mark, said)
+        child.tail = None
+        group, titled = child.tag == f"{{{_SVG}}}g", child.find(f"{{{_SVG}}}title") is not None
+        if not child.attrib and not child.text and (not len(child) or (group and not titled)):
+            at = list(element).index(child)
+            element[at : at + 1] = list(child)  # a group that says nothing of its own
+    if not (element.text or "").strip():
+        element.text = None
 
 
 def _titled(element: Any, phrase: b.Phrase) -> None:

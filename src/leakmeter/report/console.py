@@ -178,17 +178,19 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
             max_width=_NAME_COLUMNS if text and i != longest else None,
         )
         if column.bar and wide:
-            drawn.add_column(Text(_ruler(bar_columns)), no_wrap=True, width=bar_columns)
+            drawn.add_column(
+                Text(_ruler(bar_columns) if column.kind == "nats" else ""), no_wrap=True, width=bar_columns
+            )
     for number, row in enumerate(kept, 1):
         cells = [Text(str(number))] if table.numbered else []
         for i in shown:
             column, cell = table.columns[i], row.cells[i]
             heat = b.heat_of(cell, row)
             cells.append(_cell(cell, column, max(60, columns) if i == longest else 40))
-            if column.shade:
+            if column.shade or isinstance(cell, b.Shaded):
                 cells[-1].stylize(paint.style(heat))
             if column.bar and wide:
-                cells.append(paint.bar(float(cell), heat, bar_columns) if isinstance(cell, float | int) else Text())
+                cells.append(_bar(cell, column, heat, paint, bar_columns))
         drawn.add_row(*cells, style="dim" if row.quiet else "")
     if len(table.rows) > len(kept):
         # In the widest column of words, so that the sentence is read whole.
@@ -210,6 +212,16 @@ def _cell(cell: b.Cell, column: b.Column, characters: int) -> Text:
         for note in cell.notes:
             text.append(f"\n{b.plain(note)}", "italic")
     return text
+
+
+def _bar(cell: b.Cell, column: b.Column, heat: int, paint: Paint, columns: int) -> Text:
+    from rich.text import Text
+
+    if not isinstance(cell, float | int):
+        return Text()
+    if column.kind == "share":
+        return Text("█" * round(min(1.0, max(0.0, cell)) * columns))
+    return paint.bar(float(cell), heat, columns)
 
 
 def _longest(table: b.Table, shown: Sequence[int]) -> int | None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 PAGE_BYTES: Final = 1_900_000
 """Size of a page up to which its sections are shown."""
 SECTIONS_A_SCREEN: Final = 20
+_INDEX_BYTES: Final = 1000
+"""Of an index without its rows."""
 
 
 def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
@@ -59,7 +61,7 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
         )
 
     macros: Any = template.make_module({"report": report})
-    left = room - _size(whole())
+    left = room - _size(whole()) - _INDEX_BYTES
     for number in sorted(range(len(report.sections)), key=lambda i: -report.sections[i].weight):
         section = report.sections[number]
         body, row = macros.section(section, number + 1), macros.index_row(section, number + 1)
@@ -97,10 +99,10 @@ def _environment() -> Environment:
         "scales": _scales(),
         "screen": SECTIONS_A_SCREEN,
         "cell": lambda one, column: _say(b.cell_phrase(one, column)),
-        "heat": lambda one, row, floor=0.0: b.heat_of(one, row, floor),
+        "heat": b.heat_of,
         "heat_of_nats": scale.heat,
         "nats": lambda one: scale.nats_cell(one),
-        "width": lambda one: scale.percent_of_axis(float(one)) if isinstance(one, float | int) else 0,
+        "width": _width,
         "token": _token,
         "data": lambda one: Markup(script_json(_numbers(one))),
         "chart": lambda one: Markup(charts.inline_svg(one)),
@@ -151,6 +153,13 @@ def _say(phrase: b.Phrase) -> Markup:
     )
 
 
+def _width(cell: b.Cell, kind: b.Kind = "nats") -> int:
+    """Length of a bar, whole percent of the longest."""
+    if not isinstance(cell, float | int):
+        return 0
+    return round(100 * min(1.0, max(0.0, cell))) if kind == "share" else scale.percent_of_axis(float(cell))
+
+
 def _token(segment: b.Segment) -> tuple[str, str]:
     """A space before a word, and the word: at a line's end the space would hang there as a sliver of colour."""
     text = segment.text.shown
@@ -185,7 +194,7 @@ def script_json(value: object) -> str:
 
 def _scripted(report: b.Report) -> bool:
     """Whether there is something to choose, sort, filter or turn over; a page without has no script."""
-    return len(report.sections) > 1 or any(
+    return (len(report.sections) > 1 and not report.folded) or any(
         isinstance(one, b.Attribution) or (isinstance(one, b.Table) and (one.sortable or one.filterable))
         for one in _all(report)
     )

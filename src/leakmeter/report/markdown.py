@@ -133,7 +133,8 @@ def _cell(cell: b.Cell, column: b.Column, row: b.Row) -> str:
     said = _say(b.cell_phrase(cell, column))
     if isinstance(cell, b.Noted):
         said += "".join(f"<br>_{_say(note)}_" for note in cell.notes)
-    heat = b.heat_of(cell, row) if column.bar or column.shade else 0
+    coloured = column.bar or column.shade or isinstance(cell, b.Shaded)
+    heat = b.heat_of(cell, row) if coloured and column.kind != "share" else 0
     return f"{said} {block(heat)}" if heat else said
 
 
