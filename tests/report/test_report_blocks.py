@@ -25,9 +25,11 @@ from rich.console import Console
 from test_report_fisher import asked, several
 
 from leakmeter.errors import UsageError
+from leakmeter.instruments.influence import report as influence
+from leakmeter.instruments.susceptibility.fisher import report as fisher
+from leakmeter.instruments.susceptibility.fisher.result import summary
 from leakmeter.report import blocks as b
-from leakmeter.report import blocks_fisher, blocks_influence, charts, console, html, markdown
-from leakmeter.results.fisher import summary
+from leakmeter.report import charts, console, html, markdown
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 ATTACKS = (
@@ -312,12 +314,12 @@ def test_no_block_is_forgotten_by_the_report_that_has_each() -> None:
 
 
 def test_without_colours_marks_stand_for_them_and_80_columns_do() -> None:
-    for report in (every_block(), blocks_influence.report([clinic()]), blocks_influence.report([hostile()]),
-                   blocks_fisher.report(several(30), summary(several(30)))):  # fmt: skip
+    for report in (every_block(), influence.report([clinic()]), influence.report([hostile()]),
+                   fisher.report(several(30), summary(several(30)))):  # fmt: skip
         out = printed(report)
         assert all(len(line) <= 80 for line in out.splitlines())
-    assert "⟦" in printed(blocks_influence.report([clinic()]))
-    coloured = printed(blocks_influence.report([clinic()]), colour=True)
+    assert "⟦" in printed(influence.report([clinic()]))
+    coloured = printed(influence.report([clinic()]), colour=True)
     assert "\x1b[" in coloured
     assert "⟦" not in coloured
 
@@ -330,7 +332,7 @@ def test_the_same_report_gives_the_same_bytes() -> None:
 
 
 def test_a_page_without_anything_to_choose_has_no_script() -> None:
-    page = html.page(blocks_fisher.report(several(3), summary(several(3))))
+    page = html.page(fisher.report(several(3), summary(several(3))))
     assert "<script" not in page
     assert "script-src 'none'" in page.replace("&#39;", "'")
 
@@ -393,7 +395,7 @@ def test_markdown_that_is_too_long_says_so() -> None:
 def test_a_large_report_is_made_in_seconds() -> None:
     cases = [small(number) for number in range(1000)]
     began = time.perf_counter()
-    page = html.page(blocks_influence.report(cases))
+    page = html.page(influence.report(cases))
     assert time.perf_counter() - began < 20.0
     assert len(page.encode()) < 2_000_000
 
@@ -443,8 +445,8 @@ def test_a_chart_on_a_page_takes_the_pages_colours() -> None:
 @pytest.mark.parametrize(
     ("name", "report"),
     [
-        ("fisher", lambda: blocks_fisher.report(several(12), summary(several(12)), command="leakmeter susceptibility")),
-        ("influence", lambda: blocks_influence.report([clinic()], command="leakmeter influence")),
+        ("fisher", lambda: fisher.report(several(12), summary(several(12)), command="leakmeter susceptibility")),
+        ("influence", lambda: influence.report([clinic()], command="leakmeter influence")),
     ],
 )
 def test_what_a_report_says_is_as_reviewed(name: str, report: Any) -> None:
@@ -460,16 +462,16 @@ def test_what_a_report_says_is_as_reviewed(name: str, report: Any) -> None:
 
 def test_reports_of_nothing_are_errors() -> None:
     with pytest.raises(UsageError, match="at least one"):
-        blocks_influence.report([])
+        influence.report([])
     with pytest.raises(UsageError, match="at least one"):
-        blocks_fisher.report([], {})
+        fisher.report([], {})
 
 
 def test_one_query_and_samples_are_told() -> None:
-    one = printed(blocks_fisher.report([asked()], summary([asked()])))
+    one = printed(fisher.report([asked()], summary([asked()])))
     assert re.search(r"identity +50\.00 \[25\.0, 100\] +12\.50 37\.50", one)
     assert "Query q1 meows." in one
-    page = html.page(blocks_influence.report([sampled()]))
+    page = html.page(influence.report([sampled()]))
     assert "Sampled again" in page
 
 
@@ -482,7 +484,7 @@ CELLS = "[...document.querySelector('.pieces tbody tr').cells].map(c => c.textCo
 @needs_browser
 def test_a_reader_can_take_the_response_apart(tmp_path: Path) -> None:
     file = tmp_path / "page.html"
-    file.write_text(html.page(blocks_influence.report([clinic(), hostile()])), encoding="utf-8")
+    file.write_text(html.page(influence.report([clinic(), hostile()])), encoding="utf-8")
     with Browser() as browser:
         browser.open(file.as_uri())
         assert browser.run(FIRST) == "s1"
@@ -517,7 +519,7 @@ def test_a_reader_can_take_the_response_apart(tmp_path: Path) -> None:
 @needs_browser
 def test_many_cases_come_a_screenful_at_a_time(tmp_path: Path) -> None:
     file = tmp_path / "page.html"
-    file.write_text(html.page(blocks_influence.report([small(n) for n in range(45)])), encoding="utf-8")
+    file.write_text(html.page(influence.report([small(n) for n in range(45)])), encoding="utf-8")
     with Browser() as browser:
         browser.open(file.as_uri() + "#c42")
         shown = "[...document.querySelectorAll('article.case:not([hidden])')].map(a => a.id)"

@@ -14,15 +14,13 @@ from leakmeter.core.case import Case, Document
 from leakmeter.core.chunk import Chunk
 from leakmeter.core.item import Prepared
 from leakmeter.core.request import Scores
-from leakmeter.instruments.decoding.measure import Decode
-from leakmeter.instruments.icl.prompts import ExemplarSettings
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.runs.fingerprint import spec_of
 from leakmeter.runs.measure import Part, Watch, cases_of_run, measure_cases, n_parts
 from leakmeter.runs.prediction import predicted_cases, predictor_of, shares
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.text.build import PromptSettings
-from leakmeter.text.exemplar import Example, ExemplarCase, Task
+from leakmeter.text.exemplar import Task
 
 SETTINGS = PromptSettings()
 MEASURE = Influence(max_new_tokens=5)
@@ -150,12 +148,3 @@ def test_shares_add_up() -> None:
     assert shares(7, 3) == [3, 2, 2]
     assert shares(2, 4) == [1, 1, 0, 0]
     assert shares(6, 1) == [6]
-
-
-def test_settings_and_cases_of_different_kinds_do_not_go_together() -> None:
-    exemplars = ExemplarCase("q", (Example("1", ("Ha!",), "Glad"),), Example("q", ("Oh.",), "Sad"))
-    with pytest.raises(TypeError, match="PromptSettings is not for a ExemplarCase"):
-        SETTINGS.prepare(exemplars, Toy(), MEASURE)
-    with pytest.raises(TypeError, match="ExemplarSettings is not for a Case"):
-        ExemplarSettings(TASK).prepare(cases()[0], Toy(), MEASURE)
-    assert ExemplarSettings(TASK).prepare(exemplars, Toy(), Decode()).item.answers is not None

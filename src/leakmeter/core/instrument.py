@@ -90,7 +90,7 @@ class Instrument:
         measure_at: 'module:name' within the folder of the dataclass of parameters that has the trial.
         result_at: likewise, of the class that makes results of a run.
         example_at: likewise, of a function (id, response or None) to an `Example`; what its tests measure.
-        study_at: likewise, of what is particular to studies of it; "" where studies are of responses to contexts.
+        study_at: likewise, of what is particular to studies of it; "" where there are none.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 A plain `str` in a block is the program's own words. A text that came from a user, a model or a file is `Untrusted`,
 which is no `str`: the type checker rejects it where own words are expected, and formatting it into a string raises.
-Both meet in a `Phrase`. Renderers escape every text; an `Untrusted` passes `types.plain.visible` before.
+Both meet in a `Phrase`. Renderers escape every text; an `Untrusted` passes `core.plain.visible` before.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn, TypeAlias
 
+from leakmeter.core.plain import visible
 from leakmeter.report import scale
 from leakmeter.report.shade import excerpt
-from leakmeter.types.plain import visible
 
 Kind: TypeAlias = Literal["text", "nats", "signed_nats", "number", "posterior", "share", "count", "p_value", "interval"]
 """How the cells of a column are written; a posterior is never rounded to 0 or 1, a share may be either, or more."""

@@ -1,6 +1,6 @@
 """A report as one HTML file that asks nothing of the network and trusts nothing it shows.
 
-Text enters a page in one way only, through `_say`, after `types.plain.visible`. The content security policy names the
+Text enters a page in one way only, through `_say`, after `core.plain.visible`. The content security policy names the
 hashes of our own style sheet and script, so a piece of text that somehow became markup could still neither run, nor
 load, nor restyle anything. Without the script a page keeps its colours and its numbers.
 """
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
 
-from leakmeter.kernels.stats import posterior_from_even_odds
+from leakmeter.core.plain import visible
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, scale
-from leakmeter.types.plain import visible
+from leakmeter.stats.stats import posterior_from_even_odds
 
 if TYPE_CHECKING:
     from jinja2 import Environment

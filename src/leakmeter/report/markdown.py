@@ -10,10 +10,10 @@ import string
 from collections.abc import Iterator
 from typing import Final
 
+from leakmeter.core.plain import visible
 from leakmeter.report import blocks as b
 from leakmeter.report import console
 from leakmeter.report.paint import Paint, block
-from leakmeter.types.plain import visible
 
 ROOM: Final = 60_000
 """Characters; a comment may have 65,536."""

@@ -35,7 +35,6 @@ from leakmeter.core.files import read_text
 from leakmeter.core.instrument import Settings
 from leakmeter.core.measure import Measure
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.studies import contexts
 from leakmeter.studies.kind import Choice, Kind, field_types
 from leakmeter.studies.quality import Quality
 from leakmeter.studies.settings import factors_of, listed, meant, replicated, typed
@@ -45,8 +44,16 @@ _HEADINGS: Final = ("title", "reproduces", "measure", "show")
 
 
 def kind_of(measure: str) -> Kind:
-    """What is particular to the studies of a measure."""
-    return registry.instrument(measure).study or contexts.KIND
+    """What is particular to the studies of a measure.
+
+    Raises:
+        UnknownNameError: no measure of that name.
+        UsageError: there are no studies of it.
+    """
+    kind: Kind | None = registry.instrument(measure).study
+    if kind is None:
+        raise UsageError(f"there are no studies of '{measure}'; measure it with its command, or give it a study")
+    return kind
 
 
 @dataclass(frozen=True, slots=True)

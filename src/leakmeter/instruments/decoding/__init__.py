@@ -3,5 +3,10 @@
 from leakmeter.core.instrument import Instrument
 
 INSTRUMENT = Instrument(
-    "decode", __name__, measure_at="measure:Decode", result_at="result:DecodeResult", example_at="example:example"
+    "decode",
+    __name__,
+    measure_at="measure:Decode",
+    result_at="result:DecodeResult",
+    example_at="example:example",
+    study_at="study:KIND",
 )

@@ -8,4 +8,5 @@ INSTRUMENT = Instrument(
     measure_at="measure:Influence",
     result_at="result:InfluenceResult",
     example_at="example:example",
+    study_at="study:KIND",
 )

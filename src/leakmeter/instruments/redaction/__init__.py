@@ -8,4 +8,5 @@ INSTRUMENT = Instrument(
     measure_at="measure:RedactPlan",
     result_at="result:RedactPlanResult",
     example_at="example:example",
+    study_at="study:KIND",
 )

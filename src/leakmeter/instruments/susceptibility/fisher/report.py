@@ -39,8 +39,8 @@ def report(
     """One query with its values, or many queries: of each Σ the queries ranked, what explains the ranks, and factors.
 
     Args:
-        cases: see `results.fisher.case_object`; one or more.
-        summary: theirs, see `results.fisher.summary`.
+        cases: see `instruments.susceptibility.fisher.result.case_object`; one or more.
+        summary: theirs, see `instruments.susceptibility.fisher.result.summary`.
         command: the command line they came from.
         provenance: of the run they lie in.
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from leakmeter.errors import UsageError
-from leakmeter.kernels.aggregates import aggregate, interval_of_aggregate
 from leakmeter.report import blocks as b
 from leakmeter.report import scale, view, words
 from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import Case, by_nats, excerpt, leader, stretches
+from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
 
 _LISTED: Final = 12
 _PIECES_AT_MOST: Final = 30
@@ -42,7 +42,7 @@ def report(
     """Each response with its shaded context, its pieces, and how it was measured.
 
     Args:
-        cases: see `results.influence.case_object`; one or more.
+        cases: see `instruments.influence.result.case_object`; one or more.
         title: of the user; ours where None.
         command: the command line they came from.
         provenance: of the run they lie in.
