@@ -9,6 +9,7 @@ from typing import Final
 from leakmeter.api.run import Run
 from leakmeter.core.written import check_outside_runs, write_whole
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.report.findings import encoded
 from leakmeter.report.runs_page import ShownComparison, ShownRun, render_runs
 from leakmeter.report.study_page import render_study
 from leakmeter.runs.compare import compare, comparison_object
@@ -58,7 +59,7 @@ def write_figures(runs: Mapping[Path, Run]) -> list[Path]:
         if not drawings:
             raise UsageError(f"run '{run.path}' has nothing to draw: {run.measure} has no figures of its cases")
         for name, drawing in drawings.items():
-            files |= {folder / f"{name}.{form}": data for form, data in drawing.encoded().items()}
+            files |= {folder / f"{name}.{form}": data for form, data in encoded(drawing).items()}
     for path in files:
         check_outside_runs(path, "figure")
     for path, data in files.items():

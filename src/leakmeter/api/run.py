@@ -172,7 +172,9 @@ class Run:
         Raises:
             UsageError: matplotlib is not installed.
         """
-        return {name: drawing.figure() for name, drawing in self.findings.figures.items()}
+        from leakmeter.report.findings import painted
+
+        return {name: painted(drawing) for name, drawing in self.findings.figures.items()}
 
     def save_html(self, path: str | Path) -> Path:
         """Write the page of the run: one file of mode 0600, no network.

@@ -473,6 +473,12 @@ def facts_of(named: Mapping[str, str], *, only_on_pages: Sequence[str] = ("Weigh
     return [Facts(facts, on=on) for on, facts in split.items() if facts]
 
 
+def headline_of(report: Report) -> str:
+    """What a report finds, in one sentence; "" where it says none."""
+    blocks = [*report.blocks, *(block for section in report.sections[:1] for block in section.blocks)]
+    return next((plain(block.text) for block in blocks if isinstance(block, Headline)), "")
+
+
 def charts_of(report: Report) -> list[Chart]:
     """All charts of a report, in their order, those of cases last."""
     return [*_charts(report.blocks), *(chart for section in report.sections for chart in _charts(section.blocks))]

@@ -112,6 +112,11 @@ def noted(note: str | None) -> Iterator[None]:
         _note.reset(token)
 
 
+def noted_now() -> str | None:
+    """The warning that pages begin with now."""
+    return _note.get()
+
+
 def address(page: str) -> str:
     """A page as an address that holds it, a third longer: no letter of it can end the attribute it stands in.
 

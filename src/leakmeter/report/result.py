@@ -11,7 +11,7 @@ the cases in their order. Its `quantities` are what of it can be compared betwee
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 from leakmeter.core.measurement import Reading
 from leakmeter.core.plain import to_json
 from leakmeter.core.quantity import AnyQuantity
+from leakmeter.report.blocks import Provenance, Report, Untrusted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,28 +66,55 @@ class Result(ABC):
         said = [f"{type(self).__name__} {_name(self.case)}", sizes and f" ({sizes})", headline and f": {headline}"]
         return f"<{''.join(said)}>"
 
-    @abstractmethod
-    def heatmap(self) -> RenderableType:
-        """The case for a terminal."""
+    @classmethod
+    def report(
+        cls,
+        cases: Sequence[Mapping[str, Any]],
+        *,
+        command: str | None = None,
+        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
+    ) -> Report:
+        """What is said of the cases, as blocks; all views are made of it.
+
+        Args:
+            cases: one or more.
+            command: the command line they came from.
+            provenance: of the run they lie in.
+        """
+        raise NotImplementedError
 
     @classmethod
-    @abstractmethod
+    def summary(cls, cases: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+        """One object of all cases together, where the measure has one; units stand in the names."""
+        return None
+
+    def heatmap(self) -> RenderableType:
+        """The case for a terminal: for `rich.print` or the last line of a notebook cell."""
+        from leakmeter.report import console
+
+        return console.view(type(self).report([self.case]))
+
+    @classmethod
     def overview(cls, cases: Sequence[Mapping[str, Any]]) -> RenderableType:
-        """Many cases for a terminal, one a line."""
+        """Many cases for a terminal."""
+        from leakmeter.report import console
+
+        return console.view(cls.report(cases))
 
     @classmethod
     def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
-        """What many cases say together: a sentence, a summary and figures; nothing where a measure says none.
+        """What many cases say together: a sentence, a summary and figures.
 
         Args:
             cases: one or more.
         """
+        from leakmeter.report.blocks import charts_of, headline_of
         from leakmeter.report.findings import Findings
 
-        return Findings()
+        made = cls.report(cases)
+        return Findings(headline_of(made), cls.summary(cases), {chart.name: chart for chart in charts_of(made)})
 
     @classmethod
-    @abstractmethod
     def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:
         """The HTML report of the cases: one file, no network.
 
@@ -95,6 +123,10 @@ class Result(ABC):
             command: the command line they came from.
             run: the directory they lie in.
         """
+        from leakmeter.report import html
+        from leakmeter.report.frame import noted_now
+
+        return html.page(cls.report(cases, command=command, provenance=provenance_of(run, noted_now())))
 
     def save_html(self, path: str | Path) -> Path:
         """Write the report of this case: one file, no network; mode 0600, unless it may be published.
@@ -215,6 +247,12 @@ def saved(path: str | Path, page: str, *, public: bool = False) -> Path:
     # A path that a page names need not be Unicode, and a page is.
     write_whole(where, page.encode(errors="replace"), public=public)
     return where
+
+
+def provenance_of(run: Path | None, outdated: str | None) -> Provenance:
+    """Where cases lie, and why their numbers need care."""
+    facts = () if run is None else (("Directory", Untrusted(str(run))),)
+    return Provenance(facts=facts, outdated=outdated or "")
 
 
 def run_facts(run: Path | None) -> dict[str, str] | None:

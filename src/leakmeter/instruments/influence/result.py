@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,16 +12,15 @@ import numpy.typing as npt
 from leakmeter.core.measurement import Reading
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.quantities import INFLUENCE
-from leakmeter.report.result import Part, ResponseResult, run_facts
+from leakmeter.report.blocks import Provenance, Report
+from leakmeter.report.result import Part, ResponseResult
 from leakmeter.stats.posterior import posterior_fields
 from leakmeter.stats.stats import bootstrap_interval_of_mean
 from leakmeter.text.entity_results import entity_fields, entity_warnings, ranks
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import RenderableType
 
-    from leakmeter.report.findings import Findings
 
 _REDUNDANT_RATIO = 2.0  # "only this" over "without this", from where a repeated value is called redundant
 
@@ -254,29 +252,15 @@ class InfluenceResult(ResponseResult):
         rows = [{field: p[field] for field in Piece.__slots__} for p in self.case["pieces"]]
         return pd.DataFrame(rows, columns=list(Piece.__slots__))
 
-    def heatmap(self) -> RenderableType:
-        """The context shaded by influence, for `rich.print` or the last line of a notebook cell."""
-        from leakmeter.report.terminal import heatmap
-
-        return heatmap(self.case)
-
     @classmethod
-    def overview(cls, cases: Sequence[Mapping[str, Any]]) -> RenderableType:
-        """A table of many cases: the whole context's nats and the strongest piece of each."""
-        from leakmeter.report.overview import influence_overview
+    def report(
+        cls,
+        cases: Sequence[Mapping[str, Any]],
+        *,
+        command: str | None = None,
+        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
+    ) -> Report:
+        """See `instruments.influence.report`."""
+        from leakmeter.instruments.influence.report import report
 
-        return influence_overview(cases)
-
-    @classmethod
-    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
-        """What the contexts did, pieces in order, and pieces over tokens."""
-        from leakmeter.report.findings_responses import of_influence
-
-        return of_influence(cases)
-
-    @classmethod
-    def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:
-        """The HTML report of cases."""
-        from leakmeter.report.page import render_page
-
-        return render_page(cases, command=command, run=run_facts(run))
+        return report(cases, command=command, provenance=provenance)

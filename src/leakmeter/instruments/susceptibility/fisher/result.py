@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -14,14 +13,13 @@ from leakmeter.core.measurement import Reading
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.quantities import FISHER
 from leakmeter.instruments.susceptibility.summary import levels_of_factors, mean_of
-from leakmeter.report.result import Part, Result, run_facts
+from leakmeter.report.blocks import Provenance, Report
+from leakmeter.report.result import Part, Result
 from leakmeter.stats import stats
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import RenderableType
 
-    from leakmeter.report.findings import Findings
 
 FEWEST_TO_CORRELATE: Final = 10
 """Queries below which a rank correlation says nothing."""
@@ -202,29 +200,20 @@ class FisherResult(Result):
         frame = pd.DataFrame([dict(one) for one in self.case["values"]])
         return frame.assign(**{name: self.case[name] for name in ("entropy_nats", "n_query_tokens")})
 
-    def heatmap(self) -> RenderableType:
-        """The query and its values, for `rich.print` or the last line of a notebook cell."""
-        from leakmeter.report.fisher_terminal import fisher_view
-
-        return fisher_view(self.case)
+    @classmethod
+    def summary(cls, cases: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Values of each Σ over the queries; see `summary`."""
+        return summary(cases)
 
     @classmethod
-    def overview(cls, cases: Sequence[Mapping[str, Any]]) -> RenderableType:
-        """Many queries: which are susceptible, factors, and what else explains the ranks."""
-        from leakmeter.report.fisher_terminal import fisher_overview
+    def report(
+        cls,
+        cases: Sequence[Mapping[str, Any]],
+        *,
+        command: str | None = None,
+        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
+    ) -> Report:
+        """See `instruments.susceptibility.fisher.report`."""
+        from leakmeter.instruments.susceptibility.fisher.report import report
 
-        return fisher_overview(cases, summary(cases))
-
-    @classmethod
-    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
-        """The means, and values against length and entropy."""
-        from leakmeter.report.findings_questions import of_fisher
-
-        return of_fisher(cases, summary(cases))
-
-    @classmethod
-    def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:
-        """The HTML report of queries."""
-        from leakmeter.report.fisher_page import render_fisher
-
-        return render_fisher(cases, summary(cases), command=command, run=run_facts(run))
+        return report(cases, summary(cases), command=command, provenance=provenance)
