@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pytest
 
 import leakmeter
-from leakmeter.api.audit import Audit
 from leakmeter.backends.toy import Toy
 from leakmeter.core.prompt import IntArray
 from leakmeter.errors import LeakmeterError
+from leakmeter.instruments.generation.api import Audit
 from leakmeter.privacy.mechanism import BoundedCid, PrivateVoting
 from leakmeter.privacy.private_voting import Voting, average, clipped
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import leakmeter
-from leakmeter.api.report import page_of_runs, write_figures
-from leakmeter.api.run import Run
 from leakmeter.core.quantity import Quantity
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.report.result import Results
+from leakmeter.runs.pages import page_of_runs, write_figures
+from leakmeter.runs.run import Run
 from leakmeter.runs.rundir import RunDirectory
 
 MARKUP = "<img src=x onerror=alert(1)> $x$ \x1b[31m"

@@ -79,7 +79,7 @@ def test_scoring_the_same_text_gives_the_same_loss(cli: Call, note: Path, weight
     # Draws depend on the case's name, which is "case" in Python.
     path = note.rename(note.with_name("case.txt"))
     words = ("--context-file", path, "--query", "Who?", "--model", "toy", "--json", "--template", "{context}{query} ")
-    toy = leakmeter.api.loading.load_backend("toy")
+    toy = leakmeter.runs.loading.load_backend("toy")
     texts = (
         (seed, leakmeter.decode(toy, context=path.read_text(), query="Who?", template="{context}{query} ",
                                 cid_lambda=weight, seed=seed, max_new_tokens=2))
@@ -123,7 +123,7 @@ def test_what_is_told_in_public_beside_the_receipt_is_the_same_for_every_context
     cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: bool
 ) -> None:
     """Names of runs, numbers of tokens, and how long it takes to say them: with a given seed too."""
-    monkeypatch.setattr("leakmeter.cli.progress._QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("leakmeter.commands.progress._QUIET_SECONDS", 0.0)
     said = []
     for number, text in enumerate(("Anna sang.", "Bo ate. " * 300)):
         path = tmp_path / str(number) / "note.txt"
@@ -158,14 +158,14 @@ def test_in_public_nothing_is_said_of_cases_that_cannot_be_used(
     ended = cli(*words, "--skip-bad", "--public")
     assert ended.code == 0
     assert ended.err.splitlines()[-1] == "left out 1 bad case"
-    load = leakmeter.api.loading.load_backend
+    load = leakmeter.runs.loading.load_backend
 
     def narrow(*given: Any, **more: Any) -> Any:
         backend = load(*given, **more)
         backend.window = 8
         return backend
 
-    monkeypatch.setattr("leakmeter.api.loading.load_backend", narrow)
+    monkeypatch.setattr("leakmeter.runs.loading.load_backend", narrow)
     data.write_text(json.dumps(lines[0]))
     assert "window" in cli(*words).err
     ended = cli(*words, "--public")

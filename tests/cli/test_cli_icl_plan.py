@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.api.loading import load_run
+from leakmeter.runs.loading import load_run
 from leakmeter.stats.paired import signed_rank_p
 
 Call = Callable[..., Any]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from leakmeter.backends.toy import Toy
-from leakmeter.cli.given import Given, read_cases
-from leakmeter.cli.options import RunOptions, Source
+from leakmeter.commands.given import Given, read_cases
+from leakmeter.commands.options import RunOptions, Source
 from leakmeter.core.case import Case, Document
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import Influence

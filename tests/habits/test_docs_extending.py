@@ -80,8 +80,8 @@ def test_everything_shown_is_added_and_used(shown: list[Block]) -> None:
 
 def by_influence(case: Case) -> dict[str, float]:
     """The same from the measure that ships: of three pieces, D without two is the third alone."""
-    from leakmeter.api.loading import load_backend, measured_alone
     from leakmeter.instruments.influence.measure import Influence
+    from leakmeter.runs.loading import load_backend, measured_alone
     from leakmeter.text.build import PromptSettings
 
     ((_, readings),) = measured_alone(load_backend("toy"), Influence(), PromptSettings(), case)

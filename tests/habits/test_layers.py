@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +17,8 @@ NAMES = [str(path.relative_to(SOURCE)) for path in MODULES]
 ROWS = (
     ("__main__",),
     ("cli",),
-    ("api",),
     ("instruments",),
+    ("commands",),
     ("studies",),
     ("runs",),
     ("report",),
@@ -125,6 +126,18 @@ def test_slow_libraries_are_not_imported_by_the_command_line(library: str) -> No
     for name in [name for name in NAMES if name.startswith("cli/")]:
         for imported, node, at_top in imports(SOURCE / name):
             assert not (at_top and imported.split(".")[0] == library), f"{name}:{node.lineno} imports {library} at once"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    modules = {".".join(("leakmeter", *path.relative_to(SOURCE).with_suffix("").parts)): path for path in MODULES}
+    modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
+    after: dict[str, set[str]] = {name: set() for name in modules}
+    for name, path in modules.items():
+        for imported, _, at_top in imports(path):
+            target = imported if imported in modules else imported.rpartition(".")[0]
+            if at_top and target in modules and target != name:
+                after[name].add(target)
+    graphlib.TopologicalSorter(after).prepare()
 
 
 def test_the_layer_test_sees_what_it_should(tmp_path: Path) -> None:

@@ -488,7 +488,7 @@ def test_no_search_takes_more_than_is_predicted(tmp_path: Path, kinds: tuple[str
 
 
 def test_a_list_is_an_ordinary_run(tmp_path: Path) -> None:
-    from leakmeter.api.loading import load_run
+    from leakmeter.runs.loading import load_run
 
     (found,) = (lists_in(tmp_path).measured(EXAMPLES[:2], QUERIES),)
     (run,) = tmp_path.iterdir()

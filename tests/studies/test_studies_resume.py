@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from leakmeter.api.loading import load_run
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.runs.fingerprint import spec_of
+from leakmeter.runs.loading import load_run
 from leakmeter.runs.measure import Watch, measure_cases, response_texts
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.text.build import PromptSettings

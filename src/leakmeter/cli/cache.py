@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
-from leakmeter.cli import output
-from leakmeter.cli.options import Flag
+from leakmeter.commands import output
+from leakmeter.commands.options import Flag
 from leakmeter.models import scores_dir
 
 if TYPE_CHECKING:

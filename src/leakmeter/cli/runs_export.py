@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leakmeter.cli import output
-from leakmeter.cli.options import Flag
+from leakmeter.commands import output
+from leakmeter.commands.options import Flag
 
 
 def export(run: str, /, *, out: Path, redact: Flag = False, runs: Path = Path("runs")) -> None:

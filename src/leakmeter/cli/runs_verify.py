@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from leakmeter.cli import output
+from leakmeter.commands import output
 from leakmeter.core.plain import visible
 
 _WRONG: Final = 1

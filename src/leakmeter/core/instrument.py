@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from leakmeter.core.backend import Backend
-from leakmeter.core.item import Prepared
-from leakmeter.core.measure import Measure
+if TYPE_CHECKING:
+    from leakmeter.core.backend import Backend
+    from leakmeter.core.item import Prepared
+    from leakmeter.core.measure import Measure
 
 
 class AnyCase(Protocol):
@@ -81,6 +82,17 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the command line."""
+
+    name: str
+    at: str
+    """'module:name' within the instrument's folder; it is imported when it is asked for."""
+    about: str
+    """The first line of its help, said without importing it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Instrument:
     """One instrument, by where its parts are; each is imported when it is first asked for.
 
@@ -90,6 +102,7 @@ class Instrument:
         measure_at: 'module:name' within the folder of the dataclass of parameters that has the trial.
         result_at: likewise, of the class that makes results of a run.
         example_at: likewise, of a function (id, response or None) to an `Example`; what its tests measure.
+        commands: that measure with it, and what prepares that.
         study_at: likewise, of what is particular to studies of it; "" where there are none.
     """
 
@@ -99,6 +112,7 @@ class Instrument:
     result_at: str
     example_at: str
     study_at: str = ""
+    commands: tuple[Command, ...] = ()
 
     @property
     def measure(self) -> Any:

@@ -13,24 +13,20 @@ The directory's name leaves out which values were swept: more of them later join
 
 from __future__ import annotations
 
-import json
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from filelock import FileLock
-
 from leakmeter.core.case import recorded
-from leakmeter.core.written import check_outside_runs, write_whole
+from leakmeter.core.written import check_outside_runs
 from leakmeter.data.named.base import Record
-from leakmeter.errors import StoreError, UsageError
+from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.privacy import accounting
 from leakmeter.report.tables import SYMBOLS
-from leakmeter.studies.cells import digest, made_directory
+from leakmeter.studies.cells import digest
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Choice
 from leakmeter.studies.quality import Quality
@@ -129,31 +125,6 @@ def sweep_directory(
         "version": metadata.version("leakmeter"),
     }
     return out / f"frontier-{digest(told)[:16]}"
-
-
-def drawn_nonce() -> int:
-    """128 random bits, as many as a bounded decoding draws for itself."""
-    return secrets.randbits(128)
-
-
-def kept_nonce(directory: Path) -> int:
-    """The directory's nonce; drawn when it is first asked for, and the directory made.
-
-    Raises:
-        StoreError: it cannot be kept, or what is kept is damaged.
-    """
-    made_directory(directory)
-    path = directory / "secret.json"
-    try:
-        # Of two commands that begin at once, one draws.
-        with FileLock(directory / ".lock"):
-            if not path.exists():
-                write_whole(path, json.dumps({"nonce": drawn_nonce()}).encode())
-            return int(json.loads(path.read_bytes())["nonce"])
-    except OSError as error:
-        raise StoreError(f"the nonce of '{directory}' cannot be kept: {error.strerror or error}") from None
-    except (ValueError, KeyError, TypeError):
-        raise StoreError(f"'{path}' holds no nonce; remove that directory and run again") from None
 
 
 def study_of(sweep: Sweep, model: str, settings: PromptSettings, n_records: int, quality: Quality) -> Study:

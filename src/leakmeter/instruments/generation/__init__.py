@@ -1,6 +1,6 @@
 """Private generation from exemplars, and its audit."""
 
-from leakmeter.core.instrument import Instrument
+from leakmeter.core.instrument import Command, Instrument
 
 INSTRUMENT = Instrument(
     "private_generation",
@@ -9,4 +9,11 @@ INSTRUMENT = Instrument(
     result_at="result:PrivateGenerationResult",
     example_at="example:example",
     study_at="study:KIND",
+    commands=(
+        Command(
+            "audit",
+            "command:app",
+            "Generate texts from private exemplars, and hold what they tell against what was promised.",
+        ),
+    ),
 )

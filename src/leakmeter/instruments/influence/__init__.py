@@ -1,6 +1,6 @@
 """Context influence: what a response owes to each piece of its context."""
 
-from leakmeter.core.instrument import Instrument
+from leakmeter.core.instrument import Command, Instrument
 
 INSTRUMENT = Instrument(
     "influence",
@@ -9,4 +9,11 @@ INSTRUMENT = Instrument(
     result_at="result:InfluenceResult",
     example_at="example:example",
     study_at="study:KIND",
+    commands=(
+        Command(
+            "influence",
+            "command:influence",
+            "Measure, in nats, how much a response owes to each piece of its context.",
+        ),
+    ),
 )

@@ -1,6 +1,6 @@
 """PII probing: does a model know people's data?"""
 
-from leakmeter.core.instrument import Instrument
+from leakmeter.core.instrument import Command, Instrument
 
 INSTRUMENT = Instrument(
     "pii",
@@ -9,4 +9,11 @@ INSTRUMENT = Instrument(
     result_at="result:PiiResult",
     example_at="example:example",
     study_at="study:KIND",
+    commands=(
+        Command(
+            "pii",
+            "command:app",
+            "Find out whether a model knows people's telephone numbers, e-mail and postal addresses.",
+        ),
+    ),
 )

@@ -1,6 +1,6 @@
 """Redaction: which pieces to cut so that a response leaks little of what is left."""
 
-from leakmeter.core.instrument import Instrument
+from leakmeter.core.instrument import Command, Instrument
 
 INSTRUMENT = Instrument(
     "redact_plan",
@@ -9,4 +9,11 @@ INSTRUMENT = Instrument(
     result_at="result:RedactPlanResult",
     example_at="example:example",
     study_at="study:KIND",
+    commands=(
+        Command(
+            "redact-plan",
+            "command:redact_plan",
+            "Find few pieces of a context without which a response owes at most so many nats to what is left of it.",
+        ),
+    ),
 )

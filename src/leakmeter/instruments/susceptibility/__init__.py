@@ -1,6 +1,6 @@
 """Susceptibility: how far contexts move the answers to queries, by Monte Carlo."""
 
-from leakmeter.core.instrument import Instrument
+from leakmeter.core.instrument import Command, Instrument
 
 INSTRUMENT = Instrument(
     "susceptibility",
@@ -9,4 +9,11 @@ INSTRUMENT = Instrument(
     result_at="result:SusceptibilityResult",
     example_at="example:example",
     study_at="study:KIND",
+    commands=(
+        Command(
+            "susceptibility",
+            "command:susceptibility",
+            "Measure, in nats, how far contexts move the answers to queries.",
+        ),
+    ),
 )
