@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +35,6 @@ TOY: Final[dict[str, tuple[str, ...]]] = {
     "influence-entity-swap": ("influence", *NOTE, *ANSWER, "--unit", "entity", "--swap"),
     "influence-drawn": ("influence", *NOTE, "--samples", "3", "--max-new-tokens", "6", "--seed", "4"),
     "influence-document": ("influence", "--data", "cases.jsonl", "--unit", "document", "--max-new-tokens", "5"),
-    "influence-messages": ("influence", "--messages", "chat.json", "--unit", "message", "--template", "plain"),
     "influence-whole": ("influence", *NOTE, *ANSWER, "--unit", "whole"),
     "decode-lambda": ("decode", *NOTE, "--lambda", "0.5", "--max-new-tokens", "6", "--samples", "2", "--seed", "1"),
     "decode-over": ("decode", "--data", "cases.jsonl", "--lambda", "1.5", "--max-new-tokens", "5"),
@@ -45,7 +45,7 @@ TOY: Final[dict[str, tuple[str, ...]]] = {
     "redact-plan": ("redact-plan", *NOTE, *ANSWER, "--max-loss", "0.2", "--max-new-tokens", "4"),
     "redact-plan-word": ("redact-plan", *NOTE, *ANSWER, "--max-loss", "0.1", "--unit", "word", "--max-new-tokens", "3"),
     "icl-labels": ("icl", *ICL, *WHOLE),
-    "icl-uncalibrated": ("icl", *ICL, *WHOLE, "--calibration", "none"),
+    "icl-calibrated": ("icl", *ICL, *WHOLE, "--calibration", "average"),
     "icl-vocabulary": ("icl", *ICL, *WHOLE, "--space", "vocabulary"),
     "icl-own": ("icl", *OWN, *WHOLE, "--temperature", "2"),
     "icl-plan": ("icl-plan", *OWN, *WHOLE, "--max-steps", "2", "--pool", "pool.jsonl", "--candidates", "2"),
@@ -97,9 +97,6 @@ def words_of(name: str, model: str, out: Path) -> list[str]:
 
 def write_data(folder: Path) -> None:
     """The files that the commands read."""
-    from leakmeter.data.invented import invented_subjects
-    from leakmeter.data.planting import lines_of
-
     moods = ("Up", "Low")
     said = [f"The boat no. {i} {('sank', 'arrived')[i % 2]} at {i + 3} in Quellhof." for i in range(12)]
     rows = [{"id": f"n{i}", "said": text, "mood": moods[i % 2]} for i, text in enumerate(said)]
@@ -131,7 +128,7 @@ def write_data(folder: Path) -> None:
     (folder / "chat.json").write_text(json.dumps(chat), encoding="utf-8")
     (folder / "note.txt").write_text(FERRY * 2, encoding="utf-8")
     (folder / "task.toml").write_text(TASK, encoding="utf-8")
-    (folder / "people.jsonl").write_text(lines_of(list(invented_subjects(2, seed=5))), encoding="utf-8")
+    shutil.copy(Path(__file__).with_name("people.jsonl"), folder)
     (folder / "answers.csv").write_text(
         "id,sample,generations,contexts,references\n"
         + "".join(f'"a{i}",0,"{said[i]}","{FERRY}","x"\n' for i in range(3)),
