@@ -93,7 +93,7 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
     )
     tokens = b.ShadedText((b.Passage((b.Segment(told, 2.0), b.Segment(b.Untrusted(" x"), 0.0))),), style="tokens")
     panel = b.Panel(
-        b.Axis("place", names=(told, more, "own")),
+        b.Axis(("place of ", told), names=(told, more, "own")),
         b.Axis("loss", "nats"),
         (
             b.Series("bar", (1.0, 2.0, float("inf")), name=told, said=(told, more, "own")),
@@ -200,6 +200,7 @@ def assert_markdown_harmless(text: str) -> None:
     assert "](" not in outside
     assert "@" not in text
     assert "://" not in text
+    assert "www." not in text
     assert "`" not in text
 
 
@@ -211,6 +212,7 @@ def test_hostile_texts_stay_texts_in_every_renderer(text: str) -> None:
     report = every_block(text, text)
     assert_harmless(html.page(report))
     assert_markdown_harmless(markdown.text(report))
+    assert_markdown_harmless(markdown.text(b.Report("T", "m", (b.Headline(text), b.Facts(((text, text),))))))
     for width in (60, 80, 140):
         assert not CONTROLS.search(printed(report, width=width).replace("\x1b", ""))
     assert "\x1b" not in printed(report)
@@ -257,7 +259,7 @@ def test_the_type_checker_rejects_a_users_text_as_our_words(tmp_path: Path) -> N
         "u = b.Untrusted('x')\n"
         "b.Column(u)\n"
         "b.Facts((), heading=u)\n"
-        "b.Axis(u)\n"
+        "b.Axis('x', u)\n"
         "b.Chart(u, 't', ())\n"
         "b.Mark(u, 1.0, 'x')\n"
         "b.Guide(1.0, u)\n"
@@ -392,9 +394,9 @@ def test_markdown_that_is_too_long_says_so() -> None:
 
 def test_a_large_report_is_made_in_seconds() -> None:
     cases = [small(number) for number in range(1000)]
-    began = time.perf_counter()
+    began = time.process_time()
     page = html.page(blocks_influence.report(cases))
-    assert time.perf_counter() - began < 20.0
+    assert time.process_time() - began < 20.0
     assert len(page.encode()) < 2_000_000
 
 
