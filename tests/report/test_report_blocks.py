@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import os
 import re
 import subprocess
 import sys
@@ -450,10 +451,12 @@ def test_a_chart_on_a_page_takes_the_pages_colours() -> None:
     ],
 )
 def test_what_a_report_says_is_as_reviewed(name: str, report: Any) -> None:
-    """The snapshot is the terminal's text and the Markdown; write it anew with LEAKMETER_SNAPSHOTS=1."""
-    import os
-
-    made = f"{printed(report())}\n{'=' * 80}\n{markdown.text(report())}"
+    """The snapshot is the terminal's text, the Markdown and the page; LEAKMETER_SNAPSHOTS=1 writes it anew."""
+    page = html.page(report())
+    body = page[page.index("<header") : page.index("</footer>")]
+    lines = [line.rstrip() for line in body.splitlines() if line.strip()]
+    rule = f"\n{'=' * 80}\n"
+    made = rule.join((printed(report()), markdown.text(report()), "\n".join(lines) + "\n"))
     file = SNAPSHOTS / f"{name}.txt"
     if os.environ.get("LEAKMETER_SNAPSHOTS"):
         file.write_text(made, encoding="utf-8")
