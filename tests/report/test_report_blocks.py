@@ -325,6 +325,32 @@ def test_without_colours_marks_stand_for_them_and_80_columns_do() -> None:
     assert "⟦" not in coloured
 
 
+def test_richs_own_markup_is_letters_to_the_terminal() -> None:
+    to_brackets = str.maketrans("()", "[]")
+    marked = printed(every_block("[bold]x[/]", "[red]y[/]"))
+    assert marked.translate(to_brackets) == printed(every_block("(bold)x(/)", "(red)y(/)")).translate(to_brackets)
+
+
+def test_of_a_long_text_the_strongest_parts_are_shown() -> None:
+    segments = [b.Segment(b.Untrusted(f"part{i:03} {'x' * 90} "), 50.0 - abs(i - 150) / 4, (i,)) for i in range(200)]
+    out = printed(b.Report("T", "m", (b.ShadedText((b.Passage(segments),), "Context"),)))
+    assert {f"part{i:03}" for i in range(130, 170)} <= set(re.findall(r"part\d+", out))
+    assert "part000" not in out
+    assert "…" in out
+    assert 100 * out.count("part") <= console.SHOWN_CHARACTERS + 100
+
+
+def test_intervals_are_drawn_from_low_to_high() -> None:
+    series = b.Series("bar", (1.0, 2.0), low=(0.5, 1.75), high=(3.0, 2.0))
+    drawn = charts.figure(b.Chart("x", "X", (b.Panel(b.Axis("x"), b.Axis("y"), (series,)),)))
+    (arms,) = drawn.axes[0].collections
+    assert [segment[:, 1].tolist() for segment in arms.get_segments()] == [[0.5, 3.0], [1.75, 2.0]]
+    rows = replace(series, draws="rows")
+    drawn = charts.figure(b.Chart("x", "X", (b.Panel(b.Axis("x"), b.Axis("y"), (rows,)),)))
+    (arms,) = drawn.axes[0].collections
+    assert [segment[:, 0].tolist() for segment in arms.get_segments()] == [[0.5, 3.0], [1.75, 2.0]]
+
+
 def test_the_same_report_gives_the_same_bytes() -> None:
     assert html.page(every_block()) == html.page(every_block())
     assert markdown.text(every_block()) == markdown.text(every_block())
