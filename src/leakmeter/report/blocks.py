@@ -234,7 +234,7 @@ class Attribution:
 class Axis:
     """An axis of a panel."""
 
-    label: str
+    label: Phrase
     unit: str = ""
     scale: Literal["linear", "log", "sqrt"] = "linear"
     names: Sequence[Phrase] = ()
@@ -243,9 +243,9 @@ class Axis:
     """Only whole numbers have ticks."""
 
     @property
-    def title(self) -> str:
+    def title(self) -> Phrase:
         """Label and unit."""
-        return f"{self.label}, {self.unit}" if self.unit else self.label
+        return (*parts(self.label), f", {self.unit}") if self.unit else self.label
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +339,8 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """Another report whole, as a page within the page; other renderers show its headlines."""
+    """Another report whole, as a page within the page, which has it among its own blocks and not in a section; other
+    renderers show its headlines."""
 
     summary: Phrase
     report: Report
@@ -480,8 +481,9 @@ def headline_of(report: Report) -> str:
 
 
 def charts_of(report: Report) -> list[Chart]:
-    """All charts of a report, in their order, those of cases last."""
-    return [*_charts(report.blocks), *(chart for section in report.sections for chart in _charts(section.blocks))]
+    """The charts of a report that are figure files, in their order; of sections those of an only one."""
+    only = report.sections[0].blocks if len(report.sections) == 1 else ()
+    return _charts([*report.blocks, *only])
 
 
 def _charts(blocks: Sequence[Block]) -> list[Chart]:

@@ -175,8 +175,8 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
 def _panel(axes: Any, panel: b.Panel, number: int) -> None:
     if panel.title:
         axes.set_title(_label(panel.title, 60), fontsize=9)
-    axes.set_xlabel(panel.x.title)
-    axes.set_ylabel(panel.y.title)
+    axes.set_xlabel(_label(panel.x.title, 80))
+    axes.set_ylabel(_label(panel.y.title, 80))
     if panel.grid is not None:
         _grid(axes, panel)
         return

@@ -20,7 +20,10 @@ ROOM: Final = 60_000
 _REFERENCES: Final = {ord(letter): f"&#{ord(letter)};" for letter in string.punctuation}
 # What our own words may hold as it is: none of it begins anything in the middle of a line.
 _HARMLESS: Final = ",.;:'\"()/?%=+-"
-_OWN: Final = {code: text for code, text in _REFERENCES.items() if chr(code) not in _HARMLESS}
+_OWN: Final = {code: text for code, text in _REFERENCES.items() if chr(code) not in _HARMLESS} | {
+    ord(letter): f"&#{ord(letter)};&#8203;"
+    for letter in "@#"  # which begin a name or a number to link to
+}
 
 
 def text(report: b.Report, *, room: int = ROOM) -> str:
@@ -153,11 +156,14 @@ def _pre(words: str) -> str:
 def _say(phrase: b.Phrase) -> str:
     """A phrase on one line."""
     return "".join(
-        _line(visible(one)).translate(_OWN)
-        if isinstance(one, str)
-        else f"<code>{_line(one.shown).translate(_REFERENCES)}</code>"
+        _own(visible(one)) if isinstance(one, str) else f"<code>{_line(one.shown).translate(_REFERENCES)}</code>"
         for one in b.parts(phrase)
     )
+
+
+def _own(words: str) -> str:
+    """Words of the program; one that came from elsewhere after all still becomes no link."""
+    return _line(words).translate(_OWN).replace("://", "&#58;//").replace("www.", "www&#46;")
 
 
 def _line(words: str) -> str:

@@ -10,7 +10,7 @@ from leakmeter.report import blocks as b
 from leakmeter.report import scale, view, words
 from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text
-from leakmeter.report.shade import Case, by_nats, excerpt, leader, stretches
+from leakmeter.report.shade import Case, by_nats, leader, stretches
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
 
 _LISTED: Final = 12
@@ -343,7 +343,9 @@ def _over_cases(cases: Sequence[Case]) -> b.Chart | None:
         for values, mean in zip(shown.values(), means, strict=True)
     ]
     series = b.Series("bar", means, low=[low for low, _ in ends], high=[high for _, high in ends])
-    x = b.Axis(f"piece ({excerpt(cases[0]['unit'], 40)}), by its place", names=[b.Untrusted(name) for name in shown])
+    x = b.Axis(
+        ("piece (", b.Untrusted(cases[0]["unit"], 40), "), by its place"), names=[b.Untrusted(name) for name in shown]
+    )
     later = len(enough) - len(shown)
     return b.Chart(
         "pieces",
