@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from leakmeter.report.result import Part, Result
 
 
-_PERSONAL = ("pii",)
-"""Measures of people's data, whose files may be called by their names."""
-
-
 def run_cases(
     given: Given[Any],
     settings: Settings,
@@ -42,6 +38,7 @@ def run_cases(
     settle: Callable[[], tuple[Measure, Path]] | None = None,
     inputs: Sequence[object] = (),
     public: bool = False,
+    hides_paths: bool = False,
 ) -> None:
     """Measure cases into a run directory, and show them; or predict what that would take.
 
@@ -57,6 +54,7 @@ def run_cases(
         settle: called once nothing else is refused: gives what measures instead, and the directory where that is kept,
             which goes again where nothing comes to be measured.
         inputs: options that may name files which the command reads, and must not write over.
+        hides_paths: files may be called by the names of people, and are left out of the command line that is kept.
         public: say nothing of the work, of the run's name and of what was wrong with a case, which tell of the texts.
 
     Raises:
@@ -82,7 +80,7 @@ def run_cases(
         # What a measure cannot do with cases of this kind it says as its trial begins: before anything is written.
         measure.check(prepared[0].item)
     where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
-    hidden = [*inputs, run.out, run.html] if name in _PERSONAL else []
+    hidden = [*inputs, run.out, run.html] if hides_paths else []
     command = command_line(sys.argv[1:], without=hidden)
     shown: list[Result] = []
     with ExitStack() as undone:

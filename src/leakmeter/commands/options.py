@@ -87,10 +87,11 @@ class RunOptions:
         Raises:
             LeakmeterError: as `load_backend`.
         """
+        from leakmeter.runs.loading import names_a_backend
         from leakmeter.runs.prediction import predictor_for, predictor_of
 
-        # The toy has no weights to do without.
-        if self.model == "toy":
+        # The toy, and back ends of other packages, have no weights that could be done without.
+        if self.model == "toy" or names_a_backend(self.model):
             return predictor_of(self.load_backend())
         return predictor_for(self.model, dtype=self.dtype, device=self.device, memory=self.memory)
 

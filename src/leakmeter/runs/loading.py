@@ -62,6 +62,9 @@ def load_backend(
 
         given = from_objects(*model, memory_bytes=parse_memory(memory) if memory else None)
         return _reusing(given, model_id, cache, notify or tell)
+    other = _other_backend(str(model), dtype, device, memory)
+    if other is not None:
+        return other
     if model == "toy":
         if dtype not in (None, "float64") or device not in (None, "cpu") or memory is not None:
             raise UsageError("the toy model computes in float64 on the CPU; leave dtype, device and memory out")
@@ -84,6 +87,25 @@ def load_backend(
         memory_bytes=parse_memory(memory) if memory else None,
     )
     return _reusing(backend, model_id, cache, notify or tell)
+
+
+def _other_backend(model: str, dtype: str | None, device: str | None, memory: str | None) -> Backend | None:
+    """The back end that 'NAME:…' names; None where no back end of that name is made of a text."""
+    from leakmeter.core import registry
+
+    if not names_a_backend(model):
+        return None
+    name, _, rest = model.partition(":")
+    made: Backend = registry.backend(name).named(rest, dtype=dtype, device=device, memory=memory)
+    return made
+
+
+def names_a_backend(model: str) -> bool:
+    """Whether a model's name is 'NAME:…' of a back end that is made of the rest."""
+    from leakmeter.core import registry
+
+    name, colon, _ = model.partition(":")
+    return bool(colon) and name in registry.backends() and hasattr(registry.backend(name), "named")
 
 
 def load_run(path: str | Path) -> Run:

@@ -126,9 +126,17 @@ def probe(
         output.tell(f"{loaded.n_renamed} ids say part of a name or a value: the numbers of their records are used")
     with ExitStack() as lasting:
         given = Given(cases, problems, skip_bad)
-        inputs = [subjects, templates, soft_prompt]
         run_cases(
-            given, settings, measure, "pii", run, results=results, accept=accept, group_size=TOGETHER, inputs=inputs
+            given,
+            settings,
+            measure,
+            "pii",
+            run,
+            results=results,
+            accept=accept,
+            group_size=TOGETHER,
+            inputs=[subjects, templates, soft_prompt],
+            hides_paths=True,
         )
     if run.json and found:
         output.print_json({"summary": _without_nulls(summary([result.case for result in found]))})
