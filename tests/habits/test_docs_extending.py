@@ -105,7 +105,7 @@ def test_a_run_of_it_that_was_killed_goes_on(shown: list[Block], monkeypatch: py
     assert not (run / "spec.json").exists()
     assert exit_code(words) == 0
     assert n_scored[0] == 3
-    assert [case["id"] for case in leakmeter.load_run(run).cases] == ["ferry", "key"]
+    assert [case["id"] for case in leakmeter.load_run(run).cases] == ["1", "2"]
 
 
 def test_an_instrument_with_cases_of_its_own_takes_few_lines() -> None:
@@ -128,10 +128,10 @@ def by_hand() -> dict[str, float]:
             ids.append(token)
         return total
 
-    for line in Path("statements.jsonl").read_text(encoding="utf-8").splitlines():
+    for number, line in enumerate(Path("statements.jsonl").read_text(encoding="utf-8").splitlines(), 1):
         one = json.loads(line)
         given, swapped = (one["first"], one["second"]), (one["second"], one["first"])
-        found[one["id"]] = abs(
+        found[str(number)] = abs(
             log_prob((*given, one["query"]), one["response"]) - log_prob((*swapped, one["query"]), one["response"])
         )
     return found
