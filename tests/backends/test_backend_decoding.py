@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_models import N_VOCAB, item_of, naive_logits, random_prompt, tiny_backend, tiny_model
 
+from helpers.naive import naive_logits, random_prompt
+from helpers.tiny_models import N_VOCAB, item_of, tiny_backend, tiny_model
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core.chunk import Chunk
 from leakmeter.core.drive import drive

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from tiny_models import ATTENTION, N_VOCAB, RECURRENT, backend_of, fresh_model, random_prompt, tiny_backend
 
+from helpers.naive import random_prompt
+from helpers.tiny_models import ATTENTION, N_VOCAB, RECURRENT, backend_of, fresh_model, tiny_backend
 from leakmeter.backends.hf import HfBackend, backend
 from leakmeter.backends.hf.places import layer_of
 from leakmeter.backends.toy import Toy

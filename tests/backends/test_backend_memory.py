@@ -10,8 +10,9 @@ import pytest
 import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
-from tiny_models import N_VOCAB, backend_of, fresh_model, random_prompt, tiny_backend
 
+from helpers.naive import random_prompt
+from helpers.tiny_models import N_VOCAB, backend_of, fresh_model, tiny_backend
 from leakmeter.backends.hf import HfBackend
 from leakmeter.backends.hf.schedule import Done, Limits, Padding, Window, batches, together, windows
 from leakmeter.backends.hf.states import Segment, Start

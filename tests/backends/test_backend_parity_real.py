@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_models import SHARED, naive_logits
 
+from helpers.naive import SHARED, naive_logits
 from leakmeter.core.case import Case, Document
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import (
+
+from helpers.naive import naive_log_probs, random_prompt
+from helpers.tiny_models import (
     ATTENTION,
     N_VOCAB,
     RECURRENT,
@@ -16,12 +18,9 @@ from tiny_models import (
     WINDOW,
     backend_of,
     fresh_model,
-    naive_log_probs,
-    random_prompt,
     tiny_backend,
     tiny_model,
 )
-
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt

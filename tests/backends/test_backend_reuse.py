@@ -14,9 +14,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_models import backend_of, fresh_model, item_of, random_prompt, tiny_backend
 from torch import Tensor
 
+from helpers.naive import random_prompt
+from helpers.tiny_models import backend_of, fresh_model, item_of, tiny_backend
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.reuse import Reuse, chunk_key, leaves_states, reuse_for, to_array, to_tensor
 from leakmeter.core.chunk import Chunk, Run

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tiny_models import naive_log_probs, tiny_backend, tiny_model
 
+from helpers.naive import naive_log_probs
+from helpers.tiny_models import tiny_backend, tiny_model
 from leakmeter.backends.hf import shared_start
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import N_VOCAB, backend_of, random_prompt, tiny_backend, tiny_model
 
+from helpers.naive import random_prompt
+from helpers.tiny_models import N_VOCAB, backend_of, tiny_backend, tiny_model
 from leakmeter.backends.hf import memory
 from leakmeter.backends.hf.kept import Before, Kept
 from leakmeter.backends.hf.memory import Surplus, resident_bytes

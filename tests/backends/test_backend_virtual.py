@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tiny_models import N_VOCAB, backend_of, fresh_model
 
+from helpers.tiny_models import N_VOCAB, backend_of, fresh_model
 from leakmeter.backends.hf.virtual import virtual_tokens
 from leakmeter.core.drive import drive
 from leakmeter.core.prompt import FRAME, VIRTUAL, Piece, Prompt

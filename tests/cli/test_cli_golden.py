@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +9,9 @@ from typing import Any
 
 import pytest
 
+from helpers import golden_commands as commands
+
 HERE = Path(__file__).parents[1] / "golden"
-_spec = importlib.util.spec_from_file_location("golden_commands", HERE / "commands.py")
-assert _spec is not None
-assert _spec.loader is not None
-commands = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(commands)
 
 
 @pytest.fixture(scope="module")

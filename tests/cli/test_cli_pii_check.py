@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -27,14 +26,8 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small_directory(tmp_path: Path) -> Path:
     """A small model as a directory."""
-    # By path: the folder of the tuning tests is not on the path of these.
-    spec = importlib.util.spec_from_file_location(
-        "tuned_models", Path(__file__).parents[1] / "tuning" / "tuned_models.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    from helpers import tuned_models as made
+
     made.fresh_llama(max_position_embeddings=1024).save_pretrained(tmp_path / "small")
     made.byte_tokenizer().save_pretrained(tmp_path / "small")
     return tmp_path / "small"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from helpers import tiny_models as tiny
 from leakmeter.backends.hf.outline import size_of
 from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.backends.toy import Toy
@@ -30,11 +29,6 @@ from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings, prepare
 
 # By path: the folder of the back ends' tests is not on the path of these.
-_spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")
-assert _spec is not None
-assert _spec.loader is not None
-tiny = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tiny)
 
 TEXT = "the patient writes to the clinic. the clinic writes back. the patient writes on the same day."
 MEASURES = [Influence(), Influence(cid_lambda=1.5)]

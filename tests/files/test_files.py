@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from leakmeter import files
+from leakmeter.core import written as files
 from leakmeter.core.written import (
     check_outside_runs,
     check_place,

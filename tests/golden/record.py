@@ -1,4 +1,4 @@
-"""Record what the commands say: `python tests/golden/record.py FOLDER MODEL [NAME…]`, a JSON file for each."""
+"""Record what the commands say: `PYTHONPATH=tests python tests/golden/record.py FOLDER MODEL [NAME…]`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from commands import MODEL, TOY, without_volatile, words_of, write_data
+from helpers.golden_commands import MODEL, TOY, without_volatile, words_of, write_data
 
 if __name__ == "__main__":
     folder, model, *names = sys.argv[1:]

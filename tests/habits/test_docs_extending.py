@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from docs_blocks import ROOT, Block, blocks, command_lines, exit_code, words_of
 
 import leakmeter
+from helpers.docs_blocks import ROOT, Block, blocks, command_lines, exit_code, words_of
 
 PAGE = ROOT / "docs" / "extending.md"
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from differentiable_toy import DifferentiableToy
+from helpers.differentiable_toy import DifferentiableToy
 from leakmeter.backends.toy import Toy
 from leakmeter.core import measurement as units
 from leakmeter.core import registry

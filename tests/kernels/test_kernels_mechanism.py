@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from neighbours import without_each
 
+from helpers.neighbours import without_each
 from leakmeter.errors import UsageError
 from leakmeter.privacy.mechanism import (
     BoundedCid,

@@ -12,8 +12,8 @@ import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from neighbours import without_each
 
+from helpers.neighbours import without_each
 from leakmeter.errors import UsageError
 from leakmeter.privacy.private_voting import Voting, average, clipped
 from leakmeter.stats import logspace

@@ -14,8 +14,8 @@ import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from neighbours import without_each
 
+from helpers.neighbours import without_each
 from leakmeter.privacy.private_voting import NormaliseBy, Voting, average, clipped
 from leakmeter.privacy.rdp import ORDERS, conversion, promise, promised
 from leakmeter.privacy.renyi import SPREAD, between, both_ways, from_tilts, screened

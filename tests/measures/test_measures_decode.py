@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from measure_items import ByHand, make_item, readings_of
 
+from helpers.measure_items import ByHand, make_item, readings_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from differentiable_toy import DifferentiableToy
+from helpers.differentiable_toy import DifferentiableToy
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
@@ -251,12 +249,8 @@ def test_what_it_takes_is_known_before(relative_error: float | None) -> None:
 
 
 def test_a_small_model_takes_what_was_predicted() -> None:
-    # By path: the folder of the back ends' tests is not on the path of these.
-    spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")
-    assert spec is not None
-    assert spec.loader is not None
-    tiny = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tiny)
+    from helpers import tiny_models as tiny
+
     backend = tiny.tiny_backend()
     measure = Fisher(place="layer:1", sigma=("identity", "empirical"))
     predicted = predict(planning_backend(backend, None), measure.trial(question()))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from measure_items import ByHand, make_item, readings_of
 
+from helpers.measure_items import ByHand, make_item, readings_of
 from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.case import Case, Document
 from leakmeter.core.prompt import Piece, Prompt

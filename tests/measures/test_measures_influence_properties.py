@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
-from measure_items import Series, make_item, readings_of
 
+from helpers.measure_items import Series, make_item, readings_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.prompt import Piece, Prompt

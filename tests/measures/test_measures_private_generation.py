@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from generation_items import ByHand, Mistaken, Series, Stubborn, batch, readings_of, tokens_of
 
+from helpers.generation_items import ByHand, Mistaken, Series, Stubborn, batch, readings_of, tokens_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from measure_items import ByHand, make_item
 
+from helpers.measure_items import ByHand, make_item
 from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.case import Case, Document
 from leakmeter.core.chunk import Chunk

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
-from question_items import ANSWERS, ByHand, question_item, readings_of
 
+from helpers.question_items import ANSWERS, ByHand, question_item, readings_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.chunk import Chunk
 from leakmeter.core.drive import drive

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from measure_items import readings_of
 
+from helpers.measure_items import readings_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
 from leakmeter.core.item import ContextItem

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from made_runs import SPEC, other, written
 
+from helpers.made_runs import SPEC, other, written
 from leakmeter.errors import StoreError
 from leakmeter.runs.catalogue import Entry, Taken, entries, find_run, spec_of, summary
 from leakmeter.runs.rundir import RunDirectory

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from made_runs import CASES, HOSTILE, SPEC, readings_of, rows_of, written
 
+from helpers.made_runs import CASES, HOSTILE, SPEC, readings_of, rows_of, written
 from leakmeter.core.measurement import TOKEN_ID
 from leakmeter.errors import StoreError
 from leakmeter.runs import export

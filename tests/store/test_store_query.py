@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import CASES, COST, HOSTILE, SPEC, other, rows_of, written
 
+from helpers.made_runs import CASES, COST, HOSTILE, SPEC, other, rows_of, written
 from leakmeter.core.measurement import NATS, Reading
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.runs.catalogue import complete_runs

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import SPEC, other, written
 
+from helpers.made_runs import SPEC, other, written
 from leakmeter.errors import StoreError
 from leakmeter.runs.verify import Verified, verify
 

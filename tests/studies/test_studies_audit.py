@@ -8,8 +8,8 @@ import math
 from pathlib import Path
 
 import pytest
-from measured_studies import measured
 
+from helpers.measured_studies import measured
 from leakmeter.backends.toy import Toy
 from leakmeter.core.chunk import Chunk
 from leakmeter.core.request import Scores

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measured_runs import run
 
+from helpers.measured_runs import run
 from leakmeter.core.check import Item
 from leakmeter.errors import DataError, UsageError
 from leakmeter.runs.baseline import Held, baseline_of, hold_against, read_baseline

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from measured_runs import run
 
+from helpers.measured_runs import run
 from leakmeter.core.check import Check, Item
 from leakmeter.errors import UsageError
 from leakmeter.runs.bounds import WORST_AT_MOST, Bound, check_bounds, parse_bound

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from measured_runs import run
 
+from helpers.measured_runs import run
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.runs.compare import HIDDEN, Moved, Setting, compare, comparison_object, differing
 from leakmeter.runs.measured import Measured

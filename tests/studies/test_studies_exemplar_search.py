@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mortal_toy import Mortal
 
+from helpers.mortal_toy import Mortal
 from leakmeter.backends.toy import Toy
 from leakmeter.data import tasks
 from leakmeter.data.tasks import task_of

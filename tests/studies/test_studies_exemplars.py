@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import scipy.stats
-from measured_studies import measured, unwatched
-from mortal_toy import Mortal
 
+from helpers.measured_studies import measured, unwatched
+from helpers.mortal_toy import Mortal
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.icl.table import compared

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.stats
-from measured_studies import measured
 
+from helpers.measured_studies import measured
 from leakmeter.cli.study_run import run as run_study
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.pii.invented import invented_subjects

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from helpers import tuned_models
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.load import load_directory
 from leakmeter.errors import UsageError
@@ -25,21 +24,9 @@ from leakmeter.instruments.pii.tuning.teaching import Document
 from leakmeter.runs.measure import Watch, measure_cases
 
 
-def tuned_models() -> Any:
-    # By path: the folder of the tuning tests is not on the path of these.
-    path = Path(__file__).parents[1] / "tuning" / "tuned_models.py"
-    spec = importlib.util.spec_from_file_location("tuned_models", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def small() -> HfBackend:
-    made = tuned_models()
-    model = made.fresh_llama(max_position_embeddings=1024)
-    return HfBackend(model, made.byte_tokenizer(), name="small")
+    model = tuned_models.fresh_llama(max_position_embeddings=1024)
+    return HfBackend(model, tuned_models.byte_tokenizer(), name="small")
 
 
 def ps_of(backend: HfBackend, people: Sequence[Subject]) -> list[float]:

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
-from measured_studies import measured
-from question_studies import N_QUERIES, chi_of, study_of
 
-from differentiable_toy import DifferentiableToy
+from helpers.differentiable_toy import DifferentiableToy
+from helpers.measured_studies import measured
+from helpers.question_studies import N_QUERIES, chi_of, study_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.studied import known_of

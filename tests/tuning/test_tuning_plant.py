@@ -14,8 +14,8 @@ import pytest
 import torch
 import transformers
 from filelock import FileLock
-from tuned_models import BOS, byte_tokenizer, fresh_llama, ids_of
 
+from helpers.tuned_models import BOS, byte_tokenizer, fresh_llama, ids_of
 from leakmeter.backends.hf.load import load_directory
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import CapabilityError, ScoreError, StoreError, UsageError

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,17 +18,6 @@ from leakmeter.core.prompt import Piece, Prompt
 if "PYTEST_XDIST_WORKER" in os.environ:
     # One process a core already; two threads each would wait for one another, and take four times as long.
     torch.set_num_threads(1)
-
-# By path: several test folders have a conftest.py, and `import conftest` finds whichever was collected last.
-_spec = importlib.util.spec_from_file_location("shared_helpers", Path(__file__).parents[1] / "conftest.py")
-assert _spec is not None
-assert _spec.loader is not None
-_helpers = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_helpers)
-random_prompt = _helpers.random_prompt
-naive_logits = _helpers.naive_logits
-naive_log_probs = _helpers.naive_log_probs
-SHARED = _helpers.SHARED
 
 N_VOCAB = 97
 WINDOW = 8

@@ -128,7 +128,7 @@ def write_data(folder: Path) -> None:
     (folder / "chat.json").write_text(json.dumps(chat), encoding="utf-8")
     (folder / "note.txt").write_text(FERRY * 2, encoding="utf-8")
     (folder / "task.toml").write_text(TASK, encoding="utf-8")
-    shutil.copy(Path(__file__).with_name("people.jsonl"), folder)
+    shutil.copy(Path(__file__).parents[1] / "golden" / "people.jsonl", folder)
     (folder / "answers.csv").write_text(
         "id,sample,generations,contexts,references\n"
         + "".join(f'"a{i}",0,"{said[i]}","{FERRY}","x"\n' for i in range(3)),
