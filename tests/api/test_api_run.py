@@ -177,9 +177,9 @@ def test_a_wrong_engine_a_missing_library_and_no_run(monkeypatch: pytest.MonkeyP
     with pytest.raises(UsageError, match="leakmeter\\[polars\\]"):
         run.readings("polars")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UsageError, match="pip install 'leakmeter"):
+    with pytest.raises(UsageError, match="pip install matplotlib"):
         run.figures()
-    with pytest.raises(UsageError, match="pip install 'leakmeter"):
+    with pytest.raises(UsageError, match="pip install matplotlib"):
         write_figures({Path("none"): run})
     assert not Path("none").exists()
     with pytest.raises(StoreError, match="holds no complete run"):

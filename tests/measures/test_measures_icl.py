@@ -257,11 +257,11 @@ def test_labels_that_scores_cannot_tell_apart_are_named() -> None:
             next(Icl(label_scoring=scoring).trial(twins))  # type: ignore[arg-type]
 
 
-def test_what_has_no_labels_or_no_exemplars_is_no_such_case() -> None:
-    item = icl_item(N_VOCAB)
-    for other in (replace(item, answers=None), replace(item, spans=())):
-        with pytest.raises(UsageError, match="case 'hand' has no labels or no exemplars"):
-            next(Icl().trial(other))
+def test_what_has_no_exemplars_is_no_such_case() -> None:
+    other = replace(icl_item(N_VOCAB), spans=())
+    for refused in (Icl().check, lambda item: next(Icl().trial(item))):
+        with pytest.raises(UsageError, match="case 'hand' has no exemplars"):
+            refused(other)
 
 
 def test_labels_that_a_model_rules_out() -> None:

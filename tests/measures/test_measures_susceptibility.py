@@ -243,9 +243,10 @@ def test_greedy_answers_are_the_likeliest_tokens_one_by_one() -> None:
 
 def test_what_has_fewer_than_two_contexts_is_no_such_case() -> None:
     item = question_item(N_VOCAB)
-    for other in (replace(item, contexts=None), taken(item, [2], [1.0])):
+    other = taken(item, [2], [1.0])
+    for refused in (Susceptibility().check, lambda item: next(Susceptibility().trial(item))):
         with pytest.raises(UsageError, match="case 'hand' has fewer than two contexts"):
-            next(Susceptibility().trial(other))
+            refused(other)
 
 
 @pytest.mark.parametrize(

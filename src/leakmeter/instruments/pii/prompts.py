@@ -199,7 +199,9 @@ def _cut(tokenizer: Tokenizer, prompt: str, value: str) -> tuple[Ids, Ids]:
     """Prompt and value as one string, cut before the first token that has some of the value."""
     before = _spaced(prompt)
     encoded = tokenizer.encode_data(before + value, first=True)
-    first = next(i for i, (_, end) in enumerate(encoded.offsets) if end > len(before))
+    first = next((i for i, (_, end) in enumerate(encoded.offsets) if end > len(before)), None)
+    if first is None:
+        raise UsageError("the model's tokenizer knows none of the characters of a value; leave it out, or its person")
     return encoded.ids[:first], encoded.ids[first:]
 
 
