@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = Path(__file__).with_name("breaks.toml")
 PACKAGE = Path("src", "leakmeter")
 QUICK = ("-m", "not long and not hub")
-LIKELY_SECONDS, WHOLE_SECONDS = 600.0, 2400.0
+LIKELY_SECONDS, WHOLE_SECONDS = 300.0, 2400.0
 """After which a break counts as caught: it made the tests hang."""
 
 _NO_TESTS = 5
@@ -67,7 +67,7 @@ class Bench:
         cache = Path(tempfile.mkdtemp(dir=self.scratch))
         command = [sys.executable, "-m", "pytest", "-q", *(("-x",) if first else ()), *QUICK, "-n", self.workers]
         # The same examples every time, and none that another break has left.
-        command += ["-o", f"cache_dir={cache}", "--hypothesis-seed", "0", *tests]
+        command += ["-p", "unshrunk", "-o", f"cache_dir={cache}", "--hypothesis-seed", "0", *tests]
         with (cache / "output").open("wb") as output:
             process = subprocess.Popen(
                 command,
@@ -95,7 +95,7 @@ class Bench:
     def environment(self) -> dict[str, str]:
         """That of the tests: the package is the copy's, and the user's cache is left alone."""
         return os.environ | {
-            "PYTHONPATH": str(self.tree / "src"),
+            "PYTHONPATH": os.pathsep.join(map(str, (self.tree / "src", Path(__file__).parent))),
             "PYTHONPYCACHEPREFIX": str(self.scratch / "bytecode"),
             "LEAKMETER_CACHE": str(self.scratch / "cache"),
         }
