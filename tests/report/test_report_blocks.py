@@ -17,17 +17,21 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from fisher_cases import asked, several
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_browser import CHROMIUM, Browser
 from report_cases import HOSTILE, clinic, hostile, sampled, small
 from rich.console import Console
-from test_report_fisher import asked, several
+from susceptibility_cases import several as several_queries
+from susceptibility_cases import with_greedy_answers as query
 
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence import report as influence
+from leakmeter.instruments.susceptibility import report as susceptibility
 from leakmeter.instruments.susceptibility.fisher import report as fisher
 from leakmeter.instruments.susceptibility.fisher.result import summary
+from leakmeter.instruments.susceptibility.result import summary as of_queries
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, console, html, markdown
 
@@ -447,6 +451,8 @@ def test_a_chart_on_a_page_takes_the_pages_colours() -> None:
     [
         ("fisher", lambda: fisher.report(several(12), summary(several(12)), command="leakmeter susceptibility")),
         ("influence", lambda: influence.report([clinic()], command="leakmeter influence")),
+        ("susceptibility", lambda: susceptibility.report(several_queries(25), of_queries(several_queries(25)))),
+        ("susceptibility-one", lambda: susceptibility.report([query()], of_queries([query()]), command="leakmeter")),
     ],
 )
 def test_what_a_report_says_is_as_reviewed(name: str, report: Any) -> None:

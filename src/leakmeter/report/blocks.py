@@ -394,6 +394,10 @@ class Report:
     caveat: str = ""
     sections: Sequence[Section] = ()
     index: Sequence[Column] = ()
+    index_caption: str = ""
+    """Above the sections: how they are ordered, where that needs to be said."""
+    index_first: int | None = None
+    """Sections that a terminal lists; all where None."""
     case: tuple[str, str] = ("case", "cases")
     folded: bool = False
     """Sections are lines that a reader opens, in place of an index and screens of sections."""

@@ -63,9 +63,11 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
         index = b.Table(
             (b.Column(report.case[0]), *report.index),
             [b.Row((section.name, *section.cells)) for section in report.sections],
-            first=len(report.sections),
+            report.index_caption,
+            rest=report.case,
+            first=report.index_first or len(report.sections),
         )
-        yield True, _table(index, paint, columns)
+        yield from _block(index, paint, columns)
     apart = True
     for one in report.blocks:
         if _explains(one):

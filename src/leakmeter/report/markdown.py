@@ -50,7 +50,8 @@ def _report(report: b.Report) -> Iterator[str]:
             yield from _block(one)
     elif report.sections:
         rows = [b.Row((section.name, *section.cells)) for section in report.sections]
-        yield from _table(b.Table((b.Column(report.case[0]), *report.index), rows, rest=report.case))
+        columns = (b.Column(report.case[0]), *report.index)
+        yield from _table(b.Table(columns, rows, report.index_caption, rest=report.case))
     if report.caveat:
         yield f"_{_say(report.caveat)}_\n\n"
     told = report.provenance.told()
