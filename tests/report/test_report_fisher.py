@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fisher_cases import Case, asked, hostile, several
+from fisher_cases import Case, asked, hostile, several, value
 from report_browser import CHROMIUM, Browser
 from report_cases import HOSTILE
 from test_report_blocks import CONTROLS, assert_harmless, assert_markdown_harmless, flat, printed
@@ -15,9 +15,10 @@ from test_report_blocks import CONTROLS, assert_harmless, assert_markdown_harmle
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher import words
 from leakmeter.instruments.susceptibility.fisher.report import report
-from leakmeter.instruments.susceptibility.fisher.result import summary
+from leakmeter.instruments.susceptibility.fisher.result import FisherResult, summary
 from leakmeter.report import blocks as b
-from leakmeter.report import html, markdown
+from leakmeter.report import charts, html, markdown
+from leakmeter.report.findings import encoded
 
 
 def of(*cases: Case, **more: Any) -> b.Report:
@@ -105,6 +106,22 @@ def test_a_page_says_how_many_queries_it_leaves_out() -> None:
     page = html.page(of(*several(1002)))
     assert page.count("2 further queries are left out") == 2
     assert len(page.encode()) < html.PAGE_BYTES
+
+
+def test_values_stand_against_what_else_explains_them() -> None:
+    cases = [case | {"entropy_nats": 3.0 - 0.1 * number} for number, case in enumerate(several(12))]
+    found = FisherResult.findings(cases)
+    assert found.summary == summary(cases)
+    chart = found.figures["values"]
+    assert isinstance(chart, b.Chart)
+    length, entropy = charts.figure(chart).axes[:2]
+    assert list(length.lines[-1].get_xdata()) == [case["n_query_tokens"] for case in cases]  # type: ignore[arg-type]
+    nats = [case["values"][0]["fisher_nats"] for case in cases]
+    assert list(entropy.lines[-1].get_ydata()) == nats  # type: ignore[arg-type]
+    assert (length.get_title(), entropy.get_title()) == ("Σ identity, Spearman −1.00", "Σ identity, Spearman −1.00")
+    assert set(charts.files(chart)) == {"png", "svg"}
+    attack = hostile() | {"values": [value(HOSTILE + r" $\frac{1}{0}$", 1.0)], "sigma": ["empirical"]}
+    assert b"<script" not in encoded(FisherResult.findings([attack]).figures["values"])["svg"]
 
 
 def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:

@@ -125,7 +125,7 @@ def test_a_page_of_many_queries_is_under_2_megabytes() -> None:
     assert 200 <= n < 700
     assert f"{700 - n} further queries that are less susceptible are left out" in page
     assert "q699" in page
-    assert 'bdi>q0<' not in page
+    assert "bdi>q0<" not in page
 
 
 def test_figures_show_queries_and_contexts_from_the_top() -> None:

@@ -117,6 +117,8 @@ def _block(one: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
         case b.Chart():
             if one.on == "everywhere":
                 yield False, _dim(f"Chart: {one.title}; pages and figure files show it.")
+        case b.Image(name):
+            yield False, _dim(("Figure: ", *b.parts(name), "; pages show it."))
         case b.Details():
             for inner in one.blocks:
                 if isinstance(inner, b.Facts):
@@ -172,7 +174,7 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
         column = table.columns[i]
         text = column.kind == "text"
         drawn.add_column(
-            Text(column.title),
+            Text(b.plain(column.title)),
             justify="right" if column.is_numeric else "left",
             no_wrap=not text or (i == longest and not folded),
             overflow="fold" if text and (i != longest or folded) else "ellipsis",

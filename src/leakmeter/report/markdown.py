@@ -89,6 +89,8 @@ def _block(one: b.Block) -> Iterator[str]:
         case b.Chart():
             if one.on == "everywhere":
                 yield f"_Chart: {_say(one.title)}; pages and figure files show it._\n\n"
+        case b.Image(name):
+            yield f"_Figure: {_say(name)}; pages show it._\n\n"
         case b.Details(summary, inner):
             yield f"<details><summary>{_say(summary)}</summary>\n\n"
             for child in inner:
