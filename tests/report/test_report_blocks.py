@@ -18,17 +18,21 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from fisher_cases import asked, several
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_browser import CHROMIUM, Browser
 from report_cases import HOSTILE, clinic, hostile, sampled, small
 from rich.console import Console
-from test_report_fisher import asked, several
+from susceptibility_cases import several as several_queries
+from susceptibility_cases import with_greedy_answers as query
 
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence import report as influence
+from leakmeter.instruments.susceptibility import report as susceptibility
 from leakmeter.instruments.susceptibility.fisher import report as fisher
 from leakmeter.instruments.susceptibility.fisher.result import summary
+from leakmeter.instruments.susceptibility.result import summary as of_queries
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, console, html, markdown
 
@@ -41,6 +45,11 @@ ATTACKS = (
     "$\\frac{1}{2}$ ${alert(1)} [x](javascript:alert(1)) ![i](https://x.test/i.png)",
     "",
     "\n\n# heading\n- item\n```\n",
+)
+
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 )
 
 
@@ -59,7 +68,7 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
     """A report with each block, and a user's text in every slot that takes one."""
     told, more = b.Untrusted(text), b.Untrusted(other, 40)
     columns = (
-        b.Column("Name"),
+        b.Column(("Name ", more)),
         b.Column("Remark"),
         b.Column("Loss", "nats", "nats", bar=True, role="nats"),
         b.Column("Signed", "signed_nats", role="signed"),
@@ -87,6 +96,7 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
                 told,
             ),
             0,
+            to="inner",
         ),
         b.Row((("own ", told), "own", 0.001, 0.001, "< noise", 0.0, None, 3, 0.04, None, more), 1, quiet=True),
     ]
@@ -122,7 +132,8 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         chart,
         b.Details(told, (b.Facts((("Seed", more),)), b.Text(told))),
         b.Part(told, (b.Text(more),)),
-        b.Embedded(told, inner),
+        b.Image(told, PNG),
+        b.Embedded(told, inner, anchor="inner"),
     ]
     return b.Report(
         told,
@@ -170,7 +181,7 @@ class Page(HTMLParser):
 ELEMENTS = """
     html head meta title style body header p div h1 h2 h3 h4 aside table caption thead tbody tr th td span i b bdi
     small strong nav a main article section figure figcaption details summary dl dt dd script footer pre code iframe
-    svg g path use text defs clippath rect lineargradient
+    svg g path use text defs clippath rect lineargradient img
 """.split()  # noqa: SIM905
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -179,7 +190,8 @@ def assert_harmless(page: str) -> None:
     seen = Page(page)
     assert seen.elements <= set(ELEMENTS)
     assert not {name for name in seen.attributes if name.startswith("on")} | ({"style"} & seen.attributes)
-    assert all(link.startswith(("#", "data:text/html;charset=utf-8;base64,")) for link in seen.links), seen.links
+    ours = ("#", "data:text/html;charset=utf-8;base64,", "data:image/png;base64,")
+    assert all(link.startswith(ours) for link in seen.links), seen.links
     assert not CONTROLS.search(page)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy
@@ -191,7 +203,7 @@ def assert_harmless(page: str) -> None:
     assert "default-src 'none'" in allowed
     assert "unsafe" not in allowed
     for link in seen.links:
-        if link.startswith("data:"):
+        if link.startswith("data:text/html"):
             assert_harmless(base64.b64decode(link.partition(",")[2]).decode())
 
 
@@ -260,7 +272,7 @@ def test_the_type_checker_rejects_a_users_text_as_our_words(tmp_path: Path) -> N
     file.write_text(
         "from leakmeter.report import blocks as b\n"
         "u = b.Untrusted('x')\n"
-        "b.Column(u)\n"
+        "b.Column('x', unit=u)\n"
         "b.Facts((), heading=u)\n"
         "b.Axis('x', u)\n"
         "b.Chart(u, 't', ())\n"
@@ -476,6 +488,8 @@ def test_a_chart_on_a_page_takes_the_pages_colours() -> None:
     [
         ("fisher", lambda: fisher.report(several(12), summary(several(12)), command="leakmeter susceptibility")),
         ("influence", lambda: influence.report([clinic()], command="leakmeter influence")),
+        ("susceptibility", lambda: susceptibility.report(several_queries(25), of_queries(several_queries(25)))),
+        ("susceptibility-one", lambda: susceptibility.report([query()], of_queries([query()]), command="leakmeter")),
     ],
 )
 def test_what_a_report_says_is_as_reviewed(name: str, report: Any) -> None:
@@ -573,5 +587,6 @@ def test_the_policy_forbids_nothing_that_a_page_needs(tmp_path: Path) -> None:
                "p => p.getAttribute('fill') === 'var(--c0)')).fill"  # fmt: skip
         assert browser.run(fill) == "rgb(0, 114, 178)"
         assert browser.requests[0] == file.as_uri()
-        assert all(request.startswith("data:text/html") for request in browser.requests[1:])
+        assert all(request.startswith("data:") for request in browser.requests[1:])
+        assert browser.run("document.querySelector('.figure img').naturalWidth") == 1
         assert browser.complaints == []

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-import numpy as np
 import pytest
-from report_cases import HOSTILE, clinic, hostile, sampled, several_documents, small
+from report_cases import HOSTILE
 
-from leakmeter.errors import UsageError
-from leakmeter.instruments.influence.result import InfluenceResult
-from leakmeter.instruments.susceptibility.fisher.result import FisherResult, summary
 from leakmeter.report.drawing import Bar, Drawing, label, rows
 from leakmeter.report.findings_exemplars import of_icl
 from leakmeter.report.findings_people import of_pii
-from leakmeter.report.findings_responses import of_decode, of_influence, of_plans
-from leakmeter.stats.stats import bootstrap_interval_of_mean
+from leakmeter.report.findings_responses import of_decode, of_plans
 
 Case = dict[str, Any]
 
@@ -28,14 +22,6 @@ def axes_of(drawing: Drawing) -> list[Any]:
 
 def ticks(texts: list[Any]) -> list[str]:
     return [text.get_text() for text in texts]
-
-
-def fisher(number: int, text: str = "identity") -> Case:
-    value = {"sigma": text, "fisher_nats": 1.0 + number, "interval_nats": [0.5 + number, 2.0 + number]}
-    return {
-        "id": f"q{number}", "place": "embeddings", "entropy_nats": 3.0 - 0.1 * number, "n_query_tokens": 5 + number,
-        "values": [value], "factors": {}, "cost": {"tree_tokens": 1, "naive_tokens": 1},
-    }  # fmt: skip
 
 
 def decoded(losses: list[float | None], *, epsilon: float | None = None) -> Case:
@@ -51,48 +37,7 @@ def decoded(losses: list[float | None], *, epsilon: float | None = None) -> Case
     }
 
 
-def test_pieces_of_several_cases_are_means_with_their_intervals() -> None:
-    cases = [small(number) for number in range(4)]
-    for number, case in enumerate(cases):
-        case["pieces"] = [piece | {"nats": piece["nats"] * (1 + number)} for piece in case["pieces"]]
-    cases[0]["pieces"].append(cases[0]["pieces"][0] | {"name": "s3"})  # which a quarter of the cases have
-    (panel,) = axes_of(of_influence(cases).figures["pieces"])
-    for place, name in enumerate(("s0", "s1", "s2")):
-        nats = [piece["nats"] for case in cases for piece in case["pieces"] if piece["name"] == name]
-        assert panel.patches[place].get_height() == pytest.approx(np.mean(nats), rel=1e-12)
-        arm = panel.collections[0].get_segments()[place][:, 1]
-        assert arm.tolist() == pytest.approx(bootstrap_interval_of_mean(nats, seed=0), rel=1e-12)
-    assert ticks(panel.get_xticklabels()) == ["s0", "s1", "s2"]
-
-
-def test_pieces_that_are_not_alike_are_not_averaged() -> None:
-    assert "pieces" not in of_influence([clinic(), several_documents()]).figures
-    assert "pieces" not in of_influence([small(1) | {"unit": "entity"}, small(2) | {"unit": "entity"}]).figures
-
-
-def test_pieces_of_one_case_have_intervals_where_responses_were_drawn() -> None:
-    case = sampled()
-    (panel,) = axes_of(of_influence([case]).figures["pieces"])
-    drawn = panel.collections[0].get_segments()
-    for segment, piece in zip(drawn, case["pieces"], strict=True):
-        assert segment[:, 0].tolist() == pytest.approx(piece["interval_nats"], rel=1e-12)
-    (panel,) = axes_of(of_influence([small(1)]).figures["pieces"])
-    assert panel.lines[0].get_xdata().tolist() == [piece["nats"] for piece in small(1)["pieces"]]
-
-
-def test_the_heat_map_is_of_the_case_that_owes_most() -> None:
-    case = clinic()
-    panel, _ = axes_of(of_influence([small(1), case, small(2)]).figures["tokens"])
-    units = [piece for piece in case["pieces"] if piece["kind"] == "unit"]
-    assert panel.collections[0].get_array().tolist() == [piece["per_token"] for piece in units]
-    assert ticks(panel.get_xticklabels())[7].strip() == "cough"
-
-
 def test_headlines() -> None:
-    assert of_influence([clinic()]).headline.startswith("The context as a whole changed this response by ")
-    assert of_influence([small(1), small(2)]).headline == (
-        "The contexts changed 2 responses by 16.0 [16.0, 16.0]\u00a0nats on average, and one by 16.0\u00a0nats."
-    )
     assert of_decode([decoded([0.5, 0.25])]).headline.startswith("Told 0.75\u00a0nats of the context")
     assert "2 responses told" in of_decode([decoded([0.5]), decoded([0.25])]).headline
 
@@ -125,51 +70,13 @@ def test_plans_leave_less_with_every_step() -> None:
     assert panel.lines[-1].get_label() == "limit"
 
 
-def test_fisher_values_stand_against_what_else_explains_them() -> None:
-    cases = [fisher(number) for number in range(12)]
-    found = FisherResult.findings(cases)
-    assert found.summary == summary(cases)
-    length, entropy = axes_of(found.figures["values"])
-    assert length.lines[0].get_xdata().tolist() == [case["n_query_tokens"] for case in cases]
-    assert entropy.lines[0].get_ydata().tolist() == [case["values"][0]["fisher_nats"] for case in cases]
-    assert (length.get_title(), entropy.get_title()) == ("Σ identity, Spearman 1.00", "Σ identity, Spearman −1.00")
-
-
 def test_no_text_is_a_formula_or_breaks_a_figure() -> None:
     assert label("pay $5 and $6", 40) == r"pay \$5 and \$6"
     attack = HOSTILE + r" $\frac{1}{0}$ ${ \$x$"
-    case = hostile()
-    case["pieces"] = [piece | {"name": attack, "text": attack} for piece in case["pieces"]]
-    case["response"] = case["response"] | {"tokens": [attack] * len(case["response"]["tokens"])}
-    for drawing in of_influence([case]).figures.values():
-        found = drawing.encoded()
-        assert found["png"].startswith(b"\x89PNG")
-        assert b"<script" not in found["svg"]
     drawing = Drawing("T", ("x",), lambda panel, _: rows(panel, [Bar(attack, 1.0)], x_label="nats"))
     (shown,) = ticks(axes_of(drawing)[0].get_yticklabels())
     assert "\x1b" not in shown
     assert shown.startswith("</script><img src=x")
-    FisherResult.findings([fisher(0, attack)]).figures["values"].encoded()
-
-
-def test_the_same_cases_give_the_same_bytes() -> None:
-    first, again = (of_influence([clinic()]).figures for _ in range(2))
-    assert list(first) == ["pieces", "tokens"]
-    for name in first:
-        assert first[name].encoded() == again[name].encoded()
-
-
-def test_a_notebook_shows_a_figure() -> None:
-    figure = of_influence([small(1)]).figures["pieces"].figure()
-    assert vars(figure)["_repr_png_"]() == of_influence([small(1)]).figures["pieces"].encoded()["png"]
-
-
-def test_without_matplotlib_the_sentence_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    found = InfluenceResult.findings([small(1)])
-    assert found.headline
-    with pytest.raises(UsageError, match=r"pip install 'leakmeter\[plots\]'"):
-        found.figures["pieces"].figure()
 
 
 def test_a_row_without_anything_finite_is_left_out() -> None:

@@ -113,7 +113,7 @@ Cell: TypeAlias = float | Interval | Noted | Shaded | Phrase | None
 class Column:
     """A column of a table."""
 
-    heading: str
+    heading: Phrase
     kind: Kind = "text"
     unit: str = ""
     """Written behind the heading; empty where heading or caption tells it."""
@@ -126,9 +126,9 @@ class Column:
     """`wide`: left out of a narrow terminal; `pages`: shown by HTML alone."""
 
     @property
-    def title(self) -> str:
+    def title(self) -> Phrase:
         """Heading and unit."""
-        return f"{self.heading}, {self.unit}" if self.unit else self.heading
+        return (*parts(self.heading), f", {self.unit}") if self.unit else self.heading
 
     @property
     def is_numeric(self) -> bool:
@@ -145,6 +145,8 @@ class Row:
     """Number of the piece it is about; shaded segments of the same `Attribution` link to it."""
     quiet: bool = False
     """Not a finding: no colour."""
+    to: str = ""
+    """The `anchor` of the embedded report that its first cell leads to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +317,14 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A figure that is drawn already; pages show it, other renderers name it."""
+
+    name: Phrase
+    png: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Details:
     """Blocks under a summary that a reader opens; a terminal shows their facts alone."""
 
@@ -344,10 +354,23 @@ class Embedded:
 
     summary: Phrase
     report: Report
+    anchor: str = ""
 
 
 Block: TypeAlias = (
-    Headline | Text | Warning | Facts | Table | ShadedText | Attribution | Chart | Details | Part | Command | Embedded
+    Headline
+    | Text
+    | Warning
+    | Facts
+    | Table
+    | ShadedText
+    | Attribution
+    | Chart
+    | Image
+    | Details
+    | Part
+    | Command
+    | Embedded
 )
 
 
@@ -395,6 +418,10 @@ class Report:
     caveat: str = ""
     sections: Sequence[Section] = ()
     index: Sequence[Column] = ()
+    index_caption: str = ""
+    """Above the sections: how they are ordered, where that needs to be said."""
+    index_first: int | None = None
+    """Sections that a terminal lists; all where None."""
     case: tuple[str, str] = ("case", "cases")
     folded: bool = False
     """Sections are lines that a reader opens, in place of an index and screens of sections."""

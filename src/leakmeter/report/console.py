@@ -63,9 +63,11 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
         index = b.Table(
             (b.Column(report.case[0]), *report.index),
             [b.Row((section.name, *section.cells)) for section in report.sections],
-            first=len(report.sections),
+            report.index_caption,
+            rest=report.case,
+            first=report.index_first or len(report.sections),
         )
-        yield True, _table(index, paint, columns)
+        yield from _block(index, paint, columns)
     apart = True
     for one in report.blocks:
         if _explains(one):
@@ -115,6 +117,8 @@ def _block(one: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
         case b.Chart():
             if one.on == "everywhere":
                 yield False, _dim(f"Chart: {one.title}; pages and figure files show it.")
+        case b.Image(name):
+            yield False, _dim(("Figure: ", *b.parts(name), "; pages show it."))
         case b.Details():
             for inner in one.blocks:
                 if isinstance(inner, b.Facts):
@@ -170,7 +174,7 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
         column = table.columns[i]
         text = column.kind == "text"
         drawn.add_column(
-            Text(column.title),
+            Text(b.plain(column.title)),
             justify="right" if column.is_numeric else "left",
             no_wrap=not text or (i == longest and not folded),
             overflow="fold" if text and (i != longest or folded) else "ellipsis",

@@ -31,6 +31,8 @@ PAGE_BYTES: Final = 1_900_000
 SECTIONS_A_SCREEN: Final = 20
 _INDEX_BYTES: Final = 1000
 """Of an index without its rows."""
+_AROUND_BYTES: Final = 60_000
+"""Of a page without the pages within it."""
 
 
 def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
@@ -41,8 +43,12 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
         room: bytes that the page may take, unless its first section alone takes more.
     """
     inner = list(_embedded(report.blocks))
-    rooms = room * 3 // 4 // max(1, len(inner))
-    pages = {id(one): page(one.report, room=rooms) for one in inner}
+    addresses: dict[int, str] = {}
+    within = room - _AROUND_BYTES
+    for number, one in enumerate(inner):
+        # What one does not need is left to those behind it; an address takes four bytes for three.
+        addresses[id(one)] = address(page(one.report, room=max(1, within // (len(inner) - number) * 3 // 4)))
+        within -= len(addresses[id(one)])
     environment = _environment()
     template = environment.get_template("report.html.j2")
     shown: list[tuple[int, Markup, Markup]] = []
@@ -57,7 +63,7 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
             n_left_out=len(report.sections) - len(kept),
             scripted=_scripted(report),
             policy=_policy(report, framed=[one.report for one in inner]),
-            address=lambda one: address(pages[id(one)]),
+            address=lambda one: addresses[id(one)],
         )
 
     macros: Any = template.make_module({"report": report})
@@ -107,6 +113,7 @@ def _environment() -> Environment:
         "data": lambda one: Markup(script_json(_numbers(one))),
         "chart": lambda one: Markup(charts.inline_svg(one)),
         "left_out": b.left_out,
+        "png": lambda data: "data:image/png;base64," + base64.b64encode(data).decode(),
         "loud": b.Row(()),
     }
     return environment

@@ -53,7 +53,8 @@ def _report(report: b.Report) -> Iterator[str]:
             yield from _block(one)
     elif report.sections:
         rows = [b.Row((section.name, *section.cells)) for section in report.sections]
-        yield from _table(b.Table((b.Column(report.case[0]), *report.index), rows, rest=report.case))
+        columns = (b.Column(report.case[0]), *report.index)
+        yield from _table(b.Table(columns, rows, report.index_caption, rest=report.case))
     if report.caveat:
         yield f"_{_say(report.caveat)}_\n\n"
     told = report.provenance.told()
@@ -91,6 +92,8 @@ def _block(one: b.Block) -> Iterator[str]:
         case b.Chart():
             if one.on == "everywhere":
                 yield f"_Chart: {_say(one.title)}; pages and figure files show it._\n\n"
+        case b.Image(name):
+            yield f"_Figure: {_say(name)}; pages show it._\n\n"
         case b.Details(summary, inner):
             yield f"<details><summary>{_say(summary)}</summary>\n\n"
             for child in inner:

@@ -13,25 +13,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def influence_overview(cases: Sequence[Case]) -> Table:
-    """Nats of the whole context, and of the strongest piece of each."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
-    for heading, align in (("case", "left"), ("whole, nats", "right"), ("strongest piece", "left"), ("nats", "right")):
-        table.add_column(heading, justify="right" if align == "right" else "left")
-    for case in cases:
-        top = max(case["pieces"], key=lambda piece: piece["nats"], default=None)
-        table.add_row(
-            Text(visible(case["id"])),
-            nats_text(case["whole_nats"]),
-            Text("" if top is None else f"{visible(top['name'])}: {excerpt(top['text'], 60)}"),
-            "" if top is None else nats_text(top["nats"]),
-        )
-    return table
-
-
 def decode_overview(cases: Sequence[Case]) -> Table:
     """Nats told by the first response of each, spent and promised."""
     from rich.table import Table

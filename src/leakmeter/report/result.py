@@ -12,7 +12,9 @@ the cases in their order. Its `quantities` are what of it can be compared betwee
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from leakmeter.report.findings import Findings
 
+_note: ContextVar[str | None] = ContextVar("note", default=None)
 _NAMED: Final = 8  # results whose ids a repr has
 _NAME_CHARACTERS: Final = 40
 
@@ -124,7 +127,6 @@ class Result(ABC):
             run: the directory they lie in.
         """
         from leakmeter.report import html
-        from leakmeter.report.frame import noted_now
 
         return html.page(cls.report(cases, command=command, provenance=provenance_of(run, noted_now())))
 
@@ -247,6 +249,21 @@ def saved(path: str | Path, page: str, *, public: bool = False) -> Path:
     # A path that a page names need not be Unicode, and a page is.
     write_whole(where, page.encode(errors="replace"), public=public)
     return where
+
+
+@contextmanager
+def noted(note: str | None) -> Iterator[None]:
+    """Pages that are made meanwhile begin with a warning, unless it is None."""
+    token = _note.set(note)
+    try:
+        yield
+    finally:
+        _note.reset(token)
+
+
+def noted_now() -> str | None:
+    """The warning that pages begin with now."""
+    return _note.get()
 
 
 def provenance_of(run: Path | None, outdated: str | None) -> Provenance:

@@ -8,9 +8,11 @@ from typing import Final
 
 from leakmeter.core.written import check_outside_runs, write_whole
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.report import html, runs_page
 from leakmeter.report.findings import encoded
-from leakmeter.report.runs_page import ShownComparison, ShownRun, render_runs
-from leakmeter.report.study_page import render_study
+from leakmeter.report.result import Result
+from leakmeter.report.runs_report import ShownComparison, ShownRun, runs_report
+from leakmeter.report.study_report import study_report
 from leakmeter.runs.compare import compare, comparison_object
 from leakmeter.runs.run import Run
 
@@ -25,7 +27,9 @@ def page_of_runs(runs: Sequence[Run]) -> str:
         StoreError: a part of a run is damaged.
         UsageError: there is no run.
     """
-    return render_runs([_shown(run) for run in runs], _comparisons(runs))
+    if not all(map(_has_report, runs)):
+        return _page_of_pages(runs)
+    return html.page(runs_report([_shown(run) for run in runs], _comparisons(runs)))
 
 
 def page_of_study(directory: Path) -> str:
@@ -39,7 +43,7 @@ def page_of_study(directory: Path) -> str:
         figures = {path.stem: path.read_bytes() for path in sorted(directory.glob("*.png"))}
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"study '{directory}' cannot be read: {error}") from None
-    return render_study(markdown, figures, directory=str(directory))
+    return html.page(study_report(markdown, figures, directory=str(directory)))
 
 
 def write_figures(runs: Mapping[Path, Run]) -> list[Path]:
@@ -82,8 +86,33 @@ def _shown(run: Run) -> ShownRun:
         headline=run.headline,
         quantities={name: number for name, (_, number) in found.items()},
         about={name: quantity.about for name, (quantity, _) in found.items()},
-        draw=run.render_page,
+        report=run.report(),
     )
+
+
+def _has_report(run: Run) -> bool:
+    return run.kind.report.__func__ is not Result.report.__func__  # type: ignore[attr-defined]
+
+
+def _page_of_pages(runs: Sequence[Run]) -> str:
+    """The page where an instrument's page is not made of blocks yet; goes when all are."""
+    shown = []
+    for run in runs:
+        found = run.summed_up()
+        shown.append(
+            runs_page.ShownRun(
+                directory=str(run.path),
+                measure=run.measure,
+                model=str((run.spec.get("model") or {}).get("name") or ""),
+                n_cases=len(run.cases),
+                headline=run.headline,
+                quantities={name: number for name, (_, number) in found.items()},
+                about={name: quantity.about for name, (quantity, _) in found.items()},
+                draw=run.render_page,
+            )
+        )
+    told = [runs_page.ShownComparison(one.first, one.second, one.told) for one in _comparisons(runs)]
+    return runs_page.render_runs(shown, told)
 
 
 def _comparisons(runs: Sequence[Run]) -> list[ShownComparison]:

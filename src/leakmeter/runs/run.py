@@ -15,8 +15,7 @@ from leakmeter.core import registry
 from leakmeter.core.check import Number
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Case, RunQuantity
 from leakmeter.errors import UsageError
-from leakmeter.report.frame import noted
-from leakmeter.report.result import saved
+from leakmeter.report.result import noted, provenance_of, saved
 from leakmeter.runs.damage import as_written
 from leakmeter.runs.measure import cases_of_run
 from leakmeter.runs.measured import Measured, case_quantities
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from leakmeter.report.blocks import Report
     from leakmeter.report.findings import Findings
 
 _SHOWN_IN_A_NOTEBOOK = 12
@@ -195,6 +195,14 @@ class Run:
         with as_written(self.path), noted(self.outdated):
             page: str = self.kind.render_page(self.cases, command=self.spec.get("command"), run=self.path)
         return page
+
+    def report(self) -> Report:
+        """What the run says, as blocks; all views are made of it."""
+        with as_written(self.path):
+            made: Report = self.kind.report(
+                self.cases, command=self.spec.get("command"), provenance=provenance_of(self.path, self.outdated)
+            )
+        return made
 
     def _repr_html_(self) -> str:
         from leakmeter.report.run_table import run_table

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from leakmeter.errors import UsageError
+from leakmeter.instruments.influence import words
 from leakmeter.report import blocks as b
-from leakmeter.report import scale, view, words
+from leakmeter.report import scale, view
+from leakmeter.report import words as shared_words
 from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import Case, by_nats, leader, stretches
@@ -52,7 +54,7 @@ def report(
     """
     if not cases:
         raise UsageError("no case to show: a report needs at least one, as `leakmeter influence --json` prints them")
-    shared = view.shared_settings(cases)
+    shared = words.shared_settings(cases)
     several = len(cases) > 1
     responses = "a response" if not several else f"{len(cases):,} responses"
     swapped = any(_swaps(case) for case in cases)
@@ -109,7 +111,7 @@ def _cells(case: Case) -> tuple[b.Cell, ...]:
 def _blocks(case: Case, shared: dict[str, str]) -> Iterator[b.Block]:
     yield b.Headline(words.verdict(case))
     yield b.Text(_posterior(case))
-    for warning in words.warnings(case):
+    for warning in shared_words.warnings(case):
         yield b.Warning(b.Untrusted(warning))
     yield _attribution(case)
     yield from _samples(case)
@@ -147,7 +149,7 @@ def _attribution(case: Case) -> b.Attribution:
         context=_context(case),
         response=b.ShadedText(
             (b.Passage(tokens),),
-            heading=("Response, each token by what the whole context did to it (", words.provenance(case), ")"),
+            heading=("Response, each token by what the whole context did to it (", shared_words.provenance(case), ")"),
             floor_nats=case["noise_floor_per_token_nats"],
             style="tokens",
         ),
@@ -220,8 +222,8 @@ def _table(case: Case, ranked: Sequence[int], caption: str) -> b.Table:
             *([piece.get("swapped_nats")] if swaps else []),
             piece["signed_nats"],
             piece["only_this_nats"],
-            piece["posterior"] if piece["posterior"] is not None else words.posterior_cell(piece),
-            *([view.over_samples(piece, "") or scale.NOT_MEASURED] if sampled else []),
+            piece["posterior"] if piece["posterior"] is not None else shared_words.posterior_cell(piece),
+            *([words.over_samples(piece, "") or scale.NOT_MEASURED] if sampled else []),
         ]
         rows.append(b.Row(cells, piece=index, quiet=piece["below_noise_floor"]))
     marks = [b.Mark("noise floor", case["noise_floor_nats"], f"{nats_text(case['noise_floor_nats'])}\u00a0nats")]
@@ -240,7 +242,7 @@ def _remarks(case: Case, piece: Case) -> list[b.Phrase]:
     n = len(piece.get("spans") or [0])
     if piece["kind"] == "value":
         found.append(f"{n} mention{'s' if n != 1 else ''}")
-    return [*found, *(b.Untrusted(flag.replace("“only this”", "“alone”")) for flag in words.flags(piece))]
+    return [*found, *(b.Untrusted(flag) for flag in words.flags(piece))]
 
 
 def _swaps(case: Case) -> bool:
@@ -252,7 +254,7 @@ def _samples(case: Case) -> Iterator[b.Block]:
     if case.get("whole_mean_nats") is None:
         return
     samples = case.get("samples") or []
-    over = view.over_samples(case, "whole_")
+    over = words.over_samples(case, "whole_")
     yield b.Text(f"Over {len(samples)} sampled responses, nats: {over}.")
     rows = []
     for sample in samples:

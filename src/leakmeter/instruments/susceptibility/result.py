@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -16,13 +15,11 @@ from leakmeter.instruments.susceptibility.math import Spread, spread
 from leakmeter.instruments.susceptibility.quantities import SUSCEPTIBILITY
 from leakmeter.instruments.susceptibility.summary import plain
 from leakmeter.instruments.susceptibility.summary import summary as summary
-from leakmeter.report.result import Part, Result, run_facts
+from leakmeter.report.blocks import Provenance, Report
+from leakmeter.report.result import Part, Result
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import RenderableType
-
-    from leakmeter.report.findings import Findings
 
 _SMALL_BIAS: Final = 0.05  # of χ
 _NEAR_CEILING: Final = 0.9  # share of it above which more contexts would tell more
@@ -186,29 +183,20 @@ class SusceptibilityResult(Result):
 
         return pd.DataFrame([{name: one[name] for name in Context.__slots__} for one in self.case["contexts"]])
 
-    def heatmap(self) -> RenderableType:
-        """The contexts shaded by their persuasion, for `rich.print` or the last line of a notebook cell."""
-        from leakmeter.report.susceptibility_terminal import susceptibility_view
-
-        return susceptibility_view(self.case)
+    @classmethod
+    def summary(cls, cases: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Queries, contexts and factors over all queries; see `summary`."""
+        return summary(cases)
 
     @classmethod
-    def overview(cls, cases: Sequence[Mapping[str, Any]]) -> RenderableType:
-        """Many queries: which are susceptible, which contexts persuade, and factors."""
-        from leakmeter.report.susceptibility_terminal import susceptibility_overview
+    def report(
+        cls,
+        cases: Sequence[Mapping[str, Any]],
+        *,
+        command: str | None = None,
+        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
+    ) -> Report:
+        """See `instruments.susceptibility.report`."""
+        from leakmeter.instruments.susceptibility.report import report
 
-        return susceptibility_overview(cases, summary(cases))
-
-    @classmethod
-    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
-        """The mean, and queries and contexts in order."""
-        from leakmeter.report.findings_questions import of_susceptibility
-
-        return of_susceptibility(cases, summary(cases))
-
-    @classmethod
-    def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:
-        """The HTML report of queries."""
-        from leakmeter.report.susceptibility_page import render_susceptibility
-
-        return render_susceptibility(cases, summary(cases), command=command, run=run_facts(run))
+        return report(cases, summary(cases), command=command, provenance=provenance)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from leakmeter.errors import UsageError
+from leakmeter.instruments.susceptibility import words as shared
+from leakmeter.instruments.susceptibility.fisher import words
+from leakmeter.instruments.susceptibility.fisher.words import Summary
 from leakmeter.report import blocks as b
-from leakmeter.report import fisher as words
 from leakmeter.report import queries
-from leakmeter.report import susceptibility as shared
-from leakmeter.report.fisher import Summary
 from leakmeter.report.scale import nats_cell, nats_text
 from leakmeter.report.shade import Case
 

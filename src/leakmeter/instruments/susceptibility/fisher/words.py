@@ -1,14 +1,13 @@
-"""What Fisher susceptibility says, in sentences and rows: shared by the terminal and the page, which never disagree."""
+"""What Fisher susceptibility says, in sentences and rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from leakmeter.core.plain import visible
 from leakmeter.report import words
 from leakmeter.report.queries import interval_text
-from leakmeter.report.scale import heat, nats_text
+from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import Case
 
 Summary = Mapping[str, Any]
@@ -53,11 +52,6 @@ def is_rank(sigma: str) -> bool:
 def unit(sigma: str) -> str:
     """What a heading says a column of values is."""
     return "half the trace" if is_rank(sigma) else "nats"
-
-
-def shade(sigma: str, nats: float) -> int:
-    """Colour of a value; none where the colours, which stand for nats, would say what it does not."""
-    return 0 if is_rank(sigma) else heat(nats, 0.0)
 
 
 def headline(summary: Summary) -> str:
@@ -118,7 +112,7 @@ def mean_text(row: Mapping[str, Any]) -> str:
 def settings(cases: Sequence[Case]) -> dict[str, str]:
     """How queries were measured, by the words shown beside them."""
     first = cases[0]
-    shown = {
+    return {
         "Model": first["model"],
         "Weights (SHA-256)": first["weights_sha256"] or "not recorded",
         "Number type": first["dtype"],
@@ -129,7 +123,6 @@ def settings(cases: Sequence[Case]) -> dict[str, str]:
         "Prompt template": first["template"],
         "Seed": str(first["seed"]),
     }
-    return {name: visible(text) for name, text in shown.items()}
 
 
 def cost(cases: Sequence[Case]) -> str:

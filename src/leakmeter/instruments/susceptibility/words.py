@@ -1,4 +1,4 @@
-"""What susceptibility says, in sentences and rows: shared by the terminal and the page, so that they never disagree."""
+"""What susceptibility says, in sentences and rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from leakmeter.core.plain import visible
 from leakmeter.report.queries import interval_text
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import Case
@@ -62,8 +61,8 @@ def noise(summary: Summary, cases: Sequence[Case]) -> str:
     """What the numbers can be told from."""
     highest = max(math.inf if case["noise_floor_nats"] is None else case["noise_floor_nats"] for case in cases)
     n_below = round(summary["share_below_noise_floor"] * summary["n"])
-    said = f"Noise: the same computed in other ways differs by {nats_text(highest)}\u00a0nats at most; "
-    return f"{said}{n_below or 'no'} {'queries lie' if n_below > 1 else 'query lies'} below that of its own."
+    said = f"the same computed in other ways differs by {nats_text(highest)}\u00a0nats at most; "
+    return f"{said}{n_below or 'no'} {'queries lie' if n_below > 1 else 'query lies'} below that of its own"
 
 
 def verdict(case: Case) -> str:
@@ -149,7 +148,7 @@ def settings(cases: Sequence[Case]) -> dict[str, str]:
     what = " or ".join(
         name for kind, name in ((False, "any next token"), (True, "its own and the rest")) if kind in kinds
     )
-    shown = {
+    return {
         "Model": first["model"],
         "Weights (SHA-256)": first["weights_sha256"] or "not recorded",
         "Number type": first["dtype"],
@@ -159,7 +158,6 @@ def settings(cases: Sequence[Case]) -> dict[str, str]:
         "Answers of a query": what,
         "Temperature": f"{first['temperature']:g}",
     }
-    return {name: visible(text) for name, text in shown.items()}
 
 
 def _queries(n: int) -> str:
