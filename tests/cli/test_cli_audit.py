@@ -27,7 +27,7 @@ from leakmeter.core.prompt import IntArray
 from leakmeter.privacy.mechanism import PrivateVoting
 from leakmeter.privacy.private_voting import Adjacency, Voting, average
 from leakmeter.privacy.rdp import promise
-from leakmeter.report.audit_calibration import rounded
+from leakmeter.instruments.generation.calibration import rounded
 
 Call = Callable[..., Any]
 FREE = ("temperature", "clip", "subset-size")

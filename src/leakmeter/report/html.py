@@ -194,6 +194,8 @@ def script_json(value: object) -> str:
 
 def _scripted(report: b.Report) -> bool:
     """Whether there is something to choose, sort, filter or turn over; a page without has no script."""
+    if not report.scripted:
+        return False
     return (len(report.sections) > 1 and not report.folded) or any(
         isinstance(one, b.Attribution) or (isinstance(one, b.Table) and (one.sortable or one.filterable))
         for one in _all(report)
