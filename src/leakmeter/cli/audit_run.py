@@ -134,7 +134,9 @@ def _judge(found: list[PrivateGenerationResult], *, json: bool) -> None:
         case, one = next((of for of in broken if of[1]["token"] is not None), broken[0])
         where = f"{case['id']}, " if len(found) > 1 else ""
         more = f"; and {len(broken) - 1:,} more" if len(broken) > 1 else ""
-        output.tell(f"leakmeter: more was measured than was promised: {where}exemplar {plain(compared(case, one))}{more}")
+        output.tell(
+            f"leakmeter: more was measured than was promised: {where}exemplar {plain(compared(case, one))}{more}"
+        )
         sys.exit(_BROKEN)
 
 

@@ -172,6 +172,8 @@ class Table:
     first: int = 20
     """Rows that a terminal or Markdown shows."""
     first_on_pages: int = 1000
+    open_on_pages: int | None = None
+    """Rows that a page shows at once, where a reader opens the others."""
     marks: Sequence[Mark] = ()
     """Two at most."""
     sortable: bool = False

@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
@@ -103,6 +104,7 @@ def _environment() -> Environment:
         "heat_of_nats": scale.heat,
         "nats": lambda one: scale.nats_cell(one),
         "width": _width,
+        "cut": _cut,
         "token": _token,
         "data": lambda one: Markup(script_json(_numbers(one))),
         "chart": lambda one: Markup(charts.inline_svg(one)),
@@ -158,6 +160,12 @@ def _width(cell: b.Cell, kind: b.Kind = "nats") -> int:
     if not isinstance(cell, float | int):
         return 0
     return round(100 * min(1.0, max(0.0, cell))) if kind == "share" else scale.percent_of_axis(float(cell))
+
+
+def _cut(table: b.Table) -> tuple[b.Table, b.Table]:
+    """The rows that are shown at once, and those that a reader opens."""
+    n = table.open_on_pages
+    return replace(table, rows=table.rows[:n]), replace(table, rows=table.rows[n:], caption="", marks=())
 
 
 def _token(segment: b.Segment) -> tuple[str, str]:

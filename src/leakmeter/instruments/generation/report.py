@@ -15,6 +15,8 @@ from leakmeter.report.shade import Case
 _FAILURES: Final = 10
 _SHOWN: Final = 5
 """Exemplars, tokens and texts that a terminal shows of many."""
+_OPEN: Final = 10
+"""Exemplars that a page shows of many."""
 _TOKENS: Final = 10
 _BATCHES_AT_MOST: Final = 6
 """In a figure."""
@@ -141,7 +143,9 @@ def _summary(cases: Sequence[Case], summary: Mapping[str, Any]) -> Iterator[b.Bl
     if summary["n_repeated_texts"]:
         yield b.Warning(words.repeated(summary))
     yield b.Warning(words.PRIVATE)
-    yield b.Text(f"{words.guarantee(summary['guarantee'])}.", heading="Guarantee" if holds else "Promised, and not kept")
+    yield b.Text(
+        f"{words.guarantee(summary['guarantee'])}.", heading="Guarantee" if holds else "Promised, and not kept"
+    )
     yield b.Text(words.conditions(cases[0]["draws"] if summary["guarantee"] else None), "soft")
     if several:
         yield b.Text(
@@ -220,6 +224,7 @@ def _orders(case: Case) -> Iterator[b.Block]:
 
 def _exemplars(case: Case) -> b.Table:
     columns = (
+        b.Column("Rank", "count"),
         b.Column("Exemplar"),
         b.Column("Nats", "number"),
         b.Column("Share", "share", bar=True, digits=_SHARE_DIGITS),
@@ -229,6 +234,7 @@ def _exemplars(case: Case) -> b.Table:
     )
     rows = [
         b.Row((
+            one["rank"],
             words.exemplar(case, one["name"]),
             words.infinite(one["measured_nats"]),
             words.infinite(one["ratio"]),
@@ -241,7 +247,7 @@ def _exemplars(case: Case) -> b.Table:
     caption = (
         f"Who paid most, at order {words.order_text(case['promise']['order'])}; shares: of the promise; copied: tokens"
     )
-    return b.Table(columns, rows, caption, rest=("exemplar", "exemplars"), first=_SHOWN, numbered=True)
+    return b.Table(columns, rows, caption, rest=("exemplar", "exemplars"), first=_SHOWN, open_on_pages=_OPEN)
 
 
 def _tokens(case: Case) -> b.Table:
@@ -270,8 +276,11 @@ def _tokens(case: Case) -> b.Table:
         for share, i, t in worst
     ]  # fmt: skip
     return b.Table(
-        columns, rows, "Tokens that used most of their promise; share: at the order where it is largest",
-        rest=("token", "tokens"), first=_SHOWN
+        columns,
+        rows,
+        "Tokens that used most of their promise; share: at the order where it is largest",
+        rest=("token", "tokens"),
+        first=_SHOWN,
     )
 
 
@@ -284,10 +293,7 @@ def _convention(case: Case) -> Iterator[b.Block]:
             b.Column(""),
             b.Column("Of promised", "share", bar=True, digits=_SHARE_DIGITS, on="pages"),
         ),
-        [
-            b.Row((value, said, value / promised if 0.0 < promised < math.inf else None))
-            for said, value in rows
-        ],
+        [b.Row((value, said, value / promised if 0.0 < promised < math.inf else None)) for said, value in rows],
         caption="The paper’s convention, which is no verdict",
     )
     yield b.Text(words.CONVENTION, "soft")
@@ -412,7 +418,9 @@ def _panel_of_exemplars(case: Case, title: b.Phrase) -> b.Panel:
     series = [b.Series("line", ends, ends, name="all of the promise", faded=True)]
     if points:
         series.append(b.Series("scatter", ys, xs, name="an exemplar, at an order", colour=_ORANGE))
-    return b.Panel(b.Axis("promised", "nats", scale="log"), b.Axis("measured", "nats", scale="log"), series, title=title)
+    return b.Panel(
+        b.Axis("promised", "nats", scale="log"), b.Axis("measured", "nats", scale="log"), series, title=title
+    )
 
 
 def _drawable(points: Any) -> list[tuple[float, float]]:

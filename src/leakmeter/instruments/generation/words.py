@@ -53,9 +53,8 @@ def verdict(cases: Sequence[Case]) -> str:
 def compared(case: Case, one: Told) -> tuple[str | Untrusted, ...]:
     """A number that was measured beside its promise: whose it is, where, and how much of the promise it is."""
     measured, promised = (nats_text(infinite(one[f"{what}_nats"])) for what in ("measured", "promised"))
-    numbers = (
-        f": {measured} of {promised}\u00a0nats promised at order {order_text(one['order'])} ({share_text(one['ratio'])})"
-    )
+    share = f"order {order_text(one['order'])} ({share_text(one['ratio'])})"
+    numbers = f": {measured} of {promised}\u00a0nats promised at {share}"
     whose = exemplar(case, one["exemplar"])
     if one["token"] is None:
         return *whose, f", all tokens together{numbers}"
