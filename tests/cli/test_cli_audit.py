@@ -23,11 +23,11 @@ import leakmeter
 from leakmeter.backends.toy import Toy
 from leakmeter.core.prompt import IntArray
 from leakmeter.instruments.generation import config as audit_config
+from leakmeter.instruments.generation.calibration import rounded
 from leakmeter.instruments.generation.config import Asked
 from leakmeter.privacy.mechanism import PrivateVoting
 from leakmeter.privacy.private_voting import Adjacency, Voting, average
 from leakmeter.privacy.rdp import promise
-from leakmeter.report.audit_calibration import rounded
 
 Call = Callable[..., Any]
 FREE = ("temperature", "clip", "subset-size")

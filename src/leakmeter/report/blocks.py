@@ -53,6 +53,8 @@ class Headline:
     """The finding, in one sentence that a reader can act on."""
 
     text: Phrase
+    verdict: Literal["", "good", "bad"] = ""
+    """Where it is one: a page marks it with a colour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,8 @@ class Column:
     role: Role = ""
     on: Literal["everywhere", "wide", "pages"] = "everywhere"
     """`wide`: left out of a narrow terminal; `pages`: shown by HTML alone."""
+    digits: int | None = None
+    """Significant digits of a share, where those of its kind are too few."""
 
     @property
     def title(self) -> Phrase:
@@ -170,6 +174,8 @@ class Table:
     first: int = 20
     """Rows that a terminal or Markdown shows."""
     first_on_pages: int = 1000
+    open_on_pages: int | None = None
+    """Rows that a page shows at once, where a reader opens the others."""
     marks: Sequence[Mark] = ()
     """Two at most."""
     sortable: bool = False
@@ -243,6 +249,8 @@ class Axis:
     """Of the places 0, 1, 2 …, where it has names instead of numbers."""
     whole: bool = False
     """Only whole numbers have ticks."""
+    ticks: Sequence[float] = ()
+    """Where there are ticks, if it is not the scale that says."""
 
     @property
     def title(self) -> Phrase:
@@ -312,8 +320,8 @@ class Chart:
     columns: int = 2
     """Panels beside each other, at most."""
     panel_inches: tuple[float, float] = (4.8, 3.6)
-    on: Literal["everywhere", "files"] = "everywhere"
-    """`files`: drawn for figure files, and left out of pages."""
+    on: Literal["everywhere", "files", "pages"] = "everywhere"
+    """`files`: drawn for figure files, and left out of pages; `pages`: the reverse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,6 +431,8 @@ class Report:
     index_first: int | None = None
     """Sections that a terminal lists; all where None."""
     case: tuple[str, str] = ("case", "cases")
+    scripted: bool = True
+    """Whether its page may have the script; without, nothing is sorted or turned over."""
     folded: bool = False
     """Sections are lines that a reader opens, in place of an index and screens of sections."""
     aside: Sequence[Block] = ()
@@ -476,6 +486,8 @@ def cell_phrase(cell: Cell, column: Column) -> Phrase:
     if isinstance(cell, Shaded):
         return cell_phrase(cell.cell, column)
     if isinstance(cell, float | int):
+        if column.kind == "share" and column.digits is not None and not math.isnan(cell):
+            return "∞" if math.isinf(cell) else f"{100 * cell:.{column.digits}g}\u00a0%"
         return number_text(cell, column.kind)
     return cell
 
@@ -516,7 +528,7 @@ def charts_of(report: Report) -> list[Chart]:
 def _charts(blocks: Sequence[Block]) -> list[Chart]:
     found = []
     for block in blocks:
-        if isinstance(block, Chart):
+        if isinstance(block, Chart) and block.on != "pages":
             found.append(block)
         elif isinstance(block, Details | Part):
             found += _charts(block.blocks)

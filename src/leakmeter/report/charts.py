@@ -38,6 +38,10 @@ _LETTERS: Final = 48
 _LETTERS_LEVEL: Final = 40  # of all names along an axis, beyond which they would run into each other
 _DOTS_AT_MOST: Final = 12  # points of a line, from where a band shows its intervals better than bars
 _LAYOUT_DIGITS: Final = 6
+_DECADES_LABELLED: Final = 30.0
+_TITLE_INCHES: Final = 0.32
+_LINE_INCHES: Final = 0.25  # of a legend
+_LETTER_INCHES: Final = 0.07
 _LEVELS: Final = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 _LEVEL_SHARE: Final = 0.02  # of the highest, below which levels would be drawn over each other
 _DENSITY_POINTS: Final = 200
@@ -146,23 +150,30 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
     for axes in drawn.axes:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(name, handle)
+    n_across = _beside(list(handles), wide)
+    title, legend = (_TITLE_INCHES if titled else 0.0), _LINE_INCHES * -(-len(handles) // n_across)
     if handles:
+        drawn.set_figheight(drawn.get_figheight() + max(0.0, legend - _LINE_INCHES))
         drawn.legend(
             handles.values(),
             handles.keys(),
-            loc="upper center" if simple else "outside upper center",
-            ncols=min(4, len(handles)),
+            loc="upper center",
+            bbox_to_anchor=(0.0, 0.0, 1.0, 1.0 - title / drawn.get_figheight()),
+            ncols=n_across,
             frameon=False,
-        )
+        ).set_in_layout(False)
     if titled:
-        drawn.suptitle(chart.title)
+        drawn.suptitle(chart.title).set_in_layout(False)
         if chart.footer:
             drawn.supxlabel("\n".join(textwrap.wrap(chart.footer, max(40, int(wide * 20)))), fontsize=7, color=_SOFT)
     if simple:
-        left, bottom = 0.65 / wide, 0.5 / high
-        top = (0.1 + 0.25 * bool(handles) + 0.25 * bool(chart.panels[0].title)) / high
+        left, bottom = 0.65 / wide, 0.5 / drawn.get_figheight()
+        top = (0.1 + legend + 0.25 * bool(chart.panels[0].title)) / drawn.get_figheight()
         drawn.axes[0].set_position((left, bottom, 1 - left - 0.1 / wide, 1 - bottom - top))
         return drawn
+    # Title and legend stand where the solver of the layout would put one on the other.
+    engine: Any = drawn.get_layout_engine()
+    engine.set(rect=(0.0, 0.0, 1.0, 1.0 - (title + legend + 0.1 * bool(title + legend)) / drawn.get_figheight()))
     # The solver of the layout ends on other last digits each time, and an SVG names what is cut off by them.
     drawn.draw_without_rendering()
     drawn.set_layout_engine("none")
@@ -170,6 +181,12 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
         x, y, across, up = (round(share, _LAYOUT_DIGITS) for share in axes.get_position(original=True).bounds)
         axes.set_position((x, y, across, up))
     return drawn
+
+
+def _beside(names: Sequence[str], inches: float) -> int:
+    """As many names of a legend as fit beside each other; 1 or more."""
+    longest = max(map(len, names), default=0)
+    return max(1, min(4, len(names), int(inches / (0.5 + _LETTER_INCHES * longest))))
 
 
 def _panel(axes: Any, panel: b.Panel, number: int) -> None:
@@ -213,9 +230,14 @@ def _ticks(axis: Any, told: b.Axis, *, slanted: bool = False) -> None:
         slant = {"rotation": 20, "ha": "right"} if slanted and sum(map(len, names)) > _LETTERS_LEVEL else {}
         axis.set_ticks(range(len(names)), names, **slant)
         return
-    if told.scale == "log":
+    if told.ticks:
+        axis.set_ticks(told.ticks, [f"{value:g}" for value in told.ticks])
+        axis.set_ticks([], minor=True)
+    elif told.scale == "log":
+        low, high = axis.get_view_interval()
+        few = high < _DECADES_LABELLED * low  # too few powers of ten to read it by
         axis.set_major_formatter(lambda value, _: f"{value:g}")
-        axis.set_minor_formatter(lambda value, _: "")
+        axis.set_minor_formatter(lambda value, _: f"{value:g}" if few and f"{value:e}"[0] in "25" else "")
     elif told.scale == "sqrt":
         highest = max(axis.get_view_interval())
         axis.set_ticks([level for level in _LEVELS if not level or _LEVEL_SHARE * highest <= level <= highest])

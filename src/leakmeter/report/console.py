@@ -199,7 +199,8 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
     if len(table.rows) > len(kept):
         # In the widest column of words, so that the sentence is read whole.
         said = Text(_more(table, len(kept)), style="dim")
-        at = int(table.numbered) + (shown.index(longest) if longest is not None else 0)
+        before = shown[: shown.index(longest)] if longest is not None else []
+        at = int(table.numbered) + len(before) + sum(wide and table.columns[i].bar for i in before)
         drawn.add_row(*[Text()] * at, said)
     return drawn
 
@@ -243,7 +244,7 @@ def _longest(table: b.Table, shown: Sequence[int]) -> int | None:
 def _more(table: b.Table, n_shown: int) -> str:
     n = len(table.rows) - n_shown
     said = f"{n:,} more {table.rest[n != 1]}"
-    bars = [i for i, column in enumerate(table.columns) if column.bar]
+    bars = [i for i, column in enumerate(table.columns) if column.bar and column.kind == "nats"]
     nats = [row.cells[i] for i in bars[:1] for row in table.rows[n_shown:]]
     numbers = [float(one) for one in nats if isinstance(one, float | int)]
     return f"{said}, at most {scale.nats_text(max(numbers))} nats each" if numbers else said

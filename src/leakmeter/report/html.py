@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
@@ -109,6 +110,7 @@ def _environment() -> Environment:
         "heat_of_nats": scale.heat,
         "nats": lambda one: scale.nats_cell(one),
         "width": _width,
+        "cut": _cut,
         "token": _token,
         "data": lambda one: Markup(script_json(_numbers(one))),
         "chart": lambda one: Markup(charts.inline_svg(one)),
@@ -167,6 +169,12 @@ def _width(cell: b.Cell, kind: b.Kind = "nats") -> int:
     return round(100 * min(1.0, max(0.0, cell))) if kind == "share" else scale.percent_of_axis(float(cell))
 
 
+def _cut(table: b.Table) -> tuple[b.Table, b.Table]:
+    """The rows that are shown at once, and those that a reader opens."""
+    n = table.open_on_pages
+    return replace(table, rows=table.rows[:n]), replace(table, rows=table.rows[n:], caption="", marks=())
+
+
 def _token(segment: b.Segment) -> tuple[str, str]:
     """A space before a word, and the word: at a line's end the space would hang there as a sliver of colour."""
     text = segment.text.shown
@@ -201,6 +209,8 @@ def script_json(value: object) -> str:
 
 def _scripted(report: b.Report) -> bool:
     """Whether there is something to choose, sort, filter or turn over; a page without has no script."""
+    if not report.scripted:
+        return False
     return (len(report.sections) > 1 and not report.folded) or any(
         isinstance(one, b.Attribution) or (isinstance(one, b.Table) and (one.sortable or one.filterable))
         for one in _all(report)

@@ -87,9 +87,10 @@ def calibrate(
         output.print_json(told)
         return
 
-    from leakmeter.report.audit_calibration import calibration_view
+    from leakmeter.instruments.generation.calibration import report
+    from leakmeter.report import console
 
-    output.console().print(calibration_view(told))
+    output.console().print(console.view(report(told)))
 
 
 def _voting(free: Free, given: Mapping[str, float | None], normalise_by: NormaliseBy) -> Voting:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from leakmeter.errors import UsageError
@@ -12,13 +11,11 @@ from leakmeter.instruments.generation.case_object import case_object as case_obj
 from leakmeter.instruments.generation.parts import whole_batches
 from leakmeter.instruments.generation.quantities import AUDIT
 from leakmeter.instruments.generation.summary import summary as summary
-from leakmeter.report.result import Part, Result, run_facts
+from leakmeter.report.blocks import Provenance, Report
+from leakmeter.report.result import Part, Result
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import RenderableType
-
-    from leakmeter.report.findings import Findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,32 +72,23 @@ class PrivateGenerationResult(Result):
             ]
         )
 
-    def heatmap(self) -> RenderableType:
-        """Verdict, promise, who paid most and the texts, for `rich.print` or the last line of a notebook cell."""
-        from leakmeter.report.audit_terminal import audit_view
-
-        return audit_view(self.case)
+    @classmethod
+    def summary(cls, cases: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Promise and verdict of all batches together; see `summary`."""
+        return summary(cases)
 
     @classmethod
-    def overview(cls, cases: Sequence[Mapping[str, Any]]) -> RenderableType:
-        """Many batches: the verdict on all, and a line for each."""
-        from leakmeter.report.audit_terminal import audit_overview
+    def report(
+        cls,
+        cases: Sequence[Mapping[str, Any]],
+        *,
+        command: str | None = None,
+        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
+    ) -> Report:
+        """See `instruments.generation.report`; it is private."""
+        from leakmeter.instruments.generation.report import report
 
-        return audit_overview(cases, summary(cases))
-
-    @classmethod
-    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
-        """The verdict, and promised against measured."""
-        from leakmeter.report.findings_exemplars import of_audit
-
-        return of_audit(cases, summary(cases))
-
-    @classmethod
-    def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:
-        """The HTML report of batches, which is private."""
-        from leakmeter.report.audit_page import render_audit
-
-        return render_audit(cases, summary(cases), command=command, run=run_facts(run))
+        return report(cases, summary(cases), command=command, provenance=provenance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,22 +100,15 @@ class PublicTexts(Result):
 
     is_public: ClassVar[bool] = True
 
-    def heatmap(self) -> RenderableType:
-        """Texts and promise for a terminal."""
-        from leakmeter.report.audit_terminal import audit_public_view
-
-        return audit_public_view([self.case])
-
     @classmethod
-    def overview(cls, cases: Sequence[Mapping[str, Any]]) -> RenderableType:
-        """The texts of many batches, and what was promised of all together."""
-        from leakmeter.report.audit_terminal import audit_public_view
+    def report(
+        cls,
+        cases: Sequence[Mapping[str, Any]],
+        *,
+        command: str | None = None,
+        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
+    ) -> Report:
+        """What may be published, without command and run: these may hold the seed, or be made of it."""
+        from leakmeter.instruments.generation.report import public_report
 
-        return audit_public_view(cases)
-
-    @classmethod
-    def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:
-        """The page that may be published, without command and run: these may hold the seed, or be made of it."""
-        from leakmeter.report.audit_page import render_public_audit
-
-        return render_public_audit(cases)
+        return public_report(cases, outdated=provenance.outdated)

@@ -123,7 +123,8 @@ def run(
 def _judge(found: list[PrivateGenerationResult], *, json: bool) -> None:
     """Say the verdict on all batches; exit with 1 where the promise is broken."""
     from leakmeter.instruments.generation.result import summary
-    from leakmeter.report import audit_words as words
+    from leakmeter.instruments.generation.words import compared
+    from leakmeter.report.blocks import plain
 
     if json:
         output.print_json({"summary": summary([result.case for result in found])})
@@ -133,7 +134,9 @@ def _judge(found: list[PrivateGenerationResult], *, json: bool) -> None:
         case, one = next((of for of in broken if of[1]["token"] is not None), broken[0])
         where = f"{case['id']}, " if len(found) > 1 else ""
         more = f"; and {len(broken) - 1:,} more" if len(broken) > 1 else ""
-        output.tell(f"leakmeter: more was measured than was promised: {where}{words.compared(case, one)}{more}")
+        output.tell(
+            f"leakmeter: more was measured than was promised: {where}exemplar {plain(compared(case, one))}{more}"
+        )
         sys.exit(_BROKEN)
 
 

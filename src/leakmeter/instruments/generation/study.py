@@ -14,13 +14,13 @@ import numpy as np
 from leakmeter.core.measure import Measure
 from leakmeter.data import tasks
 from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.instruments.generation import figure
 from leakmeter.instruments.generation.audits import with_label
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.prompts import GenerationSettings, batches_of
 from leakmeter.instruments.generation.table import cases_of, tables
 from leakmeter.privacy.calibrate import Free, Target, Unreachable, calibrate
 from leakmeter.privacy.private_voting import Voting
-from leakmeter.report import audit_figure
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one
@@ -144,7 +144,7 @@ class PrivateTexts(Kind):
     def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
         """Both against the promise, on logarithmic axes, with what a mechanism gets that tells nothing."""
         lines = [name for name in study.cells[0].factors if name != study.x]
-        audit_figure.draw(rows, x=str(study.x), lines=lines, title=study.title, footer=footer, stem=stem)
+        figure.draw(rows, x=str(study.x), lines=lines, title=study.title, footer=footer, stem=stem)
 
     def seed(self, cell: Cell) -> int:
         """The measure's."""

@@ -1,16 +1,15 @@
-"""What an audit of private generation says, in sentences and rows: shared by the terminal and the pages."""
+"""What an audit of private generation says, in sentences."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
-from leakmeter.core.plain import visible
-from leakmeter.report.receipts import drawn as draw_words
+from leakmeter.privacy.draws import sentences
+from leakmeter.report.blocks import Phrase, Untrusted
 from leakmeter.report.scale import nats_text
-from leakmeter.report.shade import Case, excerpt
+from leakmeter.report.shade import Case
 
 Told = Mapping[str, Any]
 
@@ -36,23 +35,9 @@ CONVENTION: Final = (
 )
 VOTING: Final = "private voting"
 """Name of the mechanism that is not a user's own."""
-_WORST: Final = 10
 _VOCABULARY: Final = 50_000
 """Tokens of a vocabulary such as many models have."""
 _MOSTLY_NOISE: Final = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class TokenRow:
-    """A token that told much, in words."""
-
-    place: str
-    """Sequence and number of the token, from 1."""
-    text: str
-    share: str
-    """Largest share of its promise, over exemplars and orders."""
-    exemplar: str
-    """Of which that is."""
 
 
 def verdict(cases: Sequence[Case]) -> str:
@@ -65,37 +50,40 @@ def verdict(cases: Sequence[Case]) -> str:
     return f"Broken: more was measured than was promised{where}."
 
 
-def compared(case: Case, one: Told) -> str:
+def compared(case: Case, one: Told) -> tuple[str | Untrusted, ...]:
     """A number that was measured beside its promise: whose it is, where, and how much of the promise it is."""
-    where = "all tokens together"
-    if one["token"] is not None:
-        where = f"token {one['token'] + 1} of sequence {one['sequence'] + 1}, “{token_text(one['token_text'])}”"
     measured, promised = (nats_text(infinite(one[f"{what}_nats"])) for what in ("measured", "promised"))
-    return (
-        f"exemplar {exemplar_text(case, one['exemplar'])}, {where}: {measured} of {promised}\u00a0nats promised at "
-        f"order {order_text(one['order'])} ({share_text(one['ratio'])})"
-    )
+    share = f"order {order_text(one['order'])} ({share_text(one['ratio'])})"
+    numbers = f": {measured} of {promised}\u00a0nats promised at {share}"
+    whose = exemplar(case, one["exemplar"])
+    if one["token"] is None:
+        return *whose, f", all tokens together{numbers}"
+    where = f", token {one['token'] + 1} of sequence {one['sequence'] + 1}, “"
+    return *whose, where, token(one["token_text"]), f"”{numbers}"
 
 
-def measured(cases: Sequence[Case]) -> str:
+def measured(cases: Sequence[Case]) -> Phrase:
     """One sentence: what the exemplar that told most told of its promise, at the order of the promised ε."""
     case, row = max(((case, at_promise(case)) for case in cases), key=lambda of: infinite(of[1]["ratio"]))
     nats, promised = nats_text(infinite(row["measured_nats"])), nats_text(infinite(row["promised_nats"]))
-    whose = exemplar_text(case, row["exemplar"]) + ("" if len(cases) == 1 else f" of {excerpt(case['id'], 40)}")
+    batch = () if len(cases) == 1 else (" of ", Untrusted(case["id"], 40))
     return (
-        f"All tokens together told {nats}\u00a0nats of exemplar {whose}, and no more of any other, where {promised} "
-        f"were promised at order {order_text(row['order'])} ({share_text(row['ratio'])})."
+        f"All tokens together told {nats}\u00a0nats of exemplar ",
+        *exemplar(case, row["exemplar"]),
+        *batch,
+        f", and no more of any other, where {promised} were promised at order {order_text(row['order'])} "
+        f"({share_text(row['ratio'])}).",
     )
 
 
-def nearest(case: Case) -> str:
+def nearest(case: Case) -> Phrase:
     """What came nearest to its promise."""
-    return f"Nearest to it: {compared(case, case['verdict']['worst_token'])}."
+    return "Nearest to it: exemplar ", *compared(case, case["verdict"]["worst_token"]), "."
 
 
-def failures(case: Case) -> list[str]:
+def failures(case: Case) -> list[tuple[str | Untrusted, ...]]:
     """What is above its promise, the worst first."""
-    return [f"{_capital(compared(case, one))}." for one in case["verdict"]["failures"]]
+    return [("Exemplar ", *compared(case, one), ".") for one in case["verdict"]["failures"]]
 
 
 def conditions(draws: Told | None) -> str:
@@ -104,7 +92,7 @@ def conditions(draws: Told | None) -> str:
     Args:
         draws: see `privacy.draws.draws_of`; None where nothing is promised.
     """
-    return " ".join([CONDITIONS, *(draw_words(draws) if draws else ())])
+    return " ".join([CONDITIONS, *(sentences(draws) if draws else ())])
 
 
 def guarantee(told: Told | None) -> str:
@@ -125,26 +113,6 @@ def spent(case: Case) -> str:
     return f"ε = {nats_text(infinite(told['epsilon']))} for the {told['n_tokens']:,} tokens there are; {SPENT}"
 
 
-def orders(case: Case) -> list[tuple[str, ...]]:
-    """Rows of promised and measured, nats, under `ORDER_HEADS`."""
-    return [
-        (
-            order_text(row["order"]) + ("*" if row["order"] == case["promise"]["order"] else ""),
-            nats_text(infinite(row["promised_nats"])),
-            nats_text(infinite(row["measured_nats"])),
-            share_text(row["ratio"]),
-            exemplar_text(case, row["exemplar"]),
-            nats_text(infinite(row["sum_of_maxima_nats"])),
-            share_text(row["worst_token_ratio"]),
-        )
-        for row in case["by_order"]
-    ]
-
-
-ORDER_HEADS: Final = ("order", "promised", "measured", "share", "exemplar", "sum of maxima", "worst token")
-"""Of `orders`."""
-
-
 def at_promise(case: Case) -> Told:
     """The row of the promise's order."""
     return next(row for row in case["by_order"] if row["order"] == case["promise"]["order"])
@@ -153,27 +121,6 @@ def at_promise(case: Case) -> Told:
 def by_rank(case: Case) -> list[Told]:
     """The exemplars, who paid most first."""
     return sorted(case["exemplars"], key=lambda one: one["rank"])
-
-
-def worst_tokens(case: Case) -> list[TokenRow]:
-    """The tokens that used most of their promise, the worst first."""
-    found = [
-        (infinite(share), i, t)
-        for i, sequence in enumerate(case["sequences"])
-        for t, share in enumerate(sequence["per_token"]["share_of_promise"])
-    ]
-    rows = []
-    for share, i, t in sorted(found, key=lambda one: (-one[0], *one[1:]))[:_WORST]:
-        sequence = case["sequences"][i]
-        rows.append(
-            TokenRow(
-                f"{i + 1}, {t + 1}",
-                token_text(sequence["tokens"][t]),
-                share_text(share),
-                exemplar_text(case, sequence["per_token"]["share_exemplar"][t]),
-            )
-        )
-    return rows
 
 
 def convention(case: Case) -> list[tuple[str, float]]:
@@ -244,31 +191,28 @@ def settings(case: Case) -> dict[str, str]:
     rule = {key: value for key, value in case["mechanism"].items() if key != "name"}
     told = ", ".join(f"{key.replace('_', ' ')} {f'{x:g}' if isinstance(x, float) else x}" for key, x in rule.items())
     return {
-        name: visible(text)
-        for name, text in {
-            "Model": case["model"],
-            "Weights (SHA-256)": case["weights_sha256"] or "not recorded",
-            "Number type": case["dtype"],
-            "Prompt template": case["template"],
-            "Label": case["query"] or "none",
-            "Mechanism": f"{case['mechanism']['name']}{': ' if told else ''}{told}",
-            "Exemplars of a batch": f"{case['subset_size']:,}",
-            "Sequences of a batch": f"{case['n_sequences']:,}",
-            "Tokens of a sequence": f"{case['min_new_tokens']:,} to {case['max_new_tokens']:,}",
-            "Neighbours": "one exemplar more or less",
-        }.items()
+        "Model": case["model"],
+        "Weights (SHA-256)": case["weights_sha256"] or "not recorded",
+        "Number type": case["dtype"],
+        "Prompt template": case["template"],
+        "Label": case["query"] or "none",
+        "Mechanism": f"{case['mechanism']['name']}{': ' if told else ''}{told}",
+        "Exemplars of a batch": f"{case['subset_size']:,}",
+        "Sequences of a batch": f"{case['n_sequences']:,}",
+        "Tokens of a sequence": f"{case['min_new_tokens']:,} to {case['max_new_tokens']:,}",
+        "Neighbours": "one exemplar more or less",
     }
 
 
-def exemplar_text(case: Case, name: str) -> str:
+def exemplar(case: Case, name: str) -> tuple[str | Untrusted, ...]:
     """An exemplar by its place in the batch and its id in the data."""
     id_ = next((one["id"] for one in case["exemplars"] if one["name"] == name), None)
-    return visible(name) if id_ is None else f"{visible(name)} ({excerpt(id_, 14)})"
+    return (Untrusted(name),) if id_ is None else (Untrusted(name), " (", Untrusted(id_, 14), ")")
 
 
-def token_text(token: str) -> str:
+def token(text: str) -> Untrusted:
     """A token on one line."""
-    return visible(token).replace("\n", "↵").strip(" ") or "␣"
+    return Untrusted(text.replace("\n", "↵").strip(" ") or "␣")
 
 
 def order_text(order: float | None) -> str:
@@ -293,7 +237,3 @@ def infinite(nats: float | None) -> float:
 
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.3g}\u00a0%"
-
-
-def _capital(sentence: str) -> str:
-    return sentence[0].upper() + sentence[1:]
