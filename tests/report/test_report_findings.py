@@ -15,7 +15,7 @@ from leakmeter.instruments.susceptibility.fisher.result import FisherResult, sum
 from leakmeter.report.drawing import Bar, Drawing, label, rows
 from leakmeter.report.findings_exemplars import of_icl
 from leakmeter.report.findings_people import of_pii
-from leakmeter.report.findings_responses import of_decode, of_influence, of_plans
+from leakmeter.report.findings_responses import of_decode, of_influence
 from leakmeter.stats.stats import bootstrap_interval_of_mean
 
 Case = dict[str, Any]
@@ -109,20 +109,6 @@ def test_losses_add_up_beside_their_bound() -> None:
 def test_an_infinite_loss_ends_its_line_and_nothing_else() -> None:
     (panel,) = axes_of(of_decode([decoded([0.5, None, 0.25])]).figures["loss"])
     assert [str(nats) for nats in panel.lines[0].get_ydata()] == ["0.0", "0.5", "nan", "nan"]
-
-
-def test_plans_leave_less_with_every_step() -> None:
-    plan = {
-        "whole_nats": 5.0, "steps": [{"left_nats": 3.0}, {"left_nats": 0.5}], "max_loss_nats": 1.0, "reached": True,
-        "left_nats": 0.5, "redacted_share": 0.25, "redacted": [],
-    }  # fmt: skip
-    found = of_plans([plan, plan | {"reached": False}])
-    assert found.headline.startswith(
-        "1 of 2 plans reach their limit; they leave 0.50 [0.50, 0.50]\u00a0nats and cut 25"
-    )
-    (panel,) = axes_of(found.figures["left"])
-    assert list(panel.lines[0].get_ydata()) == [5.0, 3.0, 0.5]
-    assert panel.lines[-1].get_label() == "limit"
 
 
 def test_fisher_values_stand_against_what_else_explains_them() -> None:

@@ -145,6 +145,8 @@ class Row:
     """Number of the piece it is about; shaded segments of the same `Attribution` link to it."""
     quiet: bool = False
     """Not a finding: no colour."""
+    strong: bool = False
+    """Meets what was asked for: in bold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,8 @@ class Segment:
     """About the stretch; a page without script shows it under the pointer."""
     rank: int | None = None
     """Of the strongest piece that covers it, from 1."""
+    struck: bool = False
+    """Taken out of the text: struck through on a page, […] elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +214,7 @@ class ShadedText:
     floor_nats: float = 0.0
     """At and below which there is no colour."""
     floor_said_nats: float | None = None
-    """The noise floor that the legend names; `floor_nats` where None."""
+    """The noise floor that the legend names; where None, `floor_nats`, or as `tokens` no legend."""
     style: Literal["pieces", "tokens"] = "pieces"
 
 
@@ -276,6 +280,7 @@ class Guide:
     label: str
     across: Literal["x", "y"] = "y"
     """The axis it has its place on."""
+    line: Literal["dashed", "dotted"] = "dashed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,8 +315,16 @@ class Chart:
     columns: int = 2
     """Panels beside each other, at most."""
     panel_inches: tuple[float, float] = (4.8, 3.6)
-    on: Literal["everywhere", "files"] = "everywhere"
-    """`files`: drawn for figure files, and left out of pages."""
+    on: Literal["everywhere", "files", "pages"] = "everywhere"
+    """`files`: drawn for figure files, and left out of pages; `pages`: the reverse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Blocks in two columns of a wide page; one column after the other elsewhere."""
+
+    first: Sequence[Block]
+    second: Sequence[Block]
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +359,19 @@ class Embedded:
 
 
 Block: TypeAlias = (
-    Headline | Text | Warning | Facts | Table | ShadedText | Attribution | Chart | Details | Part | Command | Embedded
+    Headline
+    | Text
+    | Warning
+    | Facts
+    | Table
+    | ShadedText
+    | Attribution
+    | Chart
+    | Beside
+    | Details
+    | Part
+    | Command
+    | Embedded
 )
 
 
@@ -397,6 +422,8 @@ class Report:
     case: tuple[str, str] = ("case", "cases")
     folded: bool = False
     """Sections are lines that a reader opens, in place of an index and screens of sections."""
+    static: bool = False
+    """Its page has no script: the index does not sort, and all sections stand below each other."""
     aside: Sequence[Block] = ()
     """Beside the lead of a page, such as how to read its colours; a terminal leaves it out."""
     sections_left_out: str = ""
@@ -480,8 +507,9 @@ def headline_of(report: Report) -> str:
 
 
 def charts_of(report: Report) -> list[Chart]:
-    """All charts of a report, in their order, those of cases last."""
-    return [*_charts(report.blocks), *(chart for section in report.sections for chart in _charts(section.blocks))]
+    """The charts of a report for figure files, in their order, those of cases last."""
+    found = [*_charts(report.blocks), *(chart for section in report.sections for chart in _charts(section.blocks))]
+    return [chart for chart in found if chart.on != "pages"]
 
 
 def _charts(blocks: Sequence[Block]) -> list[Chart]:
@@ -491,4 +519,6 @@ def _charts(blocks: Sequence[Block]) -> list[Chart]:
             found.append(block)
         elif isinstance(block, Details | Part):
             found += _charts(block.blocks)
+        elif isinstance(block, Beside):
+            found += _charts((*block.first, *block.second))
     return found

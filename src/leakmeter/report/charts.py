@@ -146,6 +146,8 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
     for axes in drawn.axes:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(name, handle)
+    # The solver makes room for a title or for a legend at the top, not for both.
+    top = 1 - 0.3 / (high + 0.5) if titled and handles else 1.0
     if handles:
         drawn.legend(
             handles.values(),
@@ -153,15 +155,17 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
             loc="upper center" if simple else "outside upper center",
             ncols=min(4, len(handles)),
             frameon=False,
+            **({} if top == 1.0 else {"bbox_to_anchor": (0.0, 0.0, 1.0, top)}),
         )
     if titled:
-        drawn.suptitle(chart.title)
+        drawn.suptitle(chart.title).set_in_layout(top == 1.0)
+        drawn.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, top))
         if chart.footer:
             drawn.supxlabel("\n".join(textwrap.wrap(chart.footer, max(40, int(wide * 20)))), fontsize=7, color=_SOFT)
     if simple:
         left, bottom = 0.65 / wide, 0.5 / high
-        top = (0.1 + 0.25 * bool(handles) + 0.25 * bool(chart.panels[0].title)) / high
-        drawn.axes[0].set_position((left, bottom, 1 - left - 0.1 / wide, 1 - bottom - top))
+        above = (0.1 + 0.25 * bool(handles) + 0.25 * bool(chart.panels[0].title)) / high
+        drawn.axes[0].set_position((left, bottom, 1 - left - 0.1 / wide, 1 - bottom - above))
         return drawn
     # The solver of the layout ends on other last digits each time, and an SVG names what is cut off by them.
     drawn.draw_without_rendering()
@@ -193,7 +197,7 @@ def _panel(axes: Any, panel: b.Panel, number: int) -> None:
         _DRAW[series.draws](axes, series, place, f"said-{number}-{place}")
     for guide in panel.guides:
         line = axes.axhline if guide.across == "y" else axes.axvline
-        line(guide.at, color=_SOFT, linewidth=1, linestyle="--", label=guide.label)
+        line(guide.at, color=_SOFT, linewidth=1, linestyle=guide.line, label=guide.label)
     _ticks(axes.xaxis, panel.x, slanted=True)
     _ticks(axes.yaxis, panel.y)
     kinds = {series.draws for series in panel.series}
@@ -285,8 +289,9 @@ def _rows(axes: Any, series: b.Series, place: int, gid: str) -> None:
 def _steps(axes: Any, series: b.Series, place: int, gid: str) -> None:
     look = _look(series, place)
     xs = _places(series)
-    axes.step(xs, list(series.y), where="mid", color=look["color"], alpha=0.5, linewidth=1.4)
-    axes.plot(xs, list(series.y), marker=_MARKERS[0], markersize=4, linestyle="none", gid=gid, **look)
+    axes.step(xs, list(series.y), where="mid", color=look["color"], alpha=0.5, linewidth=0.9 if series.faded else 1.4)
+    if not series.faded:
+        axes.plot(xs, list(series.y), marker=_MARKERS[0], markersize=4, linestyle="none", gid=gid, **look)
 
 
 def _density(axes: Any, series: b.Series, place: int, gid: str) -> None:

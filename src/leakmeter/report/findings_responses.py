@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from leakmeter.report import plans, receipts, scale, words
+from leakmeter.report import receipts, scale, words
 from leakmeter.report.drawing import Bar, Drawing, columns, inches, label, rows
 from leakmeter.report.findings import Findings, mean_text
 from leakmeter.report.scale import nats_text
@@ -194,35 +194,6 @@ def _added_up(case: Case, name: str) -> tuple[range, list[float]]:
     nats = [receipts.infinite(value) for value in case["private"]["per_token"][name]]
     sums = [0.0, *np.cumsum(nats).tolist()]
     return range(len(sums)), [value if math.isfinite(value) else math.nan for value in sums]
-
-
-def of_plans(cases: Sequence[Case]) -> Findings:
-    """Loss that is left over the pieces that are cut."""
-    headline = plans.verdict(cases[0])
-    if len(cases) > 1:
-        n, left = sum(case["reached"] for case in cases), [case["left_nats"] for case in cases]
-        share = 100 * aggregate([case["redacted_share"] for case in cases], "mean")
-        headline = (
-            f"{n:,} of {len(cases):,} plans reach their limit; they leave {mean_text(left)} and cut {share:.0f}\u00a0% "
-            "of the text on average."
-        )
-
-    def paint(panel: Any, _: str) -> None:
-        one = {"color": COLOURS[0], "linewidth": 1.8, "marker": "o", "markersize": 3.5}
-        for case in cases[:_LINES_AT_MOST]:
-            left = [case["whole_nats"], *(step["left_nats"] for step in case["steps"])]
-            panel.step(range(len(left)), left, where="post", **(one if len(cases) == 1 else _FADED))
-        for number, limit in enumerate(sorted({case["max_loss_nats"] for case in cases})):
-            panel.axhline(limit, color=COLOURS[1], linewidth=1.2, linestyle="--", label=None if number else "limit")
-        panel.set_xlim(left=0)
-        panel.set_ylim(bottom=0)
-        panel.xaxis.get_major_locator().set_params(integer=True)
-        panel.set_xlabel("steps: pieces cut, and put back")
-        panel.set_ylabel("left of what the response owes, nats")
-
-    return Findings(
-        headline, figures={"left": Drawing("What cutting leaves", ("left",), paint, panel_inches=(5.6, 3.8))}
-    )
 
 
 def _said(*parts: str) -> str:

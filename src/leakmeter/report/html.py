@@ -194,6 +194,8 @@ def script_json(value: object) -> str:
 
 def _scripted(report: b.Report) -> bool:
     """Whether there is something to choose, sort, filter or turn over; a page without has no script."""
+    if report.static:
+        return False
     return (len(report.sections) > 1 and not report.folded) or any(
         isinstance(one, b.Attribution) or (isinstance(one, b.Table) and (one.sortable or one.filterable))
         for one in _all(report)
@@ -211,6 +213,8 @@ def _flat(blocks: Sequence[b.Block]) -> Iterator[b.Block]:
         yield one
         if isinstance(one, b.Details | b.Part):
             yield from _flat(one.blocks)
+        elif isinstance(one, b.Beside):
+            yield from _flat((*one.first, *one.second))
 
 
 def _embedded(blocks: Sequence[b.Block]) -> Iterator[b.Embedded]:
