@@ -15,7 +15,7 @@ from leakmeter.instruments.susceptibility.fisher.result import FisherResult, sum
 from leakmeter.report.drawing import Bar, Drawing, label, rows
 from leakmeter.report.findings_exemplars import of_icl
 from leakmeter.report.findings_people import of_pii
-from leakmeter.report.findings_responses import of_decode, of_influence
+from leakmeter.report.findings_responses import of_influence
 from leakmeter.stats.stats import bootstrap_interval_of_mean
 
 Case = dict[str, Any]
@@ -36,19 +36,6 @@ def fisher(number: int, text: str = "identity") -> Case:
         "id": f"q{number}", "place": "embeddings", "entropy_nats": 3.0 - 0.1 * number, "n_query_tokens": 5 + number,
         "values": [value], "factors": {}, "cost": {"tree_tokens": 1, "naive_tokens": 1},
     }  # fmt: skip
-
-
-def decoded(losses: list[float | None], *, epsilon: float | None = None) -> Case:
-    spent = [0.1] * len(losses)
-    return {
-        "response": {"tokens": ["x"] * len(losses)},
-        "epsilon": None if epsilon is None else {"per_token": epsilon, "response": {"basic_nats": 1.0}},
-        "private": {
-            "whole_nats": float("inf") if None in losses else sum(nats for nats in losses if nats is not None),
-            "spent_nats": sum(spent),
-            "per_token": {"loss_nats": losses, "spent_epsilon": spent},
-        },
-    }
 
 
 def test_pieces_of_several_cases_are_means_with_their_intervals() -> None:
@@ -93,22 +80,6 @@ def test_headlines() -> None:
     assert of_influence([small(1), small(2)]).headline == (
         "The contexts changed 2 responses by 16.0 [16.0, 16.0]\u00a0nats on average, and one by 16.0\u00a0nats."
     )
-    assert of_decode([decoded([0.5, 0.25])]).headline.startswith("Told 0.75\u00a0nats of the context")
-    assert "2 responses told" in of_decode([decoded([0.5]), decoded([0.25])]).headline
-
-
-def test_losses_add_up_beside_their_bound() -> None:
-    (panel,) = axes_of(of_decode([decoded([0.1]), decoded([0.5, 0.25, 0.125], epsilon=0.6)]).figures["loss"])
-    lines = {line.get_label(): line.get_ydata() for line in panel.lines}
-    assert list(lines["other cases"]) == [0.0, 0.1]
-    assert list(lines["told, by the case that told most"]) == [0.0, 0.5, 0.75, 0.875]
-    assert lines["spent by it"][-1] == pytest.approx(0.3, rel=1e-12)
-    assert lines["promised at most"] == pytest.approx([0.0, 1.8], rel=1e-12)
-
-
-def test_an_infinite_loss_ends_its_line_and_nothing_else() -> None:
-    (panel,) = axes_of(of_decode([decoded([0.5, None, 0.25])]).figures["loss"])
-    assert [str(nats) for nats in panel.lines[0].get_ydata()] == ["0.0", "0.5", "nan", "nan"]
 
 
 def test_fisher_values_stand_against_what_else_explains_them() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leakmeter.core.plain import visible
-from leakmeter.report.receipts import drawn as draw_words
+from leakmeter.privacy.draws import sentences as draw_words
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import Case, excerpt
 

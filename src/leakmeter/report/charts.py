@@ -38,6 +38,8 @@ _LETTERS: Final = 48
 _LETTERS_LEVEL: Final = 40  # of all names along an axis, beyond which they would run into each other
 _DOTS_AT_MOST: Final = 12  # points of a line, from where a band shows its intervals better than bars
 _LAYOUT_DIGITS: Final = 6
+_TITLE_INCHES: Final = 0.32
+_LEGEND_INCHES: Final = 0.25  # a line of it
 _LEVELS: Final = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 _LEVEL_SHARE: Final = 0.02  # of the highest, below which levels would be drawn over each other
 _DENSITY_POINTS: Final = 200
@@ -146,25 +148,29 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
     for axes in drawn.axes:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(name, handle)
-    # The solver makes room for a title or for a legend at the top, not for both.
-    top = 1 - 0.3 / (high + 0.5) if titled and handles else 1.0
+    n_beside = _beside(list(handles), wide)
+    n_rows = -(-len(handles) // n_beside)
     if handles:
+        # The solver of the layout makes room for a title or for a legend at the top, not for both.
+        title = _TITLE_INCHES / (high + 0.5)
         drawn.legend(
             handles.values(),
             handles.keys(),
-            loc="upper center" if simple else "outside upper center",
-            ncols=min(4, len(handles)),
+            loc="outside upper center" if not simple and not titled else "upper center",
+            ncols=n_beside,
             frameon=False,
-            **({} if top == 1.0 else {"bbox_to_anchor": (0.0, 0.0, 1.0, top)}),
+            **({"bbox_to_anchor": (0.5, 1 - title)} if titled else {}),
         )
+        if titled:
+            top = 1 - title - n_rows * _LEGEND_INCHES / (high + 0.5)
+            drawn.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, top))
     if titled:
-        drawn.suptitle(chart.title).set_in_layout(top == 1.0)
-        drawn.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, top))
+        drawn.suptitle(chart.title).set_in_layout(not handles)
         if chart.footer:
             drawn.supxlabel("\n".join(textwrap.wrap(chart.footer, max(40, int(wide * 20)))), fontsize=7, color=_SOFT)
     if simple:
         left, bottom = 0.65 / wide, 0.5 / high
-        above = (0.1 + 0.25 * bool(handles) + 0.25 * bool(chart.panels[0].title)) / high
+        above = (0.1 + _LEGEND_INCHES * n_rows + 0.25 * bool(chart.panels[0].title)) / high
         drawn.axes[0].set_position((left, bottom, 1 - left - 0.1 / wide, 1 - bottom - above))
         return drawn
     # The solver of the layout ends on other last digits each time, and an SVG names what is cut off by them.
@@ -174,6 +180,14 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
         x, y, across, up = (round(share, _LAYOUT_DIGITS) for share in axes.get_position(original=True).bounds)
         axes.set_position((x, y, across, up))
     return drawn
+
+
+def _beside(names: Sequence[str], wide: float) -> int:
+    """How many entries of a legend fit beside each other in so many inches."""
+    lengths = [0.55 + 0.07 * len(name) for name in names]
+    if len(names) <= 4 and sum(lengths) <= wide:
+        return max(1, len(names))
+    return max(1, min(4, int(wide / max(lengths))))
 
 
 def _panel(axes: Any, panel: b.Panel, number: int) -> None:
