@@ -249,7 +249,9 @@ def test_the_session_is_all_responses_of_the_run(cli: Call, tmp_path: Path) -> N
         assert len(case["samples"]) == 2
         assert case["samples"][0]["private"] == case["private"]
     table = cli(*words)
-    assert [line.split()[0] for line in table.out.splitlines()[1:]] == [f"c{i}" for i in range(5)]
+    rows = table.out[table.out.index("\ncase ") + 1 :].splitlines()[1:6]
+    assert [line.split()[0] for line in rows] == [f"c{i}" for i in range(5)]
+    assert "! Private: " in table.out
     public = cli(*words, "--public").out
     assert [line.split()[0] for line in public.splitlines()[1:]] == ["1", "2", "3", "4", "5"]
     assert "c0" not in public

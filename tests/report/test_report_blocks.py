@@ -99,6 +99,7 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
             to="inner",
         ),
         b.Row((("own ", told), "own", 0.001, 0.001, "< noise", 0.0, None, 3, 0.04, None, more), 1, quiet=True),
+        b.Row((told, "own", 2.0, 2.0, 0.88, 0.25, None, 4, 0.04, None, more), 2, strong=True),
     ]
     table = b.Table(columns, rows, told, marks=(b.Mark("floor", 0.1, more), b.Mark("placebo", 0.2, "x")))
     shaded = b.ShadedText(
@@ -133,6 +134,9 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         b.Details(told, (b.Facts((("Seed", more),)), b.Text(told))),
         b.Part(told, (b.Text(more),)),
         b.Image(told, PNG),
+        b.Beside(
+            [b.ShadedText([b.Passage([b.Segment(told, said=more, struck=True), b.Segment(more)], more)])], [table]
+        ),
         b.Embedded(told, inner, anchor="inner"),
     ]
     return b.Report(
@@ -180,7 +184,7 @@ class Page(HTMLParser):
 
 ELEMENTS = """
     html head meta title style body header p div h1 h2 h3 h4 aside table caption thead tbody tr th td span i b bdi
-    small strong nav a main article section figure figcaption details summary dl dt dd script footer pre code iframe
+    small strong del nav a main article section figure figcaption details summary dl dt dd script footer pre code iframe
     svg g path use text defs clippath rect lineargradient img
 """.split()  # noqa: SIM905
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -376,6 +380,41 @@ def test_a_page_without_anything_to_choose_has_no_script() -> None:
     page = html.page(fisher.report(several(3), summary(several(3))))
     assert "<script" not in page
     assert "script-src 'none'" in page.replace("&#39;", "'")
+
+
+def test_a_static_page_has_no_script_whatever_it_shows() -> None:
+    report = replace(every_block(), sections=every_block().sections * 3)
+    blocks = [one for one in report.blocks if not isinstance(one, b.Embedded)]
+    sections = [replace(one, blocks=(b.Text("Within."),)) for one in report.sections]
+    page = html.page(replace(report, blocks=blocks, sections=sections, scripted=False))
+    assert "<script" not in page
+    assert "script-src 'none'" in page.replace("&#39;", "'")
+    assert page.count('<article class="case"') == page.count('<a href="#c') == 3
+
+
+def test_what_is_struck_out_is_a_mark_where_there_is_no_page() -> None:
+    texts = [("A ", False), ("secret", True), (" ", False), ("word", True), (" is out.", False)]
+    segments = [b.Segment(b.Untrusted(text), said="piece", struck=struck) for text, struck in texts]
+    report = b.Report("T", "m", [b.ShadedText([b.Passage(segments)], "Context")])
+    assert html.page(report).count('<del title="piece">') == 2
+    assert "A […]  is out." in printed(report)
+    assert "A &#91;…&#93;  is out&#46;" in markdown.text(report)
+
+
+def test_charts_of_pages_are_no_figure_files() -> None:
+    (chart,) = b.charts_of(every_block())
+    report = b.Report("T", "m", [replace(chart, on="pages"), replace(chart, name="own", on="files")])
+    assert [one.name for one in b.charts_of(report)] == ["own"]
+    assert html.page(report).count("<figure>") == 1
+    assert "Chart:" not in printed(report) + markdown.text(report)
+
+
+def test_a_figure_has_its_title_above_its_legend() -> None:
+    (chart,) = b.charts_of(every_block())
+    drawn = charts.figure(chart)
+    drawn.draw_without_rendering()
+    legend, title = (one.get_tightbbox() for one in (drawn.legends[0], drawn._suptitle))  # type: ignore[attr-defined]
+    assert legend.y1 <= title.y0
 
 
 def test_a_page_keeps_the_heaviest_sections_in_their_order() -> None:

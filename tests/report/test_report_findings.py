@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from report_cases import HOSTILE
 
 from leakmeter.report.drawing import Bar, Drawing, label, rows
 from leakmeter.report.findings_exemplars import of_icl
 from leakmeter.report.findings_people import of_pii
-from leakmeter.report.findings_responses import of_decode, of_plans
 
 Case = dict[str, Any]
 
@@ -22,52 +20,6 @@ def axes_of(drawing: Drawing) -> list[Any]:
 
 def ticks(texts: list[Any]) -> list[str]:
     return [text.get_text() for text in texts]
-
-
-def decoded(losses: list[float | None], *, epsilon: float | None = None) -> Case:
-    spent = [0.1] * len(losses)
-    return {
-        "response": {"tokens": ["x"] * len(losses)},
-        "epsilon": None if epsilon is None else {"per_token": epsilon, "response": {"basic_nats": 1.0}},
-        "private": {
-            "whole_nats": float("inf") if None in losses else sum(nats for nats in losses if nats is not None),
-            "spent_nats": sum(spent),
-            "per_token": {"loss_nats": losses, "spent_epsilon": spent},
-        },
-    }
-
-
-def test_headlines() -> None:
-    assert of_decode([decoded([0.5, 0.25])]).headline.startswith("Told 0.75\u00a0nats of the context")
-    assert "2 responses told" in of_decode([decoded([0.5]), decoded([0.25])]).headline
-
-
-def test_losses_add_up_beside_their_bound() -> None:
-    (panel,) = axes_of(of_decode([decoded([0.1]), decoded([0.5, 0.25, 0.125], epsilon=0.6)]).figures["loss"])
-    lines = {line.get_label(): line.get_ydata() for line in panel.lines}
-    assert list(lines["other cases"]) == [0.0, 0.1]
-    assert list(lines["told, by the case that told most"]) == [0.0, 0.5, 0.75, 0.875]
-    assert lines["spent by it"][-1] == pytest.approx(0.3, rel=1e-12)
-    assert lines["promised at most"] == pytest.approx([0.0, 1.8], rel=1e-12)
-
-
-def test_an_infinite_loss_ends_its_line_and_nothing_else() -> None:
-    (panel,) = axes_of(of_decode([decoded([0.5, None, 0.25])]).figures["loss"])
-    assert [str(nats) for nats in panel.lines[0].get_ydata()] == ["0.0", "0.5", "nan", "nan"]
-
-
-def test_plans_leave_less_with_every_step() -> None:
-    plan = {
-        "whole_nats": 5.0, "steps": [{"left_nats": 3.0}, {"left_nats": 0.5}], "max_loss_nats": 1.0, "reached": True,
-        "left_nats": 0.5, "redacted_share": 0.25, "redacted": [],
-    }  # fmt: skip
-    found = of_plans([plan, plan | {"reached": False}])
-    assert found.headline.startswith(
-        "1 of 2 plans reach their limit; they leave 0.50 [0.50, 0.50]\u00a0nats and cut 25"
-    )
-    (panel,) = axes_of(found.figures["left"])
-    assert list(panel.lines[0].get_ydata()) == [5.0, 3.0, 0.5]
-    assert panel.lines[-1].get_label() == "limit"
 
 
 def test_no_text_is_a_formula_or_breaks_a_figure() -> None:

@@ -151,6 +151,8 @@ class Row:
     """Not a finding: no colour."""
     to: str = ""
     """The `anchor` of the embedded report that its first cell leads to."""
+    strong: bool = False
+    """Meets what was asked for: in bold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,8 @@ class Segment:
     """About the stretch; a page without script shows it under the pointer."""
     rank: int | None = None
     """Of the strongest piece that covers it, from 1."""
+    struck: bool = False
+    """Taken out of the text: struck through on a page, […] elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +222,7 @@ class ShadedText:
     floor_nats: float = 0.0
     """At and below which there is no colour."""
     floor_said_nats: float | None = None
-    """The noise floor that the legend names; `floor_nats` where None."""
+    """The noise floor that the legend names; where None, `floor_nats`, or as `tokens` no legend."""
     style: Literal["pieces", "tokens"] = "pieces"
 
 
@@ -286,6 +290,7 @@ class Guide:
     label: str
     across: Literal["x", "y"] = "y"
     """The axis it has its place on."""
+    line: Literal["dashed", "dotted"] = "dashed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +338,14 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """Blocks in two columns of a wide page; one column after the other elsewhere."""
+
+    first: Sequence[Block]
+    second: Sequence[Block]
+
+
+@dataclass(frozen=True, slots=True)
 class Details:
     """Blocks under a summary that a reader opens; a terminal shows their facts alone."""
 
@@ -375,6 +388,7 @@ Block: TypeAlias = (
     | Attribution
     | Chart
     | Image
+    | Beside
     | Details
     | Part
     | Command
@@ -532,4 +546,6 @@ def _charts(blocks: Sequence[Block]) -> list[Chart]:
             found.append(block)
         elif isinstance(block, Details | Part):
             found += _charts(block.blocks)
+        elif isinstance(block, Beside):
+            found += _charts((*block.first, *block.second))
     return found

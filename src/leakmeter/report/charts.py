@@ -210,7 +210,7 @@ def _panel(axes: Any, panel: b.Panel, number: int) -> None:
         _DRAW[series.draws](axes, series, place, f"said-{number}-{place}")
     for guide in panel.guides:
         line = axes.axhline if guide.across == "y" else axes.axvline
-        line(guide.at, color=_SOFT, linewidth=1, linestyle="--", label=guide.label)
+        line(guide.at, color=_SOFT, linewidth=1, linestyle=guide.line, label=guide.label)
     _ticks(axes.xaxis, panel.x, slanted=True)
     _ticks(axes.yaxis, panel.y)
     kinds = {series.draws for series in panel.series}
@@ -307,8 +307,9 @@ def _rows(axes: Any, series: b.Series, place: int, gid: str) -> None:
 def _steps(axes: Any, series: b.Series, place: int, gid: str) -> None:
     look = _look(series, place)
     xs = _places(series)
-    axes.step(xs, list(series.y), where="mid", color=look["color"], alpha=0.5, linewidth=1.4)
-    axes.plot(xs, list(series.y), marker=_MARKERS[0], markersize=4, linestyle="none", gid=gid, **look)
+    axes.step(xs, list(series.y), where="mid", color=look["color"], alpha=0.5, linewidth=0.9 if series.faded else 1.4)
+    if not series.faded:
+        axes.plot(xs, list(series.y), marker=_MARKERS[0], markersize=4, linestyle="none", gid=gid, **look)
 
 
 def _density(axes: Any, series: b.Series, place: int, gid: str) -> None:

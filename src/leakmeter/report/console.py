@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SHOWN_CHARACTERS: Final = 6000
 """Of a shaded text; of a longer one the strongest parts."""
+_STRUCK: Final = "[…]"
 _SUPERSCRIPT: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _WIDE_COLUMNS: Final = 76
 _NAME_COLUMNS: Final = 16
@@ -119,6 +120,9 @@ def _block(one: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
                 yield False, _dim(f"Chart: {one.title}; pages and figure files show it.")
         case b.Image(name):
             yield False, _dim(("Figure: ", *b.parts(name), "; pages show it."))
+        case b.Beside(first, second):
+            for inner in (*first, *second):
+                yield from _block(inner, paint, columns)
         case b.Details():
             for inner in one.blocks:
                 if isinstance(inner, b.Facts):
@@ -195,7 +199,7 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
                 cells[-1].stylize(paint.style(heat))
             if column.bar and wide:
                 cells.append(_bar(cell, column, heat, paint, bar_columns))
-        drawn.add_row(*cells, style="dim" if row.quiet else "")
+        drawn.add_row(*cells, style="dim" if row.quiet else "bold" if row.strong else "")
     if len(table.rows) > len(kept):
         # In the widest column of words, so that the sentence is read whole.
         said = Text(_more(table, len(kept)), style="dim")
@@ -266,6 +270,12 @@ def shaded_text(text: b.ShadedText, paint: Paint) -> Iterator[Text]:
         segments = [segment for passage in text.passages for segment in passage.segments]
         nats = [segment.nats or 0.0 for segment in segments]
         yield shaded([segment.text.shown for segment in segments], nats, text.floor_nats, paint)
+        if text.floor_said_nats is not None:
+            noise = f" below noise {scale.nats_text(text.floor_said_nats)} " if text.floor_said_nats else ""
+            yield legend(paint, noise)
+        return
+    if all(segment.nats is None for passage in text.passages for segment in passage.segments):
+        yield _uncoloured(text)
         return
     yield _passages(text, paint)
     floor = text.floor_nats if text.floor_said_nats is None else text.floor_said_nats
@@ -277,6 +287,25 @@ def _shaded(text: b.ShadedText, paint: Paint) -> Iterator[Shown]:
         yield True, _heading(text.heading)
     for number, one in enumerate(shaded_text(text, paint)):
         yield number > 0, one
+
+
+def _uncoloured(text: b.ShadedText) -> Text:
+    """A text without numbers, a mark for what is struck out; of a long one its beginning and end."""
+    from rich.text import Text
+
+    out = ""
+    for passage in text.passages:
+        out += ("" if not out or out.endswith("\n") else "\n") if passage.name else ""
+        out += f"── {excerpt(b.plain(passage.name), 60)}\n" if passage.name else ""
+        for segment in passage.segments:
+            if not segment.struck:
+                out += segment.text.shown
+            elif not out.rstrip().endswith(_STRUCK):
+                out += _STRUCK
+    if len(out) > SHOWN_CHARACTERS:
+        half = SHOWN_CHARACTERS // 2
+        out = f"{out[:half]}\n… {len(out) - 2 * half:,} characters more …\n{out[-half:]}"
+    return Text(out)
 
 
 def _passages(text: b.ShadedText, paint: Paint) -> Text:

@@ -228,6 +228,8 @@ def _flat(blocks: Sequence[b.Block]) -> Iterator[b.Block]:
         yield one
         if isinstance(one, b.Details | b.Part):
             yield from _flat(one.blocks)
+        elif isinstance(one, b.Beside):
+            yield from _flat((*one.first, *one.second))
 
 
 def _embedded(blocks: Sequence[b.Block]) -> Iterator[b.Embedded]:

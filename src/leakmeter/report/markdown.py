@@ -94,6 +94,9 @@ def _block(one: b.Block) -> Iterator[str]:
                 yield f"_Chart: {_say(one.title)}; pages and figure files show it._\n\n"
         case b.Image(name):
             yield f"_Figure: {_say(name)}; pages show it._\n\n"
+        case b.Beside(first, second):
+            for child in (*first, *second):
+                yield from _block(child)
         case b.Details(summary, inner):
             yield f"<details><summary>{_say(summary)}</summary>\n\n"
             for child in inner:
@@ -141,7 +144,8 @@ def _cell(cell: b.Cell, column: b.Column, row: b.Row) -> str:
         said += "".join(f"<br>_{_say(note)}_" for note in cell.notes)
     coloured = column.bar or column.shade or isinstance(cell, b.Shaded)
     heat = b.heat_of(cell, row) if coloured and column.kind != "share" else 0
-    return f"{said} {block(heat)}" if heat else said
+    said = f"{said} {block(heat)}" if heat else said
+    return f"**{said}**" if row.strong and said else said
 
 
 def _shaded(one: b.ShadedText) -> str:

@@ -26,6 +26,8 @@ from leakmeter.studies.table import columns, responses_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from leakmeter.report.blocks import Report
+
 ROUGE: Final = "rouge_l_f1"
 BERTSCORE: Final = "bertscore_f1"
 BOOTSTRAP_SEED: Final = 0  # never that of the draws, which is secret with ε
@@ -61,6 +63,12 @@ class Frontier:
         """Everything as one line of JSON."""
         return json.dumps(self.told, ensure_ascii=False)
 
+    def report(self) -> Report:
+        """What is said of it, as blocks; all views are made of it."""
+        from leakmeter.instruments.decoding.frontier_report import report
+
+        return report(self.told)
+
     def save_figure(self, stem: str | Path, *, footer: str = "") -> list[Path]:
         """Draw it.
 
@@ -76,7 +84,7 @@ class Frontier:
             StoreError: they lie in a run.
         """
         from leakmeter.core.written import check_outside_runs
-        from leakmeter.report.frontier_figure import draw_frontier
+        from leakmeter.instruments.decoding.frontier_figure import draw_frontier
 
         check_outside_runs(Path(stem), "figure")
         return draw_frontier(self.told, footer=footer, stem=Path(stem))

@@ -166,7 +166,7 @@ def _write(
 
     from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
     from leakmeter.instruments.decoding.sweep import EPSILON
-    from leakmeter.report.frontier_terminal import frontier_view
+    from leakmeter.report import console
     from leakmeter.report.tables import SYMBOLS, to_csv, to_markdown
     from leakmeter.studies.cells import items_csv, write
     from leakmeter.studies.expected import whole_by_token
@@ -193,7 +193,7 @@ def _write(
     if run.json:
         output.print_json(found.told)
     else:
-        output.console().print(frontier_view(found.told))
+        output.console().print(console.view(found.report()))
     output.tell(f"frontier: {directory}")
 
 

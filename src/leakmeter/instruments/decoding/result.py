@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -16,13 +15,11 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.quantities import DECODE
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
-from leakmeter.report.result import Part, ResponseResult, Result, run_facts
+from leakmeter.report.blocks import Provenance, Report
+from leakmeter.report.result import Part, ResponseResult, Result
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import RenderableType
-
-    from leakmeter.report.findings import Findings
 
 DELTA: Final = 1e-5
 _PUBLIC_DECIMALS: Final = 3  # float32 noise of about 1e-5 nats depends on what was computed beside, so on D
@@ -216,32 +213,18 @@ class DecodeResult(ResponseResult):
 
         return pd.DataFrame({"token": self.tokens, **self.case["private"]["per_token"]})
 
-    def heatmap(self) -> RenderableType:
-        """The response shaded by what each token told, for `rich.print` or the last line of a notebook cell."""
-        from leakmeter.report.receipts_terminal import private_view
-
-        return private_view(self.case)
-
     @classmethod
-    def overview(cls, cases: Sequence[Mapping[str, Any]]) -> RenderableType:
-        """A table of many cases: nats told, spent and promised."""
-        from leakmeter.report.overview import decode_overview
+    def report(
+        cls,
+        cases: Sequence[Mapping[str, Any]],
+        *,
+        command: str | None = None,
+        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
+    ) -> Report:
+        """See `instruments.decoding.report`; it is private."""
+        from leakmeter.instruments.decoding.report import private_report
 
-        return decode_overview(cases)
-
-    @classmethod
-    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
-        """What responses told, and how it adds up beside its bound."""
-        from leakmeter.report.findings_responses import of_decode
-
-        return of_decode(cases)
-
-    @classmethod
-    def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:
-        """The HTML report of cases, which is private."""
-        from leakmeter.report.receipts_page import render_private
-
-        return render_private(cases, command=command, run=run_facts(run))
+        return private_report(cases, command=command, provenance=provenance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,22 +237,18 @@ class PublicReceipt(Result):
 
     is_public: ClassVar[bool] = True
 
-    def heatmap(self) -> RenderableType:
-        """The receipt for a terminal, unshaded: shades would tell of the context."""
-        from leakmeter.report.receipts_terminal import public_view
-
-        return public_view(self.case)
-
     @classmethod
-    def overview(cls, cases: Sequence[Mapping[str, Any]]) -> RenderableType:
-        """A table of many receipts: the promise and the response of each."""
-        from leakmeter.report.overview import public_overview
+    def report(
+        cls,
+        cases: Sequence[Mapping[str, Any]],
+        *,
+        command: str | None = None,
+        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
+    ) -> Report:
+        """See `instruments.decoding.report`.
 
-        return public_overview(cases)
+        Command and run are left out: the one may hold the seed, and the other's id is made of it.
+        """
+        from leakmeter.instruments.decoding.report import public_report
 
-    @classmethod
-    def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:
-        """The receipts as a page, without command and run: the one may hold the seed, the other's id is made of it."""
-        from leakmeter.report.receipts_page import render_public
-
-        return render_public(cases)
+        return public_report(cases, outdated=provenance.outdated)

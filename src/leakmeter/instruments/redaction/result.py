@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -15,16 +14,14 @@ from leakmeter.core.request import FloatArray
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.instruments.redaction.quantities import REDACT_PLAN
 from leakmeter.instruments.redaction.redacted import marked, merged, share
-from leakmeter.report.result import Part, ResponseResult, run_facts
+from leakmeter.report.blocks import Provenance, Report
+from leakmeter.report.result import Part, ResponseResult
 from leakmeter.stats.posterior import posterior_fields
 from leakmeter.text.entity_results import Series, entity_fields, entity_warnings
 from leakmeter.text.layout import without_characters
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import RenderableType
-
-    from leakmeter.report.findings import Findings
 
 _ACTIONS: Final = {REMOVED: "cut", PUT_BACK: "put back"}
 _TEXTS: Final = ("id", "model", "weights_sha256", "dtype", "unit", "removal", "template", "query", "context")
@@ -247,29 +244,15 @@ class RedactPlanResult(ResponseResult):
         more = ("left_posterior_note", "change_nats", "raised")
         return pd.DataFrame(self.case["steps"], columns=[*columns, *more])
 
-    def heatmap(self) -> RenderableType:
-        """The plan, the answers and the steps, for `rich.print` or the last line of a notebook cell."""
-        from leakmeter.report.plans_terminal import plan_view
-
-        return plan_view(self.case)
-
     @classmethod
-    def overview(cls, cases: Sequence[Mapping[str, Any]]) -> RenderableType:
-        """A table of many cases: nats before and after, and what is cut."""
-        from leakmeter.report.plans_terminal import plan_overview
+    def report(
+        cls,
+        cases: Sequence[Mapping[str, Any]],
+        *,
+        command: str | None = None,
+        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
+    ) -> Report:
+        """See `instruments.redaction.report`."""
+        from leakmeter.instruments.redaction.report import report
 
-        return plan_overview(cases)
-
-    @classmethod
-    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
-        """What plans leave, over the pieces that are cut."""
-        from leakmeter.report.findings_responses import of_plans
-
-        return of_plans(cases)
-
-    @classmethod
-    def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:
-        """The HTML report of cases."""
-        from leakmeter.report.plans_page import render_plans
-
-        return render_plans(cases, command=command, run=run_facts(run))
+        return report(cases, command=command, provenance=provenance)

@@ -1,4 +1,4 @@
-"""What receipts of decoding say, in sentences and rows: shared by the terminal and the pages.
+"""What the receipts of decoding say, in sentences.
 
 A *private* case holds everything; a *public* one holds nothing that is a function of the context but through its
 tokens. What is said of a public case is made of that alone.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from leakmeter.privacy.draws import sentences
 from leakmeter.report.scale import NOT_MEASURED, nats_text, percent
 from leakmeter.report.shade import Case
 from leakmeter.stats.stats import posterior_from_even_odds
@@ -20,15 +21,6 @@ PRIVATE = (
 CONDITIONS = (
     "The promise is about the tokens as they were drawn: from the whole distribution, with nothing applied afterwards. "
     "It covers the context, not the query or the template."
-)
-SEEDED = "It holds for whoever does not know the seed, from which the draws can be repeated."
-EXACT = (
-    "Every token had exactly the probability that was computed for it, a fraction of whole numbers, and none was drawn "
-    "otherwise: drawing adds no δ to the promise."
-)
-ROUNDED = (
-    "An earlier version drew these tokens in float64: some token may have been possible under one context alone, with "
-    "a chance of up to 1e-11 a token. That δ comes on top of the promise."
 )
 COUNTED = (
     "Basic composition counts the tokens that were drawn; the two with a δ count the most that could have been. All "
@@ -44,14 +36,12 @@ _WORTHLESS_NATS = 9.0  # even odds become 99.99 %
 def headline(case: Case) -> str:
     """What a response told of its context, and what it spent of its promise."""
     private, epsilon = case["private"], case["epsilon"]
-    told = f"told {nats_text(private['whole_nats'])}\u00a0nats of the context"
+    told = f"told {nats_text(infinite(private['whole_nats']))}\u00a0nats of the context"
     if epsilon is None:
         return f"{told} (per token at most {nats_text(_largest(private['per_token']['loss_nats']))})"
     spent = nats_text(_largest(private["per_token"]["spent_epsilon"]))
-    return (
-        f"{told}; spent {nats_text(private['spent_nats'])} of {nats_text(epsilon['response']['basic_nats'])} promised "
-        f"(per token at most {spent} of {nats_text(epsilon['per_token'])})"
-    )
+    whole = f"{nats_text(infinite(private['spent_nats']))} of {nats_text(epsilon['response']['basic_nats'])}"
+    return f"{told}; spent {whole} promised (per token at most {spent} of {nats_text(epsilon['per_token'])})"
 
 
 def promise(case: Case) -> str:
@@ -81,43 +71,8 @@ def meaning(case: Case) -> list[str]:
         f"Against no context at all it is half of that, {nats_text(each / 2)}\u00a0nats, which is what was certified, "
         "over the whole vocabulary, before each token was drawn.",
         f"{which} as a whole: at most {nats_text(whole)}\u00a0nats by basic composition. {belief}",
-        *drawn(case["epsilon"]["draws"]),
+        *sentences(case["epsilon"]["draws"]),
     ]
-
-
-def drawn(draws: Case) -> list[str]:
-    """How a promise's tokens were drawn, one sentence each.
-
-    Args:
-        draws: see `privacy.draws.draws_of`.
-    """
-    return [EXACT if draws["exact"] else ROUNDED, *([SEEDED] if draws["random_bits"] == "seed" else [])]
-
-
-def compositions(case: Case) -> list[tuple[str, ...]]:
-    """Rows of what many tokens cost together, nats, under `composition_heads`."""
-    delta = f"δ = {case['epsilon']['response']['delta']:g}".replace("e-0", "e-")
-    ways = {
-        "basic": "basic composition",
-        "pld": f"privacy loss distributions, {delta}",
-        "rdp": f"Rényi divergences, {delta}",
-    }
-    return [(said, *(nats_text(composed[f"{way}_nats"]) for composed in _composed(case))) for way, said in ways.items()]
-
-
-def composition_heads(case: Case) -> tuple[str, ...]:
-    """What stands above the columns of `compositions`: the run has one where it has several responses."""
-    names = (
-        "response 1" if case["samples"] else "this response",
-        f"all {case['epsilon']['session']['n_responses']} of the run",
-    )
-    counts = [f"{one['n_tokens']} of ≤ {one['n_tokens_max']} tokens" for one in _composed(case)]
-    return ("Together, nats", *(f"{name}: {count}" for name, count in zip(names, counts, strict=False)))
-
-
-def _composed(case: Case) -> list[Case]:
-    response, session = case["epsilon"]["response"], case["epsilon"]["session"]
-    return [response] if session["n_responses"] == 1 else [response, session]
 
 
 def losses(case: Case) -> list[float]:
@@ -125,9 +80,9 @@ def losses(case: Case) -> list[float]:
     return [infinite(x) for x in case["private"]["per_token"]["loss_nats"]]
 
 
-def infinite(number: float | None) -> float:
+def infinite(number: float | str | None) -> float:
     """The number that JSON has no word for."""
-    return math.inf if number is None else number
+    return math.inf if number is None else float(number)
 
 
 def settings(case: Case) -> dict[str, str]:
@@ -149,5 +104,5 @@ def _factor(nats: float) -> str:
     return f"{math.exp(nats):.3g}" if nats < 700 else NOT_MEASURED
 
 
-def _largest(numbers: Sequence[float | None]) -> float:
+def _largest(numbers: Sequence[float | str | None]) -> float:
     return max(infinite(number) for number in numbers)
