@@ -48,9 +48,10 @@ def _report(report: b.Report) -> Iterator[str]:
     if len(report.sections) == 1:
         for one in report.sections[0].blocks:
             yield from _block(one)
-    elif report.sections:
+    elif b.listed(report):
         rows = [b.Row((section.name, *section.cells)) for section in report.sections]
-        yield from _table(b.Table((b.Column(report.case[0]), *report.index), rows, rest=report.case))
+        columns = (b.Column(report.case[0]), *report.index)
+        yield from _table(b.Table(columns, rows, report.index_caption, rest=report.case))
     if report.caveat:
         yield f"_{_say(report.caveat)}_\n\n"
     told = report.provenance.told()
