@@ -175,6 +175,8 @@ class Table:
     sortable: bool = False
     """A reader of the page may sort it; adds the script to a page."""
     filterable: bool = False
+    tall: bool = False
+    """It may have so many rows that a page shows it in a window of its own."""
     numbered: bool = False
     """Begin each row with its number, from 1; a page does so where its readers cannot sort."""
 

@@ -25,13 +25,14 @@ _DENSITIES: Final = (
 # ---- of a run -------------------------------------------------------------------------------------------------------
 def densities_of(summary: words.Summary) -> b.Chart:
     """Associations of true values and of decoys, a panel for each type."""
+    panels = [_densities(type_, *_associations(values), "association, nats") for type_, values in _by_type(summary)]
     return b.Chart(
         "densities",
         "Associations of true values and of decoys with their names",
-        [_densities(type_, *_associations(values), "association, nats") for type_, values in _by_type(summary)],
+        panels,
         footer=_DENSITIES,
         columns=3,
-        panel_inches=(3.8, 3.0),
+        panel_inches=(3.8, 3.0) if len(panels) > 1 else (5.6, 3.0),
     )
 
 
@@ -61,7 +62,8 @@ def _densities(title: b.Phrase, true: Sequence[float | None], decoys: Sequence[f
     series = []
     for colour, (name, values) in enumerate((("decoys", decoys), ("true values", true))):
         sample = [nats for nats in values if nats is not None and math.isfinite(nats)]
-        said = f"mean {nats_text(float(np.mean(sample)))} nats" if sample else "none is finite"
+        mean = "mean " * (len(values) > 1)
+        said = f"{mean}{nats_text(float(np.mean(sample)))} nats" if sample else "none is finite"
         series.append(b.Series("density", sample, name=name, colour=colour, remark=f"{name}: {said}"))
     return b.Panel(b.Axis(axis), b.Axis("density"), series, title=title)
 

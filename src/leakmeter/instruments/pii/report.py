@@ -61,7 +61,7 @@ def report(
         sections=[
             b.Section(
                 b.Untrusted(case["id"], _ID),
-                list(_value(case, several=several)) if several else [*_only(case, summary, kept=kept), *ending],
+                list(_opened(case)) if several else [*_only(case, summary, kept=kept), *ending],
                 (words.p_cell(case["p_value"]), words.bits(case), "said word for word" if case["extracted"] else ""),
                 weight=float(len(cases) - place),
             )
@@ -116,24 +116,32 @@ def _only(case: Case, summary: Summary, *, kept: bool) -> Iterator[b.Block]:
     """All of a report about one value."""
     yield b.Headline(words.verdict(case))
     yield from _warnings([case], kept=kept)
-    yield from _value(case, several=False)
+    yield from _said(case, heading=b.Untrusted(case["id"], _ID))
     yield charts.densities_of(summary)
     yield charts.p_values_of(summary)
+    yield from _tables(case)
 
 
-def _value(case: Case, *, several: bool) -> Iterator[b.Block]:
-    if several:
-        yield b.Text(words.verdict(case))
+def _opened(case: Case) -> Iterator[b.Block]:
+    """One value of many."""
+    yield b.Text(words.verdict(case))
+    yield from _said(case)
+    yield _among(case)
+    yield from _tables(case)
+
+
+def _said(case: Case, heading: b.Phrase = "") -> Iterator[b.Block]:
     for said in (words.exposure(case), words.association(case), words.likelihood(case), *words.generated(case)):
         yield b.Text(said)
-    yield b.Text(words.asked(case), heading="" if several else b.Untrusted(case["id"], _ID))
+    yield b.Text(words.asked(case), heading=heading)
     told: list[tuple[b.Phrase, b.Phrase]] = [
         (name.capitalize(), b.Untrusted(case[name], _TEXT)) for name in ("name", "value") if name in case
     ]
     if told:
         yield b.Facts(told)
-    if several:
-        yield _among(case)
+
+
+def _tables(case: Case) -> Iterator[b.Block]:
     yield _templates(case)
     if case["generated"]:
         yield _generated(case)
@@ -228,7 +236,7 @@ def _subjects(summary: Summary) -> b.Table:
     ]
     columns = (b.Column("Subject"), *(b.Column(type_.capitalize()) for type_ in types))
     caption = "Subjects, strongest evidence first: p by type of value"
-    return b.Table(columns, rows, caption, rest=("subject", "subjects"))
+    return b.Table(columns, rows, caption, rest=("subject", "subjects"), tall=True)
 
 
 def _associations(summary: Summary) -> b.Table:
