@@ -211,7 +211,8 @@ def _cell(cell: b.Cell, column: b.Column, characters: int) -> Text:
     from rich.text import Text
 
     said = b.plain(b.cell_phrase(cell, column))
-    text = Text(said if _is_own(cell) and not isinstance(cell, b.Noted) else excerpt(said, characters))
+    whole = _is_own(cell) and not isinstance(cell, b.Noted)
+    text = Text(" ".join(said.split()) if whole else excerpt(said, characters))
     if column.kind == "interval":
         text.stylize("dim")
     if column.bar:

@@ -46,6 +46,12 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
     environment = _environment()
     template = environment.get_template("report.html.j2")
     shown: list[tuple[int, Markup, Markup]] = []
+    drawn: dict[int, Markup] = {}
+
+    def chart(one: b.Chart) -> Markup:
+        if id(one) not in drawn:  # the page is made twice, first without its sections
+            drawn[id(one)] = Markup(charts.inline_svg(one))
+        return drawn[id(one)]
 
     def whole() -> str:
         kept = sorted(shown, key=lambda one: one[0])
@@ -58,9 +64,10 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
             scripted=_scripted(report),
             policy=_policy(report, framed=[one.report for one in inner]),
             address=lambda one: address(pages[id(one)]),
+            chart=chart,
         )
 
-    macros: Any = template.make_module({"report": report})
+    macros: Any = template.make_module({"report": report, "chart": chart})
     left = room - _size(whole()) - _INDEX_BYTES
     for number in sorted(range(len(report.sections)), key=lambda i: -report.sections[i].weight):
         section = report.sections[number]
@@ -105,7 +112,6 @@ def _environment() -> Environment:
         "width": _width,
         "token": _token,
         "data": lambda one: Markup(script_json(_numbers(one))),
-        "chart": lambda one: Markup(charts.inline_svg(one)),
         "left_out": b.left_out,
         "loud": b.Row(()),
     }
