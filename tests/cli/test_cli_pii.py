@@ -73,7 +73,7 @@ def test_every_value_is_ranked_and_nothing_personal_is_written_or_shown(
     page = tmp_path / "page.html"
     ended = probe("--kinds", "twin", "relationship", "university", "--html", page)
     assert ended.code == 0, ended.err
-    assert "None of 3 persons" in ended.out
+    assert "None of 3 subjects" in ended.out
     shown = ended.out + ended.err + page.read_text(encoding="utf-8")
     written = everything_written(tmp_path / "runs")
     assert "association" in shown.casefold()

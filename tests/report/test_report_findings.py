@@ -8,7 +8,6 @@ from report_cases import HOSTILE
 
 from leakmeter.report.drawing import Bar, Drawing, label, rows
 from leakmeter.report.findings_exemplars import of_icl
-from leakmeter.report.findings_people import of_pii
 
 Case = dict[str, Any]
 
@@ -43,16 +42,3 @@ def test_a_row_without_anything_finite_is_left_out() -> None:
             "positions": [{"position": 1, "mean_nats": None, "interval_nats": None}]}  # fmt: skip
     cases = [case | {"exemplars": [exemplar]}] * 2
     assert not of_icl(cases, told).figures
-
-
-def test_values_that_a_model_rules_out_are_no_ticks() -> None:
-    value = {"type": "phone", "association_nats": float("-inf"), "null_associations_nats": [1.0] * 5, "p_value": 1.0,
-             "holm_p": 1.0}  # fmt: skip
-    told = {"n_subjects": 2, "n_at_risk": 0, "n_known": 0, "n_extracted": 0,
-            "share_at_risk_interval": [0.0, 0.6], "types": [{"type": "phone"}],
-            "subjects": [{"subject": "a", "values": [value]}] * 2}  # fmt: skip
-    found = of_pii([{}, {}], told)
-    (panel,) = axes_of(found.figures["densities"])
-    assert "true: none is finite" in ticks(panel.texts)
-    (panel,) = axes_of(found.figures["p_values"])
-    assert panel.lines[0].get_xdata().tolist() == [0.0, 1.0, 1.0, 1.0]

@@ -105,6 +105,8 @@ class Shaded:
     cell: float | Phrase
     heat: int
     """1 to `scale.BINS`; 0 for no colour."""
+    notes: Sequence[Phrase] = ()
+    """Short remarks beside it, which pages alone show."""
 
 
 Cell: TypeAlias = float | Interval | Noted | Shaded | Phrase | None
@@ -183,6 +185,8 @@ class Table:
     sortable: bool = False
     """A reader of the page may sort it; adds the script to a page."""
     filterable: bool = False
+    tall: bool = False
+    """It may have so many rows that a page shows it in a window of its own."""
     numbered: bool = False
     """Begin each row with its number, from 1; a page does so where its readers cannot sort."""
 
@@ -280,6 +284,10 @@ class Series:
     colour: int | None = None
     """Among the colours of series; its place in the panel where None."""
     faded: bool = False
+    marked: bool = True
+    """Whether each number of a line has a mark; those of a line with many have none."""
+    remark: Phrase = ""
+    """Written into the panel in the colour of the series, such as its mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,6 +448,7 @@ class Report:
     caveat: str = ""
     sections: Sequence[Section] = ()
     index: Sequence[Column] = ()
+    """Of sections; where all columns are for pages, no other renderer lists the sections."""
     index_caption: str = ""
     """Above the sections: how they are ordered, where that needs to be said."""
     index_first: int | None = None
@@ -525,6 +534,11 @@ def facts_of(named: Mapping[str, str], *, only_on_pages: Sequence[str] = ("Weigh
     for name, value in named.items():
         split["pages" if name in only_on_pages else "everywhere"].append((name, Untrusted(value)))
     return [Facts(facts, on=on) for on, facts in split.items() if facts]
+
+
+def listed(report: Report) -> bool:
+    """Whether the sections of a report are listed outside pages."""
+    return len(report.sections) > 1 and (not report.index or any(one.on != "pages" for one in report.index))
 
 
 def headline_of(report: Report) -> str:

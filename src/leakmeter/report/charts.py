@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
@@ -45,6 +46,8 @@ _LETTER_INCHES: Final = 0.07
 _LEVELS: Final = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 _LEVEL_SHARE: Final = 0.02  # of the highest, below which levels would be drawn over each other
 _DENSITY_POINTS: Final = 200
+_TICKS: Final = 400  # places along an axis that can be told apart
+_FEWEST: Final = 5  # numbers that a density is drawn of
 _SVG: Final = "http://www.w3.org/2000/svg"
 _HREF: Final = "{http://www.w3.org/1999/xlink}href"
 _NUMBER: Final = re.compile(r"-?\d+\.\d{2,}")
@@ -208,6 +211,10 @@ def _panel(axes: Any, panel: b.Panel, number: int) -> None:
         axes.set_xlim(min(samples) - margin, max(samples) + margin)  # densities reach as far as any
     for place, series in enumerate(panel.series):
         _DRAW[series.draws](axes, series, place, f"said-{number}-{place}")
+    remarks = [(place, series) for place, series in enumerate(panel.series) if series.remark]
+    for line, (place, series) in enumerate(remarks):
+        look = {"color": _look(series, place)["color"], "fontsize": 8, "va": "top"}
+        axes.text(0.02, 0.97 - 0.08 * line, _label(series.remark, 60), transform=axes.transAxes, **look)
     for guide in panel.guides:
         line = axes.axhline if guide.across == "y" else axes.axvline
         line(guide.at, color=_SOFT, linewidth=1, linestyle=guide.line, label=guide.label)
@@ -273,7 +280,7 @@ def _line(axes: Any, series: b.Series, place: int, gid: str, *, joined: bool = T
         axes.fill_between(xs, list(series.low), list(series.high), alpha=0.2, color=look["color"], linewidth=0)
     elif series.low:
         axes.errorbar(xs, ys, yerr=_arms(series), fmt="none", ecolor=look["color"], capsize=2, elinewidth=0.8)
-    marker = "" if series.faded or (many and not series.said) else _MARKERS[place % len(_MARKERS)]
+    marker = "" if series.faded or not series.marked or (many and not series.said) else _MARKERS[place % len(_MARKERS)]
     axes.plot(
         xs, ys, marker=marker, markersize=4, linestyle="-" if joined else "none", gid=gid, **look,
         **(thin if joined else {"alpha": 0.75}),
@@ -313,21 +320,37 @@ def _steps(axes: Any, series: b.Series, place: int, gid: str) -> None:
 
 
 def _density(axes: Any, series: b.Series, place: int, gid: str) -> None:
-    """Gaussian kernels with Scott's bandwidth, scaled to their height; every number is a tick."""
-    from scipy.stats import gaussian_kde
-
+    """Scaled to its height; every number is a tick, and a dashed line stands at their mean."""
     look = _look(series, place)
     sample = np.asarray([y for y in series.y if math.isfinite(y)], dtype=np.float64)
-    if len(sample) > 1 and float(np.ptp(sample)) > 0.0:
-        low, high = axes.get_xlim()
-        across = np.linspace(low, high, _DENSITY_POINTS)
-        curve = gaussian_kde(sample)(across)
+    low, high = axes.get_xlim()
+    across = np.linspace(low, high, _DENSITY_POINTS)
+    curve = density(sample, across)
+    if len(sample):
+        axes.axvline(float(sample.mean()), ymax=1.22 / 1.47, color=look["color"], linewidth=1, linestyle="--")
+    if curve is not None:
         axes.plot(across, curve / curve.max(), color=look["color"], linewidth=1.6)
         axes.fill_between(across, curve / curve.max(), color=look["color"], alpha=0.15, linewidth=0)
-    axes.plot(
-        sample, np.full(len(sample), -0.06 - 0.08 * (place % 2)), marker="|", linestyle="none", markersize=7, gid=gid,
-        **look,
-    )  # fmt: skip
+    at = -0.06 - 0.08 * (place % 2)
+    # Numbers that would be drawn over each other are drawn once: of a hundred thousand a page has no room.
+    _, first = np.unique(np.round((sample - low) / (high - low) * _TICKS), return_index=True)
+    ticks = sample[first]
+    xs, ys = np.repeat(ticks, 3), np.tile((at - 0.03, at + 0.03, np.nan), len(ticks))
+    axes.plot(xs, ys, linewidth=1, gid=gid, **look)
+
+
+def density(sample: FloatArray, at: FloatArray) -> FloatArray | None:
+    """Gaussian kernels with Scott's bandwidth, n^(−1/5) standard deviations, at the points of an even grid.
+
+    Returns:
+        None for less than five numbers, or where the density would fall between the points.
+    """
+    from scipy.stats import gaussian_kde
+
+    bandwidth = float(sample.std(ddof=1)) * len(sample) ** -0.2 if len(sample) > 1 else 0.0
+    if len(sample) < _FEWEST or bandwidth < at[1] - at[0]:
+        return None
+    return np.asarray(gaussian_kde(sample)(at), dtype=np.float64)
 
 
 _DRAW: Final[dict[b.Draws, Callable[[Any, b.Series, int, str], None]]] = {

@@ -60,7 +60,7 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     if len(report.sections) == 1:
         for one in report.sections[0].blocks:
             yield from _block(one, paint, columns)
-    elif report.sections:
+    elif b.listed(report):
         index = b.Table(
             (b.Column(report.case[0]), *report.index),
             [b.Row((section.name, *section.cells)) for section in report.sections],
@@ -166,7 +166,8 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
     shown = [i for i, c in enumerate(table.columns) if c.on == "everywhere" or (c.on == "wide" and wide)]
     kept = table.rows[: table.first]
     longest = _longest(table, shown)
-    folded = any(isinstance(row.cells[longest], b.Noted) for row in kept) if longest is not None else False
+    # Only texts of users are cut: what the program says is read whole, on as many lines as it takes.
+    folded = longest is not None and any(_is_own(row.cells[longest]) for row in kept)
     bar_columns = max(8, min(24, columns - 10 * len(shown) - 12))
     drawn = RichTable(
         box=None, padding=(0, 1, 0, 0), pad_edge=False, collapse_padding=True, header_style="dim",
@@ -209,10 +210,16 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
     return drawn
 
 
+def _is_own(cell: b.Cell) -> bool:
+    return isinstance(cell, b.Noted | str) or (isinstance(cell, tuple) and all(isinstance(one, str) for one in cell))
+
+
 def _cell(cell: b.Cell, column: b.Column, characters: int) -> Text:
     from rich.text import Text
 
-    text = Text(excerpt(b.plain(b.cell_phrase(cell, column)), characters))
+    said = b.plain(b.cell_phrase(cell, column))
+    whole = _is_own(cell) and not isinstance(cell, b.Noted)
+    text = Text(" ".join(said.split()) if whole else excerpt(said, characters))
     if column.kind == "interval":
         text.stylize("dim")
     if column.bar:

@@ -53,6 +53,12 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
     environment = _environment()
     template = environment.get_template("report.html.j2")
     shown: list[tuple[int, Markup, Markup]] = []
+    drawn: dict[int, Markup] = {}
+
+    def chart(one: b.Chart) -> Markup:
+        if id(one) not in drawn:  # the page is made twice, first without its sections
+            drawn[id(one)] = Markup(charts.inline_svg(one))
+        return drawn[id(one)]
 
     def whole() -> str:
         kept = sorted(shown, key=lambda one: one[0])
@@ -65,9 +71,10 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
             scripted=_scripted(report),
             policy=_policy(report, framed=[one.report for one in inner]),
             address=lambda one: addresses[id(one)],
+            chart=chart,
         )
 
-    macros: Any = template.make_module({"report": report})
+    macros: Any = template.make_module({"report": report, "chart": chart})
     left = room - _size(whole()) - _INDEX_BYTES
     for number in sorted(range(len(report.sections)), key=lambda i: -report.sections[i].weight):
         section = report.sections[number]
@@ -113,7 +120,6 @@ def _environment() -> Environment:
         "cut": _cut,
         "token": _token,
         "data": lambda one: Markup(script_json(_numbers(one))),
-        "chart": lambda one: Markup(charts.inline_svg(one)),
         "left_out": b.left_out,
         "png": lambda data: "data:image/png;base64," + base64.b64encode(data).decode(),
         "loud": b.Row(()),

@@ -51,7 +51,7 @@ def _report(report: b.Report) -> Iterator[str]:
     if len(report.sections) == 1:
         for one in report.sections[0].blocks:
             yield from _block(one)
-    elif report.sections:
+    elif b.listed(report):
         rows = [b.Row((section.name, *section.cells)) for section in report.sections]
         columns = (b.Column(report.case[0]), *report.index)
         yield from _table(b.Table(columns, rows, report.index_caption, rest=report.case))

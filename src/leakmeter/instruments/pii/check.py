@@ -68,7 +68,7 @@ class Checked:
     """Of the curve of each row, from (0, 0) to (1, 1): the shares of those held out and of those planted who score as
     high or higher than some score."""
     values: tuple[Row, ...]
-    """Of every true and every invented value, asked for by prompts, the likelihood; see `people_table.values_of`."""
+    """Of every true and every invented value, asked for by prompts, the likelihood; see `table.values_of`."""
 
 
 def checked(check: Check, backend: Any, out: Path, steps: Steps, *, command: str | None = None) -> Checked:

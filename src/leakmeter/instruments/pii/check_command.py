@@ -70,13 +70,13 @@ def check(
 
 def _draw(found: Checked, out: Path, command: str) -> None:
     from leakmeter.errors import UsageError
+    from leakmeter.instruments.pii import charts
     from leakmeter.instruments.pii.table import LIKELIHOOD
-    from leakmeter.report import people_figure, planted_figure
 
     told = {"title": _TITLE, "footer": f"command: {command}"}
     try:
-        planted_figure.draw_auc(found.rows, stem=out / "figure", **told)
-        planted_figure.draw_curves(found.points, stem=out / "roc", **told)
-        people_figure.draw_densities(found.values, ("documents",), value=LIKELIHOOD, stem=out / "densities", **told)
+        charts.write(charts.auc(found.rows, **told), out / "figure")
+        charts.write(charts.curves(found.points, **told), out / "roc")
+        charts.write(charts.densities(found.values, ("documents",), value=LIKELIHOOD, **told), out / "densities")
     except UsageError as error:
         output.tell(str(error))

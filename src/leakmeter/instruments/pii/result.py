@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -16,14 +15,12 @@ from leakmeter.instruments.pii.measure import BEAM
 from leakmeter.instruments.pii.quantities import PII
 from leakmeter.instruments.pii.summary import extracted, plain
 from leakmeter.instruments.pii.summary import summary as summary
-from leakmeter.report.result import Part, Result, run_facts
+from leakmeter.report.blocks import Provenance, Report
+from leakmeter.report.result import Part, Result
 from leakmeter.stats.ranks import exposure, extrapolated_exposure, rank, rank_p
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import RenderableType
-
-    from leakmeter.report.findings import Findings
 
 _TEXTS: Final = (
     *("id", "subject", "kind", "type", "relation", "given"),
@@ -188,29 +185,20 @@ class PiiResult(Result):
 
         return pd.DataFrame(self.case["templates"])
 
-    def heatmap(self) -> RenderableType:
-        """The case for a terminal."""
-        from leakmeter.report.pii_terminal import pii_view
-
-        return pii_view(self.case)
+    @classmethod
+    def summary(cls, cases: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Subjects, types of values, and tests over them; see `summary`."""
+        return summary(cases)
 
     @classmethod
-    def overview(cls, cases: Sequence[Mapping[str, Any]]) -> RenderableType:
-        """Many cases: persons, types of values, tests."""
-        from leakmeter.report.pii_terminal import pii_overview
+    def report(
+        cls,
+        cases: Sequence[Mapping[str, Any]],
+        *,
+        command: str | None = None,
+        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
+    ) -> Report:
+        """See `instruments.pii.report`."""
+        from leakmeter.instruments.pii.report import report
 
-        return pii_overview(cases, summary(cases))
-
-    @classmethod
-    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
-        """Persons at risk, densities and p-values by type of value."""
-        from leakmeter.report.findings_people import of_pii
-
-        return of_pii(cases, summary(cases))
-
-    @classmethod
-    def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:
-        """The HTML report of cases."""
-        from leakmeter.report.pii_page import render_pii
-
-        return render_pii(cases, summary(cases), command=command, run=run_facts(run))
+        return report(cases, summary(cases) if cases else {}, command=command, provenance=provenance)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 from leakmeter.core.measure import Measure
 from leakmeter.data.named.base import chosen_numbers
 from leakmeter.errors import DataError, UnknownNameError
+from leakmeter.instruments.pii import charts
 from leakmeter.instruments.pii.invented import invented_subjects
 from leakmeter.instruments.pii.measure import Pii
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeCase, probes_of
@@ -20,7 +21,7 @@ from leakmeter.instruments.pii.subject import VALUE_TYPES, Subject
 from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.instruments.pii.table import ABOVE, BROUGHT_OUT, KNOWN, LIKELIHOOD, TYPE, cases_of, tables
 from leakmeter.models import config_dir
-from leakmeter.report import figures, people_figure
+from leakmeter.report import figures
 from leakmeter.runs.pseudonym import pseudonym, subject_key
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
@@ -137,15 +138,15 @@ class People(Kind):
     def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
         """A line or a panel for each type; of likelihoods, for each type and cell."""
         factors = list(study.cells[0].factors)
-        told: dict[str, Any] = {"title": study.title, "footer": footer, "stem": stem}
         if study.show == "densities":
-            people_figure.draw_densities(rows, factors, value=LIKELIHOOD, **told)
+            charts.write(charts.densities(rows, factors, value=LIKELIHOOD, title=study.title, footer=footer), stem)
         elif study.show == "parts":
-            people_figure.draw_parts(rows, [*dict.fromkeys((*factors, "beams"))], value=BROUGHT_OUT, **told)
+            of = [*dict.fromkeys((*factors, "beams"))]
+            charts.write(charts.parts(rows, of, value=BROUGHT_OUT, title=study.title, footer=footer), stem)
         else:
             axes = self.axes(study, rows)
             lines = [TYPE, *(name for name in factors if name != axes.x)]
-            figures.draw(rows, x=axes.x, lines=lines, ys=axes.ys, **told)
+            figures.draw(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer, stem=stem)
 
     def seed(self, cell: Cell) -> int:
         """That of the invented values."""
