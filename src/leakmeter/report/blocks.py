@@ -123,7 +123,8 @@ class Column:
     """Draw each number of nats as a bar beside it, on the scale of all bars; each share as its part of the whole."""
     role: Role = ""
     on: Literal["everywhere", "wide", "pages"] = "everywhere"
-    """`wide`: left out of a narrow terminal; `pages`: shown by HTML alone."""
+    """`wide`: left out where there is little room, in a narrow terminal and in the line of a folded section; `pages`:
+    shown by HTML alone."""
 
     @property
     def title(self) -> str:
@@ -401,6 +402,10 @@ class Report:
     """Beside the lead of a page, such as how to read its colours; a terminal leaves it out."""
     sections_left_out: str = ""
     """Which sections a page leaves out first, as in "that leak less"."""
+    sections_heading: str = ""
+    """Above the index, or above the lines of folded sections."""
+    sections_first: int | None = None
+    """Sections that the index of a terminal or of Markdown shows; as many as usual where None."""
     notes: Sequence[Block] = ()
     """What headings and settings mean, at the end."""
     guide_to: str = ""

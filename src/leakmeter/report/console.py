@@ -61,11 +61,13 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
             yield from _block(one, paint, columns)
     elif report.sections:
         index = b.Table(
-            (b.Column(report.case[0]), *report.index),
+            (b.Column(report.case[0].capitalize()), *report.index),
             [b.Row((section.name, *section.cells)) for section in report.sections],
-            first=len(report.sections),
+            report.sections_heading,
+            rest=report.case,
+            first=report.sections_first or len(report.sections),
         )
-        yield True, _table(index, paint, columns)
+        yield from _block(index, paint, columns)
     apart = True
     for one in report.blocks:
         if _explains(one):

@@ -1,4 +1,4 @@
-"""What ICL influence and audits of private generation found: losses by place, and promised against measured."""
+"""What audits of private generation found: promised against measured."""
 
 from __future__ import annotations
 
@@ -6,49 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from leakmeter.report import audit_words, icl
+from leakmeter.report import audit_words
 from leakmeter.report.audit_words import infinite
-from leakmeter.report.drawing import Bar, Drawing, columns, inches, label, rows
+from leakmeter.report.drawing import Drawing, label
 from leakmeter.report.findings import Findings
 from leakmeter.report.shade import Case
 from leakmeter.report.small_multiples import COLOURS, MARKERS
 
 Summary = Mapping[str, Any]
-_EXEMPLARS_AT_MOST: Final = 40
 _BATCHES_AT_MOST: Final = 6
-
-
-def of_icl(cases: Sequence[Case], summary: Summary) -> Findings:
-    """Loss by place of the exemplar, and of each exemplar where all queries have the same."""
-    headline = icl.headline(summary, cases) if len(cases) > 1 else icl.verdict(cases[0])
-    figures = {}
-    places = [
-        Bar(str(row["position"]), row["mean_nats"], row["interval_nats"]) for row in _finite(summary["positions"])
-    ]
-    about = f"Means over {len(cases):,} queries with 95 % bootstrap intervals" if len(cases) > 1 else ""
-    if places:
-        figures["positions"] = Drawing(
-            "Loss by the place of the exemplar",
-            ("positions",),
-            lambda panel, _: columns(panel, places, x_label="place of the exemplar", y_label="loss without it, nats"),
-            footer=about,
-            panel_inches=(max(4.8, 1.2 + 0.34 * len(places)), 3.6),
-        )
-    shown = sorted(_finite(summary["exemplars"] or []), key=lambda row: -row["mean_nats"])[:_EXEMPLARS_AT_MOST]
-    if shown:
-        bars = [Bar(f"{row['position']}: {row['text']}", row["mean_nats"], row["interval_nats"]) for row in shown]
-        figures["exemplars"] = Drawing(
-            "Loss of each exemplar, largest first",
-            ("exemplars",),
-            lambda panel, _: rows(panel, bars, x_label="loss without it, nats"),
-            footer=about,
-            panel_inches=inches(len(bars)),
-        )
-    return Findings(headline, summary, figures)
-
-
-def _finite(found: Sequence[Summary]) -> list[Summary]:
-    return [row for row in found if row["mean_nats"] is not None]
 
 
 def of_audit(cases: Sequence[Case], summary: Summary) -> Findings:

@@ -50,7 +50,8 @@ def _report(report: b.Report) -> Iterator[str]:
             yield from _block(one)
     elif report.sections:
         rows = [b.Row((section.name, *section.cells)) for section in report.sections]
-        yield from _table(b.Table((b.Column(report.case[0]), *report.index), rows, rest=report.case))
+        columns, first = (b.Column(report.case[0].capitalize()), *report.index), report.sections_first or 20
+        yield from _table(b.Table(columns, rows, report.sections_heading, rest=report.case, first=first))
     if report.caveat:
         yield f"_{_say(report.caveat)}_\n\n"
     told = report.provenance.told()
