@@ -13,7 +13,6 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.instruments.susceptibility.fisher.result import FisherResult, summary
 from leakmeter.report.drawing import Bar, Drawing, label, rows
-from leakmeter.report.findings_exemplars import of_icl
 from leakmeter.report.findings_people import of_pii
 from leakmeter.report.findings_responses import of_decode, of_influence, of_plans
 from leakmeter.stats.stats import bootstrap_interval_of_mean
@@ -170,20 +169,6 @@ def test_without_matplotlib_the_sentence_is_still_there(monkeypatch: pytest.Monk
     assert found.headline
     with pytest.raises(UsageError, match=r"pip install 'leakmeter\[plots\]'"):
         found.figures["pieces"].figure()
-
-
-def test_a_row_without_anything_finite_is_left_out() -> None:
-    case: Case = {
-        "id": "q", "labels": ["a", "b"], "exemplars": [], "loss_nats": None, "prediction": "a", "worst_exemplar": "e1",
-        "gold": None, "is_right": None, "noise_floor_nats": 0.0, "warnings": [],
-        "label_probabilities": [0.5, 0.5], "label_mass": 1.0, "space": "labels",
-    }  # fmt: skip
-    exemplar = {"name": "e1", "position": 1, "id": "e", "text": "x", "label": "a", "n_tokens": 1, "loss_nats": None,
-                "signed_nats": [None, 0.0], "below_noise_floor": False}  # fmt: skip
-    told = {"n": 2, "mean_nats": None, "std_nats": None, "interval_nats": None, "exemplars": None,
-            "positions": [{"position": 1, "mean_nats": None, "interval_nats": None}]}  # fmt: skip
-    cases = [case | {"exemplars": [exemplar]}] * 2
-    assert not of_icl(cases, told).figures
 
 
 def test_values_that_a_model_rules_out_are_no_ticks() -> None:

@@ -27,8 +27,9 @@ _NOTES: Final = (
     ("Moves by", "the same of one label, mean over exemplars and queries."),
     ("Exemplars with it", "mean loss of the exemplars that have this label."),
     ("Worst in", "share of queries in which no other exemplar has a larger loss."),
-    ("Posterior", "from even odds, 1 / (1 + exp(−s)), where s is the log-ratio of the answer that changes most, with "
-                  "its sign; not shown where the noise is as large."),
+    ("Posterior", "of the exemplar having been there, for whoever is given the answer that changes most: from even "
+                  "odds, 1 / (1 + exp(−s)), where s is the log-ratio of that answer, with its sign; not shown where "
+                  "the noise is as large."),
 )  # fmt: skip
 _NOTES_OF_ONE: Final = ("Nats", "Posterior")
 
@@ -206,10 +207,9 @@ def _section(case: Case) -> b.Section:
     text = case["query"]
     if len(text) > _QUERY_CHARACTERS:
         text = f"{text[:_QUERY_CHARACTERS].rstrip()}…"
-    whose = " Posterior of the exemplar having been there, for whoever is given the answer that changes most: "
     blocks = (
         b.Text(b.Untrusted(text), "prose"),
-        b.Text((*words.answer(case), f"{whose}{posterior_cell(case)}.")),
+        b.Text(words.answer(case)),
         _labels_of(case),
         _exemplars_of(case, among_many=True),
     )

@@ -126,9 +126,9 @@ def _reporting(told: Told) -> b.Table:
     shares = [f"{share_text(one['accuracy'])} [{_shares(one['accuracy_interval'])}]" for one in (before, after)]
     rows = [
         ("ICLInf, nats", *losses, f"{nats_text(by)}{_interval(told['loss_difference_interval_nats'])}"),
-        ("Largest loss, nats", *(nats_text(_largest(one)) for one in (before, after)), ""),
-        ("Accuracy", *shares, _points(told)),
-        ("Macro-F1", *(f"{one['macro_f1']:.2f}" for one in (before, after)), ""),
+        ("largest loss, nats", *(nats_text(_largest(one)) for one in (before, after)), ""),
+        ("accuracy", *shares, _points(told)),
+        ("macro-F1", *(f"{one['macro_f1']:.2f}" for one in (before, after)), ""),
     ]
     columns = (b.Column("Measured"), *(b.Column(name, "number") for name in ("Before", "After", "Difference")))
     return b.Table(columns, [b.Row(row) for row in rows], f"The other {told['n_reporting']} queries")

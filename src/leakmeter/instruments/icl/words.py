@@ -155,7 +155,7 @@ def posterior(case: Case) -> Phrase:
     return "From even odds, whoever is given the answer “", answered, said
 
 
-def answer(case: Case) -> tuple[str | Untrusted, ...]:
+def answer(case: Case) -> Phrase:
     """What was answered, what is right, and how likely it is that a label is answered at all."""
     likely = f" ({probability(max(case['label_probabilities']))})"
     mass = f" Before renormalising, all labels have {probability(case['label_mass'])} together."
