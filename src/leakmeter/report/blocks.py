@@ -127,7 +127,8 @@ class Column:
     """Draw each number of nats as a bar beside it, on the scale of all bars; each share as its part of the whole."""
     role: Role = ""
     on: Literal["everywhere", "wide", "pages"] = "everywhere"
-    """`wide`: left out of a narrow terminal; `pages`: shown by HTML alone."""
+    """`wide`: left out where there is little room, in a narrow terminal and in the line of a folded section; `pages`:
+    shown by HTML alone."""
     digits: int | None = None
     """Significant digits of a share, where those of its kind are too few."""
 

@@ -62,7 +62,7 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
             yield from _block(one, paint, columns)
     elif b.listed(report):
         index = b.Table(
-            (b.Column(report.case[0]), *report.index),
+            (b.Column(report.case[0].capitalize()), *report.index),
             [b.Row((section.name, *section.cells)) for section in report.sections],
             report.index_caption,
             rest=report.case,

@@ -78,7 +78,8 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
     left = room - _size(whole()) - _INDEX_BYTES
     for number in sorted(range(len(report.sections)), key=lambda i: -report.sections[i].weight):
         section = report.sections[number]
-        body, row = macros.section(section, number + 1), macros.index_row(section, number + 1)
+        body = macros.section(section, number + 1)
+        row = Markup() if report.folded else macros.index_row(section, number + 1)
         left -= _size(body) + _size(row)
         if left < 0 and shown:
             break

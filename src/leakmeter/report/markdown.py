@@ -53,8 +53,8 @@ def _report(report: b.Report) -> Iterator[str]:
             yield from _block(one)
     elif b.listed(report):
         rows = [b.Row((section.name, *section.cells)) for section in report.sections]
-        columns = (b.Column(report.case[0]), *report.index)
-        yield from _table(b.Table(columns, rows, report.index_caption, rest=report.case))
+        columns, first = (b.Column(report.case[0].capitalize()), *report.index), report.index_first or 20
+        yield from _table(b.Table(columns, rows, report.index_caption, rest=report.case, first=first))
     if report.caveat:
         yield f"_{_say(report.caveat)}_\n\n"
     told = report.provenance.told()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -15,14 +14,12 @@ from leakmeter.instruments.icl.log_ratio import FARTHEST, farthest_losses, log_r
 from leakmeter.instruments.icl.quantities import ICL
 from leakmeter.instruments.icl.summary import or_infinite
 from leakmeter.instruments.icl.summary import summary as summary
-from leakmeter.report.result import Part, Result, run_facts
+from leakmeter.report.blocks import Provenance, Report
+from leakmeter.report.result import Part, Result
 from leakmeter.stats.posterior import posterior_fields
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import RenderableType
-
-    from leakmeter.report.findings import Findings
 
 _LITTLE_MASS: Final = 0.1  # probability of all labels together below which what they share says little of the answer
 Series = Mapping[tuple[str, str], FloatArray]
@@ -227,29 +224,20 @@ class IclResult(Result):
         ]
         return pd.DataFrame(rows)
 
-    def heatmap(self) -> RenderableType:
-        """The exemplars shaded by their losses, for `rich.print` or the last line of a notebook cell."""
-        from leakmeter.report.icl_terminal import icl_view
-
-        return icl_view(self.case)
+    @classmethod
+    def summary(cls, cases: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """ICLInf, accuracy, losses by position, label and exemplar; see `summary`."""
+        return summary(cases)
 
     @classmethod
-    def overview(cls, cases: Sequence[Mapping[str, Any]]) -> RenderableType:
-        """Many queries: ICLInf, accuracy, and which exemplars leak most."""
-        from leakmeter.report.icl_terminal import icl_overview
+    def report(
+        cls,
+        cases: Sequence[Mapping[str, Any]],
+        *,
+        command: str | None = None,
+        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
+    ) -> Report:
+        """See `instruments.icl.report`."""
+        from leakmeter.instruments.icl.report import report
 
-        return icl_overview(cases, summary(cases))
-
-    @classmethod
-    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
-        """ICLInf, and losses by place and by exemplar."""
-        from leakmeter.report.findings_exemplars import of_icl
-
-        return of_icl(cases, summary(cases))
-
-    @classmethod
-    def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:
-        """The HTML report of queries."""
-        from leakmeter.report.icl_page import render_icl
-
-        return render_icl(cases, summary(cases), command=command, run=run_facts(run))
+        return report(cases, summary(cases), command=command, provenance=provenance)

@@ -100,7 +100,8 @@ def _run(scope: Scope, settings: ExemplarSettings, measure: Icl, run: RunOptions
     from leakmeter.commands.progress import progress
     from leakmeter.instruments.icl.search import search
     from leakmeter.instruments.icl.selection import Lists, exemplars_jsonl, plan_directory, told_plan
-    from leakmeter.report.icl_plan_terminal import plan_markdown, plan_view
+    from leakmeter.instruments.icl.selection_report import report
+    from leakmeter.report import console, markdown
     from leakmeter.studies.cells import write
 
     backend = run.load_backend()
@@ -125,19 +126,20 @@ def _run(scope: Scope, settings: ExemplarSettings, measure: Icl, run: RunOptions
         **told_plan(scope, found, before, after),
     }
     write(directory / "plan.json", json.dumps(told, ensure_ascii=False))
-    write(directory / "table.md", plan_markdown(told, [f"command: {command}", f"seed: {scope.seed}"]))
+    made = report(told, command=command)
+    write(directory / "table.md", markdown.text(made))
     write(directory / "exemplars.jsonl", exemplars_jsonl(shipped, settings.task))
     if run.json:
         output.print_json(told)
     else:
-        output.console().print(plan_view(told))
+        output.console().print(console.view(made))
     output.tell(f"plan: {directory}")
 
 
 def _round_teller() -> Callable[[Measured, Round], None]:
     """Says a line of each round, with the time it took."""
     from leakmeter.instruments.icl.selection import told_list
-    from leakmeter.report.icl_plan_terminal import round_line
+    from leakmeter.instruments.icl.selection_report import round_line
 
     number, started = 0, time.perf_counter()
 

@@ -1,14 +1,14 @@
-"""What ICL influence says, in sentences and rows: shared by the terminal and the page, so that they never disagree."""
+"""What ICL influence says in sentences, and the probabilities beside them; texts of cases stay apart from our words."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leakmeter.core.plain import visible
 from leakmeter.report import scale
+from leakmeter.report.blocks import Phrase, Untrusted
 from leakmeter.report.queries import infinite, interval_text
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.shade import Case
@@ -26,7 +26,7 @@ CAVEAT: Final = (
     "no guarantee, says nothing of other queries, and does not hold for the likeliest answer, which has no finite loss."
 )
 _SPACES: Final = {"labels": "the labels, renormalised", "vocabulary": "the whole vocabulary"}
-_LABELS_SHOWN: Final = 6
+LABELS_SHOWN: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,9 @@ def probability(share: float | None) -> str:
 def headline(summary: Summary, cases: Sequence[Case]) -> str:
     """ICLInf as the paper prints it, with its interval."""
     n, shots = summary["n"], max(len(case["exemplars"]) for case in cases)
-    with_shots = f"with {shots} exemplar{'s' if shots > 1 else ''}"
-    if n == 1:
-        return f"{_mean(summary, with_std=False)}\u00a0nats, of one query {with_shots}."
     which = "the same for all" if summary["exemplars"] else "drawn for each"
-    return f"ICLInf {_mean(summary, with_std=True)}, over {n:,} queries {with_shots}, {which}."
+    mean = _mean(summary, with_std=True)
+    return f"ICLInf {mean}, over {n:,} queries with {shots} exemplar{'s' if shots > 1 else ''}, {which}."
 
 
 def meaning(summary: Summary) -> str:
@@ -95,9 +93,10 @@ def noise(summary: Summary, cases: Sequence[Case]) -> str:
     """What the numbers can be told from."""
     highest = max(case["noise_floor_nats"] for case in cases)
     n_below = round(summary["share_below_noise_floor"] * summary["n"])
-    said = f"Noise: the same computed in other ways differs by {nats_text(highest)}\u00a0nats at most; "
+    which = "query has" if n_below < 2 else "queries have"
     return (
-        said + f"{n_below or 'no'} {_some(max(1, n_below), 'query has', 'queries have')} a loss below that of its own."
+        f"Noise: the same computed in other ways differs by {nats_text(highest)}\u00a0nats at most; "
+        f"{n_below or 'no'} {which} a loss below that of its own."
     )
 
 
@@ -116,7 +115,7 @@ def vocabulary(cases: Sequence[Case]) -> str | None:
 
 def settings(case: Case) -> dict[str, str]:
     """How a query was measured, by the words shown beside it."""
-    told = {
+    return {
         "Model": case["model"],
         "Weights (SHA-256)": case["weights_sha256"] or "not recorded",
         "Number type": case["dtype"],
@@ -126,40 +125,46 @@ def settings(case: Case) -> dict[str, str]:
         "Calibration": "none" if case["calibration"] is None else _calibration(case),
         "Temperature": f"{case['temperature']:g}",
     }
-    return {name: visible(text) for name, text in told.items()}
 
 
-def verdict(case: Case) -> str:
+def verdict(case: Case) -> Phrase:
     """One sentence: how far the answer to one query moves."""
     worst = worst_exemplar(case)
     if worst["below_noise_floor"]:
         return "Leaving any one exemplar out moves this answer by nothing that could be measured."
-    what = f"without {visible(worst['name'])}, “{changed(worst)}” changes most"
-    return f"This answer owes {nats_text(infinite(case['loss_nats']))}\u00a0nats to one exemplar: {what}."
+    moved = (
+        f"Leaving one exemplar out moves this answer by {nats_text(infinite(case['loss_nats']))}\u00a0nats: without "
+    )
+    return moved, Untrusted(worst["name"]), ", “", changed(worst), "” changes most."
 
 
-def posterior(case: Case) -> str:
+def posterior(case: Case) -> Phrase:
     """One sentence: what someone who sees the answer can conclude about the exemplar."""
     sure = case["posterior"]
     if sure is None:
-        return f"No posterior is shown: the change is {case['posterior_note']}."
-    answer = f"“{changed(worst_exemplar(case))}”"
+        return "No posterior is shown: the change is ", Untrusted(str(case["posterior_note"])), "."
+    answered = changed(worst_exemplar(case))
     if sure < 0.5:
         return (
-            f"{answer} is likelier without that exemplar: from even odds, whoever is given that answer would give "
-            f"{percent(sure)} to the exemplar having been there."
+            "“",
+            answered,
+            "” is likelier without that exemplar: from even odds, whoever is given that answer would give "
+            f"{percent(sure)} to the exemplar having been there.",
         )
-    return f"From even odds, whoever is given the answer {answer} is {percent(sure)} sure that the exemplar was there."
+    said = f"” is {percent(sure)} sure that the exemplar was there."
+    return "From even odds, whoever is given the answer “", answered, said
 
 
-def answer(case: Case) -> str:
+def answer(case: Case) -> Phrase:
     """What was answered, what is right, and how likely it is that a label is answered at all."""
-    said = f"{visible(case['prediction'])} ({probability(max(case['label_probabilities']))})"
+    likely = f" ({probability(max(case['label_probabilities']))})"
+    mass = f" Before renormalising, all labels have {probability(case['label_mass'])} together."
+    said = Untrusted(case["prediction"])
     if case["gold"] is None:
-        said += "; the right label is not known."
-    else:
-        said += ", which is right." if case["is_right"] else f"; right is {visible(case['gold'])}."
-    return f"{said} Before renormalising, all labels have {probability(case['label_mass'])} together."
+        return said, f"{likely}; the right label is not known.{mass}"
+    if case["is_right"]:
+        return said, f"{likely}, which is right.{mass}"
+    return said, f"{likely}; right is ", Untrusted(case["gold"]), f".{mass}"
 
 
 def worst_exemplar(case: Case) -> Case:
@@ -168,30 +173,31 @@ def worst_exemplar(case: Case) -> Case:
     return found
 
 
-def changed(exemplar: Case) -> str:
+def changed(exemplar: Case, at_most: int | None = None) -> Untrusted:
     """The label or token whose probability changes most without an exemplar."""
-    if exemplar["vocabulary"] is None:
-        return visible(exemplar["worst_label"])
-    return visible(exemplar["vocabulary"]["farthest"]["token"]).replace("\n", "↵")
+    told = exemplar["vocabulary"]
+    text = exemplar["worst_label"] if told is None else told["farthest"]["token"].replace("\n", "↵")
+    return Untrusted(text, at_most)
 
 
-def label_rows(case: Case) -> tuple[list[LabelRow], int]:
-    """The labels with and without the worst exemplar, likeliest first, and how many more there are.
+def label_rows(case: Case) -> list[LabelRow]:
+    """The labels with and without the worst exemplar.
 
-    Of many labels those that matter: the prediction, the right one, the one that changes most, then the likeliest.
+    Of many labels the first `LABELS_SHOWN` are those that matter: the prediction, the right one, the one that changes
+    most, then the likeliest; these and the others likeliest first.
     """
     worst = worst_exemplar(case)
     rows = []
     of_labels = zip(case["labels"], case["label_probabilities"], worst["signed_nats"], strict=True)
-    for label, probability, signed in of_labels:
+    for label, share, signed in of_labels:
         # An infinite change is one to or from 0: where there is a probability with the exemplar, there is none without.
-        nats = signed if signed is not None else math.inf if probability else -math.inf
-        without = min(1.0, math.exp(math.log(probability) - nats)) if probability else None
-        is_said, is_right = label == case["prediction"], label == case["gold"]
-        rows.append(LabelRow(visible(label), probability, without, nats, is_said, is_right))
-    must = {visible(name) for name in (case["prediction"], case["gold"], worst["worst_label"]) if name}
-    kept = sorted(rows, key=lambda row: (row.label not in must, -row.probability))[:_LABELS_SHOWN]
-    return sorted(kept, key=lambda row: -row.probability), len(rows) - len(kept)
+        nats = signed if signed is not None else math.inf if share else -math.inf
+        without = min(1.0, math.exp(math.log(share) - nats)) if share else None
+        rows.append(LabelRow(label, share, without, nats, label == case["prediction"], label == case["gold"]))
+    must = (case["prediction"], case["gold"], worst["worst_label"])
+    ranked = sorted(rows, key=lambda row: (row.label not in must, -row.probability))
+    first, others = ranked[:LABELS_SHOWN], ranked[LABELS_SHOWN:]
+    return [*sorted(first, key=lambda row: -row.probability), *sorted(others, key=lambda row: -row.probability)]
 
 
 def by_loss(cases: Sequence[Case]) -> list[Case]:
@@ -226,7 +232,7 @@ def _mean_of(losses: Sequence[float]) -> float:
     return sum(losses) / len(losses)
 
 
-def _worst(case: Case, loss: Any) -> float:
+def _worst(case: Case, loss: Callable[[Case], float | None]) -> float:
     return max(infinite(loss(one)) for one in case["exemplars"])
 
 
@@ -238,7 +244,3 @@ def _factor(nats: float) -> str:
 def _calibration(case: Case) -> str:
     which = "each set’s own baseline" if case["calibration_baseline"] == "own" else "one baseline for all sets"
     return f"{case['calibration']}, {which}, ε = {case['calibration_epsilon']:g}"
-
-
-def _some(n: int, one: str, several: str) -> str:
-    return one if n == 1 else several
