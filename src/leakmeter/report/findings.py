@@ -9,10 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from leakmeter.report import charts
 from leakmeter.report.blocks import Chart
 from leakmeter.report.check_words import interval_text
-from leakmeter.report.drawing import Drawing
 from leakmeter.report.scale import nats_text
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
 
@@ -25,18 +23,8 @@ class Findings:
     """One sentence, or several, as the page of the measure has it; empty where the measure says none."""
     summary: Mapping[str, Any] | None = None
     """One object of all cases together, where the measure has one; units stand in the names."""
-    figures: Mapping[str, Drawing | Chart] = field(default_factory=dict)
+    figures: Mapping[str, Chart] = field(default_factory=dict)
     """By names that are fit for files."""
-
-
-def painted(drawing: Drawing | Chart) -> Any:
-    """A figure of matplotlib, which a notebook shows."""
-    return charts.figure(drawing) if isinstance(drawing, Chart) else drawing.figure()
-
-
-def encoded(drawing: Drawing | Chart) -> dict[str, bytes]:
-    """A figure as PNG and SVG."""
-    return charts.files(drawing) if isinstance(drawing, Chart) else drawing.encoded()
 
 
 def mean_text(values: Sequence[float]) -> str:

@@ -8,9 +8,7 @@ from typing import Final
 
 from leakmeter.core.written import check_outside_runs, write_whole
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.report import html, runs_page
-from leakmeter.report.findings import encoded
-from leakmeter.report.result import Result
+from leakmeter.report import charts, html
 from leakmeter.report.runs_report import ShownComparison, ShownRun, runs_report
 from leakmeter.report.study_report import study_report
 from leakmeter.runs.compare import compare, comparison_object
@@ -27,8 +25,6 @@ def page_of_runs(runs: Sequence[Run]) -> str:
         StoreError: a part of a run is damaged.
         UsageError: there is no run.
     """
-    if not all(map(_has_report, runs)):
-        return _page_of_pages(runs)
     return html.page(runs_report([_shown(run) for run in runs], _comparisons(runs)))
 
 
@@ -62,8 +58,8 @@ def write_figures(runs: Mapping[Path, Run]) -> list[Path]:
         drawings = run.findings.figures
         if not drawings:
             raise UsageError(f"run '{run.path}' has nothing to draw: {run.measure} has no figures of its cases")
-        for name, drawing in drawings.items():
-            files |= {folder / f"{name}.{form}": data for form, data in encoded(drawing).items()}
+        for name, chart in drawings.items():
+            files |= {folder / f"{name}.{form}": data for form, data in charts.files(chart).items()}
     for path in files:
         check_outside_runs(path, "figure")
     for path, data in files.items():
@@ -88,31 +84,6 @@ def _shown(run: Run) -> ShownRun:
         about={name: quantity.about for name, (quantity, _) in found.items()},
         report=run.report(),
     )
-
-
-def _has_report(run: Run) -> bool:
-    return run.kind.report.__func__ is not Result.report.__func__  # type: ignore[attr-defined]
-
-
-def _page_of_pages(runs: Sequence[Run]) -> str:
-    """The page where an instrument's page is not made of blocks yet; goes when all are."""
-    shown = []
-    for run in runs:
-        found = run.summed_up()
-        shown.append(
-            runs_page.ShownRun(
-                directory=str(run.path),
-                measure=run.measure,
-                model=str((run.spec.get("model") or {}).get("name") or ""),
-                n_cases=len(run.cases),
-                headline=run.headline,
-                quantities={name: number for name, (_, number) in found.items()},
-                about={name: quantity.about for name, (quantity, _) in found.items()},
-                draw=run.render_page,
-            )
-        )
-    told = [runs_page.ShownComparison(one.first, one.second, one.told) for one in _comparisons(runs)]
-    return runs_page.render_runs(shown, told)
 
 
 def _comparisons(runs: Sequence[Run]) -> list[ShownComparison]:

@@ -172,9 +172,9 @@ class Run:
         Raises:
             UsageError: matplotlib is not installed.
         """
-        from leakmeter.report.findings import painted
+        from leakmeter.report import charts
 
-        return {name: painted(drawing) for name, drawing in self.findings.figures.items()}
+        return {name: charts.figure(chart) for name, chart in self.findings.figures.items()}
 
     def save_html(self, path: str | Path) -> Path:
         """Write the page of the run: one file of mode 0600, no network.
