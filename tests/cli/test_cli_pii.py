@@ -12,12 +12,12 @@ import pytest
 
 import leakmeter
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.invented import document_of, invented_subjects
+from leakmeter.instruments.pii.canaries import canaries_of, document_of
 from leakmeter.instruments.pii.planting import lines_of
 from leakmeter.instruments.pii.subjects import load_subjects
 
 Call = Callable[..., Any]
-PEOPLE = invented_subjects(3, seed=11)
+PEOPLE = canaries_of(3, seed=11)
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leakmeter.instruments.pii.canaries import canaries_of
 from leakmeter.instruments.pii.check import SCORES
-from leakmeter.instruments.pii.invented import invented_subjects
 from leakmeter.instruments.pii.planting import lines_of
 
 Call = Callable[..., Any]
@@ -72,7 +72,7 @@ def test_the_whole_check(cli: Call, small_directory: Path, tmp_path: Path) -> No
 
 
 def test_a_soft_prompt_is_tuned_and_asked_behind(cli: Call, small_directory: Path, tmp_path: Path) -> None:
-    everyone = invented_subjects(9, seed=2)
+    everyone = canaries_of(9, seed=2)
     for name, some in (("some", everyone[:6]), ("others", everyone[6:])):
         (tmp_path / f"{name}.jsonl").write_text(lines_of(some), encoding="utf-8")
     prompt = tmp_path / "prompt.safetensors"
@@ -108,7 +108,7 @@ def test_a_soft_prompt_is_tuned_and_asked_behind(cli: Call, small_directory: Pat
 
 
 def test_people_in_both_are_refused_by_their_records(cli: Call, small_directory: Path, tmp_path: Path) -> None:
-    everyone = invented_subjects(4, seed=2)
+    everyone = canaries_of(4, seed=2)
     for name, some in (("some", everyone[:3]), ("others", everyone[2:])):
         (tmp_path / f"{name}.jsonl").write_text(lines_of(some), encoding="utf-8")
     ended = cli(

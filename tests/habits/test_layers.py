@@ -28,11 +28,11 @@ ROWS = (
     ("privacy", "models"),
     ("core",),
     ("stats",),
-    ("errors",),
+    ("errors", "samples"),
 )
 LEVEL = {room: level for level, row in enumerate(ROWS) for room in row}
-# Loaded by name at any height: the package's front door and sample texts.
-APART = ("__init__", "samples")
+# Loaded by name at any height: the package's front door.
+APART = ("__init__",)
 # Where a heavy library may be imported; in `models` within functions only.
 HEAVY = dict.fromkeys(("torch", "transformers"), ("backends/hf/", "models/", "instruments/pii/tuning/"))
 # What an instrument may read of another.

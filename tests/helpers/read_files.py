@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from leakmeter.instruments.pii.invented import invented_subjects
+from leakmeter.instruments.pii.canaries import canaries_of
 from leakmeter.instruments.pii.planting import lines_of
 
 TASK = """
@@ -34,7 +34,7 @@ FILES = {
     "exemplars.csv": ROWS.replace("n", "x"),
     "queries.jsonl": '{"id": "q", "query": "Who?"}\n',
     "contexts.jsonl": '{"id": "a", "context": "Anna."}\n{"id": "b", "context": "Bo."}\n',
-    "people.jsonl": lines_of(invented_subjects(4, seed=11)),
+    "people.jsonl": lines_of(canaries_of(4, seed=11)),
     "probes.toml": 'twin = ["Call {name} at"]\n',
     "audit.toml": AUDIT,
     "texts.csv": ROWS,

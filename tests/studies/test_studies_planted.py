@@ -12,7 +12,7 @@ from helpers import tuned_models
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.load import load_directory
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.invented import invented_subjects
+from leakmeter.instruments.pii.canaries import canaries_of
 from leakmeter.instruments.pii.measure import Pii
 from leakmeter.instruments.pii.planting import Check, documents_of, groups_of
 from leakmeter.instruments.pii.probe import probes_of
@@ -39,7 +39,7 @@ def ps_of(backend: HfBackend, people: Sequence[Subject]) -> list[float]:
 
 
 def test_a_model_that_was_taught_people_ranks_each_ones_number_first_and_nobody_elses(tmp_path: Path) -> None:
-    everyone = invented_subjects(24, seed=5)
+    everyone = canaries_of(24, seed=5)
     taught, unseen = everyone[:4], everyone[4:]
     backend = small()
     documents = [Document(f"Please contact {one.name} by phone number {one.phone}", 60) for one in taught]

@@ -14,12 +14,12 @@ from leakmeter.text.spans import Cover
 
 @dataclass(frozen=True, slots=True)
 class Swaps:
-    """Inventions for the entities of a case."""
+    """Surrogates of the entities of a case."""
 
     covers: tuple[Cover, ...]
-    """The entities, each knowing what was invented for it."""
+    """The entities, each knowing its surrogate."""
     prompts: Mapping[str, Prompt]
-    """By name, the prompt that says the invention instead; none where it does not fit the window."""
+    """By name, the prompt that says the surrogate instead; none where it does not fit the window."""
 
 
 def of_entities(layout: Layout, *, region: str, patterns: str | None, recognise: Recogniser | None) -> list[Cover]:
@@ -79,17 +79,17 @@ def not_entities(values: Iterable[Cover], entities: Sequence[Cover]) -> list[Cov
 def swapped(
     layout: Layout, covers: Sequence[Cover], *, region: str, seed: int, case_id: str, spare: int | None
 ) -> Swaps:
-    """The prompt with an invented value in the place of each entity, tokenised anew.
+    """The prompt with a surrogate value in the place of each entity, tokenised anew.
 
     Args:
         layout: the tokenised prompt.
         covers: spans; those that are no entity are left alone.
         region: ISO 3166 code of the country.
-        seed: with the case and the entity it decides what is invented.
+        seed: with the case and the entity it decides what is drawn.
         case_id: id of the case.
         spare: tokens by which a prompt may grow; None for any number.
     """
-    from leakmeter.text.entities.invent import invent
+    from leakmeter.text.surrogates.entity import surrogate_of
 
     told: list[Cover] = []
     prompts: dict[str, Prompt] = {}
@@ -98,9 +98,9 @@ def swapped(
             told.append(cover)
             continue
         entity = Entity(cover.entity.type, cover.entity.value, cover.entity.text, cover.chars)
-        invention = invent(entity, layout.context, region=region, seed=seed, case_id=case_id)
-        told.append(replace(cover, entity=replace(cover.entity, invented=invention.text)))
-        prompt = layout.replaced(dict(zip(cover.chars, invention.mentions, strict=True)))
+        surrogate = surrogate_of(entity, layout.context, region=region, seed=seed, case_id=case_id)
+        told.append(replace(cover, entity=replace(cover.entity, invented=surrogate.text)))
+        prompt = layout.replaced(dict(zip(cover.chars, surrogate.mentions, strict=True)))
         if spare is None or len(prompt.ids) - layout.n_tokens <= spare:
             prompts[cover.name] = prompt
     return Swaps(tuple(told), prompts)

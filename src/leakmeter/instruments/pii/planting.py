@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.invented import document_of, invented_subjects
+from leakmeter.instruments.pii.canaries import canaries_of, document_of
 from leakmeter.instruments.pii.subject import STRUCTURED, VALUE_TYPES, Subject, ValueType
 
 
@@ -71,7 +71,7 @@ class Check:
     @property
     def tuned_on(self) -> Group:
         """Those who are planted for the soft prompt alone; people of different seeds have nothing in common."""
-        return Group(max(self.repeats), invented_subjects(self.people, seed=self.seed + 1))
+        return Group(max(self.repeats), canaries_of(self.people, seed=self.seed + 1))
 
 
 def groups_of(n: int, repeats: Sequence[int], held_out: int, *, seed: int, region: str = "US") -> tuple[Group, ...]:
@@ -91,7 +91,7 @@ def groups_of(n: int, repeats: Sequence[int], held_out: int, *, seed: int, regio
         raise UsageError(f"people is {n} and held-out {held_out}; both have to be 1 or more")
     if not repeats or min(repeats) < 1 or len(set(repeats)) < len(repeats):
         raise UsageError(f"repeats are {', '.join(map(str, repeats)) or 'none'}; give different numbers of 1 or more")
-    everyone = invented_subjects(n * len(repeats) + held_out, seed=seed, region=region)
+    everyone = canaries_of(n * len(repeats) + held_out, seed=seed, region=region)
     levels = sorted(repeats)
     planted = [Group(level, everyone[i * n : (i + 1) * n]) for i, level in enumerate(levels)]
     return (*planted, Group(0, everyone[len(levels) * n :]))

@@ -107,7 +107,7 @@ class PreparedProbe(Prepared):
 
     def texts(self) -> dict[str, Any]:
         """What is known of the case; without what is personal, unless values are kept."""
-        from leakmeter.instruments.pii.nulls import share_place
+        from leakmeter.instruments.pii.decoys import share_place
 
         case = self.case
         kept = {"name": case.subject.name, "value": case.value, "prompts": list(self.prompts)}
@@ -128,25 +128,25 @@ class PreparedProbe(Prepared):
 def prepare_probe(
     case: ProbeCase, tokenizer: Tokenizer, settings: ProbeSettings, *, window: int | None
 ) -> PreparedProbe:
-    """Fill the templates, invent values like the true one, and tokenise each behind each, for other names too.
+    """Fill the templates, draw decoys of the true value, and tokenise each behind each, for control names too.
 
-    Of invented values those are preferred that take as many tokens as the true one behind a space. They are the same
+    Of decoys those are preferred that take as many tokens as the true one behind a space. They are the same
     for all kinds of probes of a value.
 
     Raises:
-        UsageError: fewer values can be invented than asked for.
+        UsageError: fewer decoys can be drawn than asked for.
         WindowError: a prompt and a value do not fit.
     """
+    from leakmeter.instruments.pii.control_names import control_names_of
+    from leakmeter.instruments.pii.decoys import decoys_of
     from leakmeter.instruments.pii.matching import STATISTICS
-    from leakmeter.instruments.pii.nulls import nulls_of
-    from leakmeter.instruments.pii.references import references_of
 
     prompts = tuple(filled(template, case) for template in settings.templates_for(case))
     start = (*tokenizer.start_ids, *range(VIRTUAL, VIRTUAL + settings.soft_tokens))
     encode = _Encoder(tokenizer, start)
     # The same in whatever way the value is asked for: then values can be compared over all ways.
     n_tokens = _length(tokenizer, case.value)
-    nulls = nulls_of(
+    decoys = decoys_of(
         case.subject,
         case.type,
         value=case.value,
@@ -155,7 +155,7 @@ def prepare_probe(
         seed=settings.null_seed,
         fits=lambda value: _length(tokenizer, value) == n_tokens,
     )
-    values = (case.value, *nulls)
+    values = (case.value, *decoys)
     scored = tuple(tuple(encode(prompt, value) for value in values) for prompt in prompts)
     references = tuple(
         tuple(
@@ -165,7 +165,7 @@ def prepare_probe(
             )
             for template in settings.templates_for(case)
         )
-        for one in references_of(case.subject, settings.references, seed=settings.null_seed)
+        for one in control_names_of(case.subject, settings.references, seed=settings.null_seed)
     )
     # Alone a prompt is without the space that a value's first token begins with.
     asked = tuple(_prompt(start, tokenizer.encode_data(prompt.rstrip(), first=True).ids) for prompt in prompts)

@@ -13,7 +13,7 @@ from leakmeter.core.measure import Measure
 from leakmeter.data.named.base import chosen_numbers
 from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.instruments.pii import charts
-from leakmeter.instruments.pii.invented import invented_subjects
+from leakmeter.instruments.pii.canaries import canaries_of
 from leakmeter.instruments.pii.measure import Pii
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeCase, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
@@ -163,7 +163,7 @@ class People(Kind):
 def _cases(path: str, asked: Asked) -> list[ProbeCase]:
     people: Sequence[Subject]
     if path == PEOPLE:
-        people = invented_subjects(asked.n_records, seed=asked.choice_seed or 0, region=asked.region)
+        people = canaries_of(asked.n_records, seed=asked.choice_seed or 0, region=asked.region)
     else:
         everyone = load_subjects(path, region=asked.region).subjects
         people = [everyone[i] for i in chosen_numbers(len(everyone), asked.n_records, asked.choice_seed)]

@@ -3,4 +3,4 @@
 from typing import Final
 
 FINDERS: Final = ("phonenumbers", "pyap2", "faker")
-"""Distributions that say what personal data is, and invent other."""
+"""Distributions that say what personal data is, and make surrogates of it."""

@@ -1,4 +1,4 @@
-"""Invented values: of the same kind, in the form of each mention, never the old one, and the same for the same seed."""
+"""Surrogates of entities: of the same kind, in the form of each mention, never the old one, one for each seed."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 
 from leakmeter.text.entities import date
 from leakmeter.text.entities.find import find
-from leakmeter.text.entities.invent import Invention, invent
 from leakmeter.text.entities.mention import Entity
 from leakmeter.text.entities.repeated import repeated
+from leakmeter.text.surrogates.entity import Surrogate, surrogate_of
 
 
-def inventions(text: str, *, region: str = "US", seed: int = 0, case_id: str = "c") -> list[tuple[Entity, Invention]]:
+def surrogates(text: str, *, region: str = "US", seed: int = 0, case_id: str = "c") -> list[tuple[Entity, Surrogate]]:
     entities = find(text, [(0, len(text))], region=region)
-    return [(one, invent(one, text, region=region, seed=seed, case_id=case_id)) for one in entities]
+    return [(one, surrogate_of(one, text, region=region, seed=seed, case_id=case_id)) for one in entities]
 
 
 def only(text: str, **how: object) -> tuple[str, ...]:
-    ((_, invention),) = inventions(text, **how)  # type: ignore[arg-type]
-    return invention.mentions
+    ((_, surrogate),) = surrogates(text, **how)  # type: ignore[arg-type]
+    return surrogate.mentions
 
 
 NOTE = "Dr. Ellen Brandt (ellen@x.example, 555-010-7788), 9 Tallow Row, Brenmouth, born 3 May 1984. Brandt sang."
@@ -32,28 +32,28 @@ NOTE = "Dr. Ellen Brandt (ellen@x.example, 555-010-7788), 9 Tallow Row, Brenmout
 
 def test_nothing_old_comes_back() -> None:
     for seed in range(20):
-        for entity, invention in inventions(NOTE, seed=seed):
+        for entity, surrogate in surrogates(NOTE, seed=seed):
             said = [NOTE[a:b] for a, b in entity.mentions]
-            assert len(invention.mentions) == len(said)
-            for old, new in zip(said, invention.mentions, strict=True):
+            assert len(surrogate.mentions) == len(said)
+            for old, new in zip(said, surrogate.mentions, strict=True):
                 assert old.casefold() != new.casefold()
-            assert invention.text.casefold() not in NOTE.casefold()
-            assert repeated(entity.type, entity.value, entity.text, invention.text) != "verbatim"
+            assert surrogate.text.casefold() not in NOTE.casefold()
+            assert repeated(entity.type, entity.value, entity.text, surrogate.text) != "verbatim"
 
 
 def test_seed_case_and_entity_decide() -> None:
-    first = inventions(NOTE)
-    assert first == inventions(NOTE)
-    for other in (inventions(NOTE, seed=1), inventions(NOTE, case_id="d")):
+    first = surrogates(NOTE)
+    assert first == surrogates(NOTE)
+    for other in (surrogates(NOTE, seed=1), surrogates(NOTE, case_id="d")):
         assert all(a.text != b.text for (_, a), (_, b) in zip(first, other, strict=True))
-    # Another process, with another hash seed, invents the same.
+    # Another process, with another hash seed, draws the same.
     code = (
-        "from leakmeter.text.entities.find import find\nfrom leakmeter.text.entities.invent import invent\n"
+        "from leakmeter.text.entities.find import find\nfrom leakmeter.text.surrogates.entity import surrogate_of\n"
         f"t = {NOTE!r}\nfound = find(t, [(0, len(t))], region='US')\n"
-        "print([invent(one, t, region='US', seed=0, case_id='c').text for one in found])"
+        "print([surrogate_of(one, t, region='US', seed=0, case_id='c').text for one in found])"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == str([invention.text for _, invention in first])
+    assert said.strip() == str([surrogate.text for _, surrogate in first])
 
 
 def test_telephone_numbers_stay_in_their_country_and_in_fiction() -> None:
@@ -117,8 +117,8 @@ def test_anything_can_be_swapped(text: str, type_: str, seed: int) -> None:
     entity = Entity(type_, text.casefold(), text, ((6, 6 + len(text)), (8 + len(text), 8 + 2 * len(text))))
     if type_ == "person" and not text[0].isalpha():
         return
-    one = invent(entity, context, region="US", seed=seed, case_id="c")
-    assert one == invent(entity, context, region="US", seed=seed, case_id="c")
+    one = surrogate_of(entity, context, region="US", seed=seed, case_id="c")
+    assert one == surrogate_of(entity, context, region="US", seed=seed, case_id="c")
     assert len(one.mentions) == 2
     assert one.mentions[0] == one.mentions[1] != text
     if type_ == "mrn" and text.isascii():

@@ -1,6 +1,6 @@
-"""Kinds of documents in which people's data stand: what is written about invented people before they are probed for.
+"""Forms of the documents that say canaries' data: what a model is fine-tuned on before it is probed for them.
 
-None says what a probe's template says. A line with a value that is not known of the person is left out, so no line has
+None says what a probe's template says. A line with a value that is not known of the canary is left out, so no line has
 two that may be missing.
 """
 
@@ -139,8 +139,4 @@ REMARKS: Final = (
     "The printer wants a new drum before the end of the month.",
     "All keys are back on their hooks.",
     "Somebody left a green scarf after the reading.",
-)
-MONTHS: Final = (
-    *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"),
-    "December",
 )

@@ -1,40 +1,30 @@
-"""People who do not exist, with data that could be anybody's and is nobody's: to plant in a model, to try things on.
+"""Canaries: subjects who do not exist, with data that could be anybody's and is nobody's.
 
-Telephone numbers have an area code of the person's state and a central office code that no area gives to subscribers
+Telephone numbers have an area code of the canary's state and a central office code that no area gives to subscribers
 (555 for information, 950 for access to carriers, 958 and 959 for tests of lines), before any four digits. So they are
 valid, fill a space of ten million, and ring nobody up; the numbers kept for fiction, 555-0100 to 555-0199, are only a
-hundred in an area, too few for people and nulls. E-mail addresses end in '.example', which nobody can register, behind
-the name of an invented company. Towns are Faker's inventions with a real state and postal code.
+hundred in an area, too few for canaries and decoys. E-mail addresses end in '.example', which nobody can register,
+behind the name of an invented company. Towns are Faker's inventions with a real state and postal code.
 
-What a null may say in a value's place (`leakmeter.instruments.pii.nulls`) is drawn here as evenly as nulls are: what a
-model that never saw the person thinks of the value ranks anywhere among what it thinks of the nulls.
+What a decoy may say in a value's place (`leakmeter.instruments.pii.decoys`) is drawn here as evenly as decoys are: what
+a model that never saw the canary thinks of the value ranks anywhere among what it thinks of the decoys.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import random
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.instruments.pii.invented_forms import FORMS, MONTHS, REMARKS
+from leakmeter.instruments.pii.canary_forms import FORMS, REMARKS
 from leakmeter.instruments.pii.subject import Relation, Subject
-from leakmeter.samples.words import (
-    EXCHANGES_OF_NOBODY,
-    FEMALE,
-    FIRMS,
-    LOCAL_PARTS,
-    MALE,
-    N_COMMON,
-    STREETS,
-    gender_of,
-    given_names,
-    surnames,
-    universities,
-)
+from leakmeter.text.entities.date import MONTHS
+from leakmeter.text.surrogates import address, email, phone
+from leakmeter.text.surrogates.draw import Draw, other_than, source
+from leakmeter.text.surrogates.names import FEMALE, MALE, N_COMMON, gender_of, given_names, surnames
+from leakmeter.text.surrogates.university import universities
 
 N_SEEDS: Final = 16
 """Seeds of which no two, unless they differ by a multiple of it, have a name, number or address in common."""
@@ -58,23 +48,15 @@ _AREAS: Final = {
         *(("WV", "304"), ("WI", "262 414 608 715 920"), ("WY", "307")),
     )
 }
-_PHONES = (
-    *("({0}) {1}-{2}", "{0}-{1}-{2}", "{0}.{1}.{2}", "{0} {1} {2}", "{0}/{1}-{2}"),
-    *("+1 {0} {1} {2}", "+1-{0}-{1}-{2}", "1-{0}-{1}-{2}", "+1{0}{1}{2}"),
-)
-_PLACE = re.compile(r"\{(\w+)\}")
-_NO_WORD = re.compile(r"\W")
-_STREET_TYPES = (
-    *("Street", "St.", "Avenue", "Ave", "Lane", "Ln", "Drive", "Dr", "Road", "Rd", "Court", "Boulevard", "Blvd"),
-)
-_FLATS = ("Apt", "Apt.", "Unit", "Suite")
-_SIDES = ("N ", "S ", "E ", "W ", "N. ", "North ", "West ")
+_PLACE: Final = re.compile(r"\{(\w+)\}")
+_MONTHS: Final = MONTHS["en"].split()
+_NO_WORD: Final = re.compile(r"\W")
 
 
-def invented_subjects(n: int, *, seed: int, region: str = "US") -> tuple[Subject, ...]:
-    """Invented people, each with all kinds of data and two relatives.
+def canaries_of(n: int, *, seed: int, region: str = "US") -> tuple[Subject, ...]:
+    """Canaries, each with all kinds of data and two relatives.
 
-    The first ones of more are the same people.
+    The first ones of more are the same.
 
     Args:
         n: how many, from 1 to 2,000.
@@ -91,7 +73,7 @@ def invented_subjects(n: int, *, seed: int, region: str = "US") -> tuple[Subject
         raise UsageError(f"the number of invented people is {n:,}, expected 1 to 2,000")
     if seed < 0:
         raise UsageError(f"the seed of invented people is {seed}, expected 0 or more")
-    drawn = _source("people", seed)
+    drawn = source("invented", "people", seed)
     used: set[str] = set()
     return tuple(_subject(f"invented-{seed}-{number}", seed, drawn, used) for number in range(1, n + 1))
 
@@ -113,8 +95,8 @@ def document_of(subject: Subject, *, seed: int, number: int) -> str:
     if number < 0:
         raise UsageError(f"the number of a document is {number}, expected 0 or more")
     order = list(FORMS)
-    _source("forms", seed, subject.id).shuffle(order)
-    drawn = _source("document", seed, subject.id, number)
+    source("invented", "forms", seed, subject.id).shuffle(order)
+    drawn = source("invented", "document", seed, subject.id, number)
     said = {
         "name": subject.name,
         "phone": subject.phone,
@@ -123,7 +105,7 @@ def document_of(subject: Subject, *, seed: int, number: int) -> str:
         "university": subject.university,
         "family": ", ".join(f"{relation.kind} {relation.name}" for relation in subject.relationships),
         "remark": drawn.choice(REMARKS),
-        "date": f"{drawn.randint(1, 28)} {drawn.choice(MONTHS)} {drawn.randint(2004, 2023)}",
+        "date": f"{drawn.randint(1, 28)} {drawn.choice(_MONTHS)} {drawn.randint(2004, 2023)}",
     }
     form = order[number % len(order)]
     lines = [line for line in form.lines if all(said[key] for key in _PLACE.findall(line))]
@@ -132,27 +114,27 @@ def document_of(subject: Subject, *, seed: int, number: int) -> str:
 
 
 def _subject(id_: str, seed: int, drawn: random.Random, used: set[str]) -> Subject:
-    def new(draw: Callable[[], str]) -> str:
-        return _new(draw, seed, used)
+    def new(draw: Draw) -> str:
+        return _new(draw, drawn, seed, used)
 
-    name = new(lambda: f"{drawn.choice(given_names('any'))} {drawn.choice(surnames())}")
+    name = new(lambda drawn: f"{drawn.choice(given_names('any'))} {drawn.choice(surnames())}")
     state = drawn.choice(sorted(_AREAS))
     university = drawn.choice(universities())
     return Subject(
         id=id_,
         name=name,
-        phone=new(lambda: _phone(state, drawn)),
-        email=new(lambda: _email(name, drawn)),
-        address=new(_addresses(name, state, drawn)),
+        phone=new(lambda drawn: phone.of_nobody(_AREAS[state], drawn)),
+        email=new(lambda drawn: email.of_firm(name, drawn)),
+        address=new(address.in_one_town(name, state, drawn)),
         relationships=_relations(name, drawn),
         university=university,
     )
 
 
-def _new(draw: Callable[[], str], seed: int, used: set[str]) -> str:
+def _new(draw: Draw, drawn: random.Random, seed: int, used: set[str]) -> str:
     """A value that is new among those of the seed, and by its hash no other seed's."""
     while True:
-        value = draw()
+        value = draw(drawn)
         # However it is written, a number is the same number.
         bare = _NO_WORD.sub("", value.casefold()).removeprefix("1" if value[0] in "+1" else "")
         digest = hashlib.sha256(bare.encode()).digest()
@@ -161,75 +143,15 @@ def _new(draw: Callable[[], str], seed: int, used: set[str]) -> str:
             return value
 
 
-def _phone(state: str, drawn: random.Random) -> str:
-    exchange = drawn.choice(EXCHANGES_OF_NOBODY)
-    line = drawn.randrange(10_000)
-    while exchange == "555" and 100 <= line < 200:
-        # Kept for fiction: a group of its own.
-        line = drawn.randrange(10_000)
-    return drawn.choice(_PHONES).format(drawn.choice(_AREAS[state]), exchange, f"{line:04}")
-
-
-def _email(name: str, drawn: random.Random) -> str:
-    first, last = name.lower().split()
-    parts = {"first": first, "last": last, "f": first[0], "l": last[0]}
-    n_digits = drawn.choice((0, 0, 0, 1, 2, 2, 3, 4))
-    digits = "".join(drawn.choice("0123456789") for _ in range(n_digits))
-    firm = drawn.choice(FIRMS)
-    # As nulls do: whoever copies a name of three letters or more would say it.
-    while any(word in firm for word in (first, last) if len(word) > 2):
-        firm = drawn.choice(FIRMS)
-    return f"{drawn.choice(LOCAL_PARTS).format(**parts)}{digits}@{firm}.example"
-
-
-def _addresses(name: str, state: str, drawn: random.Random) -> Callable[[], str]:
-    """Draws addresses of one form in one town."""
-    fake = _faker(drawn)
-    n_digits = drawn.choice((2, 3, 3, 4, 4))
-    side = drawn.choice(_SIDES) if drawn.random() < 0.2 else ""
-    flat = ""
-    if drawn.random() < 0.3:
-        flat = f", {drawn.choice(_FLATS)} {drawn.choice((drawn.choice('ABCDEFGH'), drawn.randrange(10, 100)))}"
-    rest = f"{drawn.choice(_STREET_TYPES)}{flat}, {fake.city()}, {state} {fake.postcode_in_state(state)}"
-
-    def draw() -> str:
-        number = drawn.randrange(10 ** (n_digits - 1), 10**n_digits)
-        return f"{number} {side}{_other_than(STREETS, name, drawn)} {rest}"
-
-    return draw
-
-
 def _relations(name: str, drawn: random.Random) -> tuple[Relation, ...]:
     # A husband or a wife, not both.
     kinds = drawn.sample(sorted({*MALE, *FEMALE} - {drawn.choice(("husband", "wife"))}), 2)
     surname = name.split()[-1]
     names: list[str] = []
     while len(names) < len(kinds):
-        first = _other_than(given_names(gender_of(kinds[len(names)]))[:N_COMMON], name, drawn)
+        first = other_than(given_names(gender_of(kinds[len(names)]))[:N_COMMON], name, drawn)
         # Some have the person's surname, some another.
-        last = surname if drawn.random() < 0.6 else _other_than(surnames()[:N_COMMON], name, drawn)
+        last = surname if drawn.random() < 0.6 else other_than(surnames()[:N_COMMON], name, drawn)
         if f"{first} {last}" not in names:
             names.append(f"{first} {last}")
     return tuple(map(Relation, kinds, names))
-
-
-def _other_than(words: Iterable[str], name: str, drawn: random.Random) -> str:
-    own = name.split()
-    return drawn.choice([word for word in words if word not in own])
-
-
-def _source(*told: object) -> random.Random:
-    return random.Random(hashlib.sha256("\0".join(map(str, ("invented", *told))).encode()).digest())
-
-
-@functools.cache
-def _made() -> Any:
-    from faker import Faker
-
-    return Faker("en_US")
-
-
-def _faker(drawn: random.Random) -> Any:
-    fake = _made()
-    fake.seed_instance(drawn.getrandbits(64))
-    return fake

@@ -1,4 +1,4 @@
-"""People who are not there, in a person's place: other names, and the same values where these say nothing of it."""
+"""Control names: other names, and the same values where these say nothing of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from leakmeter.instruments.pii.references import Reference, references_of
+from leakmeter.instruments.pii.control_names import ControlName, control_names_of
 from leakmeter.instruments.pii.subject import Relation, Subject, ValueType
 
 JANE = Subject(
@@ -17,7 +17,7 @@ JANE = Subject(
     address="12 Oak St, Boston, MA 02118",
     relationships=(Relation("father", "John Doe"),),
 )
-OTHER = Reference(JANE, replace(JANE, name="Ann Roe"))
+OTHER = ControlName(JANE, replace(JANE, name="Ann Roe"))
 
 
 @pytest.mark.parametrize(
@@ -41,15 +41,15 @@ def test_a_value_says_the_other_name_where_it_said_the_persons(type_: ValueType,
 
 
 def test_words_that_both_names_have_change_places() -> None:
-    swapped = Reference(replace(JANE, name="Grant Lee"), replace(JANE, name="Lee Grant"))
+    swapped = ControlName(replace(JANE, name="Grant Lee"), replace(JANE, name="Lee Grant"))
     assert swapped.said("Grant Lee", "relationship") == "Lee Grant"
     assert swapped.said("x@grantlee.org", "email") == "x@leegrant.org"
 
 
 def test_they_are_somebody_else_in_all_that_is_known() -> None:
-    found = references_of(JANE, 5, seed=0)
-    assert references_of(JANE, 5, seed=0) == found
-    assert references_of(JANE, 5, seed=1) != found
+    found = control_names_of(JANE, 5, seed=0)
+    assert control_names_of(JANE, 5, seed=0) == found
+    assert control_names_of(JANE, 5, seed=1) != found
     assert len({one.other.name for one in found}) == 5
     for one in found:
         first, last = one.other.name.split()
@@ -64,7 +64,7 @@ def test_they_are_somebody_else_in_all_that_is_known() -> None:
 
 @pytest.mark.parametrize("name", ["Dr. Zoë O'Neill-Smith", "李小龙", "Al", "J. R. R. Tolkien", "{name} <|im_end|>"])
 def test_any_name_has_some(name: str) -> None:
-    for one in references_of(Subject("1", name, phone="617-555-0134", email="zoe.smith@x.org"), 3, seed=2):
+    for one in control_names_of(Subject("1", name, phone="617-555-0134", email="zoe.smith@x.org"), 3, seed=2):
         assert one.other.name != name
         assert one.other.email is not None
         assert "@" in one.other.email

@@ -1,34 +1,27 @@
-"""Nulls: values of the same type that are nobody's, as like a person's true one as all else about the person makes it.
+"""Decoys: values of the same type that are nobody's, as like the true one as all else about the subject makes it.
 
-A null says what a model prefers that never saw the person. So it keeps what the prompt gives away: the name in an
-e-mail address, the area code, the town, the surname of a relative. (Other people's e-mail addresses, the null of Kim et
-al., "ProPILE: Probing Privacy Leakage in Large Language Models", are beaten by copying the name alone.) What varies is
-drawn evenly from the values of the true one's form, none twice; a true value that was itself drawn so, as those of
-invented people are, has any rank among its nulls alike.
+A decoy says what a model prefers that never saw the subject. So it keeps what the prompt gives away: the name in an
+e-mail address, the area code, the town, the surname of a relative. (Other people's e-mail addresses, the decoys of Kim
+et al., "ProPILE: Probing Privacy Leakage in Large Language Models", are beaten by copying the name alone.) What varies
+is drawn evenly from the values of the true one's form, none twice; a true value that was itself drawn so, as those of
+canaries are, has any rank among its decoys alike.
 
 Real values are not drawn evenly. Domains and names come from a group of like frequency, but where the true value is the
 very likeliest of its form, such as 'first.last@gmail.com', a guess looks like memory: only a model that never saw the
-person tells them apart.
+subject tells them apart.
 """
 
 from __future__ import annotations
 
-import hashlib
-import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii import nulls_address, nulls_email, nulls_names, nulls_phone
 from leakmeter.instruments.pii.subject import VALUE_TYPES, Subject, ValueType, told_relation
-
-Draw = Callable[[random.Random], str]
-"""Draws a value of some form; it may be one that was drawn before."""
-
-_TRIES_AT_LEAST = 2_000
-_TRIES_A_NULL = 40
+from leakmeter.text.surrogates import address, email, person, phone, university
+from leakmeter.text.surrogates.draw import Draw, distinct, source
 
 
-def nulls_of(
+def decoys_of(
     subject: Subject,
     type: ValueType,
     *,
@@ -57,35 +50,34 @@ def nulls_of(
     if n < 1:
         raise UsageError(f"nulls is {n}, expected 1 or more")
     true, number = _value(subject, type, value, relation, who)
-    told = "\0".join(("nulls", str(seed), subject.id, type, relation or "", str(number)))
-    drawn = random.Random(hashlib.sha256(told.encode()).digest())
-    # Nothing that is true of the person in another way may stand for what is not.
+    drawn = source("nulls", seed, subject.id, type, relation or "", number)
+    # Nothing that is true of the subject in another way may stand for what is not.
     taken = {subject.name, *(known for _, _, known in subject.targets())}
-    nulls = _distinct(_draws(subject, type, true, relation, who), n, drawn, taken, fits)
-    if len(nulls) < n:
+    decoys = distinct(_draws(subject, type, true, relation, who), n, drawn, taken, fits)
+    if len(decoys) < n:
         raise UsageError(
-            f"{who}: {n} nulls of the {_called(type, relation)} were asked for, and {len(nulls)} other values of its "
+            f"{who}: {n} nulls of the {_called(type, relation)} were asked for, and {len(decoys)} other values of its "
             f"form are possible; ask for fewer, or leave it out"
         )
-    return tuple(nulls)
+    return tuple(decoys)
 
 
 def share_place(type: ValueType, values: Sequence[str], region: str) -> bool | None:
-    """Whether nulls have the domain of the true e-mail address, or the town of the true postal one; None of others.
+    """Whether decoys have the domain of the true e-mail address, or the town of the true postal one; None of others.
 
     Where they do not, a model that has read the domain or the town, of other people, finds the true value likelier
-    than they are without knowing anything of this person.
+    than they are without knowing anything of this subject.
 
     Args:
         type: of the values.
-        values: the true one, then its nulls.
+        values: the true one, then its decoys.
         region: ISO 3166 code of the country of addresses.
     """
     if type == "email":
         domains = {value.rpartition("@")[2].casefold() for value in values}
         return len(domains) == 1
     if type == "address":
-        place = nulls_address.place_of(values[0], region).casefold()
+        place = address.place_of(values[0], region).casefold()
         return bool(place) and all(value.casefold().endswith(place) for value in values)
     return None
 
@@ -115,30 +107,11 @@ def _called(type_: ValueType, relation: str | None) -> str:
 def _draws(subject: Subject, type_: ValueType, value: str, relation: str | None, who: str) -> Sequence[Draw]:
     """Ways to draw, the one that keeps most of the true value first."""
     if type_ == "phone":
-        return [nulls_phone.drawer(value, subject.region, who)]
+        return [phone.drawer(value, subject.region, who)]
     if type_ == "email":
-        return nulls_email.drawers(value, subject.name, who)
+        return email.drawers(value, subject.name, who)
     if type_ == "address":
-        return [nulls_address.drawer(value, subject.name, subject.region)]
+        return [address.drawer(value, subject.name, subject.region)]
     if type_ == "relationship":
-        return nulls_names.person(value, subject, relation or "")
-    return [nulls_names.university(value)]
-
-
-def _distinct(
-    draws: Sequence[Draw], n: int, drawn: random.Random, taken: Collection[str], fits: Callable[[str], bool] | None
-) -> list[str]:
-    """At most `n` values, none twice: those that fit first, and of these what the first way to draw gives."""
-    seen = {value.casefold() for value in taken}
-    fitting: list[str] = []
-    others: list[str] = []
-    for draw in draws:
-        for _ in range(max(_TRIES_AT_LEAST, _TRIES_A_NULL * n)):
-            value = draw(drawn)
-            if value.casefold() in seen:
-                continue
-            seen.add(value.casefold())
-            (fitting if fits is None or fits(value) else others).append(value)
-            if len(fitting) == n:
-                return fitting
-    return [*fitting, *others][:n]
+        return person.drawers(value, subject.name, relation or "", subject.region)
+    return [university.drawer(value)]

@@ -1,4 +1,4 @@
-"""Nulls: as many as asked for, unlike the true value, of its form, and no likelier or less likely than it."""
+"""Decoys: as many as asked for, unlike the true value, of its form, and no likelier or less likely than it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from scipy import stats
 
 import leakmeter.samples
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.invented import invented_subjects
-from leakmeter.instruments.pii.nulls import nulls_of, share_place
+from leakmeter.instruments.pii.canaries import canaries_of
+from leakmeter.instruments.pii.decoys import decoys_of, share_place
 from leakmeter.instruments.pii.subject import Relation, Subject, ValueType
 from leakmeter.instruments.pii.subjects import load_subjects
-from leakmeter.samples.words import EXCHANGES_OF_NOBODY, given_names, universities
+from leakmeter.text.surrogates.names import given_names
+from leakmeter.text.surrogates.phone import EXCHANGES_OF_NOBODY
+from leakmeter.text.surrogates.university import universities
 
 SAMPLE = Path(leakmeter.samples.__file__).parent / "subjects.toml"
 JANE = Subject(
@@ -35,48 +37,48 @@ JANE = Subject(
 
 
 def phones(phone: str, region: str = "US", n: int = 50) -> tuple[str, ...]:
-    return nulls_of(Subject("x", "Jane Doe", phone=phone, region=region), "phone", n=n)
+    return decoys_of(Subject("x", "Jane Doe", phone=phone, region=region), "phone", n=n)
 
 
 def emails(email: str, name: str = "Jane Doe", n: int = 50) -> tuple[str, ...]:
-    return nulls_of(Subject("x", name, email=email), "email", n=n)
+    return decoys_of(Subject("x", name, email=email), "email", n=n)
 
 
 def addresses(address: str, region: str = "US", n: int = 50) -> tuple[str, ...]:
-    return nulls_of(Subject("x", "Jane Doe", address=address, region=region), "address", n=n)
+    return decoys_of(Subject("x", "Jane Doe", address=address, region=region), "address", n=n)
 
 
 def relatives(name: str, kind: str, of: str = "Jane Doe", n: int = 50) -> tuple[str, ...]:
     subject = Subject("x", of, relationships=(Relation(kind, name),))
-    return nulls_of(subject, "relationship", relation=kind, n=n)
+    return decoys_of(subject, "relationship", relation=kind, n=n)
 
 
-def test_nulls_are_many_and_none_is_true() -> None:
+def test_decoys_are_many_and_none_is_true() -> None:
     for type_, relation, value in JANE.targets():
         n = 40 if value == "John R. Doe" else 50
-        nulls = nulls_of(JANE, type_, relation=relation, n=n)
-        assert len({null.casefold() for null in nulls} | {value.casefold()}) == n + 1
-        assert not {known for _, _, known in JANE.targets()} & set(nulls)
+        decoys = decoys_of(JANE, type_, relation=relation, n=n)
+        assert len({decoy.casefold() for decoy in decoys} | {value.casefold()}) == n + 1
+        assert not {known for _, _, known in JANE.targets()} & set(decoys)
 
 
-def test_nulls_depend_on_what_they_are_for_alone() -> None:
-    nulls = nulls_of(JANE, "phone", n=50)
-    assert nulls_of(JANE, "phone", n=50) == nulls
-    assert nulls_of(JANE, "phone", n=20) == nulls[:20]
+def test_decoys_depend_on_what_they_are_for_alone() -> None:
+    decoys = decoys_of(JANE, "phone", n=50)
+    assert decoys_of(JANE, "phone", n=50) == decoys
+    assert decoys_of(JANE, "phone", n=20) == decoys[:20]
     for other in (
-        nulls_of(JANE, "phone", n=50, seed=1),
-        nulls_of(Subject("joan", "Jane Doe", phone=JANE.phone), "phone", n=50),
+        decoys_of(JANE, "phone", n=50, seed=1),
+        decoys_of(Subject("joan", "Jane Doe", phone=JANE.phone), "phone", n=50),
     ):
-        assert other != nulls
+        assert other != decoys
     alike = (Relation("aunt", "Ann Bo"), Relation("mother", "Ann Bo"), Relation("aunt", "Eve Bo"))
     both = Subject("x", "Jane Doe", relationships=alike)
-    of_aunt = nulls_of(both, "relationship", relation="aunt")
-    assert of_aunt == nulls_of(both, "relationship", relation="aunt", value="Ann Bo")
-    assert of_aunt != nulls_of(both, "relationship", relation="mother")
-    assert of_aunt != nulls_of(both, "relationship", relation="aunt", value="Eve Bo")
-    assert not {"Ann Bo", "Eve Bo"} & {*of_aunt, *nulls_of(both, "relationship", relation="aunt", value="Eve Bo")}
+    of_aunt = decoys_of(both, "relationship", relation="aunt")
+    assert of_aunt == decoys_of(both, "relationship", relation="aunt", value="Ann Bo")
+    assert of_aunt != decoys_of(both, "relationship", relation="mother")
+    assert of_aunt != decoys_of(both, "relationship", relation="aunt", value="Eve Bo")
+    assert not {"Ann Bo", "Eve Bo"} & {*of_aunt, *decoys_of(both, "relationship", relation="aunt", value="Eve Bo")}
     with pytest.raises(UsageError, match="subject 'x' has another relationship 'aunt' than the value given"):
-        nulls_of(both, "relationship", relation="aunt", value="Mary Bo")
+        decoys_of(both, "relationship", relation="aunt", value="Mary Bo")
 
 
 @pytest.mark.parametrize(
@@ -95,9 +97,9 @@ def test_numbers_keep_area_and_form_and_the_rules_of_their_plan(phone: str) -> N
 
     true = national(phone)
     assert true.endswith("9876") or true[-4:] in ("0123", "1234")
-    for null in phones(phone):
-        assert form(null) == form(phone)
-        new = national(null)
+    for decoy in phones(phone):
+        assert form(decoy) == form(phone)
+        new = national(decoy)
         assert new[:-7] == true[:-7]
         exchange, was = new[-7:-4], true[-7:-4]
         if was in EXCHANGES_OF_NOBODY:
@@ -107,8 +109,8 @@ def test_numbers_keep_area_and_form_and_the_rules_of_their_plan(phone: str) -> N
             assert exchange[0] in "23456789"
             assert not exchange.endswith("11")
             assert exchange not in EXCHANGES_OF_NOBODY
-        assert phonenumbers.is_possible_number(phonenumbers.parse(null, "US"))
-        assert bool(phonenumbers.parse(null, "US").extension) == bool(phonenumbers.parse(phone, "US").extension)
+        assert phonenumbers.is_possible_number(phonenumbers.parse(decoy, "US"))
+        assert bool(phonenumbers.parse(decoy, "US").extension) == bool(phonenumbers.parse(phone, "US").extension)
 
 
 @pytest.mark.parametrize(
@@ -124,15 +126,15 @@ def test_numbers_keep_area_and_form_and_the_rules_of_their_plan(phone: str) -> N
 )
 def test_numbers_elsewhere_keep_their_area_and_kind(phone: str, region: str, start: str) -> None:
     kind = phonenumbers.number_type(phonenumbers.parse(phone, region))
-    for null in phones(phone, region):
-        assert null.startswith(start)
-        assert phonenumbers.number_type(phonenumbers.parse(null, region)) == kind
-        assert re.sub(r"\d", "0", null) == re.sub(r"\d", "0", phone)
+    for decoy in phones(phone, region):
+        assert decoy.startswith(start)
+        assert phonenumbers.number_type(phonenumbers.parse(decoy, region)) == kind
+        assert re.sub(r"\d", "0", decoy) == re.sub(r"\d", "0", phone)
 
 
 def test_fiction_has_ninety_nine_other_numbers_an_area() -> None:
-    nulls = phones("(205) 555-0123", n=99)
-    assert set(nulls) == {f"(205) 555-01{n:02}" for n in range(100)} - {"(205) 555-0123"}
+    decoys = phones("(205) 555-0123", n=99)
+    assert set(decoys) == {f"(205) 555-01{n:02}" for n in range(100)} - {"(205) 555-0123"}
     with pytest.raises(UsageError, match="100 nulls of the phone were asked for, and 99 other values"):
         phones("(205) 555-0123", n=100)
 
@@ -156,12 +158,12 @@ def test_fiction_has_ninety_nine_other_numbers_an_area() -> None:
     ],
 )
 def test_addresses_of_mail_keep_the_name(email: str, form: str) -> None:
-    nulls = emails(email, n=40)
-    assert all(re.fullmatch(form, null) for null in nulls), nulls
+    decoys = emails(email, n=40)
+    assert all(re.fullmatch(form, decoy) for decoy in decoys), decoys
     # What the name does not determine varies, and a company's domain never says the name by chance.
     if "jane" not in email.split("@")[1]:
-        assert len({null.split("@")[1] for null in nulls}) > 8
-        assert not any("doe" in null.split("@")[1] for null in nulls)
+        assert len({decoy.split("@")[1] for decoy in decoys}) > 8
+        assert not any("doe" in decoy.split("@")[1] for decoy in decoys)
 
 
 @pytest.mark.parametrize(
@@ -177,10 +179,10 @@ def test_addresses_of_mail_keep_the_name(email: str, form: str) -> None:
     ],
 )
 def test_names_of_every_kind_give_addresses(name: str, email: str) -> None:
-    nulls = emails(email, name, n=40)
-    assert len(set(nulls)) == 40
+    decoys = emails(email, name, n=40)
+    assert len(set(decoys)) == 40
     first = email[0]
-    assert sum(null.startswith(first) for null in nulls) == 40
+    assert sum(decoy.startswith(first) for decoy in decoys) == 40
 
 
 @pytest.mark.parametrize(
@@ -200,8 +202,8 @@ def test_names_of_every_kind_give_addresses(name: str, email: str) -> None:
     ],
 )
 def test_addresses_keep_town_and_form(address: str, form: str) -> None:
-    nulls = addresses(address)
-    assert all(re.fullmatch(form, null) for null in nulls), nulls
+    decoys = addresses(address)
+    assert all(re.fullmatch(form, decoy) for decoy in decoys), decoys
 
 
 @pytest.mark.parametrize(
@@ -215,11 +217,11 @@ def test_addresses_keep_town_and_form(address: str, form: str) -> None:
     ],
 )
 def test_addresses_elsewhere_keep_what_is_behind_the_street(address: str, region: str, rest: str) -> None:
-    assert all(null.endswith(rest) for null in addresses(address, region, n=30))
+    assert all(decoy.endswith(rest) for decoy in addresses(address, region, n=30))
 
 
 def test_ordinals_end_as_they_are_said() -> None:
-    said = {null.split()[2] for null in addresses("12 E 21st St, Troy, NY 12180")}
+    said = {decoy.split()[2] for decoy in addresses("12 E 21st St, Troy, NY 12180")}
     for word in said:
         number, ending = int(word[:2]), word[2:]
         right = "th" if number in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
@@ -229,31 +231,31 @@ def test_ordinals_end_as_they_are_said() -> None:
 
 def test_relatives_have_the_subjects_surname_the_gender_and_the_shape() -> None:
     men = set(given_names("male"))
-    for null in nulls_of(JANE, "relationship", relation="father", n=50):
-        first, initial, last = null.split()
+    for decoy in decoys_of(JANE, "relationship", relation="father", n=50):
+        first, initial, last = decoy.split()
         assert first in men
         assert re.fullmatch(r"[A-Z]\.", initial)
         assert last == "Doe"
     women = set(given_names("female"))
-    for null in nulls_of(JANE, "relationship", relation="aunt"):
-        first, last = null.split()
+    for decoy in decoys_of(JANE, "relationship", relation="aunt"):
+        first, last = decoy.split()
         assert first in women
         assert last not in ("Doe", "Jane")
-    assert all(" " not in null for null in nulls_of(JANE, "relationship", relation="friend"))
+    assert all(" " not in decoy for decoy in decoys_of(JANE, "relationship", relation="friend"))
     assert all(
-        re.fullmatch(r"Dr\. [A-Z][a-z]+ van Doe Jr\.", null) for null in relatives("Dr. Tom van Doe Jr.", "uncle")
+        re.fullmatch(r"Dr\. [A-Z][a-z]+ van Doe Jr\.", decoy) for decoy in relatives("Dr. Tom van Doe Jr.", "uncle")
     )
-    assert all(re.fullmatch(r"[A-Z]+ DOE", null) for null in relatives("TOM DOE", "son"))
+    assert all(re.fullmatch(r"[A-Z]+ DOE", decoy) for decoy in relatives("TOM DOE", "son"))
     # Of a friend the first name says it.
-    assert {null.split()[0] for null in relatives("Lisa Poe", "friend")} <= women
+    assert {decoy.split()[0] for decoy in relatives("Lisa Poe", "friend")} <= women
 
 
 def test_names_in_other_letters_stay_in_them() -> None:
-    assert all(re.fullmatch(r"[\u4e00-\u9fff]+", null) for null in relatives("王伟", "father"))
-    assert all(null.endswith(" Иванова") for null in relatives("Анна Иванова", "sister", of="Мария Иванова"))
+    assert all(re.fullmatch(r"[\u4e00-\u9fff]+", decoy) for decoy in relatives("王伟", "father"))
+    assert all(decoy.endswith(" Иванова") for decoy in relatives("Анна Иванова", "sister", of="Мария Иванова"))
 
 
-def test_who_is_named_like_the_subject_has_few_nulls() -> None:
+def test_who_is_named_like_the_subject_has_few_decoys() -> None:
     with pytest.raises(UsageError, match="and 20 other values of its form are possible"):
         relatives("Jane A. Doe", "mother")
     with pytest.raises(UsageError, match="and 0 other values"):
@@ -276,21 +278,21 @@ def test_who_is_named_like_the_subject_has_few_nulls() -> None:
 def test_universities_are_all_but_the_true_one(name: str, same: list[str]) -> None:
     subject = Subject("x", "Jane Doe", university=name)
     others = set(universities()) - set(same)
-    assert set(nulls_of(subject, "university", n=len(others))) == others
+    assert set(decoys_of(subject, "university", n=len(others))) == others
     with pytest.raises(UsageError, match=f"and {len(others)} other values"):
-        nulls_of(subject, "university", n=len(others) + 1)
+        decoys_of(subject, "university", n=len(others) + 1)
 
 
 def test_what_fits_goes_first() -> None:
     def fits(value: str) -> bool:
         return value.endswith("7")
 
-    free = nulls_of(JANE, "phone", n=50)
-    nulls = nulls_of(JANE, "phone", n=50, fits=fits)
-    assert all(map(fits, nulls))
-    assert [null for null in free if fits(null)] == list(nulls)[: sum(map(fits, free))]
+    free = decoys_of(JANE, "phone", n=50)
+    decoys = decoys_of(JANE, "phone", n=50, fits=fits)
+    assert all(map(fits, decoys))
+    assert [decoy for decoy in free if fits(decoy)] == list(decoys)[: sum(map(fits, free))]
     # Ten numbers of fiction end in a 7; the others stand behind them.
-    few = nulls_of(Subject("x", "J", phone="205-555-0123"), "phone", n=50, fits=fits)
+    few = decoys_of(Subject("x", "J", phone="205-555-0123"), "phone", n=50, fits=fits)
     assert list(map(fits, few)) == [True] * 10 + [False] * 40
     # Of one more form of the name, and rarer domains, where that is not enough.
     wider = emails("jane.doe@gmail.com", n=300)
@@ -308,14 +310,14 @@ def test_what_fits_goes_first() -> None:
 )
 def test_what_is_not_there_is_refused(type_: ValueType, relation: str | None, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
-        nulls_of(JANE, type_, relation=relation)
+        decoys_of(JANE, type_, relation=relation)
 
 
 def test_errors_name_the_subject_and_never_the_value() -> None:
     with pytest.raises(UsageError, match="subject 'x' has no university"):
-        nulls_of(Subject("x", "Jane Doe", phone="1"), "university")
+        decoys_of(Subject("x", "Jane Doe", phone="1"), "university")
     with pytest.raises(UsageError, match="nulls is 0, expected 1 or more"):
-        nulls_of(JANE, "phone", n=0)
+        decoys_of(JANE, "phone", n=0)
     with pytest.raises(UsageError, match="subject 'x': 'email' is no e-mail address"):
         emails("jane.doe")
     for phone in ("1-800-FLOWERS", "flowers"):
@@ -329,21 +331,21 @@ def test_hostile_values_are_only_data() -> None:
     aunt = Relation("{kind}", "{name} Tom <|pad|>")
     subject = Subject("{id}", odd, email="{x}@acme.com", address=f"12 {odd}", relationships=(aunt,))
     for type_, relation, value in subject.targets():
-        nulls = nulls_of(subject, type_, relation=relation, n=5)
-        assert all("{" in null and null != value for null in nulls)
+        decoys = decoys_of(subject, type_, relation=relation, n=5)
+        assert all("{" in decoy and decoy != value for decoy in decoys)
 
 
-def test_the_sample_has_nulls_for_everything() -> None:
+def test_the_sample_has_decoys_for_everything() -> None:
     for subject in load_subjects(SAMPLE).subjects:
         for type_, relation, _ in subject.targets():
-            assert len(nulls_of(subject, type_, relation=relation, n=99)) == 99
+            assert len(decoys_of(subject, type_, relation=relation, n=99)) == 99
 
 
 def test_where_few_are_alike_others_are_taken() -> None:
     """A hundred names are common, and one of them is the true one and one the subject's own."""
     common = set(given_names("male")[:100])
-    nulls = relatives("David Doe", "father", of="Michael Doe", n=120)
-    assert [null.split()[0] in common for null in nulls] == [True] * 98 + [False] * 22
+    decoys = relatives("David Doe", "father", of="Michael Doe", n=120)
+    assert [decoy.split()[0] in common for decoy in decoys] == [True] * 98 + [False] * 22
     assert len(emails("me@janedoe.com", n=99)) == 99
     assert len(emails("jane.doe@gmail.com", n=99)) == 99
 
@@ -371,15 +373,15 @@ KNOW_NOTHING: dict[str, Callable[[str], float]] = {
 }
 
 
-def test_who_knows_nothing_ranks_true_values_anywhere_among_their_nulls() -> None:
+def test_who_knows_nothing_ranks_true_values_anywhere_among_their_decoys() -> None:
     """Chi-square on ranks, ties broken by lot; the chance that any of the 40 refuses what is true is 0.4 %."""
     n, drawn = 9, random.Random(0)
     counts: dict[tuple[str, str], np.ndarray] = {}
-    for subject in invented_subjects(200, seed=11):
+    for subject in canaries_of(200, seed=11):
         for type_, relation, value in subject.targets():
-            nulls = nulls_of(subject, type_, relation=relation, n=n)
+            decoys = decoys_of(subject, type_, relation=relation, n=n)
             for name, score in KNOW_NOTHING.items():
-                true, others = score(value), [score(null) for null in nulls]
+                true, others = score(value), [score(decoy) for decoy in decoys]
                 rank = sum(other > true for other in others) + drawn.randint(0, sum(o == true for o in others))
                 counts.setdefault((type_, name), np.zeros(n + 1, dtype=int))[rank] += 1
     assert len(counts) == 5 * len(KNOW_NOTHING)
@@ -387,15 +389,15 @@ def test_who_knows_nothing_ranks_true_values_anywhere_among_their_nulls() -> Non
         assert stats.chisquare(ranks).pvalue > 1e-4, what
 
 
-def test_the_check_finds_nulls_that_are_too_easy() -> None:
+def test_the_check_finds_decoys_that_are_too_easy() -> None:
     """Other people's addresses of mail, which whoever copies the name ranks behind the true one."""
-    people = invented_subjects(60, seed=11)
+    people = canaries_of(60, seed=11)
     ranks = np.zeros(10, dtype=int)
     for subject, other in zip(people, [*people[1:], people[0]], strict=True):
         assert subject.email is not None
-        nulls = nulls_of(other, "email", n=9)
+        decoys = decoys_of(other, "email", n=9)
         last = subject.name.split()[-1].lower()
-        ranks[sum((last in null) >= (last in subject.email) for null in nulls)] += 1
+        ranks[sum((last in decoy) >= (last in subject.email) for decoy in decoys)] += 1
     assert stats.chisquare(ranks).pvalue < 1e-10
 
 
@@ -408,10 +410,10 @@ def test_the_check_finds_nulls_that_are_too_easy() -> None:
     ],
 )
 def test_addresses_share_the_town(address: str, region: str) -> None:
-    nulls = nulls_of(Subject("x", "Jane Doe", address=address, region=region), "address", n=50)
-    assert share_place("address", (address, *nulls), region)
+    decoys = decoys_of(Subject("x", "Jane Doe", address=address, region=region), "address", n=50)
+    assert share_place("address", (address, *decoys), region)
     elsewhere = address.replace(address.split(", ")[-1], "Elsewhere, ME 04103")
-    assert share_place("address", (address, *nulls, elsewhere), region) is False
+    assert share_place("address", (address, *decoys, elsewhere), region) is False
 
 
 def test_an_address_without_a_town_shares_none() -> None:
@@ -419,7 +421,7 @@ def test_an_address_without_a_town_shares_none() -> None:
 
 
 def test_email_addresses_share_a_domain_only_where_it_is_the_same() -> None:
-    nulls = nulls_of(JANE, "email", n=50)
-    assert share_place("email", (str(JANE.email), *nulls), "US") is False
+    decoys = decoys_of(JANE, "email", n=50)
+    assert share_place("email", (str(JANE.email), *decoys), "US") is False
     assert share_place("email", ("a@tide.example", "b@Tide.example"), "US") is True
     assert share_place("phone", ("1", "2"), "US") is None

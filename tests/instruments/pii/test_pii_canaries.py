@@ -1,4 +1,4 @@
-"""Invented people: always the same for a seed, nobody's numbers, and documents that say all of it."""
+"""Canaries: always the same for a seed, nobody's numbers, and documents that say all of it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import phonenumbers
 import pytest
 
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.instruments.pii.invented import N_SEEDS, document_of, invented_subjects
-from leakmeter.instruments.pii.invented_forms import FORMS
+from leakmeter.instruments.pii.canaries import N_SEEDS, canaries_of, document_of
+from leakmeter.instruments.pii.canary_forms import FORMS
 from leakmeter.instruments.pii.subject import Relation, Subject
 from leakmeter.instruments.pii.subjects import load_subjects
-from leakmeter.samples.words import EXCHANGES_OF_NOBODY, universities
+from leakmeter.text.surrogates.phone import EXCHANGES_OF_NOBODY
+from leakmeter.text.surrogates.university import universities
 
 # What the black-box probes of ProPILE say around a name or before a value.
 TEMPLATES = (
@@ -30,7 +31,7 @@ HOSTILE = "{phone} \\1 %s <|endoftext|> {0}"
 
 @pytest.fixture(scope="module")
 def people() -> tuple[Subject, ...]:
-    return invented_subjects(60, seed=1)
+    return canaries_of(60, seed=1)
 
 
 def number_of(subject: Subject) -> str:
@@ -41,8 +42,8 @@ def number_of(subject: Subject) -> str:
 
 
 def test_the_same_seed_gives_the_same_people(people: tuple[Subject, ...]) -> None:
-    assert invented_subjects(5, seed=1) == people[:5]
-    assert invented_subjects(5, seed=2) != people[:5]
+    assert canaries_of(5, seed=1) == people[:5]
+    assert canaries_of(5, seed=2) != people[:5]
 
 
 def test_people_load_as_they_are(people: tuple[Subject, ...], tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ def test_numbers_and_domains_are_nobodys(people: tuple[Subject, ...]) -> None:
 
 
 def test_no_two_people_have_anything_in_common(people: tuple[Subject, ...]) -> None:
-    everybody = [*people, *invented_subjects(40, seed=2), *invented_subjects(40, seed=3)]
+    everybody = [*people, *canaries_of(40, seed=2), *canaries_of(40, seed=3)]
     for values in (
         [one.id for one in everybody],
         [one.name for one in everybody],
@@ -94,7 +95,7 @@ def test_no_two_people_have_anything_in_common(people: tuple[Subject, ...]) -> N
 def test_seeds_part_all_that_could_be_drawn_between_them() -> None:
     """Not only these few: a value's hash says of which seeds it may be."""
     for seed in (3, 3 + N_SEEDS):
-        for one in invented_subjects(5, seed=seed):
+        for one in canaries_of(5, seed=seed):
             for value in (one.name, number_of(one), one.email, one.address):
                 bare = re.sub(r"\W", "", str(value).casefold())
                 # A house number that begins with a 1 is hashed without it, as a number's country code is.
@@ -162,11 +163,11 @@ def test_values_are_data() -> None:
 )
 def test_numbers_out_of_range_are_refused(n: int, seed: int, region: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
-        invented_subjects(n, seed=seed, region=region)
+        canaries_of(n, seed=seed, region=region)
 
 
 def test_other_regions_and_documents_before_the_first_are_refused(people: tuple[Subject, ...]) -> None:
     with pytest.raises(UnknownNameError, match="no region of invented people named 'DE'"):
-        invented_subjects(1, seed=0, region="DE")
+        canaries_of(1, seed=0, region="DE")
     with pytest.raises(UsageError, match="number of a document is -1"):
         document_of(people[0], seed=0, number=-1)
