@@ -24,10 +24,10 @@ from leakmeter.backends.toy import Toy
 from leakmeter.cli import audit_config
 from leakmeter.cli.audit_config import Asked
 from leakmeter.core.prompt import IntArray
+from leakmeter.instruments.generation.calibration import rounded
 from leakmeter.privacy.mechanism import PrivateVoting
 from leakmeter.privacy.private_voting import Adjacency, Voting, average
 from leakmeter.privacy.rdp import promise
-from leakmeter.instruments.generation.calibration import rounded
 
 Call = Callable[..., Any]
 FREE = ("temperature", "clip", "subset-size")
