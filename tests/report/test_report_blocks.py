@@ -442,6 +442,48 @@ def test_folded_sections_are_lines_that_open_without_a_script() -> None:
     assert "<script" not in page
 
 
+def test_rows_that_a_reader_opens_come_after_the_others_and_need_no_script() -> None:
+    rows = [b.Row((f"row {i}", 0.000123)) for i in range(8)]
+    columns = (b.Column("Name"), b.Column("Part", "share", bar=True, digits=3))
+    table = b.Table(columns, rows, "Rows", rest=("row", "rows"), first=5, open_on_pages=3)
+    report = b.Report(
+        "T",
+        "m",
+        (b.Headline("Kept.", "good"), table),
+        sections=[b.Section("a", ()), b.Section("b", ())],
+        scripted=False,
+    )
+    page = html.page(report)
+    shown, opened = page.split("<details>")
+    assert "<summary>5 more rows</summary>" in opened
+    assert ("row 2" in shown, "row 3" in shown, "row 3" in opened, "row 7" in opened) == (True, False, True, True)
+    assert page.count("0.0123\u00a0%") == 8
+    assert '<h2 class="good">' in page
+    assert "<script" not in page
+    assert "data-sort" not in page.split("</style>")[1]
+    assert "3 more rows\n" in re.sub(" +\n", "\n", printed(report))
+
+
+def test_a_chart_for_pages_is_no_figure_file() -> None:
+    panel = b.Panel(
+        b.Axis("x", scale="log", ticks=(2.0, 14.0)), b.Axis("y"), (b.Series("line", (1.0, 3.0), (2.0, 20.0)),)
+    )
+    report = b.Report("T", "m", (b.Chart("x", "X", (panel,), on="pages"),))
+    assert b.charts_of(report) == []
+    assert ">14<" in html.page(report)
+    assert "Chart" not in printed(report) + markdown.text(report)
+
+
+def test_the_title_of_a_figure_does_not_stand_on_its_legend() -> None:
+    series = [b.Series("line", (1.0, 2.0), name=f"a rather long name, number {i}") for i in range(4)]
+    drawn = charts.figure(b.Chart("x", "A title", (b.Panel(b.Axis("x"), b.Axis("y"), series, title="Panel"),)))
+    drawn.draw_without_rendering()
+    legend, title = drawn.legends[0].get_window_extent(), drawn._suptitle.get_window_extent()  # type: ignore[attr-defined]
+    (axes,) = drawn.axes
+    assert axes.title.get_window_extent().y1 <= legend.y0 <= legend.y1 <= title.y0
+    assert (legend.x0 >= 0, legend.x1 <= drawn.bbox.width) == (True, True)
+
+
 @pytest.mark.parametrize(
     ("value", "kind", "said"),
     [
