@@ -173,7 +173,7 @@ def test_terminal_page_and_report_agree(susceptibility: Call, cli: Call) -> None
     (headline,) = re.findall(r"<h2>(Susceptibility.*?)</h2>", page)
     assert " ".join(ended.out.split()).startswith(" ".join(headline.split()))
     assert all(len(line) <= 80 for line in ended.out.splitlines())
-    assert page.count('class="asked"') == 12
+    assert page.count('<details class="line"') == 12
     assert cli("report", run, "--public").code == 2
 
 
@@ -202,7 +202,7 @@ def test_from_python_it_is_the_same(susceptibility: Call) -> None:
     assert list(frame.columns[:3]) == ["query", "id", "text"]
     means = frame.groupby("query")["persuasion_nats"].mean()
     assert means["q0"] == pytest.approx(cases[0]["susceptibility_nats"])
-    assert measured.save_html("page.html").read_text(encoding="utf-8").count('class="asked"') == 12
+    assert measured.save_html("page.html").read_text(encoding="utf-8").count('<details class="line"') == 12
     plain = leakmeter.susceptibility("toy", queries=["Who?"], contexts=["Emma is by Poe.", "It rains."])
     assert plain.results[0].case["contexts"][1]["text"] == "It rains."
 
