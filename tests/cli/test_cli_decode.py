@@ -249,7 +249,7 @@ def test_the_session_is_all_responses_of_the_run(cli: Call, tmp_path: Path) -> N
         assert len(case["samples"]) == 2
         assert case["samples"][0]["private"] == case["private"]
     table = cli(*words)
-    rows = table.out[table.out.index("\ncase ") + 1 :].splitlines()[1:6]
+    rows = table.out[table.out.index("\nCase ") + 1 :].splitlines()[1:6]
     assert [line.split()[0] for line in rows] == [f"c{i}" for i in range(5)]
     assert "! Private: " in table.out
     public = cli(*words, "--public").out

@@ -55,7 +55,8 @@ def test_many_cases_are_many_lines_in_order(cli: Call, tmp_path: Path) -> None:
     ended = cli("influence", "--model", "toy", "--data", data, "--json")
     assert [json.loads(line)["id"] for line in ended.out.splitlines()] == [f"c{i}" for i in range(5)]
     table = cli("influence", "--model", "toy", "--data", data)
-    assert [line.split()[0] for line in table.out.splitlines()[1:]] == [f"c{i}" for i in range(5)]
+    rows = table.out[table.out.index("\nCase ") + 1 :].splitlines()[1:6]
+    assert [line.split()[0] for line in rows] == [f"c{i}" for i in range(5)]
 
 
 def test_bad_cases_are_left_out_and_counted(cli: Call, tmp_path: Path) -> None:

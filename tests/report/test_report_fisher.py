@@ -18,7 +18,6 @@ from leakmeter.instruments.susceptibility.fisher.report import report
 from leakmeter.instruments.susceptibility.fisher.result import FisherResult, summary
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
-from leakmeter.report.findings import encoded
 
 
 def of(*cases: Case, **more: Any) -> b.Report:
@@ -121,7 +120,7 @@ def test_values_stand_against_what_else_explains_them() -> None:
     assert (length.get_title(), entropy.get_title()) == ("Σ identity, Spearman −1.00", "Σ identity, Spearman −1.00")
     assert set(charts.files(chart)) == {"png", "svg"}
     attack = hostile() | {"values": [value(HOSTILE + r" $\frac{1}{0}$", 1.0)], "sigma": ["empirical"]}
-    assert b"<script" not in encoded(FisherResult.findings([attack]).figures["values"])["svg"]
+    assert b"<script" not in charts.files(FisherResult.findings([attack]).figures["values"])["svg"]
 
 
 def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:

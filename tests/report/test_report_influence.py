@@ -24,7 +24,6 @@ from leakmeter.instruments.influence.report import report
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, console, html, markdown, scale
-from leakmeter.report.findings import encoded, painted
 from leakmeter.report.paint import BLOCKS
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.words import posterior_cell
@@ -303,7 +302,7 @@ def test_no_text_is_a_formula_or_breaks_a_figure() -> None:
     case["pieces"] = [piece | {"name": attack, "text": attack} for piece in case["pieces"]]
     case["response"] = case["response"] | {"tokens": [attack] * len(case["response"]["tokens"])}
     for drawing in InfluenceResult.findings([case]).figures.values():
-        found = encoded(drawing)
+        found = charts.files(drawing)
         assert found["png"].startswith(b"\x89PNG")
         assert b"<script" not in found["svg"]
 
@@ -312,8 +311,8 @@ def test_the_same_cases_give_the_same_bytes_in_files_and_notebooks() -> None:
     first, again = (InfluenceResult.findings([clinic()]).figures for _ in range(2))
     assert list(first) == ["pieces", "tokens"]
     for name in first:
-        assert encoded(first[name]) == encoded(again[name])
-    assert vars(painted(first["pieces"]))["_repr_png_"]() == encoded(first["pieces"])["png"]
+        assert charts.files(first[name]) == charts.files(again[name])
+    assert vars(charts.figure(first["pieces"]))["_repr_png_"]() == charts.files(first["pieces"])["png"]
 
 
 def test_without_matplotlib_the_sentence_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,7 +320,7 @@ def test_without_matplotlib_the_sentence_is_still_there(monkeypatch: pytest.Monk
     found = InfluenceResult.findings([small(1)])
     assert found.headline
     with pytest.raises(UsageError, match="pip install matplotlib"):
-        painted(found.figures["pieces"])
+        charts.figure(found.figures["pieces"])
 
 
 # ---- in a browser ---------------------------------------------------------------------------------------------------
