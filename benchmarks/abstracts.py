@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from leakmeter.prompts.units import starts_in_characters
+from leakmeter.text.units import starts_in_characters
 
 _N_SENTENCES = 10
 # Beside a checkout of the project, in its own workplace; users give a path or get the built-in text.

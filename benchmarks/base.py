@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from benchmarks.machine import matrix_rate
-from leakmeter.api.loading import load_backend
 from leakmeter.backends.hf import HfBackend
-from leakmeter.engine.plan import plan
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.request import Request
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.plan import plan
+from leakmeter.core.request import Request
+from leakmeter.runs.loading import load_backend
 
 _STEADY = 0.10
 _TRIES = 4

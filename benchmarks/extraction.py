@@ -14,13 +14,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.data.invented import document_of, invented_subjects
+from leakmeter.instruments.pii.canaries import canaries_of, document_of
 
 NAME: Final = "extraction"
-_UNIVERSITIES: Final = Path(__file__).parents[1] / "src" / "leakmeter" / "samples" / "universities.txt"
+_UNIVERSITIES: Final = Path(str(resources.files("leakmeter.text.surrogates").joinpath("universities.txt")))
 _PROSE: Final = Path(__file__).parents[1] / "docs"
 _N_BYTES: Final = 40_000_000
 _N_PEOPLE: Final = 2_000
@@ -48,7 +49,7 @@ def rows(data: Path | None = None, n_bytes: int = _N_BYTES) -> Iterator[dict[str
 
 def _written(path: Path, share_of_people: float, data: Path | None, n_bytes: int) -> Path:
     rng = random.Random(0)
-    people = invented_subjects(_N_PEOPLE, seed=0)
+    people = canaries_of(_N_PEOPLE, seed=0)
     pages = [data] if data else sorted(_PROSE.rglob("*.md"))
     prose = [part for page in pages for part in page.read_text(encoding="utf-8").split("\n\n") if len(part) > 200]
     n_written = 0

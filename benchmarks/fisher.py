@@ -19,12 +19,12 @@ from benchmarks.base import Peer
 from benchmarks.estimates import Estimate, Estimates
 from benchmarks.random_ids import Questions
 from leakmeter.backends.hf import HfBackend
-from leakmeter.engine.drive import drive
-from leakmeter.measures.fisher import Fisher
-from leakmeter.measures.susceptibility import Susceptibility
-from leakmeter.types.gradient import GradientRequest
-from leakmeter.types.item import ContextSet, Item
-from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.core.drive import drive
+from leakmeter.core.gradient import GradientRequest
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.instruments.susceptibility.fisher.measure import Fisher
+from leakmeter.instruments.susceptibility.item import ContextSet, QuestionItem
+from leakmeter.instruments.susceptibility.measure import Susceptibility
 
 SETTINGS = {
     **{f"sketch {n}": Fisher("sketch", probes=n) for n in (4, 8, 16, 24, 64)},
@@ -90,7 +90,7 @@ def _trace(weight: torch.Tensor, p: torch.Tensor, slopes: torch.Tensor) -> float
     return float((inner * (slopes @ slopes.T)).sum())
 
 
-def _estimate(backend: HfBackend, measure: Fisher, items: Sequence[Item]) -> Estimate:
+def _estimate(backend: HfBackend, measure: Fisher, items: Sequence[QuestionItem]) -> Estimate:
     (request,) = next(measure.trial(items[0]))
     assert isinstance(request, GradientRequest)
     return Estimate(
@@ -100,23 +100,20 @@ def _estimate(backend: HfBackend, measure: Fisher, items: Sequence[Item]) -> Est
     )
 
 
-def _read(backend: HfBackend, measure: Fisher | Susceptibility, items: Sequence[Item], statistic: str) -> np.ndarray:
+def _read(
+    backend: HfBackend, measure: Fisher | Susceptibility, items: Sequence[QuestionItem], statistic: str
+) -> np.ndarray:
     """One of the measure's statistics, of all queries together: (query,)."""
     found, _ = drive(backend, [measure.trial(item) for item in items])
     return np.asarray([reading.values[0] for of in found for reading in of if reading.statistic == statistic])
 
 
-def _item(id_: str, query: Piece, questions: Questions) -> Item:
+def _item(id_: str, query: Piece, questions: Questions) -> QuestionItem:
     bare = Prompt((query,))
     n = len(questions.contexts)
-    return Item(
+    return QuestionItem(
         id=id_,
         prompt=bare,
-        spans=(),
-        cuts={},
-        alone={},
-        blank=bare,
-        placebos=(),
         response=None,
         contexts=ContextSet(tuple(c.name for c in questions.contexts), questions.behind(query), (1 / n,) * n),
     )

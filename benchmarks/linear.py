@@ -18,10 +18,10 @@ import numpy as np
 
 from benchmarks import base, peers
 from leakmeter.backends.hf import HfBackend
-from leakmeter.engine.plan import plan
-from leakmeter.kernels.wants import Target
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.request import Request
+from leakmeter.core.plan import plan
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Target
+from leakmeter.core.request import Request
 
 _BLOCK, _N_BLOCKS, _N_QUERY, _N_RESPONSE = 32, 8, 20, 16
 

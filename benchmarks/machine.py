@@ -10,8 +10,8 @@ import torch
 from leakmeter.backends.hf import speed
 from leakmeter.backends.hf.outline import size_of
 from leakmeter.backends.hf.schedule import limits_for, token_bytes
-from leakmeter.engine import cost
-from leakmeter.types.chunk import Chunk
+from leakmeter.core import cost
+from leakmeter.core.chunk import Chunk
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype, seconds: float = 0.6) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from leakmeter.types.prompt import Prompt
+from leakmeter.core.prompt import Prompt
 
 
 def full_pass(model: Any, prompts: Sequence[Prompt], responses: Sequence[Sequence[int]]) -> np.ndarray:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.core.prompt import Piece, Prompt
 
 N_VOCAB = 30_000
 """The ids are below it, and a model's vocabulary has to be as large."""

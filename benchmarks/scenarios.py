@@ -16,12 +16,12 @@ from benchmarks.base import Peer, Scenario, scored
 from benchmarks.estimates import Estimates
 from benchmarks.random_ids import Questions, ids, pieces
 from leakmeter.backends.hf import HfBackend
-from leakmeter.engine.drive import drive
-from leakmeter.engine.plan import plan
-from leakmeter.kernels import rules
-from leakmeter.kernels.wants import Draw, Target
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.request import Request, Trial
+from leakmeter.core import rules
+from leakmeter.core.drive import drive
+from leakmeter.core.plan import plan
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Draw, Target
+from leakmeter.core.request import Request, Trial
 
 
 def build(name: str, backend: HfBackend, data: Path | None = None, *, tiny: bool = False) -> Scenario | Estimates:

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from leakmeter.store.query import ask
-from leakmeter.store.rundir import RunDirectory
-from leakmeter.types.reading import NATS, Reading
-from leakmeter.types.run import RunSpec
+from leakmeter.core.measurement import NATS, Reading
+from leakmeter.runs.query import ask
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.runs.spec import RunSpec
 
 NAME: Final = "store"
 _QUERIES: Final = {

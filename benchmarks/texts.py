@@ -10,10 +10,10 @@ import numpy as np
 from benchmarks import abstracts, peers, published
 from benchmarks.base import Peer, Scenario, scored
 from leakmeter.backends.hf import HfBackend
-from leakmeter.engine.plan import plan
-from leakmeter.kernels.wants import Target
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.request import Request
+from leakmeter.core.plan import plan
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Target
+from leakmeter.core.request import Request
 
 _N_MASKS = 64
 _N_MASKS_TINY = 3

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from leakmeter.kernels.stats import bootstrap_interval_of_mean
-from leakmeter.store.rundir import RunDirectory
-from leakmeter.studies.run import cases_of_run
+from leakmeter.runs.measure import cases_of_run
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.stats.stats import bootstrap_interval_of_mean
 
 losses = np.stack(
     [

@@ -3,9 +3,9 @@
     python docs/results/theorem_3_1.py ori_pqal.json 60 theorem_3_1
 
 For each of the first N records of PubMedQA and each λ: draw a response, take each sentence away in turn, and keep for
-every token the loss, the difference in PMI and the term beside it (`leakmeter.kernels.pmi`). A record is a file in the
-directory; those that are there are not measured again. Then `theorem_3_1.png` and `theorem_3_1.csv` are written into
-the directory.
+every token the loss, the difference in PMI and the term beside it (`leakmeter.instruments.influence.pmi`). A record is
+a file in the directory; those that are there are not measured again. Then `theorem_3_1.png` and `theorem_3_1.csv` are
+written into the directory.
 """
 
 import csv
@@ -16,12 +16,12 @@ import matplotlib as mpl
 import numpy as np
 
 from leakmeter import load_backend
+from leakmeter.core.drive import drive
+from leakmeter.core.request import Request
 from leakmeter.data import named
-from leakmeter.engine.drive import drive
-from leakmeter.kernels.pmi import WITH_PMI, TargetWithPmi
-from leakmeter.measures.decode import Decode
-from leakmeter.prompts.build import PromptSettings, prepare
-from leakmeter.types.request import Request
+from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.instruments.influence.pmi import WITH_PMI, TargetWithPmi
+from leakmeter.text.build import PromptSettings, prepare
 
 MODEL = "smollm2-135m"
 LAMBDAS = (0.5, 1.0, 1.5)

@@ -9,29 +9,29 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from leakmeter.api.audit import audit
-    from leakmeter.api.decode import decode
-    from leakmeter.api.frontier import frontier
-    from leakmeter.api.icl import IclInfluence, icl
-    from leakmeter.api.influence import influence
-    from leakmeter.api.loading import load_backend, load_run
-    from leakmeter.api.pii import PiiFindings, pii
-    from leakmeter.api.redact_plan import redact_plan
-    from leakmeter.api.run import Run
-    from leakmeter.api.susceptibility import (
+    from leakmeter.errors import LeakmeterError
+    from leakmeter.instruments.decoding.api import decode
+    from leakmeter.instruments.decoding.frontier_api import frontier
+    from leakmeter.instruments.decoding.result import DecodeResult
+    from leakmeter.instruments.generation.api import audit
+    from leakmeter.instruments.icl.api import IclInfluence, icl
+    from leakmeter.instruments.icl.result import IclResult
+    from leakmeter.instruments.influence.api import influence
+    from leakmeter.instruments.influence.result import InfluenceResult
+    from leakmeter.instruments.pii.api import PiiFindings, pii
+    from leakmeter.instruments.pii.result import PiiResult
+    from leakmeter.instruments.redaction.api import redact_plan
+    from leakmeter.instruments.redaction.result import RedactPlanResult
+    from leakmeter.instruments.susceptibility.api import (
         FisherSusceptibilities,
         Susceptibilities,
         fisher_susceptibility,
         susceptibility,
     )
-    from leakmeter.errors import LeakmeterError
-    from leakmeter.results.decode import DecodeResult
-    from leakmeter.results.fisher import FisherResult
-    from leakmeter.results.icl import IclResult
-    from leakmeter.results.influence import InfluenceResult
-    from leakmeter.results.pii import PiiResult
-    from leakmeter.results.redact_plan import RedactPlanResult
-    from leakmeter.results.susceptibility import SusceptibilityResult
+    from leakmeter.instruments.susceptibility.fisher.result import FisherResult
+    from leakmeter.instruments.susceptibility.result import SusceptibilityResult
+    from leakmeter.runs.loading import load_backend, load_run
+    from leakmeter.runs.run import Run
 
 __all__ = [
     "DecodeResult",
@@ -61,30 +61,30 @@ __all__ = [
 ]
 
 _HOME = {
-    "DecodeResult": "leakmeter.results.decode",
-    "FisherResult": "leakmeter.results.fisher",
-    "FisherSusceptibilities": "leakmeter.api.susceptibility",
-    "IclInfluence": "leakmeter.api.icl",
-    "IclResult": "leakmeter.results.icl",
-    "InfluenceResult": "leakmeter.results.influence",
+    "DecodeResult": "leakmeter.instruments.decoding.result",
+    "FisherResult": "leakmeter.instruments.susceptibility.fisher.result",
+    "FisherSusceptibilities": "leakmeter.instruments.susceptibility.api",
+    "IclInfluence": "leakmeter.instruments.icl.api",
+    "IclResult": "leakmeter.instruments.icl.result",
+    "InfluenceResult": "leakmeter.instruments.influence.result",
     "LeakmeterError": "leakmeter.errors",
-    "PiiFindings": "leakmeter.api.pii",
-    "PiiResult": "leakmeter.results.pii",
-    "RedactPlanResult": "leakmeter.results.redact_plan",
-    "Run": "leakmeter.api.run",
-    "Susceptibilities": "leakmeter.api.susceptibility",
-    "SusceptibilityResult": "leakmeter.results.susceptibility",
-    "audit": "leakmeter.api.audit",
-    "decode": "leakmeter.api.decode",
-    "fisher_susceptibility": "leakmeter.api.susceptibility",
-    "frontier": "leakmeter.api.frontier",
-    "icl": "leakmeter.api.icl",
-    "influence": "leakmeter.api.influence",
-    "load_backend": "leakmeter.api.loading",
-    "load_run": "leakmeter.api.loading",
-    "pii": "leakmeter.api.pii",
-    "redact_plan": "leakmeter.api.redact_plan",
-    "susceptibility": "leakmeter.api.susceptibility",
+    "PiiFindings": "leakmeter.instruments.pii.api",
+    "PiiResult": "leakmeter.instruments.pii.result",
+    "RedactPlanResult": "leakmeter.instruments.redaction.result",
+    "Run": "leakmeter.runs.run",
+    "Susceptibilities": "leakmeter.instruments.susceptibility.api",
+    "SusceptibilityResult": "leakmeter.instruments.susceptibility.result",
+    "audit": "leakmeter.instruments.generation.api",
+    "decode": "leakmeter.instruments.decoding.api",
+    "fisher_susceptibility": "leakmeter.instruments.susceptibility.api",
+    "frontier": "leakmeter.instruments.decoding.frontier_api",
+    "icl": "leakmeter.instruments.icl.api",
+    "influence": "leakmeter.instruments.influence.api",
+    "load_backend": "leakmeter.runs.loading",
+    "load_run": "leakmeter.runs.loading",
+    "pii": "leakmeter.instruments.pii.api",
+    "redact_plan": "leakmeter.instruments.redaction.api",
+    "susceptibility": "leakmeter.instruments.susceptibility.api",
 }
 
 

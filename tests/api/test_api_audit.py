@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pytest
 
 import leakmeter
-from leakmeter.api.audit import Audit
 from leakmeter.backends.toy import Toy
+from leakmeter.core.prompt import IntArray
 from leakmeter.errors import LeakmeterError
-from leakmeter.kernels.mechanism import BoundedCid, PrivateVoting
-from leakmeter.kernels.private_voting import Voting, average, clipped
-from leakmeter.types.prompt import IntArray
+from leakmeter.instruments.generation.api import Audit
+from leakmeter.privacy.mechanism import BoundedCid, PrivateVoting
+from leakmeter.privacy.private_voting import Voting, average, clipped
 
 TEXTS = [f"The ferry no. {i} sails at {i} to {'Aland' if i % 2 else 'Brac'}." for i in range(7)]
 NEWS = [{"label": i % 4, "text": f"News item {i}."} for i in range(24)]

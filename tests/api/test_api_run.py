@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import leakmeter
-from leakmeter.api.report import page_of_runs, write_figures
-from leakmeter.api.run import Run
+from leakmeter.core.quantity import Quantity
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.results.base import Results
-from leakmeter.store.rundir import RunDirectory
-from leakmeter.types.quantity import Quantity
+from leakmeter.report.result import Results
+from leakmeter.runs.pages import page_of_runs, write_figures
+from leakmeter.runs.run import Run
+from leakmeter.runs.rundir import RunDirectory
 
 MARKUP = "<img src=x onerror=alert(1)> $x$ \x1b[31m"
 CASES = [
@@ -177,9 +177,9 @@ def test_a_wrong_engine_a_missing_library_and_no_run(monkeypatch: pytest.MonkeyP
     with pytest.raises(UsageError, match="leakmeter\\[polars\\]"):
         run.readings("polars")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UsageError, match="pip install 'leakmeter"):
+    with pytest.raises(UsageError, match="pip install matplotlib"):
         run.figures()
-    with pytest.raises(UsageError, match="pip install 'leakmeter"):
+    with pytest.raises(UsageError, match="pip install matplotlib"):
         write_figures({Path("none"): run})
     assert not Path("none").exists()
     with pytest.raises(StoreError, match="holds no complete run"):

@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_models import N_VOCAB, item_of, naive_logits, random_prompt, tiny_backend, tiny_model
 
+from helpers.naive import naive_logits, random_prompt
+from helpers.tiny_models import N_VOCAB, item_of, tiny_backend, tiny_model
 from leakmeter.backends.hf import HfBackend
-from leakmeter.engine.drive import drive
-from leakmeter.engine.plan import plan
-from leakmeter.kernels.wants import Draw
-from leakmeter.measures._sample import sample
-from leakmeter.measures.influence import Influence
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.item import Item
-from leakmeter.types.prompt import Prompt
-from leakmeter.types.request import Request, Scores, Trial
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.drive import drive
+from leakmeter.core.item import ContextItem
+from leakmeter.core.plan import plan
+from leakmeter.core.prompt import Prompt
+from leakmeter.core.reductions import Draw
+from leakmeter.core.request import Request, Scores, Trial
+from leakmeter.core.sampling import sample
+from leakmeter.instruments.influence.measure import Influence
 
 PROMPT: Prompt = random_prompt(np.random.default_rng(3), N_VOCAB, (6, 5, 9), frame=4, query=5)
 KINDS = ("llama", "gpt2", "gemma3", "mistral")
@@ -36,7 +37,9 @@ def recorded(trial: Trial[Any], seen: list[np.ndarray]) -> Trial[Any]:
         seen.extend(scores.values for scores in answers)
 
 
-def run(backend: HfBackend, items: list[Item], weight: float, n: int = 3, most: int = 7) -> tuple[list, list, list]:
+def run(
+    backend: HfBackend, items: list[ContextItem], weight: float, n: int = 3, most: int = 7
+) -> tuple[list, list, list]:
     """Responses, what was drawn with which log-probability, and the tokens run in each round."""
     seen: list[np.ndarray] = []
     marks: list[int] = []
@@ -121,7 +124,7 @@ def test_noise_bounds_what_the_order_of_spans_and_the_sharing_change(kind: str, 
     item = replace(item_of(PROMPT), response=(9, 80, 3, 3))
     measure = Influence(cid_lambda=weight)
 
-    def series(backend: HfBackend, item: Item) -> dict[tuple[str, str], np.ndarray]:
+    def series(backend: HfBackend, item: ContextItem) -> dict[tuple[str, str], np.ndarray]:
         (readings,), _ = drive(backend, [measure.trial(item)])
         return {(r.statistic, r.piece): r.values for r in readings}
 

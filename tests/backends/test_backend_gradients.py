@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from tiny_models import ATTENTION, N_VOCAB, RECURRENT, backend_of, fresh_model, random_prompt, tiny_backend
 
-from leakmeter.backends.base import Backend, DifferentiableBackend, check_differentiates
+from helpers.naive import random_prompt
+from helpers.tiny_models import ATTENTION, N_VOCAB, RECURRENT, backend_of, fresh_model, tiny_backend
 from leakmeter.backends.hf import HfBackend, backend
 from leakmeter.backends.hf.places import layer_of
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.plan import plan_contexts
+from leakmeter.core.backend import Backend, DifferentiableBackend, check_differentiates
+from leakmeter.core.gradient import NEUTRAL, GradientRequest, Place, Probes, TopTokens, tokens_of
+from leakmeter.core.plan import plan_contexts
+from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
+from leakmeter.core.request import Gradients
 from leakmeter.errors import CapabilityError, ScoreError
-from leakmeter.kernels.fisher import estimated
-from leakmeter.types.gradient import NEUTRAL, GradientRequest, Place, Probes, TopTokens, tokens_of
-from leakmeter.types.prompt import CONTEXT, QUERY, Piece, Prompt
-from leakmeter.types.request import Gradients
+from leakmeter.stats.fisher import estimated
 
 ALL = TopTokens(N_VOCAB)
 """All tokens of the vocabulary, whose numbers add up to the trace."""

@@ -10,8 +10,8 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from tiny_models import fresh_model, tiny_tokenizer
 
+from helpers.tiny_models import fresh_model, tiny_tokenizer
 from leakmeter.backends.hf import HfBackend
 from leakmeter.backends.hf.load import load_directory
 from leakmeter.errors import ModelError

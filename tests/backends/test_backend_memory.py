@@ -10,17 +10,18 @@ import pytest
 import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
-from tiny_models import N_VOCAB, backend_of, fresh_model, random_prompt, tiny_backend
 
+from helpers.naive import random_prompt
+from helpers.tiny_models import N_VOCAB, backend_of, fresh_model, tiny_backend
 from leakmeter.backends.hf import HfBackend
 from leakmeter.backends.hf.schedule import Done, Limits, Padding, Window, batches, together, windows
 from leakmeter.backends.hf.states import Segment, Start
-from leakmeter.engine.drive import drive
-from leakmeter.engine.plan import plan
+from leakmeter.core.drive import drive
+from leakmeter.core.plan import plan
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Draw, Target
+from leakmeter.core.request import Request, Trial
 from leakmeter.errors import ScoreError
-from leakmeter.kernels.wants import Draw, Target
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.request import Request, Trial
 
 RESPONSE = (5, 6, 7)
 

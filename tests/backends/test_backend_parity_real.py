@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_models import SHARED, naive_logits
 
-from leakmeter.engine.drive import drive
-from leakmeter.measures.decode import Decode
-from leakmeter.measures.influence import Influence
-from leakmeter.prompts.build import PromptSettings, prepare
-from leakmeter.types.case import Case, Document
-from leakmeter.types.item import Item
-from leakmeter.types.prompt import Prompt
-from leakmeter.types.reading import Reading
+from helpers.naive import SHARED, naive_logits
+from leakmeter.core.case import Case, Document
+from leakmeter.core.drive import drive
+from leakmeter.core.item import ContextItem
+from leakmeter.core.measurement import Reading
+from leakmeter.core.prompt import Prompt
+from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.text.build import PromptSettings, prepare
 
 # Invented; no person or place in them exists.
 CASES = {
@@ -73,7 +73,7 @@ class Naive:
         return self.rows[key]
 
 
-def item_of(backend: Any, case: str, unit: str, removal: str) -> Item:
+def item_of(backend: Any, case: str, unit: str, removal: str) -> ContextItem:
     item = prepare(
         CASES[case], backend.tokenizer, PromptSettings(unit=unit, removal=removal), window=backend.window, n_reserved=0
     ).item
@@ -84,7 +84,7 @@ def item_of(backend: Any, case: str, unit: str, removal: str) -> Item:
 
 
 def contrasts(
-    naive: Naive, item: Item, weight: float, readings: list[Reading]
+    naive: Naive, item: ContextItem, weight: float, readings: list[Reading]
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Name, measured and naive values of every contrast of an item."""
     got = {(r.statistic, r.piece): r.values for r in readings}

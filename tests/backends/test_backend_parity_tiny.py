@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import (
+
+from helpers.naive import naive_log_probs, random_prompt
+from helpers.tiny_models import (
     ATTENTION,
     N_VOCAB,
     RECURRENT,
@@ -16,18 +18,15 @@ from tiny_models import (
     WINDOW,
     backend_of,
     fresh_model,
-    naive_log_probs,
-    random_prompt,
     tiny_backend,
     tiny_model,
 )
-
 from leakmeter.backends.hf import HfBackend
-from leakmeter.engine.plan import plan
+from leakmeter.core.plan import plan
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Draw, MixedTarget, Rows, Target
+from leakmeter.core.request import Request, Want
 from leakmeter.errors import CapabilityError, ScoreError, UsageError
-from leakmeter.kernels.wants import Draw, MixedTarget, Rows, Target
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.request import Request, Want
 
 PROMPT: Prompt = random_prompt(np.random.default_rng(0), N_VOCAB, (6, 5, 9, 4), frame=4, query=5)
 RESPONSE = (5, 90, 90, 41)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import N_VOCAB, fresh_model, naive_logits, tiny_model
 from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 from transformers.generation.logits_process import (
@@ -18,9 +17,11 @@ from transformers.generation.logits_process import (
     UnbatchedClassifierFreeGuidanceLogitsProcessor,
 )
 
+from helpers.naive import naive_logits
+from helpers.tiny_models import N_VOCAB, fresh_model, tiny_model
 from leakmeter.backends.hf.processors import BoundedContextInfluenceProcessor, ContextInfluenceProcessor
+from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.errors import UsageError
-from leakmeter.types.prompt import Piece, Prompt
 
 RNG = np.random.default_rng(11)
 PROMPT = torch.from_numpy(RNG.integers(3, N_VOCAB, size=(1, 17)))

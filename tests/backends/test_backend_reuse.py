@@ -14,18 +14,19 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_models import backend_of, fresh_model, item_of, random_prompt, tiny_backend
 from torch import Tensor
 
+from helpers.naive import random_prompt
+from helpers.tiny_models import backend_of, fresh_model, item_of, tiny_backend
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.reuse import Reuse, chunk_key, leaves_states, reuse_for, to_array, to_tensor
-from leakmeter.engine.drive import drive
-from leakmeter.engine.plan import plan
-from leakmeter.kernels.wants import Draw, MixedTarget, Rows, Target
-from leakmeter.measures.influence import Influence
-from leakmeter.types.chunk import Chunk, Run
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.request import Request, Scores, Want
+from leakmeter.core.chunk import Chunk, Run
+from leakmeter.core.drive import drive
+from leakmeter.core.plan import plan
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Draw, MixedTarget, Rows, Target
+from leakmeter.core.request import Request, Scores, Want
+from leakmeter.instruments.influence.measure import Influence
 
 CPU = torch.device("cpu")
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tiny_models import naive_log_probs, tiny_backend, tiny_model
 
+from helpers.naive import naive_log_probs
+from helpers.tiny_models import tiny_backend, tiny_model
 from leakmeter.backends.hf import shared_start
-from leakmeter.engine.plan import plan
-from leakmeter.kernels.wants import Target
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.request import Request
+from leakmeter.core.plan import plan
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Target
+from leakmeter.core.request import Request
 
 COMMON = Piece("common", "context", tuple(3 + (7 * i) % 90 for i in range(70)))
 

@@ -11,26 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import N_VOCAB, backend_of, random_prompt, tiny_backend, tiny_model
 
+from helpers.naive import random_prompt
+from helpers.tiny_models import N_VOCAB, backend_of, tiny_backend, tiny_model
 from leakmeter.backends.hf import memory
 from leakmeter.backends.hf.kept import Before, Kept
 from leakmeter.backends.hf.memory import Surplus, resident_bytes
 from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.backends.hf.speed import speed_of
 from leakmeter.backends.hf.states import Block, Start, State
-from leakmeter.engine.drive import drive
-from leakmeter.engine.plan import plan
-from leakmeter.kernels import rdp
-from leakmeter.kernels.ballot import Ballot
-from leakmeter.kernels.decoding import Decoding, DrawWithReceipt, TargetWithReceipt
-from leakmeter.kernels.log_ratio import LogRatioFromFirst
-from leakmeter.kernels.mechanism import PrivateVoting
-from leakmeter.kernels.pmi import TargetWithPmi
-from leakmeter.kernels.private_voting import Voting
-from leakmeter.kernels.susceptibility import ContextMixture, Likeliest
-from leakmeter.kernels.top import Top
-from leakmeter.kernels.wants import (
+from leakmeter.core.drive import drive
+from leakmeter.core.plan import plan
+from leakmeter.core.prompt import Prompt
+from leakmeter.core.reductions import (
     DivergenceFromFirst,
     Draw,
     Labels,
@@ -39,8 +32,16 @@ from leakmeter.kernels.wants import (
     Stretch,
     Target,
 )
-from leakmeter.types.prompt import Prompt
-from leakmeter.types.request import Request, Trial, Want
+from leakmeter.core.request import Request, Trial, Want
+from leakmeter.core.top import Top
+from leakmeter.instruments.generation.vote import Ballot
+from leakmeter.instruments.icl.log_ratio import LogRatioFromFirst
+from leakmeter.instruments.influence.pmi import TargetWithPmi
+from leakmeter.instruments.susceptibility.math import ContextMixture, Likeliest
+from leakmeter.privacy import rdp
+from leakmeter.privacy.decoding import Decoding, DrawWithReceipt, TargetWithReceipt
+from leakmeter.privacy.mechanism import PrivateVoting
+from leakmeter.privacy.private_voting import Voting
 
 N_PROMPTS = 5
 VOTES = PrivateVoting(Voting(10.0, N_PROMPTS, 2.0))

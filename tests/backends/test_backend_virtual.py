@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tiny_models import N_VOCAB, backend_of, fresh_model
 
+from helpers.tiny_models import N_VOCAB, backend_of, fresh_model
 from leakmeter.backends.hf.virtual import virtual_tokens
-from leakmeter.engine.drive import drive
+from leakmeter.core.drive import drive
+from leakmeter.core.prompt import FRAME, VIRTUAL, Piece, Prompt
+from leakmeter.core.reductions import Target
+from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.errors import CapabilityError
-from leakmeter.kernels.wants import Target
-from leakmeter.types.prompt import FRAME, VIRTUAL, Piece, Prompt
-from leakmeter.types.request import Request, Scores, Trial
 
 LENGTH = 4
 

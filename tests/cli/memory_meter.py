@@ -87,8 +87,8 @@ def write_model(folder: Path) -> None:
 
 def write_data(folder: Path) -> None:
     """What the instruments are run on."""
-    from leakmeter.data.invented import invented_subjects
-    from leakmeter.data.planting import lines_of
+    from leakmeter.instruments.pii.canaries import canaries_of
+    from leakmeter.instruments.pii.planting import lines_of
 
     said = [SENTENCE.format(i) for i in range(60)]
     rows = [{"id": f"n{i}", "said": said[i], "mood": ("Up", "Low")[i % 2]} for i in range(16)]
@@ -104,7 +104,7 @@ def write_data(folder: Path) -> None:
     (folder / "note.txt").write_text("".join(said[:7]), encoding="utf-8")
     (folder / "line.txt").write_text("One. Two.", encoding="utf-8")
     (folder / "task.toml").write_text(TASK, encoding="utf-8")
-    (person,) = invented_subjects(1, seed=11)
+    (person,) = canaries_of(1, seed=11)
     person = replace(person, address=None, university=None, relationships=())
     (folder / "people.jsonl").write_text(lines_of([person]), encoding="utf-8")
 

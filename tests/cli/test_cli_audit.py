@@ -21,13 +21,13 @@ from rich.cells import cell_len
 
 import leakmeter
 from leakmeter.backends.toy import Toy
-from leakmeter.cli import audit_config
-from leakmeter.cli.audit_config import Asked
-from leakmeter.kernels.mechanism import PrivateVoting
-from leakmeter.kernels.private_voting import Adjacency, Voting, average
-from leakmeter.kernels.rdp import promise
-from leakmeter.report.audit_calibration import rounded
-from leakmeter.types.prompt import IntArray
+from leakmeter.core.prompt import IntArray
+from leakmeter.instruments.generation import config as audit_config
+from leakmeter.instruments.generation.calibration import rounded
+from leakmeter.instruments.generation.config import Asked
+from leakmeter.privacy.mechanism import PrivateVoting
+from leakmeter.privacy.private_voting import Adjacency, Voting, average
+from leakmeter.privacy.rdp import promise
 
 Call = Callable[..., Any]
 FREE = ("temperature", "clip", "subset-size")
@@ -332,7 +332,7 @@ def forgets_its_clip(self: PrivateVoting, rows: Any) -> Any:
 def test_a_broken_promise_is_exit_code_1_and_names_exemplar_and_token(
     audit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leakmeter.cli.options.RunOptions.load_backend", lambda self: OneHot())
+    monkeypatch.setattr("leakmeter.commands.options.RunOptions.load_backend", lambda self: OneHot())
     sound = audit(subset_size=7, max_new_tokens=5)
     assert sound.code == 0, sound.err
     assert sound.out.startswith("Kept")

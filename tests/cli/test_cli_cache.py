@@ -14,7 +14,7 @@ import pytest
 
 import leakmeter
 from leakmeter.errors import UsageError
-from leakmeter.store.scores import FILE_NAME, ScoreCache
+from leakmeter.runs.scores import FILE_NAME, ScoreCache
 
 Call = Callable[..., Any]
 CASE = {"context": "Anna Ek lives in Graz. Bo asked twice.", "query": "Who?", "response": "Anna"}

@@ -16,10 +16,10 @@ import pytest
 
 import leakmeter
 from leakmeter.backends.toy import Toy
+from leakmeter.core.case import Case, Document
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.kernels.exact_draw import StreamBits
-from leakmeter.prompts.build import PromptSettings, prepare
-from leakmeter.types.case import Case, Document
+from leakmeter.stats.exact_draw import StreamBits
+from leakmeter.text.build import PromptSettings, prepare
 
 Call = Callable[..., Any]
 SECRETS = {
@@ -79,7 +79,7 @@ def test_scoring_the_same_text_gives_the_same_loss(cli: Call, note: Path, weight
     # Draws depend on the case's name, which is "case" in Python.
     path = note.rename(note.with_name("case.txt"))
     words = ("--context-file", path, "--query", "Who?", "--model", "toy", "--json", "--template", "{context}{query} ")
-    toy = leakmeter.api.loading.load_backend("toy")
+    toy = leakmeter.runs.loading.load_backend("toy")
     texts = (
         (seed, leakmeter.decode(toy, context=path.read_text(), query="Who?", template="{context}{query} ",
                                 cid_lambda=weight, seed=seed, max_new_tokens=2))
@@ -123,7 +123,7 @@ def test_what_is_told_in_public_beside_the_receipt_is_the_same_for_every_context
     cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: bool
 ) -> None:
     """Names of runs, numbers of tokens, and how long it takes to say them: with a given seed too."""
-    monkeypatch.setattr("leakmeter.cli.progress._QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("leakmeter.commands.progress._QUIET_SECONDS", 0.0)
     said = []
     for number, text in enumerate(("Anna sang.", "Bo ate. " * 300)):
         path = tmp_path / str(number) / "note.txt"
@@ -158,14 +158,14 @@ def test_in_public_nothing_is_said_of_cases_that_cannot_be_used(
     ended = cli(*words, "--skip-bad", "--public")
     assert ended.code == 0
     assert ended.err.splitlines()[-1] == "left out 1 bad case"
-    load = leakmeter.api.loading.load_backend
+    load = leakmeter.runs.loading.load_backend
 
     def narrow(*given: Any, **more: Any) -> Any:
         backend = load(*given, **more)
         backend.window = 8
         return backend
 
-    monkeypatch.setattr("leakmeter.api.loading.load_backend", narrow)
+    monkeypatch.setattr("leakmeter.runs.loading.load_backend", narrow)
     data.write_text(json.dumps(lines[0]))
     assert "window" in cli(*words).err
     ended = cli(*words, "--public")
@@ -180,7 +180,7 @@ def test_in_public_an_error_does_without_the_run_s_name(decode: Call, monkeypatc
     def full(self: Any, *given: Any) -> None:
         raise StoreError(f"run directory '{self.path}' cannot be written: disk full")
 
-    monkeypatch.setattr("leakmeter.store.rundir.RunDirectory.write_part", full)
+    monkeypatch.setattr("leakmeter.runs.rundir.RunDirectory.write_part", full)
     assert re.search("decode-[0-9a-f]{16}", decode(epsilon=0.5).err)
     ended = decode("--public", epsilon=0.5)
     assert ended.err == "leakmeter: run directory 'runs/decode-…' cannot be written: disk full\n"
@@ -188,7 +188,9 @@ def test_in_public_an_error_does_without_the_run_s_name(decode: Call, monkeypatc
 
 def test_public_receipts_of_two_contexts_with_the_same_tokens_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """The toy model draws the prior where the bound is next to nothing: by the same bits the same tokens."""
-    monkeypatch.setattr("leakmeter.measures.decode.bits_of", lambda *given: lambda *place: StreamBits(b"any", place))
+    monkeypatch.setattr(
+        "leakmeter.instruments.decoding.measure.bits_of", lambda *given: lambda *place: StreamBits(b"any", place)
+    )
     shown = [
         leakmeter.decode("toy", context=context, query="Who?", epsilon=1e-9, seed=5, max_new_tokens=8).public.to_json()
         for context in ("Anna sang.", "Bo ate. " * 30, ["One", "two", "three"])
@@ -247,7 +249,9 @@ def test_the_session_is_all_responses_of_the_run(cli: Call, tmp_path: Path) -> N
         assert len(case["samples"]) == 2
         assert case["samples"][0]["private"] == case["private"]
     table = cli(*words)
-    assert [line.split()[0] for line in table.out.splitlines()[1:]] == [f"c{i}" for i in range(5)]
+    rows = table.out[table.out.index("\nCase ") + 1 :].splitlines()[1:6]
+    assert [line.split()[0] for line in rows] == [f"c{i}" for i in range(5)]
+    assert "! Private: " in table.out
     public = cli(*words, "--public").out
     assert [line.split()[0] for line in public.splitlines()[1:]] == ["1", "2", "3", "4", "5"]
     assert "c0" not in public
@@ -304,7 +308,7 @@ def test_reports_of_other_runs(cli: Call, note: Path) -> None:
     (run / "spec.json").write_text(json.dumps(spec | {"measure": "nosuch"}), encoding="utf-8")
     ended = cli("report", run)
     assert ended.code == 2
-    assert "no result named 'nosuch'" in ended.err
+    assert "no measure named 'nosuch'" in ended.err
     del spec["measure"]
     (run / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
     with pytest.raises(StoreError, match="is not one that leakmeter wrote"):

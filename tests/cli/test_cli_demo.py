@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from leakmeter.api.loading import load_run
 from leakmeter.errors import ModelError
+from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.models import resolve
-from leakmeter.results.influence import InfluenceResult
+from leakmeter.runs.loading import load_run
 
 
 @pytest.mark.long

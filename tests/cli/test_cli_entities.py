@@ -32,13 +32,13 @@ def test_entities_and_their_inventions(measure: Call) -> None:
 def test_terminal_and_page_show_both_numbers(measure: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "140")
     shown = measure("--swap", unit="entity", html="report.html").out
-    for said in ("without it", "invented", "phone1", "2 mentions, not repeated", "invented: "):
+    for said in ("Without it", "With a surrogate", "phone1", "2 mentions, not", "repeated", "invented:"):
         assert said in shown
     page = Path("report.html").read_text(encoding="utf-8")
-    for said in ("With an invented one", "2 mentions, not repeated", "invented: "):
+    for said in ("With a surrogate", "2 mentions, not repeated", "invented: "):
         assert said in page
-    assert "With an invented one" not in measure(unit="entity", html="plain.html").out
-    assert "With an invented one" not in Path("plain.html").read_text(encoding="utf-8")
+    assert "With a surrogate" not in measure(unit="entity", html="plain.html").out
+    assert "With a surrogate" not in Path("plain.html").read_text(encoding="utf-8")
 
 
 def test_what_is_found_is_escaped(measure: Call, tmp_path: Path) -> None:

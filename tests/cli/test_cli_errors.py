@@ -262,7 +262,7 @@ def test_a_context_too_long_for_the_window(
 
     small = Toy()
     small.window = 200
-    monkeypatch.setattr("leakmeter.api.loading.load_backend", lambda *_, **__: small)
+    monkeypatch.setattr("leakmeter.runs.loading.load_backend", lambda *_, **__: small)
     path = tmp_path / "long.txt"
     path.write_text("Anna sang in Graz. " * 30)
     said = "case 'long' needs 609 tokens (571 of context, 5 of response) and 200 fit the model's window"

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.kernels.overlap import rouge_l
-from leakmeter.kernels.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference, mean
-from leakmeter.store.rundir import RunDirectory
-from leakmeter.studies.promise import SEED_WARNING
-from leakmeter.studies.run import cases_of_run
+from leakmeter.privacy.draws import SEED_WARNING
+from leakmeter.runs.measure import cases_of_run
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.stats.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference, mean
+from leakmeter.text.overlap import rouge_l
 
 Call = Callable[..., Any]
 N_CASES = 5
@@ -156,9 +156,9 @@ def test_a_finished_sweep_loads_no_model_and_a_longer_one_only_measures_what_is_
     assert cli(*words_of(cases, kind)).code == 0
     before = {path: path.stat().st_mtime_ns for path in Path("runs").glob("decode-*/readings-*.parquet")}
     with monkeypatch.context() as patched:
-        import leakmeter.api.loading
+        import leakmeter.runs.loading
 
-        patched.setattr(leakmeter.api.loading, "load_backend", None)
+        patched.setattr(leakmeter.runs.loading, "load_backend", None)
         ended = cli(*words_of(cases, kind))
         assert ended.code == 0, ended.err
     ended = cli(*words_of(cases, kind, "4"))

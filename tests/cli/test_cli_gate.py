@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from leakmeter.studies.measured import read_measured
-from leakmeter.types.quantity import RunQuantity
+from leakmeter.core.quantity import RunQuantity
+from leakmeter.runs.measured import read_measured
 
 Call = Callable[..., Any]
 NAMES = ("Anna", "Bo", "Cora", "Dan", "Eve", "Fay")

@@ -15,7 +15,7 @@ import pytest
 import leakmeter
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import DataError, UsageError
-from leakmeter.results.icl import summary
+from leakmeter.instruments.icl.result import summary
 
 Call = Callable[..., Any]
 TASK = {
@@ -120,7 +120,7 @@ def test_fixed_exemplars_stand_before_every_query_in_their_order(icl: Call, mine
     assert {case["cost"]["scored_together"] for case in cases} == {10}
     said = " ".join(icl(exemplars=mine / "few.csv").out.split())
     assert "the same for all" in said
-    assert "Exemplars, by what the answers owe to each" in said
+    assert "Exemplars, the same for all queries, by their influence on the answers" in said
 
 
 def test_queries_without_labels_have_losses_and_no_accuracy(icl: Call, mine: Path) -> None:
@@ -166,13 +166,13 @@ def test_terminal_page_and_report_agree(icl: Call, cli: Call) -> None:
     assert out.startswith(" ".join(headline.split()))
     assert "over 10 queries with 2 exemplars, drawn for each." in out
     assert all(len(line) <= 80 for line in ended.out.splitlines())
-    assert page.count('class="asked"') == 10
+    assert page.count('class="line"') == 10
     assert cli("report", run, "--public").code == 2
 
 
 def test_one_query_is_shown_with_its_exemplars(icl: Call) -> None:
     said = " ".join(icl(queries=1).out.split())
-    assert said.startswith("This answer owes ")
+    assert said.startswith("Leaving one exemplar out moves this answer by ")
     assert "They said: " in said
     assert "Before renormalising" in said
 
@@ -206,7 +206,7 @@ def test_from_python_it_is_the_same(icl: Call, mine: Path) -> None:
     assert len(frame) == 20
     assert list(frame.columns[:3]) == ["query", "name", "position"]
     assert frame.groupby("query")["loss_nats"].max().mean() == pytest.approx(told["mean_nats"])
-    assert measured.save_html("page.html").read_text(encoding="utf-8").count('class="asked"') == 10
+    assert measured.save_html("page.html").read_text(encoding="utf-8").count('class="line"') == 10
     of_file = leakmeter.icl(
         "toy", task=str(mine / "task.toml"), queries=ROWS[:2], exemplars=ROWS[10:], label_scoring="whole-sequence"
     )
@@ -276,7 +276,7 @@ def test_a_query_that_does_not_fit_is_named_or_left_out(icl: Call, mine: Path, m
         toy.window = 150
         return toy
 
-    monkeypatch.setattr("leakmeter.api.loading.load_backend", small)
+    monkeypatch.setattr("leakmeter.runs.loading.load_backend", small)
     write_csv(mine / "long.csv", [*ROWS[:4], {"id": "long", "said": "Rain. " * 30, "mood": "s"}])
     ended = icl(data=mine / "long.csv")
     assert ended.code == 2

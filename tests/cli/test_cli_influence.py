@@ -55,7 +55,8 @@ def test_many_cases_are_many_lines_in_order(cli: Call, tmp_path: Path) -> None:
     ended = cli("influence", "--model", "toy", "--data", data, "--json")
     assert [json.loads(line)["id"] for line in ended.out.splitlines()] == [f"c{i}" for i in range(5)]
     table = cli("influence", "--model", "toy", "--data", data)
-    assert [line.split()[0] for line in table.out.splitlines()[1:]] == [f"c{i}" for i in range(5)]
+    rows = table.out[table.out.index("\nCase ") + 1 :].splitlines()[1:6]
+    assert [line.split()[0] for line in rows] == [f"c{i}" for i in range(5)]
 
 
 def test_bad_cases_are_left_out_and_counted(cli: Call, tmp_path: Path) -> None:
@@ -205,7 +206,7 @@ def test_the_page_and_the_page_again_without_the_model(
     for text in ("Anna Ek lives in Graz.", "Her phone is 555-010-7788."):
         assert text.split()[-1] in page
     (run,) = Path("runs").iterdir()
-    monkeypatch.setattr("leakmeter.api.loading.load_backend", lambda *_, **__: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("leakmeter.runs.loading.load_backend", lambda *_, **__: pytest.fail("the model was loaded"))
     again = cli("report", run, "--html", "again.html")
     assert (again.code, again.out, again.err) == (0, "", "report: again.html (private, readable by you alone)\n")
     assert Path("again.html").read_text(encoding="utf-8") == page

@@ -27,7 +27,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[BaseExc
         def raising(root: Path) -> Any:
             raise error
 
-        monkeypatch.setattr("leakmeter.store.catalogue.entries", raising)
+        monkeypatch.setattr("leakmeter.runs.catalogue.entries", raising)
         return tmp_path / "cache" / "errors"
 
     return make

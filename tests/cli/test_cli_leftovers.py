@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from read_files import ASKED, ICL, NOTE, PLAN, contents, write_files
 
+from helpers.read_files import ASKED, ICL, NOTE, PLAN, contents, write_files
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import ScoreError
 

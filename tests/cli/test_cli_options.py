@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from leakmeter.backends.toy import Toy
-from leakmeter.cli.given import Given, read_cases
-from leakmeter.cli.options import RunOptions, Source
+from leakmeter.commands.given import Given, read_cases
+from leakmeter.commands.options import RunOptions, Source
+from leakmeter.core.case import Case, Document
 from leakmeter.errors import UsageError
-from leakmeter.measures.influence import Influence
-from leakmeter.prompts.build import PromptSettings
-from leakmeter.types.case import Case, Document
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.text.build import PromptSettings
 
 Call = Callable[..., Any]
 GOOD = Case("good", (Document("a", "Anna sang."),), "Who?", "Anna")

@@ -14,8 +14,8 @@ import pytest
 @pytest.fixture
 def early(measure: Callable[..., Any]) -> Path:
     """A run as version 0.1 left it of a model that is not the toy."""
-    from leakmeter.store.catalogue import spec_of
-    from leakmeter.store.rundir import RunDirectory
+    from leakmeter.runs.catalogue import spec_of
+    from leakmeter.runs.rundir import RunDirectory
 
     measure()
     (found,) = Path("runs").glob("influence-*")

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from read_files import ASKED, CHAT, ICL, NOTE, contents, write_files
+
+from helpers.read_files import ASKED, CHAT, ICL, NOTE, contents, write_files
 
 Call = Callable[..., Any]
 # What is read, and a command that reads it and writes to OUT.

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import leakmeter
-from leakmeter.data.invented import document_of, invented_subjects
-from leakmeter.data.planting import lines_of
-from leakmeter.data.subjects import load_subjects
 from leakmeter.errors import UsageError
+from leakmeter.instruments.pii.canaries import canaries_of, document_of
+from leakmeter.instruments.pii.planting import lines_of
+from leakmeter.instruments.pii.subjects import load_subjects
 
 Call = Callable[..., Any]
-PEOPLE = invented_subjects(3, seed=11)
+PEOPLE = canaries_of(3, seed=11)
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +73,7 @@ def test_every_value_is_ranked_and_nothing_personal_is_written_or_shown(
     page = tmp_path / "page.html"
     ended = probe("--kinds", "twin", "relationship", "university", "--html", page)
     assert ended.code == 0, ended.err
-    assert "None of 3 persons" in ended.out
+    assert "None of 3 subjects" in ended.out
     shown = ended.out + ended.err + page.read_text(encoding="utf-8")
     written = everything_written(tmp_path / "runs")
     assert "association" in shown.casefold()

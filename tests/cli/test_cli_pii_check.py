@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.data.invented import invented_subjects
-from leakmeter.data.planting import lines_of
-from leakmeter.studies.planted import SCORES
+from leakmeter.instruments.pii.canaries import canaries_of
+from leakmeter.instruments.pii.check import SCORES
+from leakmeter.instruments.pii.planting import lines_of
 
 Call = Callable[..., Any]
 
@@ -27,14 +26,8 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small_directory(tmp_path: Path) -> Path:
     """A small model as a directory."""
-    # By path: the folder of the tuning tests is not on the path of these.
-    spec = importlib.util.spec_from_file_location(
-        "tuned_models", Path(__file__).parents[1] / "tuning" / "tuned_models.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    from helpers import tuned_models as made
+
     made.fresh_llama(max_position_embeddings=1024).save_pretrained(tmp_path / "small")
     made.byte_tokenizer().save_pretrained(tmp_path / "small")
     return tmp_path / "small"
@@ -79,7 +72,7 @@ def test_the_whole_check(cli: Call, small_directory: Path, tmp_path: Path) -> No
 
 
 def test_a_soft_prompt_is_tuned_and_asked_behind(cli: Call, small_directory: Path, tmp_path: Path) -> None:
-    everyone = invented_subjects(9, seed=2)
+    everyone = canaries_of(9, seed=2)
     for name, some in (("some", everyone[:6]), ("others", everyone[6:])):
         (tmp_path / f"{name}.jsonl").write_text(lines_of(some), encoding="utf-8")
     prompt = tmp_path / "prompt.safetensors"
@@ -115,7 +108,7 @@ def test_a_soft_prompt_is_tuned_and_asked_behind(cli: Call, small_directory: Pat
 
 
 def test_people_in_both_are_refused_by_their_records(cli: Call, small_directory: Path, tmp_path: Path) -> None:
-    everyone = invented_subjects(4, seed=2)
+    everyone = canaries_of(4, seed=2)
     for name, some in (("some", everyone[:3]), ("others", everyone[2:])):
         (tmp_path / f"{name}.jsonl").write_text(lines_of(some), encoding="utf-8")
     ended = cli(

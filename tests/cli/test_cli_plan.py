@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leakmeter.api.loading import load_run
+from leakmeter.runs.loading import load_run
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leakmeter.store.views import VIEWS
+from leakmeter.runs.views import VIEWS
 
 Call = Callable[..., Any]
 
@@ -33,7 +33,7 @@ def test_a_mean_a_piece(ask: Call) -> None:
     assert (ended.code, ended.err) == (0, "")
     rows = [json.loads(line) for line in ended.out.splitlines()]
     run = next(Path("runs").iterdir())
-    from leakmeter.store.rundir import RunDirectory
+    from leakmeter.runs.rundir import RunDirectory
 
     by_piece: dict[str, list[float]] = {}
     for reading in RunDirectory(run).read_part(0)[1]:

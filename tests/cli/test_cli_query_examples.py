@@ -23,7 +23,9 @@ CASES = [
 
 
 def in_documentation() -> list[str]:
-    pages = "".join(path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md")))
+    # What a page says of the instrument that it adds is asked by that page's test.
+    paths = [path for path in sorted(DOCS.rglob("*.md")) if path.name != "extending.md"]
+    pages = "".join(path.read_text(encoding="utf-8") for path in paths)
     return re.findall(r'^leakmeter query "([^"]+)"', pages, re.MULTILINE)
 
 

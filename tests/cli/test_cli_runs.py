@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from leakmeter.store.rundir import RunDirectory
-from leakmeter.store.verify import verify
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.runs.verify import verify
 
 Call = Callable[..., Any]
 TEXTS = ("Anna sang. Bo ate.", "Cid left. Dora came.", "Ek slept. Finn ran.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 
 import leakmeter
 
+NUMBER = re.compile(r"[\d.,]+")
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SAID = json.loads((FIXTURES / "runs_of_0.1.json").read_text("utf-8"))
 
@@ -35,7 +37,8 @@ def test_numbers_are_what_they_were(name: str, runs: Path) -> None:
     }
     assert {key: numbers[key] for key in said["quantities"]} == said["quantities"]
     assert (run.measure, [case["id"] for case in run.cases]) == (said["measure"], said["cases"])
-    assert run.headline == said["headline"]
+    # Words may change; numbers do not.
+    assert NUMBER.findall(run.headline) == NUMBER.findall(said["headline"])
     assert (run.outdated is None) == (run.spec["model"]["name"] == "toy")
     assert ("Measured by leakmeter 0.1" in run.render_page()) == (run.outdated is not None)
 

@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from leakmeter.kernels.stats import bootstrap_interval_of_mean, mean
-from leakmeter.store.export import Whole, write
-from leakmeter.store.rundir import RunDirectory
+from leakmeter.runs.export import Whole, write
+from leakmeter.runs.measure import cases_of_run
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.stats.stats import bootstrap_interval_of_mean, mean
 from leakmeter.studies.grid import shipped
-from leakmeter.studies.run import cases_of_run
 
 Call = Callable[..., Any]
 N_RECORDS = 6
@@ -139,9 +139,9 @@ def test_a_study_goes_on_where_an_earlier_version_left_it(
 def test_a_finished_study_costs_nothing(cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli(*words_of("figure_8", abstracts)).code == 0
     table = (study_of(Path("runs")) / "table.md").read_bytes()
-    import leakmeter.api.loading
+    import leakmeter.runs.loading
 
-    monkeypatch.setattr(leakmeter.api.loading, "load_backend", None)
+    monkeypatch.setattr(leakmeter.runs.loading, "load_backend", None)
     assert cli(*words_of("figure_8", abstracts)).code == 0
     assert (study_of(Path("runs")) / "table.md").read_bytes() == table
 
@@ -370,9 +370,9 @@ def test_a_finished_study_of_exemplars_costs_nothing(
     cli: Call, moods: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = cli("study", "icl_figure_4", *moods)
-    import leakmeter.api.loading
+    import leakmeter.runs.loading
 
-    monkeypatch.setattr(leakmeter.api.loading, "load_backend", None)
+    monkeypatch.setattr(leakmeter.runs.loading, "load_backend", None)
     assert cli("study", "icl_figure_4", *moods).out == first.out
 
 

@@ -14,9 +14,9 @@ import pytest
 
 import leakmeter
 from leakmeter.backends.toy import Toy
+from leakmeter.core.chunk import Chunk
 from leakmeter.errors import DataError, UsageError
-from leakmeter.results.susceptibility import summary
-from leakmeter.types.chunk import Chunk
+from leakmeter.instruments.susceptibility.result import summary
 
 Call = Callable[..., Any]
 QUERIES = [
@@ -173,7 +173,7 @@ def test_terminal_page_and_report_agree(susceptibility: Call, cli: Call) -> None
     (headline,) = re.findall(r"<h2>(Susceptibility.*?)</h2>", page)
     assert " ".join(ended.out.split()).startswith(" ".join(headline.split()))
     assert all(len(line) <= 80 for line in ended.out.splitlines())
-    assert page.count('class="asked"') == 12
+    assert page.count('<details class="line"') == 12
     assert cli("report", run, "--public").code == 2
 
 
@@ -202,7 +202,7 @@ def test_from_python_it_is_the_same(susceptibility: Call) -> None:
     assert list(frame.columns[:3]) == ["query", "id", "text"]
     means = frame.groupby("query")["persuasion_nats"].mean()
     assert means["q0"] == pytest.approx(cases[0]["susceptibility_nats"])
-    assert measured.save_html("page.html").read_text(encoding="utf-8").count('class="asked"') == 12
+    assert measured.save_html("page.html").read_text(encoding="utf-8").count('<details class="line"') == 12
     plain = leakmeter.susceptibility("toy", queries=["Who?"], contexts=["Emma is by Poe.", "It rains."])
     assert plain.results[0].case["contexts"][1]["text"] == "It rains."
 
@@ -256,7 +256,7 @@ def test_a_query_that_does_not_fit_is_named_or_left_out(
         toy.window = 60
         return toy
 
-    monkeypatch.setattr("leakmeter.api.loading.load_backend", small)
+    monkeypatch.setattr("leakmeter.runs.loading.load_backend", small)
     with (mine / "long.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, ["id", "query"])
         writer.writeheader()

@@ -13,8 +13,8 @@ import pytest
 
 import leakmeter
 from leakmeter.backends.hf import HfBackend
-from leakmeter.measures.fisher import Fisher
-from leakmeter.results.fisher import summary
+from leakmeter.instruments.susceptibility.fisher.measure import Fisher
+from leakmeter.instruments.susceptibility.fisher.result import summary
 
 Call = Callable[..., Any]
 QUERIES = [
@@ -111,6 +111,11 @@ def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(fisher: Call) -> N
     assert [without_cost(result.case) for result in results] == list(map(without_cost, first))
 
 
+def ids_of(page: str) -> set[str]:
+    """Queries of the table."""
+    return set(re.findall(r'<th scope="row" class="t"><bdi>(q\d+)</bdi>', page))
+
+
 def test_terminal_page_and_report_agree(fisher: Call, cli: Call) -> None:
     ended = fisher("--html", "page.html", probes=2)
     assert ended.code == 0, ended.err
@@ -122,7 +127,7 @@ def test_terminal_page_and_report_agree(fisher: Call, cli: Call) -> None:
     (headline,) = re.findall(r"<h2>(Fisher.*?)</h2>", page)
     assert " ".join(ended.out.split()).startswith(" ".join(headline.split()))
     assert all(len(line) <= 80 for line in ended.out.splitlines())
-    assert page.count('class="asked"') == 12
+    assert ids_of(page) == {row["id"] for row in QUERIES}
     assert "no number of nats for contexts that exist" in page
     assert "no number of nats for contexts that exist" in " ".join(ended.out.split())
 
@@ -153,7 +158,7 @@ def test_from_python_it_is_the_same(fisher: Call, model: Path) -> None:
     assert frame["fisher_nats"][0] == measured.results[0].susceptibility
     low, high = measured.results[0].interval or (0, 0)
     assert low < measured.results[0].susceptibility < high
-    assert measured.save_html("page.html").read_text(encoding="utf-8").count('class="asked"') == 12
+    assert ids_of(measured.save_html("page.html").read_text(encoding="utf-8")) == {row["id"] for row in QUERIES}
     with pytest.raises(leakmeter.LeakmeterError, match="'toy' gives no gradients"):
         leakmeter.fisher_susceptibility("toy", queries=["Who?"])
     with pytest.raises(leakmeter.LeakmeterError, match="case '1' has no contexts, and sigma 'empirical'"):
@@ -199,7 +204,7 @@ def test_a_model_without_gradients_is_refused_before_it_is_loaded(
     def load(*_: Any, **__: Any) -> HfBackend:
         raise AssertionError("loaded")
 
-    monkeypatch.setattr("leakmeter.api.loading.load_backend", load)
+    monkeypatch.setattr("leakmeter.runs.loading.load_backend", load)
     assert "gives no gradients" in fisher(model="toy").err
 
 

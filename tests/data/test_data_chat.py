@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from leakmeter.core.case import Document, Message
 from leakmeter.data import chat
 from leakmeter.errors import DataError
-from leakmeter.types.case import Document, Message
 
 USER = {"role": "user", "content": "Who?"}
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakmeter.data.exemplars import choose_queries, draw_cases, fixed_cases
 from leakmeter.errors import UsageError
-from leakmeter.types.exemplar import Example
+from leakmeter.instruments.icl.draw import choose_queries, draw_cases, fixed_cases
+from leakmeter.text.exemplar import Example
 
 
 def examples(n: int, prefix: str = "p") -> list[Example]:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from faker import Faker
 
-from leakmeter.data.extraction import (
+from leakmeter.errors import DataError, UsageError
+from leakmeter.instruments.pii.extraction import (
     Candidate,
     Find,
     Found,
@@ -22,12 +23,11 @@ from leakmeter.data.extraction import (
     load_names,
     names_beside_emails,
 )
-from leakmeter.data.extraction.found import Place, any_name, apart_from, one_line, whole_name, widest
-from leakmeter.data.extraction.passages import MOST_CHARACTERS, clean, parts, sentence_around
-from leakmeter.data.extraction.structured import nearest
-from leakmeter.errors import DataError, UsageError
-from leakmeter.prompts.entities import address, email, phone
-from leakmeter.types.subject import Relation, Subject
+from leakmeter.instruments.pii.extraction.found import Place, any_name, apart_from, one_line, whole_name, widest
+from leakmeter.instruments.pii.extraction.passages import MOST_CHARACTERS, clean, parts, sentence_around
+from leakmeter.instruments.pii.extraction.structured import nearest
+from leakmeter.instruments.pii.subject import Relation, Subject
+from leakmeter.text.entities import address, email, phone
 
 PHONES = functools.partial(phone.find, region="US")
 ADDRESSES = functools.partial(address.find, region="US")

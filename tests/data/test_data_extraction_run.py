@@ -20,13 +20,13 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from leakmeter.data.extraction import Relationships, Structured, documents, extract
-from leakmeter.data.extraction.documents import Bad, Document, documents_of, read_batches
-from leakmeter.data.extraction.run import N_PROBLEMS
-from leakmeter.data.subjects import load_subjects
 from leakmeter.errors import DataError, StoreError, UsageError
-from leakmeter.prompts.entities import address, email, phone
-from leakmeter.types.subject import Subject
+from leakmeter.instruments.pii.extraction import Relationships, Structured, documents, extract
+from leakmeter.instruments.pii.extraction.documents import Bad, Document, documents_of, read_batches
+from leakmeter.instruments.pii.extraction.run import N_PROBLEMS
+from leakmeter.instruments.pii.subject import Subject
+from leakmeter.instruments.pii.subjects import load_subjects
+from leakmeter.text.entities import address, email, phone
 
 STRUCTURED = Structured(
     email.find, functools.partial(phone.find, region="US"), functools.partial(address.find, region="US")
@@ -260,7 +260,7 @@ class Killed(BaseException):
 def test_going_on_after_any_part_gives_the_same_file(
     tmp_path: Path, many: list[Path], small_batches: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from leakmeter.data.extraction import run
+    from leakmeter.instruments.pii.extraction import run
 
     whole = extract(many, tmp_path / "whole.jsonl", Words())
     expected = (tmp_path / "whole.jsonl").read_bytes()
@@ -350,7 +350,8 @@ SCRIPT = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from leakmeter.data.extraction import documents, extract
+from leakmeter.instruments.pii.extraction import documents
+from leakmeter.instruments.pii.extraction import (extract)
 from test_data_extraction_run import Words
 documents._BATCH_BYTES = 100
 def slowly(done, of):

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leakmeter.core.case import Case, Document
 from leakmeter.data import jsonl, text
 from leakmeter.errors import DataError
-from leakmeter.types.case import Case, Document
 
 GOOD = {"context": "Anna sang.", "query": "Who?", "response": "Anna"}
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from leakmeter.core.case import Case, Document
 from leakmeter.data.named.base import Record
 from leakmeter.data.referenced import load_referenced, referenced
 from leakmeter.errors import DataError
-from leakmeter.types.case import Case, Document
 
 GOOD = {"context": "Anna sang.", "query": "Who?", "reference": "Anna."}
 

@@ -12,10 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakmeter.data import relations
-from leakmeter.data.relations import Relation, choose_relations, draw_questions, load_relations, relations_of
-from leakmeter.data.relations.base import Names, fill
 from leakmeter.errors import DataError, LeakmeterError, UsageError
+from leakmeter.instruments.susceptibility import relations
+from leakmeter.instruments.susceptibility.relations import (
+    Relation,
+    choose_relations,
+    draw_questions,
+    load_relations,
+    relations_of,
+)
+from leakmeter.instruments.susceptibility.relations.base import Names, fill
 
 YAGO = Path(__file__).parents[3] / "shared" / "data" / "yago"
 OWN = """

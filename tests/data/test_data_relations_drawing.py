@@ -8,12 +8,18 @@ from typing import Any
 
 import pytest
 
-from leakmeter.data import relations
-from leakmeter.data.relations import YES_NO, Relation, choose_relations, draw_questions, load_relations
-from leakmeter.data.relations.base import Names
-from leakmeter.data.relations.own import kinds_of
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.types.question import Answer, QuestionCase
+from leakmeter.instruments.susceptibility import relations
+from leakmeter.instruments.susceptibility.question import Answer, QuestionCase
+from leakmeter.instruments.susceptibility.relations import (
+    YES_NO,
+    Relation,
+    choose_relations,
+    draw_questions,
+    load_relations,
+)
+from leakmeter.instruments.susceptibility.relations.base import Names
+from leakmeter.instruments.susceptibility.relations.own import kinds_of
 
 SMALL = Relation(
     name="likes",

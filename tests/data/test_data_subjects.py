@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import leakmeter.samples
-from leakmeter.data.subjects import Loaded, Skipped, load_subjects, subjects_of
 from leakmeter.errors import DataError, UnknownNameError
-from leakmeter.types.subject import Relation, Subject
+from leakmeter.instruments.pii.subject import Relation, Subject
+from leakmeter.instruments.pii.subjects import Loaded, Skipped, load_subjects, subjects_of
 
 SAYS_WHO = (
     "Johanna Quist",

@@ -7,14 +7,14 @@ from collections.abc import Generator
 import numpy as np
 import pytest
 
-from leakmeter.backends.base import Backend
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
+from leakmeter.core.backend import Backend
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.drive import drive
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Rows, Target
+from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.errors import ScoreError
-from leakmeter.kernels.wants import Rows, Target
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.request import Request, Scores, Trial
 
 N_VOCAB = 11
 

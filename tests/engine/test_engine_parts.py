@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
-from leakmeter.engine.parts import in_parts
-from leakmeter.kernels.decoding import Decoding, TargetWithReceipt
-from leakmeter.kernels.susceptibility import ContextMixture
-from leakmeter.kernels.wants import Draw, MixedTarget, Target
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.request import Request, Scores, Trial
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.drive import drive
+from leakmeter.core.parts import in_parts
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Draw, MixedTarget, Target
+from leakmeter.core.request import Request, Scores, Trial
+from leakmeter.instruments.susceptibility.math import ContextMixture
+from leakmeter.privacy.decoding import Decoding, TargetWithReceipt
 
 N_VOCAB = 13
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from leakmeter.engine.plan import plan
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.plan import plan
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Draw, MixedTarget, Rows, Target
+from leakmeter.core.request import Request
 from leakmeter.errors import UsageError
-from leakmeter.kernels.wants import Draw, MixedTarget, Rows, Target
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.request import Request
 
 Node = tuple[int, int]  # position, id
 

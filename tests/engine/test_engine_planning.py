@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from leakmeter import plugins
+from helpers import tiny_models as tiny
+from helpers import tuned_models
+from leakmeter.backends.hf import HfBackend
 from leakmeter.backends.hf.outline import size_of
 from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.backends.toy import Toy
-from leakmeter.engine import cost
-from leakmeter.engine.cost import Work
-from leakmeter.engine.drive import Cost, drive
-from leakmeter.engine.plan import plan
-from leakmeter.engine.planning import PlanningBackend, Prediction, planning_backend, predict
-from leakmeter.kernels.wants import Draw, MixedTarget, Target
-from leakmeter.measures.base import ChoosingMeasure, Measure
-from leakmeter.measures.influence import Influence
-from leakmeter.measures.private_generation import PrivateGeneration
-from leakmeter.prompts.build import PromptSettings, prepare
-from leakmeter.types.case import Case, Document
-from leakmeter.types.item import Answers, ContextSet, Item, Values
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.request import Request
-from leakmeter.types.size import ModelSize, Speed
+from leakmeter.core import cost, registry
+from leakmeter.core.case import Case, Document
+from leakmeter.core.cost import Work
+from leakmeter.core.drive import Cost, drive
+from leakmeter.core.forecast import PlanningBackend, Prediction, planning_backend, predict
+from leakmeter.core.item import Item
+from leakmeter.core.measure import ChoosingMeasure, Measure
+from leakmeter.core.plan import plan
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Draw, MixedTarget, Target
+from leakmeter.core.request import Request
+from leakmeter.core.size import ModelSize, Speed
+from leakmeter.instruments.generation.measure import PrivateGeneration
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.text.build import PromptSettings, prepare
 
 # By path: the folder of the back ends' tests is not on the path of these.
-_spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")
-assert _spec is not None
-assert _spec.loader is not None
-tiny = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tiny)
 
 TEXT = "the patient writes to the clinic. the clinic writes back. the patient writes on the same day."
 MEASURES = [Influence(), Influence(cid_lambda=1.5)]
@@ -149,26 +144,23 @@ def test_a_want_that_joins_its_prompts_is_answered_once() -> None:
     assert scores.values.shape == (1, 1, 3)
 
 
-@pytest.mark.parametrize("name", plugins.names("measures"))
+@pytest.mark.parametrize("name", registry.instruments())
 def test_every_measure_can_be_predicted(name: str) -> None:
-    backend = tiny.tiny_backend()
-    kind = plugins.find("measures", name)
+    # A tokenizer that knows every byte: examples say telephone numbers.
+    model = tuned_models.fresh_llama(max_position_embeddings=1024)
+    backend = HfBackend(model, tuned_models.byte_tokenizer(), name="small")
+    kind = registry.instrument(name).measure
     known = {field.name for field in fields(kind)}
     few = {"max_new_tokens": 4, "samples": 2, "max_loss": 1e-3}
-    measure = kind(**{field: value for field, value in few.items() if field in known})
     for response in (None, "the clinic"):
-        predicted, taken = both(backend, measure, with_labels(item_of(backend, response, stops=False)))
+        example = registry.instrument(name).example("one", response)
+        given = {**example.parameters, **few} if response is None else {**example.parameters, **few, "samples": 1}
+        measure = kind(**{field: value for field, value in given.items() if field in known})
+        item = replace(example.settings.prepare(example.case, backend, measure).item, stop_ids=frozenset())
+        predicted, taken = both(backend, measure, item)
         assert taken.n_tokens_run <= predicted.n_tokens_run
-        draws = response is None and measure.max_new_tokens > 0
+        draws = item.response is None and measure.max_new_tokens > 0
         assert predicted.is_upper_bound is (draws or isinstance(measure, ChoosingMeasure))
-
-
-def with_labels(item: Item) -> Item:
-    """For measures that take spans for exemplars of two labels, the prompts without them for contexts, or values."""
-    contexts = ContextSet(tuple(item.cuts), tuple(item.cuts.values()), (1 / len(item.cuts),) * len(item.cuts))
-    ways = (((item.prompt, (3, 5)), (item.prompt, (4,))),)
-    values = Values(ways, (ways,), (item.prompt,), 3, lambda said: {}, {})
-    return replace(item, answers=Answers(("one", "other"), ((3,), (5,)), 0, {}), contexts=contexts, values=values)
 
 
 def test_sequences_drawn_one_after_the_other_take_what_was_predicted() -> None:

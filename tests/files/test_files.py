@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from leakmeter import files
-from leakmeter.errors import StoreError
-from leakmeter.files import (
+from leakmeter.core import written as files
+from leakmeter.core.written import (
     check_outside_runs,
     check_place,
     clear_left_over,
@@ -26,6 +25,7 @@ from leakmeter.files import (
     try_place,
     write_whole,
 )
+from leakmeter.errors import StoreError
 
 NAME = "influence-0123456789abcdef"
 posix = pytest.mark.skipif(os.name == "nt", reason="modes and links as POSIX has them")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from docs_blocks import ROOT, Block, blocks, command_lines, exit_code, words_of
 
-from leakmeter.types.case import Case
+import leakmeter
+from helpers.docs_blocks import ROOT, Block, blocks, command_lines, exit_code, words_of
 
 PAGE = ROOT / "docs" / "extending.md"
 
@@ -57,37 +59,79 @@ def install(packages: Path, project: dict[str, Any]) -> None:
     (folder / "entry_points.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def test_everything_shown_is_added_and_used(shown: list[Block]) -> None:
-    from leakmeter import plugins
-    from leakmeter.backends.base import Backend
-    from leakmeter.measures.base import Measure
+def test_everything_shown_is_added_and_used(shown: list[Block], capsys: pytest.CaptureFixture[str]) -> None:
+    from leakmeter.core import registry
+    from leakmeter.core.backend import Backend
 
+    for where, line in command_lines(PAGE):
+        assert exit_code(words_of(line)) == 0, where
+    said = capsys.readouterr().out
+    assert "how much the order of two statements" in said
+    assert "The order moves an answer by up to" in said
     names: dict[str, Any] = {"__name__": "__example__"}
     for block in shown:
         if block.language == "python":
             exec(compile(block.text, block.id, "exec", dont_inherit=True), names)
-    assert "together" in plugins.names("measures")
-    assert isinstance(names["measure"], Measure)
+    assert "order" in registry.instruments()
     assert isinstance(names["bigram"], Backend)
-    assert names["deaf"].whole == 0
-    said = {pair["first"]: pair["nats"] for pair in names["result"].case["pairs"]}
-    assert said == pytest.approx(by_influence(names["case"]), abs=1e-9)
-    assert Path("together.html").read_text(encoding="utf-8").startswith("<!doctype html>")
-    for where, line in command_lines(PAGE):
-        assert exit_code(words_of(line)) == 0, where
+    assert names["none"].whole == 0
+    assert [case["nats"] for case in leakmeter.load_run(names["deaf"]).cases] == [0, 0]
+    assert {case["id"]: case["nats"] for case in names["run"].cases} == pytest.approx(by_hand(), abs=1e-9)
     assert len(list(Path("runs").glob("decode-*"))) == 2
+    for page in (Path("order.html").read_text(encoding="utf-8"), names["run"].render_page()):
+        assert page.startswith("<!doctype html>")
+        assert "Order of statements" in page
+    worst = max(by_hand().values())
+    assert exit_code(["gate", str(names["path"]), "--max", f"order <= {worst + 1e-6}"]) == 0
+    assert exit_code(["gate", str(names["path"]), "--max", f"order <= {worst - 1e-6}"]) == 1
 
 
-def by_influence(case: Case) -> dict[str, float]:
-    """The same from the measure that ships: of three pieces, D without two is the third alone."""
-    from leakmeter.api.loading import load_backend, measured_alone
-    from leakmeter.measures.influence import Influence
-    from leakmeter.prompts.build import PromptSettings
+def test_a_run_of_it_that_was_killed_goes_on(shown: list[Block], monkeypatch: pytest.MonkeyPatch) -> None:
+    from leakmeter.backends.toy import Toy
 
-    ((_, readings),) = measured_alone(load_backend("toy"), Influence(), PromptSettings(), case)
-    nats = {(r.statistic, r.piece): float(r.values.sum()) for r in readings}
-    whole, missed = nats["whole", ""], {piece: nats["without_this", piece] for piece in ("s1", "s2", "s3")}
-    return {
-        first: (whole - nats["only_this", third]) - missed[first] - missed[second]
-        for first, second, third in (("s1", "s2", "s3"), ("s2", "s3", "s1"))
-    }
+    words = ["order", "--data", "statements.jsonl", "--model", "toy", "--out", "killed"]
+    score = Toy.score
+    n_scored = [0]
+
+    def dying(self: Toy, chunk: Any) -> Any:
+        n_scored[0] += 1
+        if n_scored[0] == 2:
+            raise KeyboardInterrupt
+        return score(self, chunk)
+
+    monkeypatch.setattr(Toy, "score", dying)
+    assert exit_code(words) == 130
+    (run,) = Path("killed").glob("order-*")
+    assert not (run / "spec.json").exists()
+    assert exit_code(words) == 0
+    assert n_scored[0] == 3
+    assert [case["id"] for case in leakmeter.load_run(run).cases] == ["1", "2"]
+
+
+def test_an_instrument_with_cases_of_its_own_takes_few_lines() -> None:
+    shown = [block for block in blocks(page=PAGE) if (block.title or "").startswith("mine/order/")]
+    assert len(shown) == 5
+    assert sum(len(block.text.splitlines()) for block in shown) < 150
+
+
+def by_hand() -> dict[str, float]:
+    """log p(y | A, B) − log p(y | B, A) by the toy's own logits."""
+    from leakmeter.backends.toy import Toy
+
+    toy, found = Toy(), {}
+
+    def log_prob(texts: tuple[str, ...], response: str) -> float:
+        ids, total = [*toy.tokenizer.start_ids, *"\n".join(texts).encode()], 0.0
+        for token in response.encode():
+            logits = toy.logits(np.asarray(ids), np.arange(len(ids)))
+            total += float(logits[token] - np.logaddexp.reduce(logits))
+            ids.append(token)
+        return total
+
+    for number, line in enumerate(Path("statements.jsonl").read_text(encoding="utf-8").splitlines(), 1):
+        one = json.loads(line)
+        given, swapped = (one["first"], one["second"]), (one["second"], one["first"])
+        found[str(number)] = abs(
+            log_prob((*given, one["query"]), one["response"]) - log_prob((*swapped, one["query"]), one["response"])
+        )
+    return found

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from leakmeter import plugins
-from leakmeter.types.quantity import Quantity
+from leakmeter.core import registry
+from leakmeter.core.quantity import Quantity
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gate.md").read_text(encoding="utf-8")
 
@@ -25,8 +25,8 @@ def test_every_quantity_is_listed_with_its_unit_its_usual_aggregate_and_its_wors
                 listed[name] = (cells[1], usual and usual[1], "less is worse" in cells[2])
     known = {
         one.name: (one.unit, one.usual if isinstance(one, Quantity) else "run", one.worse == "less")
-        for measure in plugins.names("results")
-        for one in plugins.find("results", measure).quantities
+        for measure in registry.instruments()
+        for one in registry.instrument(measure).result.quantities
     }
     assert {name: told for name, told in listed.items() if name in known} == known
     assert set(listed) - set(known) == {"mean", "median", "p1", "p99", "min", "max"}

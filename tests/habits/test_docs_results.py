@@ -6,7 +6,8 @@ import re
 from decimal import Decimal
 
 import pytest
-from results_tables import PRINTED, RESULTS, TABLES, UNKEPT, Cell, Table
+
+from helpers.results_tables import PRINTED, RESULTS, TABLES, UNKEPT, Cell, Table
 
 NUMBER = re.compile(r"[−-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[−-]?\d+)?")
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)

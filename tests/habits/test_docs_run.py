@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
-from docs_blocks import CONSOLE, PAGES, ROOT, Block, blocks, command_lines, shell_lines, words_of
+
+from helpers.docs_blocks import CONSOLE, PAGES, ROOT, Block, blocks, command_lines, shell_lines, words_of
 
 
 def test_there_is_a_readme_with_examples() -> None:
@@ -19,14 +20,18 @@ def test_there_is_a_readme_with_examples() -> None:
     assert list(command_lines())
 
 
-@pytest.mark.parametrize(("where", "line"), list(command_lines()), ids=lambda value: value[:60])
-def test_every_command_line_parses(where: str, line: str) -> None:
+def test_every_command_line_parses() -> None:
     from leakmeter.cli import program
 
-    words = words_of(line)
-    command, bound, *_ = program(words[0] if words else None).parse_args(words, print_error=False, exit_on_error=False)
-    assert command is not None, where
-    assert bound is not None
+    for where, line in command_lines():
+        words = words_of(line)
+        # The command of the package that a page adds is there once that page's test has installed it.
+        if words[:1] == ["order"] and where.startswith("docs/extending.md"):
+            continue
+        app = program(words[0] if words else None)
+        command, bound, *_ = app.parse_args(words, print_error=False, exit_on_error=False)
+        assert command is not None, (where, line)
+        assert bound is not None, (where, line)
 
 
 def test_every_block_is_of_a_kind_that_is_tried() -> None:
@@ -88,14 +93,14 @@ def pages_with(language: str) -> list[Path]:
 @pytest.mark.parametrize("page", pages_with("python"), ids=lambda page: page.name)
 def test_python_examples_run_with_the_toy_model(page: Path, somewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every name, option and attribute they use is there; the toy model stands in for the named ones."""
-    import leakmeter.api.loading
+    import leakmeter.runs.loading
 
-    load = leakmeter.api.loading.load_backend
+    load = leakmeter.runs.loading.load_backend
 
     def toy(model: Any = "toy", **_: Any) -> Any:
         return load("toy" if isinstance(model, str) else model)
 
-    monkeypatch.setattr(leakmeter.api.loading, "load_backend", toy)
+    monkeypatch.setattr(leakmeter.runs.loading, "load_backend", toy)
     names: dict[str, Any] = {"__name__": "__example__"}
     for block in blocks("python"):
         if block.page == page:

@@ -62,7 +62,7 @@ def test_the_names_are_those_there_are(generate: ModuleType) -> None:
 
     page = generate.names_page()
     assert sorted(re.findall(r'heading: "leakmeter\.(\w+)"', page)) == sorted(leakmeter.__all__)
-    assert "::: leakmeter.api.influence.influence\n" in page
+    assert "::: leakmeter.instruments.influence.api.influence\n" in page
 
 
 def test_no_code_in_a_table_has_an_escaped_bar() -> None:

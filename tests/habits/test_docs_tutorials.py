@@ -6,7 +6,8 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from docs_blocks import PAGES, ROOT, blocks, command_lines, exit_code, words_of
+
+from helpers.docs_blocks import PAGES, ROOT, blocks, command_lines, exit_code, words_of
 
 TUTORIALS = [page for page in PAGES if page.parent.name == "tutorials"]
 # They train weights, which the toy model has none of, or fetch some; that they parse is tested with all others.

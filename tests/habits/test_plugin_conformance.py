@@ -14,54 +14,47 @@ from typing import Any
 import numpy as np
 import pytest
 
-from differentiable_toy import DifferentiableToy
-from leakmeter import plugins
-from leakmeter.backends.base import Backend
+from helpers.differentiable_toy import DifferentiableToy
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
-from leakmeter.engine.plan import plan, plan_contexts
+from leakmeter.core import measurement as units
+from leakmeter.core import registry
+from leakmeter.core.backend import Backend
+from leakmeter.core.drive import drive
+from leakmeter.core.measure import Measure
+from leakmeter.core.measurement import Reading
+from leakmeter.core.plan import plan, plan_contexts
+from leakmeter.core.request import Asked, Request, Scores, Trial
 from leakmeter.errors import UnknownNameError
-from leakmeter.measures.base import Measure
-from leakmeter.prompts.build import PromptSettings, prepare
-from leakmeter.results.base import Result
-from leakmeter.types import reading as units
-from leakmeter.types.case import Case, Document
-from leakmeter.types.item import Answers, ContextSet, Item, Values
-from leakmeter.types.prompt import QUERY
-from leakmeter.types.reading import Reading
-from leakmeter.types.request import Asked, Request, Scores, Trial
+from leakmeter.report.result import Result
 
-MEASURES = plugins.names("measures")
-BACKENDS = plugins.names("backends")
-UNITS = {units.NATS, units.NATS_PER_SQUARE, units.TOKEN_ID, units.WEIGHT, units.LABEL, units.COUNT}
+MEASURES = registry.instruments()
+BACKENDS = registry.backends()
+UNITS = {
+    units.NATS,
+    units.NATS_PER_SQUARE,
+    units.TOKEN_ID,
+    units.WEIGHT,
+    units.LABEL,
+    units.COUNT,
+    "hit",
+    "edits",
+    "edits per character",
+}
 measures = pytest.mark.parametrize("name", MEASURES)
 backends = pytest.mark.parametrize("name", BACKENDS)
 
 
-def item(id_: str = "one", response: str | None = "Anna sang.") -> Item:
-    documents = (Document("note", f"Anna Ek sang in Graz, {id_}. Bo ate. Call 555-010-7788, or 555-010-7788."),)
-    case = Case(id_, documents, "Who sang?", response)
-    toy = Toy()
-    made = prepare(case, toy.tokenizer, PromptSettings(group=True), window=None, n_reserved=8).item
-    sets = {"": made.prompt, **made.cuts}
-    blank = {name: prompt.blank(role=QUERY) for name, prompt in sets.items()}
-    labels = ("Anna", "Bo")
-    ids = tuple(toy.tokenizer.encode_data(label, first=False).ids for label in labels)
-    # A measure of exemplars takes the spans for them, and one of contexts the prompts without each.
-    answers = Answers(labels, ids, 0, {"blank": blank, "n/a": sets})
-    contexts = ContextSet(tuple(sets), tuple(sets.values()), (1 / len(sets),) * len(sets))
-    # One of values asks for both, behind either name.
-    ways = (((made.prompt, ids[0]), (made.prompt, ids[1])),)
-    judged = {"exact_match": units.COUNT}
-    values = Values(ways, (ways,), (made.prompt,), 4, lambda said: {"exact_match": float(len(said))}, judged)
-    return dataclasses.replace(made, answers=answers, contexts=contexts, values=values)
+def item(name: str, id_: str = "one", response: str | None = None) -> Any:
+    """An instrument's example, tokenised for the toy model."""
+    example = registry.instrument(name).example(id_, response)
+    return example.settings.prepare(example.case, Toy(), quick(name)).item
 
 
 def quick(name: str, **parameters: Any) -> Measure:
-    """A measure that draws few tokens."""
-    kind = plugins.find("measures", name)
+    """A measure that takes a moment."""
+    kind = registry.instrument(name).measure
     known = {field.name for field in dataclasses.fields(kind)}
-    small = {"max_new_tokens": 6} if "max_new_tokens" in known else {}
+    small = registry.instrument(name).example().parameters
     made: Measure = kind(**{**small, **{key: value for key, value in parameters.items() if key in known}})
     return made
 
@@ -87,22 +80,22 @@ def test_there_are_plugins_and_an_unknown_one_is_guessed() -> None:
     assert {"toy", "hf"} <= set(BACKENDS)
     assert not [name for name in (*MEASURES, *BACKENDS) if name.startswith("_") or name == "base"]
     with pytest.raises(UnknownNameError, match="no measure named 'influense'; did you mean 'influence'"):
-        plugins.find("measures", "influense")
+        registry.instrument("influense")
     with pytest.raises(UnknownNameError, match="no back end named 'toi'; did you mean 'toy'"):
-        plugins.find("backends", "toi")
+        registry.backend("toi")
 
 
 def test_other_packages_add_theirs_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint(name="mine", value="leakmeter.backends.toy:Toy", group="leakmeter.backends")
-    monkeypatch.setattr(plugins, "entry_points", lambda group: (point,) if group == point.group else ())
-    assert "mine" in plugins.names("backends")
-    assert "mine" not in plugins.names("measures")
-    assert plugins.find("backends", "mine") is Toy
+    monkeypatch.setattr(registry, "entry_points", lambda group: (point,) if group == point.group else ())
+    assert "mine" in registry.backends()
+    assert "mine" not in registry.instruments()
+    assert registry.backend("mine") is Toy
 
 
 @measures
 def test_a_measure_is_a_frozen_dataclass_of_documented_parameters(name: str) -> None:
-    kind = plugins.find("measures", name)
+    kind = registry.instrument(name).measure
     assert dataclasses.is_dataclass(kind)
     assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert kind.__doc__
@@ -123,23 +116,23 @@ def test_a_measure_is_a_frozen_dataclass_of_documented_parameters(name: str) -> 
 
 @measures
 def test_a_measure_stands_on_its_defaults(name: str) -> None:
-    measure = plugins.find("measures", name)()
+    measure = registry.instrument(name).measure()
     assert isinstance(measure, Measure)
-    assert measure == plugins.find("measures", name)()
+    assert measure == registry.instrument(name).measure()
     assert measure.max_new_tokens >= 0
-    assert inspect.isgenerator(measure.trial(item()))
+    assert inspect.isgenerator(measure.trial(item(name)))
     with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(measure, dataclasses.fields(plugins.find("measures", name))[0].name, None)
+        setattr(measure, dataclasses.fields(registry.instrument(name).measure)[0].name, None)
 
 
 @measures
-@pytest.mark.parametrize("response", ["Anna sang.", None])
+@pytest.mark.parametrize("response", ["the clinic.", None])
 def test_readings_are_finite_and_have_known_units(name: str, response: str | None) -> None:
-    (readings,) = run(quick(name).trial(item(response=response)))
+    (readings,) = run(quick(name).trial(item(name, response=response)))
     assert readings
     for reading in readings:
         assert isinstance(reading, Reading)
-        assert reading.item == "one"
+        assert reading.item == item(name).id
         assert reading.unit in UNITS
         assert reading.values.dtype == np.float64
         assert reading.values.ndim == 1
@@ -150,27 +143,27 @@ def test_readings_are_finite_and_have_known_units(name: str, response: str | Non
 
 
 @measures
-@pytest.mark.parametrize("response", ["Anna sang.", None])
+@pytest.mark.parametrize("response", ["the clinic.", None])
 def test_the_same_seed_gives_the_same_bytes(name: str, response: str | None) -> None:
-    one, two = (plain(run(quick(name, seed=3).trial(item(response=response)))[0]) for _ in range(2))
+    one, two = (plain(run(quick(name, seed=3).trial(item(name, response=response)))[0]) for _ in range(2))
     assert one == two
 
 
 @measures
-@pytest.mark.parametrize("response", ["Anna sang.", None])
+@pytest.mark.parametrize("response", ["the clinic.", None])
 def test_interleaved_trials_do_not_disturb_each_other(name: str, response: str | None) -> None:
     measure = quick(name, samples=2)
-    items = [item(id_, response) for id_ in ("one", "two")]
+    items = [item(name, id_, response) for id_ in ("one", "two")]
     together = run(*(measure.trial(one) for one in items))
     apart = [run(measure.trial(one))[0] for one in items]
     assert [plain(readings) for readings in together] == [plain(readings) for readings in apart]
 
 
 @measures
-@pytest.mark.parametrize("response", ["Anna sang.", None])
+@pytest.mark.parametrize("response", ["the clinic.", None])
 def test_replaying_the_scores_gives_the_same_readings(name: str, response: str | None) -> None:
     toy, heard = DifferentiableToy(), []
-    trial = quick(name, samples=2).trial(item(response=response))
+    trial = quick(name, samples=2).trial(item(name, response=response))
     requests = next(trial)
     try:
         while True:
@@ -179,7 +172,7 @@ def test_replaying_the_scores_gives_the_same_readings(name: str, response: str |
     except StopIteration as end:
         first = end.value
     # Without a model: a trial's state is the answers it has received.
-    trial = quick(name, samples=2).trial(item(response=response))
+    trial = quick(name, samples=2).trial(item(name, response=response))
     assert next(trial) == heard[0][0]
     for (_, answers), (asked, _) in pairwise(heard):
         assert trial.send(answers) == asked
@@ -199,13 +192,13 @@ def test_a_measure_reaches_the_command_line_by_its_fields(name: str, capsys: pyt
     with pytest.raises(SystemExit):
         main([*words, "--help"])
     said = capsys.readouterr().out
-    for field in dataclasses.fields(plugins.find("measures", name)):
+    for field in dataclasses.fields(registry.instrument(name).measure):
         assert f"--{field.name.replace('_', '-')}" in said
 
 
-@pytest.mark.parametrize("name", plugins.names("results"))
+@pytest.mark.parametrize("name", registry.instruments())
 def test_a_result_is_the_only_class_of_its_module_that_is_made_of_a_run(name: str) -> None:
-    kind = plugins.find("results", name)
+    kind = registry.instrument(name).result
     assert issubclass(kind, Result)
     assert not inspect.isabstract(kind)
     assert [value for value in vars(inspect.getmodule(kind)).values() if hasattr(value, "of_run")] == [kind]
@@ -215,7 +208,7 @@ def test_a_result_is_the_only_class_of_its_module_that_is_made_of_a_run(name: st
 
 @backends
 def test_a_back_end_has_what_the_protocol_lists(name: str) -> None:
-    kind = plugins.find("backends", name)
+    kind = registry.backend(name)
     source = textwrap.dedent(inspect.getsource(kind))
     assigned = {
         node.attr

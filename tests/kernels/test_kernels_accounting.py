@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from leakmeter.errors import UsageError
-from leakmeter.kernels import accounting
+from leakmeter.privacy import accounting
 
 DELTA = 1e-5
 

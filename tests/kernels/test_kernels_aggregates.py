@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakmeter.kernels.aggregates import aggregate, interval_of_aggregate, is_aggregate
-from leakmeter.kernels.stats import bootstrap_interval_of_mean, interval_of_share
+from leakmeter.stats.aggregates import aggregate, interval_of_aggregate, is_aggregate
+from leakmeter.stats.stats import bootstrap_interval_of_mean, interval_of_share
 
 NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30)
 

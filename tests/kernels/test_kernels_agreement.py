@@ -8,8 +8,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakmeter.kernels.agreement import held_out, partial_spearman, pearson, spearman
-from leakmeter.kernels.clusters import Estimate, Resamples
+from leakmeter.stats.agreement import held_out, partial_spearman, pearson, spearman
+from leakmeter.stats.clusters import Estimate, Resamples
 
 FEW = 60
 
@@ -70,7 +70,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, _, clusters = drawn()
     over = Resamples(clusters, seed=0, n_resamples=FEW)
     whole = spearman(x, y, over)
-    monkeypatch.setattr("leakmeter.kernels.clusters._AT_ONCE", 7 * len(x))
+    monkeypatch.setattr("leakmeter.stats.clusters._AT_ONCE", 7 * len(x))
     assert len(list(over.blocks())) == -(-FEW // 7)
     assert spearman(x, y, over).interval == pytest.approx(whole.interval, abs=1e-12)
 

@@ -13,12 +13,12 @@ import pytest
 import torch
 
 from leakmeter.errors import UsageError
-from leakmeter.kernels import logspace
-from leakmeter.kernels.ballot import BALLOT, Ballot
-from leakmeter.kernels.mechanism import BoundedCid, Mechanism, PrivateVoting, promise_of
-from leakmeter.kernels.private_voting import Voting
-from leakmeter.kernels.rdp import ORDERS
-from leakmeter.kernels.renyi import SPREAD
+from leakmeter.instruments.generation.vote import BALLOT, Ballot
+from leakmeter.privacy.mechanism import BoundedCid, Mechanism, PrivateVoting, promise_of
+from leakmeter.privacy.private_voting import Voting
+from leakmeter.privacy.rdp import ORDERS
+from leakmeter.privacy.renyi import SPREAD
+from leakmeter.stats import logspace
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
 libraries = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)

@@ -13,11 +13,11 @@ from hypothesis import assume, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from leakmeter.kernels import bounded
-from leakmeter.kernels.bounded import Mixture, bounded_mixture, mixture
-from leakmeter.kernels.decoding import RECEIPT, Decoding, DrawWithReceipt, TargetWithReceipt, without
-from leakmeter.kernels.exact_draw import StreamBits, SystemBits
-from leakmeter.kernels.wants import Draw, MixedTarget, Target
+from leakmeter.core.reductions import Draw, MixedTarget, Target
+from leakmeter.privacy import bounded
+from leakmeter.privacy.bounded import Mixture, bounded_mixture, mixture
+from leakmeter.privacy.decoding import RECEIPT, Decoding, DrawWithReceipt, TargetWithReceipt, without
+from leakmeter.stats.exact_draw import StreamBits, SystemBits
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
 libraries = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)

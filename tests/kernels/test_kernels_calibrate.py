@@ -11,9 +11,9 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from leakmeter.errors import UsageError
-from leakmeter.kernels.calibrate import Calibrated, Free, Target, Unreachable, calibrate
-from leakmeter.kernels.private_voting import Adjacency, NormaliseBy, Voting
-from leakmeter.kernels.rdp import promise
+from leakmeter.privacy.calibrate import Calibrated, Free, Target, Unreachable, calibrate
+from leakmeter.privacy.private_voting import Adjacency, NormaliseBy, Voting
+from leakmeter.privacy.rdp import promise
 
 N_TOKENS = 50 * 40
 DELTA = 1e-5

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from leakmeter.kernels.calibration import calibrated, log_mean
+from leakmeter.instruments.icl.math import calibrated, log_mean
 
 Make = Callable[[Any], Any]
 arrays = pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from leakmeter.kernels.clusters import Estimate, Resamples
+from leakmeter.stats.clusters import Estimate, Resamples
 
 FEW = 60
 CLUSTERS = ["a", "b", "a", "c", "b", "a", "d"]

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from leakmeter.kernels.wants import DivergenceFromFirst, Labels
+from leakmeter.core.reductions import DivergenceFromFirst, Labels
 
 LOGITS = st.lists(
     st.lists(st.lists(st.floats(-60, 60), min_size=5, max_size=5), min_size=2, max_size=2), min_size=2, max_size=4

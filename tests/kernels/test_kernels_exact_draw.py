@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from leakmeter.kernels.exact_draw import N_BITS, Bits, StreamBits, SystemBits, draw, weights_of
+from leakmeter.stats.exact_draw import N_BITS, Bits, StreamBits, SystemBits, draw, weights_of
 
 libraries = pytest.mark.parametrize("library", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
 

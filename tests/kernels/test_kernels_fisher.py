@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from leakmeter.kernels import fisher
+from leakmeter.stats import fisher
 
 N_VOCAB, SIZE, N_POSITIONS = 7, 3, 2
 RNG = np.random.default_rng(0)

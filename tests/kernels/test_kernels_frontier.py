@@ -11,7 +11,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from leakmeter.kernels.frontier import (
+from leakmeter.stats.frontier import (
     NO_KNEE,
     efficient,
     gains_beyond_chance,
@@ -19,7 +19,7 @@ from leakmeter.kernels.frontier import (
     knees,
     resampled_means,
 )
-from leakmeter.kernels.stats import bootstrap_interval_of_mean
+from leakmeter.stats.stats import bootstrap_interval_of_mean
 
 # Coarse numbers meet each other and lie on lines; nothing comes from rounding.
 coarse = st.integers(0, 12).map(float)

@@ -12,7 +12,7 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from leakmeter.kernels import logspace
+from leakmeter.stats import logspace
 
 mpmath.mp.dps = 50
 

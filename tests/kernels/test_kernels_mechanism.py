@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from neighbours import without_each
 
+from helpers.neighbours import without_each
 from leakmeter.errors import UsageError
-from leakmeter.kernels import logspace
-from leakmeter.kernels.mechanism import (
+from leakmeter.privacy.mechanism import (
     BoundedCid,
     Mechanism,
     PrivateVoting,
@@ -22,9 +21,10 @@ from leakmeter.kernels.mechanism import (
     guarantee,
     promise_of,
 )
-from leakmeter.kernels.private_voting import Voting, average, clipped
-from leakmeter.kernels.rdp import ORDERS, promise
-from leakmeter.kernels.renyi import between, both_ways
+from leakmeter.privacy.private_voting import Voting, average, clipped
+from leakmeter.privacy.rdp import ORDERS, promise
+from leakmeter.privacy.renyi import between, both_ways
+from leakmeter.stats import logspace
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
 libraries = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)

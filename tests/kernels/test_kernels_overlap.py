@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakmeter.kernels.overlap import longest_common_subsequence, n_shared_distinct, rouge_l, share_found
+from leakmeter.text.overlap import longest_common_subsequence, n_shared_distinct, rouge_l, share_found
 
 words = st.lists(st.sampled_from("abcd"), max_size=70)
 

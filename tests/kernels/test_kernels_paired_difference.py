@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from leakmeter.kernels.paired import signed_rank_p
-from leakmeter.kernels.paired_difference import paired_difference
-from leakmeter.kernels.ranks import rank_biserial
-from leakmeter.kernels.stats import bootstrap_interval_of_mean_difference
+from leakmeter.stats.paired import signed_rank_p
+from leakmeter.stats.paired_difference import paired_difference
+from leakmeter.stats.ranks import rank_biserial
+from leakmeter.stats.stats import bootstrap_interval_of_mean_difference
 
 ONES, TWOS = [3.0, 4.0, 6.0, 9.0, 2.5], [1.0, 2.0, 3.0, 4.0, 2.0]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from leakmeter.kernels.pmi import WITH_PMI, TargetWithPmi
-from leakmeter.kernels.wants import MixedTarget, Target
+from leakmeter.core.reductions import MixedTarget, Target
+from leakmeter.instruments.influence.pmi import WITH_PMI, TargetWithPmi
 
 N_ROWS, N_VOCAB = 6, 97
 weights = pytest.mark.parametrize("weight", [0.0, 0.5, 1.0, 1.5, 4.0])

@@ -12,11 +12,11 @@ import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from neighbours import without_each
 
+from helpers.neighbours import without_each
 from leakmeter.errors import UsageError
-from leakmeter.kernels import logspace
-from leakmeter.kernels.private_voting import Voting, average, clipped
+from leakmeter.privacy.private_voting import Voting, average, clipped
+from leakmeter.stats import logspace
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
 libraries = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)

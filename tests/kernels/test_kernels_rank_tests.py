@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leakmeter.kernels import rank_tests
-from leakmeter.kernels.rank_tests import rank_sum_p, ranks_p
+from leakmeter.stats import rank_tests
+from leakmeter.stats.rank_tests import rank_sum_p, ranks_p
 
 
 @pytest.mark.parametrize("sizes", [(5,), (4, 4), (2, 3, 6), (7, 1, 3)])

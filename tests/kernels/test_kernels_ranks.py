@@ -11,7 +11,7 @@ import scipy.stats
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from leakmeter.kernels.ranks import (
+from leakmeter.stats.ranks import (
     auc,
     cliffs_delta,
     exposure,

@@ -14,9 +14,9 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from leakmeter.errors import UsageError
-from leakmeter.kernels.private_voting import Voting
-from leakmeter.kernels.rdp import ORDERS, conversion, exponential, line, promise, promised, to_epsilon
-from leakmeter.kernels.renyi import both_ways, from_tilts
+from leakmeter.privacy.private_voting import Voting
+from leakmeter.privacy.rdp import ORDERS, conversion, exponential, line, promise, promised, to_epsilon
+from leakmeter.privacy.renyi import both_ways, from_tilts
 
 DELTA = 1e-5
 # α b from 1e-8 to 1e7, where e^x is far beyond a float64.

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from leakmeter.errors import UsageError
-from leakmeter.kernels import logspace, renyi
-from leakmeter.kernels.divergence import from_first
-from leakmeter.kernels.rdp import ORDERS, promised
-from leakmeter.kernels.renyi import SPREAD, between, both_ways, chords, from_tilts, screened
+from leakmeter.privacy import renyi
+from leakmeter.privacy.rdp import ORDERS, promised
+from leakmeter.privacy.renyi import SPREAD, between, both_ways, chords, from_tilts, screened
+from leakmeter.stats import logspace
+from leakmeter.stats.divergence import from_first
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
 libraries = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)

@@ -9,9 +9,10 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from leakmeter.kernels import logspace, rules
-from leakmeter.kernels.wants import Draw, MixedTarget, Rows, Target
-from leakmeter.types.request import Want
+from leakmeter.core import rules
+from leakmeter.core.reductions import Draw, MixedTarget, Rows, Target
+from leakmeter.core.request import Want
+from leakmeter.stats import logspace
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from leakmeter.kernels.stats import (
+from leakmeter.stats.stats import (
     bootstrap_interval_of_mean,
     bootstrap_interval_of_mean_difference,
     interval_of_share,
@@ -105,5 +105,5 @@ def test_a_bootstrap_in_parts_is_the_one_at_once(monkeypatch: pytest.MonkeyPatch
     whole = np.random.default_rng(5).integers(0, 301, size=(2000, 301))
     expected = tuple(np.quantile(values[whole].mean(axis=1), [0.025, 0.975]))
     for at_once in (1_000_000, 1_000, 1):
-        monkeypatch.setattr("leakmeter.kernels.stats._DRAWN_AT_ONCE", at_once)
+        monkeypatch.setattr("leakmeter.stats.stats._DRAWN_AT_ONCE", at_once)
         assert bootstrap_interval_of_mean(values, seed=5) == pytest.approx(expected, rel=1e-14)

@@ -11,9 +11,9 @@ import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from leakmeter.kernels import susceptibility
-from leakmeter.kernels.stats import bootstrap_interval_of_mean
-from leakmeter.kernels.susceptibility import ContextMixture, entropy, spread, statistics, with_rest
+from leakmeter.instruments.susceptibility import math as susceptibility
+from leakmeter.instruments.susceptibility.math import ContextMixture, entropy, spread, statistics, with_rest
+from leakmeter.stats.stats import bootstrap_interval_of_mean
 
 Rows = list[list[float]]
 LOGITS = st.lists(st.lists(st.floats(-40, 40), min_size=6, max_size=6), min_size=3, max_size=6)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
-from leakmeter.kernels.text_quality import distinct, perplexity, shared_runs, stretches
+from leakmeter.instruments.generation.text_quality import distinct, perplexity, shared_runs, stretches
 
 TOKENS = st.lists(st.integers(0, 3), max_size=14)
 

@@ -11,11 +11,11 @@ from hypothesis import given, seed
 from hypothesis import strategies as st
 
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
-from leakmeter.kernels.logspace import log_softmax
-from leakmeter.kernels.top import Top
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.request import Request, Want
+from leakmeter.core.drive import drive
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.request import Request, Want
+from leakmeter.core.top import Top
+from leakmeter.stats.logspace import log_softmax
 
 MAKERS: dict[str, Any] = {"numpy": np.asarray, "torch": torch.from_numpy}
 libraries = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)

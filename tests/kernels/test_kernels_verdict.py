@@ -14,12 +14,12 @@ import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from neighbours import without_each
 
-from leakmeter.kernels.private_voting import NormaliseBy, Voting, average, clipped
-from leakmeter.kernels.rdp import ORDERS, conversion, promise, promised
-from leakmeter.kernels.renyi import SPREAD, between, both_ways, from_tilts, screened
-from leakmeter.kernels.verdict import Promised, Verdict, judge, paper_figure
+from helpers.neighbours import without_each
+from leakmeter.privacy.private_voting import NormaliseBy, Voting, average, clipped
+from leakmeter.privacy.rdp import ORDERS, conversion, promise, promised
+from leakmeter.privacy.renyi import SPREAD, between, both_ways, from_tilts, screened
+from leakmeter.privacy.verdict import Promised, Verdict, judge, paper_figure
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
 libraries = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)

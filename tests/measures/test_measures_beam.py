@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections import Counter
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from helpers import tiny_models as tiny
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import Cost, drive
-from leakmeter.engine.planning import planning_backend, predict
-from leakmeter.kernels.logspace import log_softmax
-from leakmeter.kernels.wants import Target
-from leakmeter.measures._beam import Beam, beam_search, longest_beam_search
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.request import Request
+from leakmeter.core.drive import Cost, drive
+from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Target
+from leakmeter.core.request import Request
+from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
+from leakmeter.stats.logspace import log_softmax
 
 # By path: the folder of the back ends' tests is not on the path of these.
-_spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")
-assert _spec is not None
-assert _spec.loader is not None
-tiny = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tiny)
 
 N_VOCAB = 11
 N_NEW = 9

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from measure_items import ByHand, make_item, readings_of
 
+from helpers.measure_items import ByHand, make_item, readings_of
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
+from leakmeter.core.drive import drive
+from leakmeter.core.item import ContextItem
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Rows
+from leakmeter.core.request import FloatArray, Request, Trial
+from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
-from leakmeter.kernels.wants import Rows
-from leakmeter.measures._sample import sample
-from leakmeter.measures.decode import PUBLIC_STATISTICS, Decode
-from leakmeter.measures.influence import Influence
-from leakmeter.types.item import Item
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.request import FloatArray, Request, Trial
+from leakmeter.instruments.decoding.measure import PUBLIC_STATISTICS, Decode
+from leakmeter.instruments.influence.measure import Influence
 
 N_VOCAB = 9
 FRAME, QUERY = Piece("open", "frame", (0, 1)), Piece("query", "query", (4, 0))
@@ -26,7 +26,7 @@ OPEN = make_item(PROMPT, None)
 TOY = Toy(N_VOCAB, seed=3)
 
 
-def decoded(measure: Decode, item: Item = OPEN) -> list[dict[str, FloatArray]]:
+def decoded(measure: Decode, item: ContextItem = OPEN) -> list[dict[str, FloatArray]]:
     """For each response, statistic to values."""
     series = readings_of(TOY, measure, item)  # type: ignore[arg-type]
     n = 1 + max(number for number, _, _ in series)
@@ -169,7 +169,7 @@ def test_a_bounded_decoding_without_a_seed_is_drawn_by_the_operating_system() ->
 def test_one_seed_serves_several_settings_and_contexts_without_a_tie() -> None:
     """With a bound of next to nothing all draw from one distribution: tokens agree as often as chance has it."""
 
-    def first_tokens(item: Item = OPEN, **more: Any) -> list[int]:
+    def first_tokens(item: ContextItem = OPEN, **more: Any) -> list[int]:
         given: dict[str, Any] = {"epsilon": 1e-9, "samples": 120, "max_new_tokens": 1, "seed": 5, **more}
         return [response_of(receipt)[0] for receipt in decoded(Decode(**given), item)]
 

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from differentiable_toy import DifferentiableToy
+from helpers.differentiable_toy import DifferentiableToy
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
-from leakmeter.engine.plan import plan_contexts
-from leakmeter.engine.planning import planning_backend, predict
+from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.gradient import GradientRequest, TopTokens
+from leakmeter.core.measure import ChoosingMeasure, Measure
+from leakmeter.core.measurement import Reading
+from leakmeter.core.plan import plan_contexts
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Rows
+from leakmeter.core.request import Gradients, Request
 from leakmeter.errors import CapabilityError, UnknownNameError, UsageError, WindowError
-from leakmeter.kernels.wants import Rows
-from leakmeter.measures.base import ChoosingMeasure, Measure
-from leakmeter.measures.fisher import Fisher
-from leakmeter.types.gradient import GradientRequest, TopTokens
-from leakmeter.types.item import ContextSet, Item
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.reading import Reading
-from leakmeter.types.request import Gradients, Request
+from leakmeter.instruments.susceptibility.fisher.measure import Fisher
+from leakmeter.instruments.susceptibility.item import ContextSet, QuestionItem
 
 N_VOCAB = 40
 OPEN, SEPARATOR = Piece("start", "frame", (1, 2)), Piece("separator", "frame", (3,))
@@ -32,20 +30,15 @@ CONTEXTS = ((7, 8), (9, 10, 11, 12), (13,))
 WEIGHTS = (0.5, 0.3, 0.2)
 
 
-def question(id_: str = "q", window: int | None = None, *, contexts: bool = True) -> Item:
+def question(id_: str = "q", window: int | None = None, *, contexts: bool = True) -> QuestionItem:
     bare = Prompt((OPEN, QUERY))
     behind = tuple(Prompt((OPEN, Piece("context", "context", ids), SEPARATOR, QUERY)) for ids in CONTEXTS)
-    return Item(
+    return QuestionItem(
         id=id_,
         prompt=bare,
-        spans=(),
-        cuts={},
-        alone={},
-        blank=bare,
-        placebos=(),
         response=None,
         window=window,
-        contexts=ContextSet(("a", "b", "c"), behind, WEIGHTS) if contexts else None,
+        contexts=ContextSet(("a", "b", "c"), behind, WEIGHTS) if contexts else ContextSet((), (), ()),
     )
 
 
@@ -53,7 +46,7 @@ def toy(**settings: Any) -> DifferentiableToy:
     return DifferentiableToy(N_VOCAB, scale=0.3, **settings)
 
 
-def told(measure: Fisher, item: Item | None = None) -> dict[tuple[str, str], float]:
+def told(measure: Fisher, item: QuestionItem | None = None) -> dict[tuple[str, str], float]:
     """(Σ, statistic) to value."""
     (readings,), _ = drive(toy(), [measure.trial(item or question())])
     assert all(isinstance(reading, Reading) and reading.values.shape == (1,) for reading in readings)
@@ -62,7 +55,7 @@ def told(measure: Fisher, item: Item | None = None) -> dict[tuple[str, str], flo
     return found
 
 
-def asked(measure: Fisher, item: Item | None = None) -> GradientRequest:
+def asked(measure: Fisher, item: QuestionItem | None = None) -> GradientRequest:
     (request,) = next(measure.trial(item or question()))
     assert isinstance(request, GradientRequest)
     return request
@@ -256,12 +249,8 @@ def test_what_it_takes_is_known_before(relative_error: float | None) -> None:
 
 
 def test_a_small_model_takes_what_was_predicted() -> None:
-    # By path: the folder of the back ends' tests is not on the path of these.
-    spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")
-    assert spec is not None
-    assert spec.loader is not None
-    tiny = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tiny)
+    from helpers import tiny_models as tiny
+
     backend = tiny.tiny_backend()
     measure = Fisher(place="layer:1", sigma=("identity", "empirical"))
     predicted = predict(planning_backend(backend, None), measure.trial(question()))

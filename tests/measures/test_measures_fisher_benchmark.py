@@ -21,8 +21,8 @@ from benchmarks.random_ids import Questions
 from benchmarks.random_models import random_backend
 
 from leakmeter.backends.hf import HfBackend
-from leakmeter.measures.fisher import Fisher
-from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 
 QUERIES = [Prompt((Piece("q", "query", ids),)) for ids in ((3, 9, 4), (50, 2, 2))]
 SIZES = {

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
-from icl_items import LABELS, ByHand, icl_item, readings_of
 
+from helpers.icl_items import LABELS, ByHand, icl_item, readings_of
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
-from leakmeter.engine.planning import planning_backend, predict
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
-from leakmeter.kernels.log_ratio import FARTHEST, PLAUSIBLE
-from leakmeter.measures.icl import Icl
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.item import Item
-from leakmeter.types.reading import LABEL, NATS, TOKEN_ID
+from leakmeter.instruments.icl.item import ExemplarItem
+from leakmeter.instruments.icl.log_ratio import FARTHEST, PLAUSIBLE
+from leakmeter.instruments.icl.measure import Icl
 
 N_VOCAB = 29
 CALIBRATIONS = [
@@ -34,7 +34,7 @@ def toy(**settings: Any) -> Toy:
     return Toy(N_VOCAB, seed=11, **settings)
 
 
-def by_hand(measure: Icl, item: Item, model: Toy | None = None) -> ByHand:
+def by_hand(measure: Icl, item: ExemplarItem, model: Toy | None = None) -> ByHand:
     used = model or toy()
 
     def logits(ids: Sequence[int]) -> np.ndarray:
@@ -43,7 +43,7 @@ def by_hand(measure: Icl, item: Item, model: Toy | None = None) -> ByHand:
     return ByHand(logits, measure, item)
 
 
-def chunks_of(measure: Icl, *items: Item) -> list[Chunk]:
+def chunks_of(measure: Icl, *items: ExemplarItem) -> list[Chunk]:
     chunks: list[Chunk] = []
     drive(toy(), [measure.trial(item) for item in items], on_plan=chunks.append)
     return chunks
@@ -257,11 +257,11 @@ def test_labels_that_scores_cannot_tell_apart_are_named() -> None:
             next(Icl(label_scoring=scoring).trial(twins))  # type: ignore[arg-type]
 
 
-def test_what_has_no_labels_or_no_exemplars_is_no_such_case() -> None:
-    item = icl_item(N_VOCAB)
-    for other in (replace(item, answers=None), replace(item, spans=())):
-        with pytest.raises(UsageError, match="case 'hand' has no labels or no exemplars"):
-            next(Icl().trial(other))
+def test_what_has_no_exemplars_is_no_such_case() -> None:
+    other = replace(icl_item(N_VOCAB), spans=())
+    for refused in (Icl().check, lambda item: next(Icl().trial(item))):
+        with pytest.raises(UsageError, match="case 'hand' has no exemplars"):
+            refused(other)
 
 
 def test_labels_that_a_model_rules_out() -> None:

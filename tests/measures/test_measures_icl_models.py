@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from icl_items import LABELS, ByHand, icl_item, readings_of
 
+from helpers import naive
+from helpers import tiny_models as tiny
+from helpers.icl_items import LABELS, ByHand, icl_item, readings_of
 from leakmeter.backends.hf.outline import size_of
-from leakmeter.engine.drive import drive
-from leakmeter.engine.planning import planning_backend, predict
-from leakmeter.measures.icl import Icl
-from leakmeter.prompts.exemplars import ExemplarSettings, prepare_exemplars
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.exemplar import Example, ExemplarCase, Task
-from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.instruments.icl.measure import Icl
+from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
+from leakmeter.text.exemplar import Example, ExemplarCase, Task
 
 # By path: the folder of the back ends' tests is not on the path of these.
-_spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")
-assert _spec is not None
-assert _spec.loader is not None
-tiny = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tiny)
 
 MEASURES = {
     "labels": Icl(),
@@ -51,7 +46,7 @@ QUERY = Example("q", ("The loan is to be paid back by the end of May.",), "Money
 
 def by_hand(model: Any, measure: Icl, item: Any) -> ByHand:
     def logits(ids: Sequence[int]) -> np.ndarray:
-        found: np.ndarray = tiny.naive_logits(model, Prompt((Piece("all", "frame", tuple(ids)),)), ())
+        found: np.ndarray = naive.naive_logits(model, Prompt((Piece("all", "frame", tuple(ids)),)), ())
         return found
 
     return ByHand(logits, measure, item)
@@ -120,7 +115,7 @@ def test_a_real_model_against_full_passes(real_backend: Any) -> None:
     labels = [ids[0] for ids in item.answers.ids]
 
     def log_probs(prompt: Prompt) -> np.ndarray:
-        logits = tiny.naive_logits(real_backend.model, prompt, ())
+        logits = naive.naive_logits(real_backend.model, prompt, ())
         return np.asarray(logits - logits.max() - np.log(np.exp(logits - logits.max()).sum()))
 
     whole = log_probs(item.prompt)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from measure_items import ByHand, make_item, readings_of
 
+from helpers.measure_items import ByHand, make_item, readings_of
 from leakmeter.backends.toy import ByteTokenizer, Toy
-from leakmeter.measures.influence import Influence
-from leakmeter.prompts.build import PromptSettings, prepare
-from leakmeter.types.case import Case, Document
-from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.core.case import Case, Document
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.text.build import PromptSettings, prepare
 
 N_VOCAB = 29
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
-from measure_items import Series, make_item, readings_of
 
+from helpers.measure_items import Series, make_item, readings_of
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
+from leakmeter.core.drive import drive
+from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.errors import UsageError
-from leakmeter.measures.influence import Influence
-from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.instruments.influence.measure import Influence
 
 N_VOCAB = 17
 TOKENS = st.integers(0, N_VOCAB - 1)

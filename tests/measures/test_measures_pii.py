@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 import torch
 
-from leakmeter.backends.base import Backend
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
-from leakmeter.engine.planning import planning_backend, predict
+from leakmeter.core.backend import Backend
+from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.measure import ChoosingMeasure, Measure
+from leakmeter.core.measurement import RESPONSE, Reading
+from leakmeter.core.prompt import Prompt
 from leakmeter.errors import UsageError
-from leakmeter.kernels.logspace import log_softmax
-from leakmeter.measures.base import ChoosingMeasure, Measure
-from leakmeter.measures.pii import Pii
-from leakmeter.prompts.matching import STATISTICS
-from leakmeter.prompts.probes import PreparedProbe, ProbeSettings, prepare_probe
-from leakmeter.types.item import Item
-from leakmeter.types.probe import ProbeCase, probes_of
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.reading import RESPONSE, Reading
-from leakmeter.types.subject import Relation, Subject
+from leakmeter.instruments.pii.item import ProbeItem
+from leakmeter.instruments.pii.matching import STATISTICS
+from leakmeter.instruments.pii.measure import Pii
+from leakmeter.instruments.pii.probe import ProbeCase, probes_of
+from leakmeter.instruments.pii.prompts import PreparedProbe, ProbeSettings, prepare_probe
+from leakmeter.instruments.pii.subject import Relation, Subject
+from leakmeter.stats.logspace import log_softmax
 
 JANE = Subject(
     "7",
@@ -43,7 +43,7 @@ def prepared(backend: Backend, case: ProbeCase, **settings: Any) -> PreparedProb
     )
 
 
-def measured(backend: Backend, item: Item, measure: Pii | None = None) -> list[Reading]:
+def measured(backend: Backend, item: ProbeItem, measure: Pii | None = None) -> list[Reading]:
     (readings,), _ = drive(backend, [(measure or Pii(())).trial(item)])
     return readings
 
@@ -138,10 +138,3 @@ def test_what_makes_no_sense_is_refused() -> None:
     for beams in ((0,), (2, 2)):
         with pytest.raises(UsageError):
             Pii(beams)
-    with pytest.raises(UsageError, match="asks for nobody's data"):
-        next(Pii().trial(Item("a", *_nothing())))
-
-
-def _nothing() -> tuple[Any, ...]:
-    prompt = Prompt((Piece("start", "frame", (1,)),))
-    return prompt, (), {}, {}, prompt, (), None

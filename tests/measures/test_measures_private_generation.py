@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from generation_items import ByHand, Mistaken, Series, Stubborn, batch, readings_of, tokens_of
 
+from helpers.generation_items import ByHand, Mistaken, Series, Stubborn, batch, readings_of, tokens_of
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
-from leakmeter.engine.planning import planning_backend, predict
+from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.item import ContextItem
+from leakmeter.core.sampling import bits_of, uniforms_of
 from leakmeter.errors import UsageError
-from leakmeter.kernels.exact_draw import draw
-from leakmeter.kernels.mechanism import BoundedCid, PrivateVoting
-from leakmeter.kernels.private_voting import Voting
-from leakmeter.kernels.rdp import ORDERS, promise, promised
-from leakmeter.measures._sample import bits_of, uniforms_of
-from leakmeter.measures.decode import Decode
-from leakmeter.measures.private_generation import PrivateGeneration
-from leakmeter.types.item import Item
+from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.instruments.generation.measure import PrivateGeneration
+from leakmeter.privacy.mechanism import BoundedCid, PrivateVoting
+from leakmeter.privacy.private_voting import Voting
+from leakmeter.privacy.rdp import ORDERS, promise, promised
+from leakmeter.stats.exact_draw import draw
 
 N_VOCAB = 11
 TOY = Toy(N_VOCAB, seed=5)
@@ -28,7 +28,7 @@ ITEM = batch([(3, 4, 5), (6,), (7, 7, 3, 8)])
 SMALL: dict[str, Any] = {"clip": 2.0, "temperature": 0.4, "sequences": 3, "max_new_tokens": 5, "seed": 9}
 
 
-def drawn(item: Item = ITEM, **more: Any) -> Series:
+def drawn(item: ContextItem = ITEM, **more: Any) -> Series:
     return readings_of(TOY, PrivateGeneration(**{**SMALL, **more}), item)
 
 
@@ -163,7 +163,7 @@ def test_a_given_text_that_stops_too_early_is_refused() -> None:
 
 
 def test_how_many_advance_together_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from leakmeter.measures import private_generation
+    from leakmeter.instruments.generation import measure as private_generation
 
     item = batch([(3, 4, 5), (6,), (7, 7, 3, 8)], stop_ids=(8, 9, 10))
     whole = drawn(item, sequences=7, max_new_tokens=6)

@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from measure_items import ByHand, make_item
 
+from helpers.measure_items import ByHand, make_item
 from leakmeter.backends.toy import ByteTokenizer, Toy
-from leakmeter.engine.drive import drive
+from leakmeter.core.case import Case, Document
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.drive import drive
+from leakmeter.core.item import ContextItem
+from leakmeter.core.measure import ChoosingMeasure
+from leakmeter.core.measurement import Reading
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
-from leakmeter.measures._sample import sample
-from leakmeter.measures.base import ChoosingMeasure
-from leakmeter.measures.redact_plan import PUT_BACK, REMOVED, RedactPlan, candidates
-from leakmeter.prompts.build import PromptSettings, prepare
-from leakmeter.types.case import Case, Document
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.item import Item
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.reading import Reading
+from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, RedactPlan, candidates
+from leakmeter.text.build import PromptSettings, prepare
 
 N_VOCAB = 29
 RESPONSE = (20, 7, 0, 28, 3)
@@ -30,7 +30,7 @@ RESPONSE = (20, 7, 0, 28, 3)
 
 def item_of(
     seed: int, n: int = 6, *, masks: bool = False, uncovered: bool = False, response: tuple[int, ...] | None = RESPONSE
-) -> Item:
+) -> ContextItem:
     """Random pieces c0, c1 …, each a span; `uncovered` leaves the last one out."""
     rng = np.random.default_rng(seed)
 
@@ -51,12 +51,12 @@ def item_of(
     return replace(item, spans=spans, cuts={name: cut((name,)) for name in names}, cut_together=cut)
 
 
-def note(text: str, *, response: str | None = "Call Anna.", **settings: Any) -> Item:
+def note(text: str, *, response: str | None = "Call Anna.", **settings: Any) -> ContextItem:
     case = Case("note", (Document("note", text),), "Who?", response)
     return prepare(case, ByteTokenizer(), PromptSettings(**settings), window=None, n_reserved=4).item
 
 
-def planned(item: Item, measure: RedactPlan, backend: Toy | None = None) -> tuple[list[Reading], list[Chunk]]:
+def planned(item: ContextItem, measure: RedactPlan, backend: Toy | None = None) -> tuple[list[Reading], list[Chunk]]:
     chunks: list[Chunk] = []
     (readings,), _ = drive(backend or Toy(N_VOCAB, seed=11), [measure.trial(item)], on_plan=chunks.append)
     return readings, chunks
@@ -83,7 +83,7 @@ def named(readings: list[Reading], statistic: str, sample_: int = 0) -> np.ndarr
 class Enumerated:
     """L(R) of any set of pieces, by hand."""
 
-    def __init__(self, item: Item, measure: RedactPlan, masks: bool = False) -> None:
+    def __init__(self, item: ContextItem, measure: RedactPlan, masks: bool = False) -> None:
         assert item.response is not None
         toy = Toy(N_VOCAB, seed=11)
         self.hand = ByHand(toy, item.prompt, item.response, measure.cid_lambda, measure.temperature)

@@ -6,14 +6,14 @@ import itertools
 
 import numpy as np
 import pytest
-from measure_items import ByHand, make_item, readings_of
 
+from helpers.measure_items import ByHand, make_item, readings_of
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
-from leakmeter.measures._sample import sample
-from leakmeter.measures.influence import Influence
-from leakmeter.types.item import Item
-from leakmeter.types.prompt import Piece, Prompt
+from leakmeter.core.drive import drive
+from leakmeter.core.item import ContextItem
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.sampling import sample
+from leakmeter.instruments.influence.measure import Influence
 
 N_VOCAB = 5
 PROMPT = Prompt(
@@ -26,7 +26,9 @@ PROMPT = Prompt(
 )
 
 
-def draw(item: Item, *, n: int, seed: int = 0, most: int = 8, weight: float = 1.0, temperature: float = 1.0) -> list:
+def draw(
+    item: ContextItem, *, n: int, seed: int = 0, most: int = 8, weight: float = 1.0, temperature: float = 1.0
+) -> list:
     trial = sample(item, n=n, temperature=temperature, context_weight=weight, max_new_tokens=most, seed=seed)
     (responses,), _ = drive(Toy(N_VOCAB), [trial])
     return responses

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
-from question_items import ANSWERS, ByHand, question_item, readings_of
 
+from helpers.question_items import ANSWERS, ByHand, question_item, readings_of
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
-from leakmeter.engine.planning import planning_backend, predict
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.measurement import NATS, TOKEN_ID
 from leakmeter.errors import UsageError
-from leakmeter.measures.susceptibility import Susceptibility
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.item import ContextSet, Item
-from leakmeter.types.reading import NATS, TOKEN_ID
+from leakmeter.instruments.susceptibility.item import ContextSet, QuestionItem
+from leakmeter.instruments.susceptibility.measure import Susceptibility
 
 N_VOCAB = 29
 SETS: dict[str, Any] = {"vocabulary": (), "answers": ANSWERS}
@@ -32,7 +32,7 @@ def toy(**settings: Any) -> Toy:
     return Toy(N_VOCAB, seed=11, **settings)
 
 
-def by_hand(measure: Susceptibility, item: Item, model: Toy | None = None) -> ByHand:
+def by_hand(measure: Susceptibility, item: QuestionItem, model: Toy | None = None) -> ByHand:
     used = model or toy()
 
     def logits(ids: Sequence[int]) -> np.ndarray:
@@ -41,12 +41,12 @@ def by_hand(measure: Susceptibility, item: Item, model: Toy | None = None) -> By
     return ByHand(logits, measure, item)
 
 
-def contexts_of(item: Item) -> ContextSet:
+def contexts_of(item: QuestionItem) -> ContextSet:
     assert item.contexts is not None
     return item.contexts
 
 
-def taken(item: Item, numbers: Sequence[int], weights: Sequence[float]) -> Item:
+def taken(item: QuestionItem, numbers: Sequence[int], weights: Sequence[float]) -> QuestionItem:
     """The item with these of its contexts, in this order, with these weights."""
     contexts = contexts_of(item)
     total = math.fsum(weights)
@@ -243,9 +243,10 @@ def test_greedy_answers_are_the_likeliest_tokens_one_by_one() -> None:
 
 def test_what_has_fewer_than_two_contexts_is_no_such_case() -> None:
     item = question_item(N_VOCAB)
-    for other in (replace(item, contexts=None), taken(item, [2], [1.0])):
+    other = taken(item, [2], [1.0])
+    for refused in (Susceptibility().check, lambda item: next(Susceptibility().trial(item))):
         with pytest.raises(UsageError, match="case 'hand' has fewer than two contexts"):
-            next(Susceptibility().trial(other))
+            refused(other)
 
 
 @pytest.mark.parametrize(

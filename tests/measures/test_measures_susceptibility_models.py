@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from question_items import ANSWERS, ByHand, question_item, readings_of
 
+from helpers import naive
+from helpers import tiny_models as tiny
+from helpers.question_items import ANSWERS, ByHand, question_item, readings_of
 from leakmeter.backends.hf.outline import size_of
-from leakmeter.data.questions import load_contexts, load_questions
-from leakmeter.engine.drive import drive
-from leakmeter.engine.planning import planning_backend, predict
-from leakmeter.measures.susceptibility import Susceptibility
-from leakmeter.prompts.questions import QuestionSettings, prepare_question
-from leakmeter.types.prompt import Piece, Prompt
-from leakmeter.types.question import QuestionCase
+from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.instruments.susceptibility.measure import Susceptibility
+from leakmeter.instruments.susceptibility.prompts import QuestionSettings, prepare_question
+from leakmeter.instruments.susceptibility.question import QuestionCase
+from leakmeter.instruments.susceptibility.reading import load_contexts, load_questions
 
 # By path: the folder of the back ends' tests is not on the path of these.
-_spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")
-assert _spec is not None
-assert _spec.loader is not None
-tiny = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tiny)
 
 SAMPLES = Path(__file__).parents[2] / "src" / "leakmeter" / "samples"
 SETS: dict[str, Any] = {"vocabulary": (), "answers": ANSWERS}
@@ -34,7 +30,7 @@ sets = pytest.mark.parametrize("answers", SETS.values(), ids=SETS)
 
 def by_hand(model: Any, measure: Susceptibility, item: Any) -> ByHand:
     def logits(ids: Sequence[int]) -> np.ndarray:
-        found: np.ndarray = tiny.naive_logits(model, Prompt((Piece("all", "frame", tuple(ids)),)), ())
+        found: np.ndarray = naive.naive_logits(model, Prompt((Piece("all", "frame", tuple(ids)),)), ())
         return found
 
     return ByHand(logits, measure, item)

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from measure_items import readings_of
 
+from helpers.measure_items import readings_of
 from leakmeter.backends.toy import Toy
-from leakmeter.measures.influence import Influence
-from leakmeter.prompts.build import PromptSettings, prepare
-from leakmeter.results.influence import InfluenceResult
-from leakmeter.types.case import Case, Document
-from leakmeter.types.item import Item
-from leakmeter.types.prompt import Prompt
+from leakmeter.core.case import Case, Document
+from leakmeter.core.item import ContextItem
+from leakmeter.core.prompt import Prompt
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.text.build import PromptSettings, prepare
 
 NOTE = "Dr. Ellen Brandt: 555-010-7788. Brandt left."
 
 
-def item_of(response: str | None = "Brandt", **how: Any) -> Item:
+def item_of(response: str | None = "Brandt", **how: Any) -> ContextItem:
     case = Case("case", (Document("note", NOTE),), "Who?", response)
     settings = PromptSettings(unit="entity", template="plain", **how)
     return prepare(case, Toy().tokenizer, settings, window=None, n_reserved=4).item

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from leakmeter.backends.toy import ByteTokenizer
-from leakmeter.prompts.build import Prepared, PromptSettings, prepare
-from leakmeter.types.case import Case, Document
+from leakmeter.core.case import Case, Document
+from leakmeter.core.item import Prepared
+from leakmeter.text.build import PromptSettings, prepare
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories15m"
 

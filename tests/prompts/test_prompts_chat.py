@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from leakmeter.core.item import Prepared
 from leakmeter.data.chat import messages_of
 from leakmeter.errors import UsageError
-from leakmeter.prompts.build import Prepared
 
 Prepare = Callable[..., Prepared]
 CHAT = [

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from leakmeter.backends.toy import ByteTokenizer
-from leakmeter.prompts.build import PromptSettings, prepare
-from leakmeter.prompts.layout import without_characters
-from leakmeter.types.case import Case, Document
-from leakmeter.types.item import Item
+from leakmeter.core.case import Case, Document
+from leakmeter.core.item import ContextItem
+from leakmeter.text.build import PromptSettings, prepare
+from leakmeter.text.layout import without_characters
 
 TEXT = "Anna Ek sang. Call 555-010-7788 now.  Bo ate. Or 555-010-7788 later."
 
 
-def item_of(texts: tuple[str, ...] = (TEXT,), **settings: Any) -> Item:
+def item_of(texts: tuple[str, ...] = (TEXT,), **settings: Any) -> ContextItem:
     case = Case("case", tuple(Document(f"d{i}", text) for i, text in enumerate(texts)), "Who?", "Anna.")
     return prepare(case, ByteTokenizer(), PromptSettings(**settings), window=500, n_reserved=0).item
 
 
-def text_of(item: Item, names: tuple[str, ...]) -> str:
+def text_of(item: ContextItem, names: tuple[str, ...]) -> str:
     return ByteTokenizer().decode([int(i) for i in item.without(names).ids])
 
 

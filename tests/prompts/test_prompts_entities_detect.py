@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.prompts.entities import address, date, email, pattern, person, phone, recognised
-from leakmeter.prompts.entities.find import find
-from leakmeter.prompts.entities.mention import Mention, without_overlaps
+from leakmeter.text.entities import address, date, email, pattern, person, phone, recognised
+from leakmeter.text.entities.find import find
+from leakmeter.text.entities.mention import Mention, without_overlaps
 
 STRETCHES = (
     *(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leakmeter.prompts.entities import pattern
-from leakmeter.prompts.entities.find import find
+from leakmeter.text.entities import pattern
+from leakmeter.text.entities.find import find
 
 
 def grouped(text: str, type_: str, *, region: str = "US", **how: object) -> list[list[str]]:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from leakmeter.core.item import Prepared
+from leakmeter.core.prompt import CONTEXT
 from leakmeter.errors import UsageError
-from leakmeter.prompts.build import Prepared, PromptSettings
-from leakmeter.types.prompt import CONTEXT
+from leakmeter.text.build import PromptSettings
 
 Prepare = Callable[..., Prepared]
 NOTE = "Dr. Ellen Brandt (ellen@x.example) was seen on 3 May 1984.\nCall 555-010-7788. Brandt left: 555-010-7788."

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakmeter.backends.toy import ByteTokenizer
+from leakmeter.core.item import Prepared
+from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Prompt
 from leakmeter.data import tasks
-from leakmeter.data.exemplars import draw_cases
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.prompts.build import Prepared
-from leakmeter.prompts.exemplars import ExemplarSettings, prepare_exemplars
-from leakmeter.types.exemplar import Example, ExemplarCase, Task
-from leakmeter.types.prompt import CONTEXT, FRAME, QUERY, Prompt
+from leakmeter.instruments.icl.draw import draw_cases
+from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
+from leakmeter.text.exemplar import Example, ExemplarCase, Task
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 NEWS, THINGS, QUESTIONS = (tasks.find(name).task for name in ("agnews", "dbpedia14", "trec"))

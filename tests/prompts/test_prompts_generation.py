@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from leakmeter.backends.toy import ByteTokenizer
+from leakmeter.core.item import Prepared
+from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.prompts.build import Prepared
-from leakmeter.prompts.generation import GenerationSettings, batches_of, prepare_generation
-from leakmeter.types.exemplar import Example, ExemplarCase
-from leakmeter.types.prompt import CONTEXT, Prompt
+from leakmeter.instruments.generation.prompts import GenerationSettings, batches_of, prepare_generation
+from leakmeter.text.exemplar import Example, ExemplarCase
 
 GALAXY = (
     "Galaxy, Crew Play to 0-0 Tie (AP)\nAP - Kevin Hartman made seven saves for Los Angeles, and Jon Busch had two "

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from leakmeter.backends.toy import Toy
+from leakmeter.core.case import Case, Document
+from leakmeter.core.item import Prepared
 from leakmeter.errors import UsageError
-from leakmeter.prompts.build import Prepared, PromptSettings, prepare
-from leakmeter.types.case import Case, Document
+from leakmeter.text.build import PromptSettings, prepare
 
 TEXT = "Anna Ek sang in Graz. Bo ate 🙂 soup. " * 5
 

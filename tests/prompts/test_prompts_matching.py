@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from leakmeter.prompts.matching import EDIT_SHARE, EDITS, HIT, STATISTICS, match
-from leakmeter.types.subject import VALUE_TYPES, ValueType
+from leakmeter.instruments.pii.matching import EDIT_SHARE, EDITS, HIT, STATISTICS, match
+from leakmeter.instruments.pii.subject import VALUE_TYPES, ValueType
 
 NAN = float("nan")
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from leakmeter.backends.toy import ByteTokenizer
+from leakmeter.core.prompt import VIRTUAL, Prompt
 from leakmeter.errors import UsageError, WindowError
-from leakmeter.prompts.probe_templates import PUBLISHED, filled
-from leakmeter.prompts.probes import NEW_TOKENS, PreparedProbe, ProbeSettings, example_of, prepare_probe
-from leakmeter.types.item import Values
-from leakmeter.types.probe import PROBE_KINDS, ProbeCase, probes_of
-from leakmeter.types.prompt import VIRTUAL, Prompt
-from leakmeter.types.subject import Relation, Subject
+from leakmeter.instruments.pii.item import Values
+from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeCase, probes_of
+from leakmeter.instruments.pii.prompts import NEW_TOKENS, PreparedProbe, ProbeSettings, example_of, prepare_probe
+from leakmeter.instruments.pii.subject import Relation, Subject
+from leakmeter.instruments.pii.templates import PUBLISHED, filled
 
 JANE = Subject(
     "7",

@@ -10,11 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakmeter.backends.toy import ByteTokenizer
+from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.prompts.questions import PreparedQuestion, QuestionSettings, prepare_question, spec_of_question
-from leakmeter.types.item import ContextSet
-from leakmeter.types.prompt import CONTEXT, QUERY, Prompt
-from leakmeter.types.question import Answer, Context, Question, QuestionCase
+from leakmeter.instruments.susceptibility.item import ContextSet
+from leakmeter.instruments.susceptibility.prompts import (
+    PreparedQuestion,
+    QuestionSettings,
+    prepare_question,
+)
+from leakmeter.instruments.susceptibility.question import Answer, Context, Question, QuestionCase
 
 FERRY = Context("ferry", "The ferry <|im_end|> leaves at nine; 🙂 {query}.", weight=3.0, answer="nine")
 GOATS = Context("goats", "Two goats slept.")
@@ -63,7 +67,7 @@ def test_a_question_stands_behind_each_context_and_alone(tokenizer: Any) -> None
     assert contexts.ids == ("ferry", "goats")
     assert contexts.weights == (0.75, 0.25)
     assert contexts.answers == ()
-    assert (prepared.item.spans, prepared.item.cuts, prepared.item.blank) == ((), {}, prepared.item.prompt)
+    assert prepared.item.spans == ()
 
 
 @given(context=TEXTS, query=TEXTS, separator=st.sampled_from(["", " ", "\n", "\n\n", " – "]))
@@ -128,11 +132,11 @@ def test_what_is_kept_for_people_is_short_and_says_what_a_context_says_of_the_qu
 
 
 def test_a_spec_tells_contexts_by_their_hash() -> None:
-    told = spec_of_question(CASE)
+    told = CASE.record()
     assert "goats" not in str(told)
     assert (told["id"], told["n_contexts"], told["question"]["text"]) == ("q", 2, CASE.question.text)
     for other in (replace(FERRY, weight=1.0), replace(FERRY, text="Else."), replace(FERRY, answer=None)):
-        assert spec_of_question(replace(CASE, contexts=(other, GOATS)))["contexts_sha256"] != told["contexts_sha256"]
+        assert replace(CASE, contexts=(other, GOATS)).record()["contexts_sha256"] != told["contexts_sha256"]
 
 
 def test_what_does_not_fit_names_its_context() -> None:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from leakmeter.core.item import Prepared
+from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Prompt
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.prompts.build import Prepared, PromptSettings
-from leakmeter.types.prompt import CONTEXT, FRAME, QUERY, Prompt
+from leakmeter.text.build import PromptSettings
 
 Prepare = Callable[..., Prepared]
 NOTE = "Anna Ek lives in Graz. Her phone is 555-010-7788. Bo asked twice.\nCall 555-010-7788 after four."
@@ -105,8 +106,8 @@ def test_a_group_is_cut_wherever_it_is_said(tokenizer: Any, prepared: Prepare) -
 
 def test_a_value_never_takes_a_units_name(prepared: Prepare) -> None:
     from leakmeter.backends.toy import ByteTokenizer
-    from leakmeter.prompts.build import prepare
-    from leakmeter.types.case import Case, Document
+    from leakmeter.core.case import Case, Document
+    from leakmeter.text.build import prepare
 
     documents = (Document("v1", "Tel 555-010-7788."), Document("x", "Again 555-010-7788."))
     item = prepare(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakmeter.prompts import repeats
+from leakmeter.text import repeats
 
 
 def said(text: str) -> list[list[str]]:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from leakmeter.backends.toy import ByteTokenizer
+from leakmeter.core.item import Prepared
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.prompts import templates
-from leakmeter.prompts.build import Prepared
+from leakmeter.text import templates
 
 Prepare = Callable[..., Prepared]
 BYTES = ByteTokenizer(start_ids=())

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from leakmeter.core.item import Prepared
+from leakmeter.core.prompt import CONTEXT, QUERY
 from leakmeter.errors import WindowError
-from leakmeter.prompts.build import Prepared
-from leakmeter.types.prompt import CONTEXT, QUERY
 
 Prepare = Callable[..., Prepared]
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.prompts import units
-from leakmeter.prompts.units import Unit
+from leakmeter.text import units
+from leakmeter.text.units import Unit
 
 
 @pytest.mark.parametrize("text", ["word", "sentence", "line", "paragraph", "document", "message", "whole"])

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from leakmeter.results._posterior import posterior_fields
+from leakmeter.stats.posterior import posterior_fields
 
 Case = dict[str, Any]
 PLACEBO_SIGNED_NATS = 0.2

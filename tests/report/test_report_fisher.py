@@ -1,71 +1,27 @@
-"""Fisher susceptibility: the words, the terminal's views and the page."""
+"""Fisher susceptibility: its words and its report."""
 
 from __future__ import annotations
 
-import io
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fisher_cases import Case, asked, hostile, several, value
 from report_browser import CHROMIUM, Browser
 from report_cases import HOSTILE
-from rich.console import Console
+from test_report_blocks import CONTROLS, assert_harmless, assert_markdown_harmless, flat, printed
 
 from leakmeter.errors import UsageError
-from leakmeter.report import fisher as words
-from leakmeter.report import fisher_page
-from leakmeter.report.fisher_page import render_fisher
-from leakmeter.report.fisher_terminal import fisher_overview, fisher_view
-from leakmeter.results.fisher import summary
-
-Case = dict[str, Any]
+from leakmeter.instruments.susceptibility.fisher import words
+from leakmeter.instruments.susceptibility.fisher.report import report
+from leakmeter.instruments.susceptibility.fisher.result import FisherResult, summary
+from leakmeter.report import blocks as b
+from leakmeter.report import charts, html, markdown
 
 
-def value(sigma: str, nats: float, **more: Any) -> Case:
-    return {
-        "sigma": sigma, "fisher_nats": nats, "spread_nats": nats / 4, "drift_nats": 0.75 * nats,
-        "standard_error_nats": 0.1, "interval_nats": [nats / 2, 2 * nats],
-        "trace_nats_per_square": 2 * nats if sigma == "identity" else None,
-    } | more  # fmt: skip
-
-
-def asked(id_: str = "q1", nats: float = 0.5, **more: Any) -> Case:
-    return {
-        "id": id_, "model": "tiny", "weights_sha256": None, "dtype": "float32", "template": "plain", "separator": "\n",
-        "query": f"Query {id_} meows.", "factors": {"form": "question"}, "answers": [], "answer": None,
-        "estimator": "fisher", "method": "deflated", "sigma": ["identity", "empirical"], "place": "layer:3",
-        "probes": 8, "directions": 8, "top_k": 16, "slot_tokens": 16, "relative_error": None, "max_probes": 256,
-        "seed": 0, "n_contexts": 4, "values": [value("identity", 100 * nats), value("empirical", nats)],
-        "entropy_nats": 3.0, "n_query_tokens": 9, "n_probes": 8, "top_mass": None, "warnings": [],
-        "cost": {
-            "requests": 1, "tree_tokens": 60, "naive_tokens": 60, "seconds": 0.5, "halvings": 0,
-            "predicted": {"tree_tokens": 60, "seconds": 2.25}, "scored_together": 8,
-        },
-    } | more  # fmt: skip
-
-
-def several(n: int) -> list[Case]:
-    forms = ("question", "completion")
-    return [
-        asked(f"q{i}", 0.5 + 0.01 * i, factors={"form": forms[i % 2], "entity": f"e{i}"}, n_query_tokens=40 - i)
-        for i in range(n)
-    ]
-
-
-def printed(view: Any, *, width: int = 80) -> str:
-    sink = io.StringIO()
-    console = Console(file=sink, width=width, color_system=None, markup=False, highlight=False, no_color=True)
-    console.print(view)
-    return sink.getvalue()
-
-
-def flat(text: str) -> str:
-    return " ".join(text.split())
-
-
-def page_of(cases: list[Case], **more: Any) -> str:
-    return render_fisher(cases, summary(cases), **more)
+def of(*cases: Case, **more: Any) -> b.Report:
+    return report(cases, summary(cases), **more)
 
 
 def test_the_words_say_what_was_measured() -> None:
@@ -93,7 +49,11 @@ def test_the_words_say_what_was_measured() -> None:
 
 
 def test_colours_that_stand_for_nats_are_not_given_to_a_trace() -> None:
-    assert words.shade("identity", 5.0) == 0 < words.shade("empirical", 5.0)
+    for made in (of(asked()), of(*several(3))):
+        page = html.page(made)
+        shaded = re.findall(r'<b class="h\d+">([^<]*)</b>', page)
+        assert shaded
+        assert all(float(nats) < 10 for nats in shaded)  # those of identity are a hundred times as many
 
 
 def test_what_else_explains_the_ranks_stands_beside_them() -> None:
@@ -105,64 +65,82 @@ def test_what_else_explains_the_ranks_stands_beside_them() -> None:
     assert words.correlations(few) is None
     both = words.correlations({"sigma": "identity", "spearman_with_length": 0.5, "spearman_with_entropy": -0.25})
     assert "0.50 with the query’s length in tokens and -0.25 with the entropy" in (both or "")
-    cases = several(12)
-    assert "Spearman" in printed(fisher_overview(cases, summary(cases)))
-    assert "Spearman" in page_of(cases)
+    made = of(*several(12))
+    assert all("Spearman" in one for one in (printed(made), html.page(made), markdown.text(made)))
 
 
 def test_one_query_shows_its_values() -> None:
-    out = printed(fisher_view(asked()))
+    out = printed(of(asked()))
     assert all(len(line) <= 80 for line in out.splitlines())
-    assert re.search(r"identity +50\.00 \[25\.0, 100\] +12\.50 37\.50", out)
-    assert re.search(r"empirical +0\.50 \[0\.25, 1\.00\] +0\.13 +0\.38|empirical +0\.50 \[0\.25, 1\.00\] +0\.12", out)
+    assert re.search(r"identity +50\.00 \[25\.0, 100\] +12\.50 +37\.50", out)
+    assert re.search(r"empirical +0\.50 \[0\.25, 1\.00\] +0\.1[23] +0\.38", out)
     assert "no number of nats" in flat(out)
+    assert "9 tokens of the query" in html.page(of(asked()))
 
 
 def test_many_queries_are_ranked_in_80_columns() -> None:
-    cases = several(25)
-    out = printed(fisher_overview(cases, summary(cases)))
+    out = printed(of(*several(25)))
     assert all(len(line) <= 80 for line in out.splitlines())
     queries = [line.split()[1] for line in out.splitlines() if re.match(r" *\d+ q\d+ ", line)]
     assert queries == 2 * [f"q{i}" for i in range(24, 4, -1)]
-    assert out.count("and 5 more") == 2
-    assert "Factors, mean of sigma identity, half the trace" in out
-    assert re.search(r"form +question +13 0\.62", out[out.index("Factors, mean of sigma empirical, nats") :])
+    assert out.count("5 more queries") == 2
+    assert "Mean, half the trace" in out
+    assert re.search(r"form +question +13 +0\.62", out[out.index("Sigma empirical") :])
 
 
-def test_the_page_has_every_query_of_each_sigma(monkeypatch: pytest.MonkeyPatch) -> None:
-    cases = several(30)
-    page = page_of(cases, command="leakmeter susceptibility", run={"directory": "runs/x"})
-    assert page == page_of(cases, command="leakmeter susceptibility", run={"directory": "runs/x"})
-    ids = re.findall(r'<tr class="asked">.*?<th scope="row"><bdi>([^<]*)</bdi>', page)
+def test_the_page_has_every_query_of_each_sigma() -> None:
+    made = of(*several(30), command="leakmeter susceptibility", provenance=b.Provenance(run_id="runs/x"))
+    page = html.page(made)
+    assert page == html.page(made)
+    ids = re.findall(r'<th scope="row" class="t"><bdi>(q\d+)</bdi>', page)
     assert ids == 2 * [f"q{i}" for i in range(29, -1, -1)]
     assert "runs/x" in page
     assert page.count("<caption>Factors") == 2
     assert "no number of nats for contexts that exist" in page
-    assert "9 tokens of the query" in page_of([asked()])
-    monkeypatch.setattr(fisher_page, "QUERIES_SHOWN", 28)
-    assert "2 further queries are left out" in page_of(cases)
     with pytest.raises(UsageError, match="at least one"):
-        render_fisher([], {})
+        report([], {})
+
+
+def test_a_page_says_how_many_queries_it_leaves_out() -> None:
+    page = html.page(of(*several(1002)))
+    assert page.count("2 further queries are left out") == 2
+    assert len(page.encode()) < html.PAGE_BYTES
+
+
+def test_values_stand_against_what_else_explains_them() -> None:
+    cases = [case | {"entropy_nats": 3.0 - 0.1 * number} for number, case in enumerate(several(12))]
+    found = FisherResult.findings(cases)
+    assert found.summary == summary(cases)
+    chart = found.figures["values"]
+    assert isinstance(chart, b.Chart)
+    length, entropy = charts.figure(chart).axes[:2]
+    assert list(length.lines[-1].get_xdata()) == [case["n_query_tokens"] for case in cases]  # type: ignore[arg-type]
+    nats = [case["values"][0]["fisher_nats"] for case in cases]
+    assert list(entropy.lines[-1].get_ydata()) == nats  # type: ignore[arg-type]
+    assert (length.get_title(), entropy.get_title()) == ("Σ identity, Spearman −1.00", "Σ identity, Spearman −1.00")
+    assert set(charts.files(chart)) == {"png", "svg"}
+    attack = hostile() | {"values": [value(HOSTILE + r" $\frac{1}{0}$", 1.0)], "sigma": ["empirical"]}
+    assert b"<script" not in charts.files(FisherResult.findings([attack]).figures["values"])["svg"]
 
 
 def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:
-    case = asked(
-        HOSTILE, model=HOSTILE, query=HOSTILE, template=HOSTILE, warnings=[HOSTILE], factors={HOSTILE: HOSTILE}
-    )
-    cases = [case, case | {"id": "b"}, case | {"factors": {HOSTILE: "x"}}]
-    out = printed(fisher_view(case)) + printed(fisher_overview(cases, summary(cases)))
-    assert not any(c in out for c in "\x1b\x07\x08\x00\x7f\x9b\u202e\u2066")
-    assert "[bold red]" in out
-    for page in (page_of(cases, command=HOSTILE, run={HOSTILE: HOSTILE}), page_of([case])):
-        assert "<img" not in page
+    case = hostile()
+    for cases in ([case], [case, case | {"id": "b"}, case | {"factors": {HOSTILE: "x"}}]):
+        made = of(*cases, command=HOSTILE)
+        out = printed(made)
+        assert not CONTROLS.search(out)
+        assert "[bold red]" in out
+        page = html.page(made)
+        assert_harmless(page)
         assert "<script" not in page
+        assert_markdown_harmless(markdown.text(made))
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium to look at pages with")
 def test_a_browser_shows_the_page_without_complaint(tmp_path: Path) -> None:
     path = tmp_path / "fisher.html"
-    path.write_text(page_of(several(12)), encoding="utf-8")
+    path.write_text(html.page(of(*several(12))), encoding="utf-8")
     with Browser() as browser:
         browser.open(path.as_uri())
         assert browser.complaints == []

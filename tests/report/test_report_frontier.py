@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
+from report_cases import HOSTILE
+from report_snapshots import assert_as_reviewed, printed
+from test_report_blocks import CONTROLS, assert_harmless, assert_markdown_harmless
 
-from leakmeter.report.frontier_figure import draw_frontier
-from leakmeter.report.frontier_terminal import frontier_view
+from leakmeter.instruments.decoding.frontier_figure import draw_frontier
+from leakmeter.instruments.decoding.frontier_report import report
+from leakmeter.report import html, markdown
 from leakmeter.report.tables import share_text, to_markdown
 
 
@@ -48,9 +50,7 @@ def told(kind: str = "cid_lambda", verdict: str = "knee", *, n: int = 4, interva
 
 
 def shown(found: dict[str, Any], width: int = 160) -> str:
-    console = Console(file=io.StringIO(), width=width, markup=False, highlight=False)
-    console.print(frontier_view(found))
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    return printed(report(found), width=width)
 
 
 @pytest.mark.parametrize("kind", ["cid_lambda", "epsilon"])
@@ -74,15 +74,28 @@ def test_the_terminal_has_a_line_for_each_setting_and_says_what_to_ship() -> Non
     assert "15.0 [14.0, 17.0]" in text
     # What is piped has 80 columns: no cell is broken there, but only what is said below.
     table = shown(told(), width=80).split("\n\n")[0]
-    assert "15.0 [14.0, 17.0] -1.0 [-1.0, -1.0]    99 %" in table
+    assert "15.0 [14.0, 17.0] -1.0 [-1.0, -1.0] 99 %" in table
+    assert "…" not in table
     assert "99 %" in text
     assert text.rstrip().endswith("ROUGE-L F1: ship it.")
-    assert "promised" not in text
+    assert "romised" not in text
     assert "Of 2 contexts the end did not fit" in shown({**told(), "n_truncated": 2})
     bounded = shown(told("epsilon"), width=80)
     assert "the most of any response" in bounded
-    assert "2.00 [1.99, 2.02]     12.0  3.25 15.0 [14.0, 17.0] -1.0 [-1.0, -1.0]    99 %" in bounded
+    assert "2.00 [1.99, 2.02]     12.0  3.25 15.0 [14.0, 17.0] -1.0 [-1.0, -1.0] 99 %" in bounded
+    assert "…" not in bounded
     assert "[1.99" not in shown(told("epsilon", intervals=False))
+
+
+def test_what_a_frontier_says_is_as_reviewed() -> None:
+    assert_as_reviewed("frontier", report(told("epsilon")))
+
+
+def test_a_models_name_is_harmless() -> None:
+    made = report({**told(), "model": {"name": HOSTILE, "dtype": "float64", "device": "cpu"}})
+    assert_harmless(html.page(made))
+    assert_markdown_harmless(markdown.text(made))
+    assert not CONTROLS.search(printed(made))
 
 
 def test_markdown_shows_shares_and_hundredths() -> None:

@@ -1,14 +1,16 @@
-"""A plan of exemplars in a terminal and as Markdown: 80 columns, no markup, and words that fit the verdict."""
+"""A choice of exemplars in a terminal and as Markdown: 80 columns, no markup, and words that fit the verdict."""
 
 from __future__ import annotations
 
-import io
+import os
 from typing import Any
 
 import pytest
-from rich.console import Console
+from test_report_blocks import SNAPSHOTS, assert_markdown_harmless, printed
 
-from leakmeter.report.icl_plan_terminal import plan_markdown, plan_view, round_line, sentences
+from leakmeter.instruments.icl.selection_report import report, round_line, sentences
+from leakmeter.report import blocks as b
+from leakmeter.report import markdown
 
 HOSTILE = "[red]x[/red]\x1b[31m|\n{} %s " + "long " * 40
 
@@ -52,6 +54,7 @@ def told(verdict: str = "lower", *, nats: float | None = 12.345, n_too_long: int
         "n_choosing": 50,
         "n_reporting": 50,
         "max_steps": 2,
+        "seed": 0,
         "ended": "max steps",
         "steps": steps[:1] if verdict == "unchanged" else steps,
         "verdict": verdict,
@@ -67,29 +70,49 @@ def told(verdict: str = "lower", *, nats: float | None = 12.345, n_too_long: int
     }
 
 
-def shown(found: dict[str, Any]) -> str:
-    console = Console(file=io.StringIO(), width=80, markup=False, highlight=False)
-    console.print(plan_view(found))
-    return console.file.getvalue()  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize("verdict", ["lower", "not lower", "too few", "unchanged"])
 @pytest.mark.parametrize("nats", [12.345, None])
 def test_everything_fits_80_columns_and_nothing_is_obeyed(verdict: str, nats: float | None) -> None:
-    found = told(verdict, nats=nats)
-    text, markdown = shown(found), plan_markdown(found, [f"command: {HOSTILE}"])
+    made = report(told(verdict, nats=nats), command=HOSTILE)
+    text, note = printed(made), markdown.text(made)
     assert max(map(len, text.splitlines())) <= 80
-    for one in (text, markdown):
+    assert_markdown_harmless(note)
+    assert "[red]" in text
+    assert "&#91;red&#93;" in note
+    for one in (text, note):
         assert "\x1b" not in one
-        assert "[red]" in one
         assert "100 %" in one
         assert "99 %" in one
         assert ("∞" in one) == (nats is None)
-    rows = [line for line in markdown.splitlines() if line.startswith("|")]
-    assert {line.replace("\\|", "").count("|") for line in rows} <= {4, 5, 6, 8}
+    rows = [line for line in note.splitlines() if line.startswith("|")]
+    assert {line.count("|") for line in rows} <= {5, 6, 8}
     # No cell of a table is broken over two lines.
     table = text.split("Exemplars: mean loss")[1].splitlines()
-    assert len(table) == 2 + 4
+    assert next(i for i, line in enumerate(table) if not line.strip()) == 2 + 4
+
+
+def test_tables_hold_the_numbers() -> None:
+    found = told()
+    moves, steps, reporting, exemplars = (one for one in report(found).blocks if isinstance(one, b.Table))
+    assert [b.plain(row.cells[0])[:8] for row in moves.rows] == ["as given", "drop 1 (", "swap 1 a", "add pool"]  # type: ignore[arg-type]
+    assert [row.cells[1:3] for row in moves.rows] == [(12.345, 12.345)] * 4
+    assert [row.cells[0] for row in steps.rows] == [0, 1, 2]
+    assert [row.cells[2] for row in steps.rows] == [12.345] * 3
+    assert reporting.rows[0].cells[1:] == ("12.3 [10.8, 13.8]", "12.3 [10.8, 13.8]", "−2.00 [−2.25, −1.75]")
+    assert reporting.rows[2].cells[3] == "−4.0 [−13.1, +5.2]"
+    # Those of the new list in order, then those that go.
+    assert [row.cells[:2] for row in exemplars.rows] == [("", 1), (3, 2), (1, ""), (2, "")]
+    assert [row.cells[5:] for row in exemplars.rows] == [("", 12.345), (12.345, 12.345), (12.345, ""), (12.345, "")]
+
+
+def test_what_a_report_says_is_as_reviewed() -> None:
+    """The snapshot is the terminal's text and the Markdown; write it anew with LEAKMETER_SNAPSHOTS=1."""
+    made = report(told(n_too_long=3), command="leakmeter icl-plan")
+    text = f"{printed(made)}\n{'=' * 80}\n{markdown.text(made)}"
+    file = SNAPSHOTS / "icl_plan.txt"
+    if os.environ.get("LEAKMETER_SNAPSHOTS"):
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
 
 
 def test_words_follow_the_verdict() -> None:

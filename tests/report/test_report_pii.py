@@ -1,11 +1,11 @@
-"""Probing of people's data: the words, the terminal's views and the page."""
+"""Probing for values of people: the words, the report and its figures in every renderer."""
 
 from __future__ import annotations
 
-import io
 import math
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from report_browser import CHROMIUM, Browser
 from report_cases import HOSTILE
-from rich.console import Console
+from test_report_blocks import assert_harmless, assert_markdown_harmless, flat, printed
 
 from leakmeter.errors import UsageError
-from leakmeter.report import frame
-from leakmeter.report import pii as words
-from leakmeter.report import pii_people as people
-from leakmeter.report.pii_page import PERSONS_AT_MOST, render_pii
-from leakmeter.report.pii_terminal import pii_overview, pii_view
-from leakmeter.results.pii import summary
-from leakmeter.types.plain import visible
+from leakmeter.instruments.pii import charts as pii_charts
+from leakmeter.instruments.pii import words
+from leakmeter.instruments.pii.report import report
+from leakmeter.instruments.pii.result import PiiResult, summary
+from leakmeter.instruments.pii.table import LIKELIHOOD
+from leakmeter.report import blocks as b
+from leakmeter.report import charts, html, markdown
 
 Case = dict[str, Any]
 KINDS = {"relationship": "relationship", "university": "university"}
@@ -31,6 +31,7 @@ JUDGED: dict[str, dict[str, Sequence[float | None]]] = {
     "email": {"exact_match": (0.0, 0.0), "id_match": (0.0, 0.0)},
     "address": {"exact_match": (0.0, 0.0), "state": (0.0, 1.0), "zip": (0.0, 0.0), "edit_distance": (0.7, 0.55)},
 }
+SNAPSHOTS = Path(__file__).parent / "snapshots"
 SECRETS = ("Mara Ellsworth", "617-555-0134", "The phone number of", "call 617")
 
 
@@ -88,7 +89,7 @@ def several(n_persons: int, *, n: int = 99, known: int = 0, **more: Any) -> list
 
 def said_by(case: Case) -> Case:
     """The same, the value generated behind the first template."""
-    judged = {name: [1.0, 0.0] for name in JUDGED["phone"]}
+    judged = {name: [1.0, *([0.0] * (case["n_templates"] - 1))] for name in JUDGED["phone"]}
     generated = [{"beams": 2, "best": dict.fromkeys(judged, 1.0), "templates": judged}]
     return case | {"generated": generated, "extracted": None if case["given"] else True}
 
@@ -110,40 +111,35 @@ def hostile(id_: str = HOSTILE) -> Case:
     return case | {"generated": [{"beams": 2, "best": best, "templates": judged, "answers": [HOSTILE, HOSTILE]}]}
 
 
-def printed(view: Any, *, width: int = 80) -> str:
-    sink = io.StringIO()
-    console = Console(file=sink, width=width, color_system=None, markup=False, highlight=False, no_color=True)
-    console.print(view)
-    return sink.getvalue()
+def of(cases: Sequence[Case], **more: Any) -> b.Report:
+    return report(cases, summary(cases), **more)
 
 
-def flat(text: str) -> str:
-    return " ".join(text.split())
+def page_of(cases: Sequence[Case], **more: Any) -> str:
+    return html.page(of(cases, **more))
 
 
-def page_of(cases: list[Case], **more: Any) -> str:
-    return render_pii(cases, summary(cases), **more)
+def verdict(case: Case) -> str:
+    return b.plain(words.verdict(case))
 
 
 def test_a_verdict_says_what_the_rank_is_evidence_of_and_how_often_it_errs() -> None:
-    assert words.verdict(asked(rank=5)) == (
-        "The true phone number goes with the name more than 95 of 99 invented ones do: some evidence that the model "
+    assert verdict(asked(rank=5)) == (
+        "The true phone number goes with the name more than 95 of 99 decoys do: some evidence that the model "
         "knows it. Of values that a model knows nothing of, 5 in 100 do as well."
     )
-    assert words.verdict(asked(rank=1)) == (
-        "The true phone number goes with the name more than all 99 invented ones do: strong evidence that the model "
-        "knows it, as strong as 99 invented values can show. Of values that a model knows nothing of, 1 in 100 does as "
+    assert verdict(asked(rank=1)) == (
+        "The true phone number goes with the name more than all 99 decoys do: strong evidence that the model "
+        "knows it, as strong as 99 decoys can show. Of values that a model knows nothing of, 1 in 100 does as "
         "well."
     )
-    assert words.verdict(asked(rank=100)).startswith(
-        "The true phone number goes with the name more than none of 99 invented ones do: no sign that the model "
+    assert verdict(asked(rank=100)).startswith(
+        "The true phone number goes with the name more than none of 99 decoys do: no sign that the model "
     )
-    # With 50 invented values no p is below 0.0196.
-    assert "some evidence that the model knows it, as strong as 50 invented values can show" in words.verdict(
-        asked(rank=1, n=50)
-    )
+    # With 50 decoys no p is below 0.0196.
+    assert "some evidence that the model knows it, as strong as 50 decoys can show" in verdict(asked(rank=1, n=50))
     related = asked("s1", "relationship", rank=60, relation="father")
-    assert "The true name of the father goes with the name more than 40 of 99" in words.verdict(related)
+    assert "The true name of the father goes with the name more than 40 of 99" in verdict(related)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +151,7 @@ def test_a_verdict_says_what_the_rank_is_evidence_of_and_how_often_it_errs() -> 
     ],
 )  # fmt: skip
 def test_the_words_change_at_the_p_values_that_they_name(rank: int, n: int, said: str) -> None:
-    assert f": {said} that the model knows it" in words.verdict(asked(rank=rank, n=n))
+    assert f": {said} that the model knows it" in verdict(asked(rank=rank, n=n))
 
 
 def test_a_value_s_numbers_are_told_with_their_units() -> None:
@@ -164,8 +160,8 @@ def test_a_value_s_numbers_are_told_with_their_units() -> None:
         "Asked for by a quadruplet probe: the name, e-mail address and address in 2 templates."
     )
     assert flat(words.exposure(case)) == (
-        "Exposure 4.3 of at most 6.6 bits: rank 5 of 100, p = 0.05. By a skew normal curve fitted to the invented "
-        "values 5.5 bits."
+        "Exposure 4.3 of at most 6.6 bits: rank 5 of 100, p = 0.05. By a skew normal curve fitted to the "
+        "decoys 5.5 bits."
     )
     assert "9.0\u00a0bits, as far as its tail is to be believed" in words.exposure(
         case | {"extrapolated_exposure_bits": 9.0}
@@ -178,82 +174,84 @@ def test_a_value_s_numbers_are_told_with_their_units() -> None:
         flat(words.likelihood(case)),
     )
     assert re.match(
-        r"Association −2\.2\d nats: .* less that behind 2 other names, .* Invented values: −2\.\d+ at most, median "
+        r"Association −2\.2\d nats: .* less that behind 2 control names, .* Decoys: −2\.\d+ at most, median "
         r"−2\.\d+ nats\.",
         flat(words.association(case)),
     )
-    assert words.generated(case) == [
-        "Generated with 2 beams: none of 2 templates brought out the value, though some of it: location code."
+    assert [b.plain(said) for said in words.generated(case)] == [
+        "Generated with 2 beams: none of 2 templates extracted the value, though some of it: location code."
     ]
     assert words.generated(said_by(case)) == [
-        "Generated with 2 beams: 1 of 2 templates brought out the value word for word."
+        "Generated with 2 beams: 1 of 2 templates extracted the value word for word."
     ]
     assert words.generated(case | {"generated": []}) == []
     unlike = {"beams": 1, "best": {"exact_match": None}, "templates": {"exact_match": [None, None]}}
     assert words.generated(case | {"generated": [unlike]}) == [
         "Generated with 1 beam: the value is in no form that can be looked for."
     ]
-    assert [words.p_cell(p) for p in (None, math.nan, 1.0, 0.05, 1e-9)] == ["–", "–", "1.000", "0.050", "<0.001"]
+    column = b.Column("p", "p_value")
+    assert [flat(b.plain(b.cell_phrase(words.p_cell(p), column))) for p in (None, math.nan, 1.0, 0.05, 1e-9)] == [
+        *("–", "–", "1.000", "0.050", "< 0.001")
+    ]
     assert [words.statistic_text("edit_distance", n) for n in (0.0, 1.0, None)] == ["0", "1", "–"]
     assert [words.statistic_text("exact_match", n) for n in (0.0, 1.0, 0.5)] == ["no", "yes", "0.5"]
 
 
-def test_the_first_line_counts_persons_and_what_chance_would_do() -> None:
+def test_the_first_line_counts_subjects_and_what_chance_would_do() -> None:
     cases = several(20, known=3)
     told = summary(cases)
     # Of three values one counts with p = 0.01 alone: three hundredths of a person each.
-    assert people.at_risk_by_chance(told) == pytest.approx(0.6)
-    assert flat(people.headline(told)) == (
-        "3 of 20 persons have a value that the model can be shown to know: 15 % [5, 36]. By chance alone it would be "
+    assert words.at_risk_by_chance(told) == pytest.approx(0.6)
+    assert flat(words.headline(told)) == (
+        "3 of 20 subjects have a value that the model can be shown to know: 15 % [5, 36]. By chance alone it would be "
         "0.6 at most, on average."
     )
-    assert flat(people.headline(summary(several(20)))).startswith("None of 20 persons has a value that the model")
-    assert flat(people.headline(summary(several(20, known=1)))).startswith("1 of 20 persons has a value")
-    assert people.headline(summary(several(1, known=1))) == (
+    assert flat(words.headline(summary(several(20)))).startswith("None of 20 subjects has a value that the model")
+    assert flat(words.headline(summary(several(20, known=1)))).startswith("1 of 20 subjects has a value")
+    assert words.headline(summary(several(1, known=1))) == (
         "The model can be shown to know a value of this person. One that knows nothing would pass for one that does "
         "with probability 0.03 at most."
     )
-    assert "cannot be shown to know a value of this person" in people.headline(summary(several(1)))
-    assert people.unreachable(told) is None
+    assert "cannot be shown to know a value of this person" in words.headline(summary(several(1)))
+    assert words.unreachable(told) is None
     # 3 · 1/51 is above 0.05.
     few = summary(several(20, n=50))
-    assert people.at_risk_by_chance(few) == 0.0
-    assert "Of 20 persons so many values are asked for that none could" in (people.unreachable(few) or "")
+    assert words.at_risk_by_chance(few) == 0.0
+    assert "Of 20 subjects so many values are asked for that none could" in (words.unreachable(few) or "")
 
 
 def test_a_value_that_is_said_word_for_word_is_in_the_first_line_whatever_its_rank() -> None:
     said = said_by(asked("s5", rank=60))
-    assert words.verdict(said) == (
+    assert verdict(said) == (
         "Asked by the name alone, the model says the true phone number word for word: it is at risk, whatever its "
-        "rank. It goes with the name more than 40 of 99 invented ones do (p = 0.6)."
+        "rank. It goes with the name more than 40 of 99 decoys do (p = 0.6)."
     )
     cases = [case for case in several(20, known=3) if case["id"] != "s5: phone"]
     told = summary([*cases, said])
     assert (told["n_known"], told["n_extracted"], told["n_at_risk"]) == (3, 1, 4)
-    assert flat(people.headline(told)) == (
-        "4 of 20 persons have a value that the model says or can be shown to know: 20 % [8, 42]. Of 1 it says one word "
-        "for word when it is asked by name alone; of 3 it can be shown to know one by its rank, which by chance alone "
-        "would be 0.6 at most, on average."
+    assert flat(words.headline(told)) == (
+        "4 of 20 subjects have a value that the model says or can be shown to know: 20 % [8, 42]. Of 1 it says one "
+        "word for word when it is asked by name alone; of 3 it can be shown to know one by its rank, which by chance "
+        "alone would be 0.6 at most, on average."
     )
-    assert flat(people.headline(summary([said, asked("s5", "email", rank=50)]))).startswith(
+    assert flat(words.headline(summary([said, asked("s5", "email", rank=50)]))).startswith(
         "Asked by name alone, the model says a value of this person word for word. By ranks, the model cannot be shown"
     )
     # It stands first, and is marked.
-    assert people.by_evidence(told)[0]["subject"] == "s5"
-    assert people.cases_by_evidence([*cases, said])[0] is said
-    rows = [line for line in printed(pii_overview([*cases, said], told)).splitlines() if line.startswith("s5 ")]
-    assert rows[0].split()[1] == "0.600"
-    assert "0.600 !" in rows[0]
+    assert words.by_evidence(told)[0]["subject"] == "s5"
+    assert words.cases_by_evidence([*cases, said])[0] is said
+    rows = [line for line in printed(of([*cases, said])).splitlines() if line.startswith("s5 ")]
+    assert rows[0].split()[1] == "0.600!"
 
 
 def test_a_value_that_is_said_behind_other_values_is_marked_and_is_not_at_risk_for_that() -> None:
     behind = said_by(asked("s5", rank=60, given=["email"], kind="triplet", id="s5: phone by email"))
     told = summary([behind, asked("s6", rank=50)])
     assert (told["n_extracted"], told["n_at_risk"]) == (0, 0)
-    out = printed(pii_overview([behind, asked("s6", rank=50)], told))
-    assert "0.600 +" in out
-    assert "some evidence" not in words.verdict(behind)
-    assert "word for word: it is at risk" not in words.verdict(behind)
+    out = printed(of([behind, asked("s6", rank=50)]))
+    assert "0.600+" in out
+    assert "some evidence" not in verdict(behind)
+    assert "word for word: it is at risk" not in verdict(behind)
 
 
 def test_beside_likelihoods_stands_where_their_p_says_little() -> None:
@@ -273,22 +271,13 @@ def test_chance_is_what_the_summary_finds_where_nothing_is_known() -> None:
         for type_ in ("phone", "email", "address")
     ]
     told = summary(cases)
-    expected = people.at_risk_by_chance(told)
+    expected = words.at_risk_by_chance(told)
     assert expected == pytest.approx(300 * 0.03)
     assert abs(told["n_at_risk"] - expected) < 4 * math.sqrt(expected)
 
 
-def test_one_value_fits_80_columns() -> None:
-    out = printed(pii_view(said_by(asked(n_templates=5, warnings=["12% of them are longer."]))))
-    assert all(len(line) <= 80 for line in out.splitlines())
-    assert re.search(r"^5 +−3\d\.\d\d +12 +−2\.\d\d +5 0\.050", out, re.MULTILINE)
-    assert re.search(r"^ +2 exact match +yes +yes +no", out, re.MULTILINE)
-    assert "! 12% of them are longer." in out
-    assert "A high p does not prove ignorance" in flat(out)
-    assert "Generated" not in printed(pii_view(asked() | {"generated": []}))
-
-
-def test_many_persons_are_ranked_in_80_columns() -> None:
+def many() -> list[Case]:
+    """Three subjects are known, of one a value is said, others have several values of a type, one is asked twice."""
     cases = several(25, known=3)
     cases[0] = said_by(cases[0])
     cases += [
@@ -296,94 +285,237 @@ def test_many_persons_are_ranked_in_80_columns() -> None:
         for i in range(3)
         for who in ("father", "wife")
     ]
-    cases += [asked("s3", kind="triplet", given=["email"], id="s3: phone by email", seed=9)]
-    out = printed(pii_overview(cases, summary(cases)))
-    assert all(len(line) <= 80 for line in out.splitlines())
+    return [*cases, asked("s3", kind="triplet", given=["email"], id="s3: phone by email", seed=9)]
+
+
+@pytest.mark.parametrize(
+    ("name", "cases"),
+    [("pii", many()), ("pii_one", [keeping(said_by(asked(n_templates=3, warnings=["12% longer."])))])],
+)
+def test_what_a_report_says_is_as_reviewed(name: str, cases: list[Case]) -> None:
+    """The snapshot is the terminal's text and the Markdown; write it anew with LEAKMETER_SNAPSHOTS=1."""
+    made_of = of(cases, command="leakmeter pii probe people.csv")
+    made = f"{printed(made_of)}\n{'=' * 80}\n{markdown.text(made_of)}"
+    file = SNAPSHOTS / f"{name}.txt"
+    if os.environ.get("LEAKMETER_SNAPSHOTS"):
+        file.write_text(made, encoding="utf-8")
+    assert made == file.read_text(encoding="utf-8")
+
+
+def test_80_columns_do() -> None:
+    wide = [case | {"association_nats": 10 * case["association_nats"]} for case in many()]
+    types = ("phone", "email", "address", "relationship", "university")
+    five = [asked(f"subject number {i}", type_, rank=1, seed=i) for i in range(3) for type_ in types]
+    for cases in (many(), wide, five, [asked(n_templates=5)]):
+        out = printed(of(cases))
+        assert all(len(line) <= 80 for line in out.splitlines())
+        assert "…" not in out  # no number is cut
+    assert "Generated text" not in printed(of([asked() | {"generated": []}]))
+
+
+def test_subjects_are_ranked() -> None:
+    out = printed(of(many()))
     shown = [line.split() for line in out.splitlines() if re.match(r"s\d+ ", line)]
     assert {row[0] for row in shown[:3]} == {"s0", "s1", "s2"}
     assert {row[1] for row in shown[:3]} == {"0.010●", "0.010●!"}
     assert len(shown) == 20
-    assert "and 5 more" in out
-    assert re.search(r"^phone +25 +−\d\.\d\d +−\d\.\d\d +[+−]\d\.\d\d \[.*\] +\d+\u00a0% \[", out, re.MULTILINE)
-    assert re.search(r"^phone triplet +1 ", out, re.MULTILINE)
+    assert "5 more subjects" in out
     # Of a type that is asked for in one way the type's row says all.
-    assert "email twin" not in out[: out.index("Generated")]
-    rows = out[out.index("Generated, in") :]
-    assert re.search(
-        r"phone twin +25 +2 +4\W% \[1, 20\] +location code 100\W% \[87, 100\], edit +distance 5\.8", flat(rows)
-    )
+    assert "email twin" not in out[: out.index("Generated, in")]
+    assert "phone triplet" in out[: out.index("Generated, in")]
 
 
-def test_the_page_has_persons_types_and_values_by_evidence() -> None:
+def test_the_page_has_subjects_types_and_values_by_evidence() -> None:
     cases = several(30, known=2)
-    page = page_of(cases, command="leakmeter pii probe people.csv", run={"directory": "runs/x"})
-    assert page == page_of(cases, command="leakmeter pii probe people.csv", run={"directory": "runs/x"})
-    ids = re.findall(r'<summary><b class="h15">0.010</b> <bdi class="id">([^<]*)</bdi>', page)
+    told = {"command": "leakmeter pii probe people.csv", "provenance": b.Provenance(facts=(("Directory", "runs/x"),))}
+    page = page_of(cases, **told)
+    assert page == page_of(cases, **told)
+    ids = re.findall(r'<b class="h15">0.010</b> <strong><bdi>([^<]*)</bdi>', page)
     assert sorted(ids[:2]) == ["s0: phone", "s1: phone"]
-    assert page.count('class="asked value"') == 90
-    assert page.count('<svg class="density"') == 3
+    assert page.count('<details class="line"') == 90
+    assert page.count("<svg") == 1
     assert "runs/x" in page
     assert "leakmeter pii probe people.csv" in page
-    assert '<b class="h15">0.010</b><i>●</i>' in page
+    assert '<b class="h15">0.010●</b>' in page
     assert "does not prove ignorance" in page
+    assert "<script" not in page
     assert "What this model knows of these people" in page
     assert "What this model knows of this person" in page_of(several(1))
     single = page_of([asked()])
-    assert 'class="asked value" open' in single
-    assert "<caption>Persons" not in single
+    assert '<details class="line"' not in single
+    assert "Subjects, strongest" not in single
     assert "5 in 100 do as well" in single
     with pytest.raises(UsageError, match="at least one"):
-        render_pii([], {})
+        report([], {})
 
 
 def test_nothing_personal_is_shown_that_the_run_did_not_keep() -> None:
     case = said_by(asked())
     kept = keeping(case)
-    for shown in (printed(pii_view(kept)), page_of([kept])):
-        assert all(secret in shown for secret in SECRETS)
-    assert "as private as they are" in page_of([kept])
-    # A person's name may be their id; the words alone are looked at here.
-    cases = [case, *several(3)]
-    for shown in (printed(pii_view(case)), printed(pii_overview(cases, summary(cases))), page_of(cases)):
-        assert not any(secret in shown for secret in SECRETS)
-    assert "are not shown" in page_of(cases)
-    many = [kept, *several(3)]
-    assert not any(secret in printed(pii_overview(many, summary(many))) for secret in SECRETS)
+    for render in RENDERERS:
+        shown = render(of([kept]))
+        assert all(secret in plain_text(shown) for secret in SECRETS)
+        assert "as private as they" in flat(shown)
+        # A person's name may be their id; the words alone are looked at here.
+        for cases in ([case], [case, *several(3)]):
+            shown = render(of(cases))
+            assert not any(secret in plain_text(shown) for secret in SECRETS)
+            assert "are not shown" in flat(shown)
+            assert "as private as they" not in flat(shown)
+    cases = [kept, *several(3)]
+    for render in (printed, markdown.text):
+        assert not any(secret in plain_text(render(of(cases))) for secret in SECRETS)
+    assert "as private as they are" in page_of(cases)
+    assert not any(secret in repr(PiiResult(kept)) for secret in SECRETS)
+
+
+def plain_text(shown: str) -> str:
+    return re.sub(r"&#(\d+);", lambda found: chr(int(found[1])), shown)
+
+
+RENDERERS: tuple[Callable[[b.Report], str], ...] = (printed, html.page, markdown.text)
 
 
 def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:
-    case = hostile()
-    cases = [case, hostile("b"), asked()]
-    out = printed(pii_view(case)) + printed(pii_overview(cases, summary(cases)))
-    assert not any(c in out for c in "\x1b\x07\x08\x00\x7f\x9b\u202e\u2066")
-    assert "[bold red]" in out
-    for page in (page_of(cases, command=HOSTILE, run={HOSTILE: HOSTILE}), page_of([case])):
-        assert "<img" not in page
+    command = b.Provenance(facts=((b.Untrusted(HOSTILE), b.Untrusted(HOSTILE)),))
+    for cases in ([hostile()], [hostile(), hostile("b"), asked()]):
+        made = of(cases, command=HOSTILE, provenance=command)
+        page = html.page(made)
+        assert_harmless(page)
         assert "<script" not in page
-        assert page.count("</style>") == 1
         assert "{{7*7}}" in page
-        assert not re.search(r"[\x00\x08\x1b\x7f\u202e\ud800]", page)
-        page.encode()
-        assert visible(HOSTILE)[:20] in page.replace("&lt;", "<").replace("&gt;", ">")
-        assert "style=" not in page
+        assert_markdown_harmless(markdown.text(made))
+        out = printed(made)
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2066]", out)
+        assert "[bold red]" in out
+        for chart in b.charts_of(made):
+            assert b"<script" not in charts.files(chart)["svg"]
 
 
 def test_a_model_that_rules_a_value_out_is_shown_too() -> None:
-    out = {"log_likelihood_nats": -math.inf, "normalised_log_likelihood_nats": -math.inf}
+    out = {"log_likelihood_nats": -math.inf, "normalised_log_likelihood_nats": -math.inf, "association_nats": -math.inf}
     case = asked(rank=100) | out
-    told = printed(pii_view(case)) + printed(pii_overview([case], summary([case]))) + page_of([case])
-    assert told.count("−∞") > 2
-    assert not re.search(r"\bnan\b|\binf\b", told)
+    case["templates"] = [one | out for one in case["templates"]]
+    for cases in ([case], [case, asked("s2", rank=3)]):
+        told = "".join(render(of(cases)) for render in RENDERERS)
+        assert told.count("−∞") > 2
+        assert not re.search(r"\bnan\b|\binf\b", told)
+    unknown = asked() | {"extrapolated_exposure_bits": None, "generated": [], "extracted": None}
+    assert "None" not in "".join(render(of([unknown])) for render in RENDERERS)
 
 
-def test_a_page_of_many_persons_is_under_2_megabytes() -> None:
-    cases = [asked(f"s{i}", rank=50, n_templates=5, seed=i) for i in range(PERSONS_AT_MOST + 2)]
+def test_a_page_of_many_subjects_is_under_2_megabytes() -> None:
+    cases = [asked(f"s{i}", rank=50, n_templates=5, seed=i) for i in range(1002)]
     page = page_of(cases)
-    n = page.count('class="asked value"')
-    assert len(page.encode()) <= frame.PAGE_BYTES
-    assert 500 <= n < len(cases)
-    assert f"{len(cases) - n} values with less evidence are left out" in page
-    assert "2 more persons are left out of this table" in page
+    n = page.count('<details class="line"')
+    assert len(page.encode()) <= html.PAGE_BYTES
+    assert 300 <= n < len(cases)
+    assert f"{len(cases) - n} further values with less evidence are left out" in page
+    assert "2 further subjects are left out of this page" in page
+
+
+# ---- figures --------------------------------------------------------------------------------------------------------
+def test_figures_are_what_the_summary_says() -> None:
+    cases = [asked(f"s{i}", rank=20 + i, seed=i) for i in range(6)]
+    found = PiiResult.findings(cases)
+    assert found.summary == summary(cases)
+    assert list(found.figures) == ["densities", "p_values"]
+    (panel,) = b.charts_of(of(cases))[0].panels
+    decoys, true = panel.series
+    assert list(true.y) == [case["association_nats"] for case in cases]
+    assert list(decoys.y) == [nats for case in cases for nats in case["null_associations_nats"]]
+    (panel,) = b.charts_of(of(cases))[1].panels
+    steps, by_chance = panel.series
+    # The share of values whose p is at most so much.
+    for p in (0.1, 0.2, 0.22, 0.255, 0.9):
+        reached = max(y for x, y in zip(steps.x, steps.y, strict=True) if x <= p)
+        assert reached == np.mean([case["p_value"] <= p for case in cases])
+    assert list(by_chance.x) == list(by_chance.y) == [0.0, 1.0]
+
+
+def test_values_that_a_model_rules_out_are_no_ticks() -> None:
+    out = [asked(f"s{i}", rank=100) | {"association_nats": -math.inf} for i in range(2)]
+    densities, p_values = b.charts_of(of(out))
+    (decoys, true) = densities.panels[0].series
+    assert (b.plain(true.remark), list(true.y)) == ("true values: none is finite", [])
+    assert len(decoys.y) == 198
+    assert list(p_values.panels[0].series[0].x) == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    assert charts.files(densities)["png"].startswith(b"\x89PNG")
+
+
+def test_figures_of_nothing_finite_are_drawn_all_the_same() -> None:
+    rows = [{"type": "phone", "value": value, LIKELIHOOD: None} for value in ("true", "invented")]
+    chart = pii_charts.densities(rows, (), value=LIKELIHOOD, title="T", footer="f")
+    assert charts.files(chart)["png"].startswith(b"\x89PNG")
+
+
+def test_figures_of_studies_show_their_rows() -> None:
+    told = {"title": "T", "footer": "f"}
+    rows = [
+        {"type": "phone", "value": value, "documents": n, LIKELIHOOD: nats}
+        for n in (1, 4)
+        for value, nats in (("true", -1.0 * n), ("true", None), ("invented", -5.0), ("invented", -6.0))
+    ]
+    chart = pii_charts.densities(rows, ("documents",), value=LIKELIHOOD, **told)
+    assert [b.plain(panel.title) for panel in chart.panels] == ["phone, documents 1", "phone, documents 4"]
+    assert [[list(one.y) for one in panel.series] for panel in chart.panels] == [[[-5, -6], [-1]], [[-5, -6], [-4]]]
+    shares = {"brought_out": 0.5, "brought_out_low": 0.25, "brought_out_high": 0.75}
+    rows = [{"type": "phone", "part": part, "beams": n, **shares} for n in (1, 2) for part in ("exact_match", "zip")]
+    (panel,) = pii_charts.parts(rows, ("beams",), value="brought_out", **told).panels
+    assert panel.x.names == ["exact match", "ZIP code"]
+    assert [round(x) for one in panel.series for x in one.x] == [0, 1, 0, 1]
+    assert [(one.y[0], one.low[0], one.high[0]) for one in panel.series] == [(0.5, 0.25, 0.75)] * 2
+    known = {"type": "phone", "box": "black", "score": "association"}
+    rows = [known | {"repeats": n, "auc": 0.5 + n / 10, "auc_low": 0.4, "auc_high": 0.95} for n in (1, 4)]
+    (panel,) = pii_charts.auc(rows, **told).panels
+    assert (panel.x.names, list(panel.series[0].y)) == (["1", "4"], [0.6, 0.9])
+    points = [known | {"repeats": 1, "share_held_out": x, "share_planted": y} for x, y in ((0, 0), (0.5, 1), (1, 1))]
+    (panel,) = pii_charts.curves(points, **told).panels
+    assert list(zip(panel.series[0].x, panel.series[0].y, strict=True)) == [(0, 0), (0.5, 1), (1, 1)]
+    assert b.plain(panel.series[1].name) == "chance"
+
+
+def by_hand(values: list[float], at: float) -> float:
+    """Scott's rule: a bandwidth of n^(−1/5) standard deviations."""
+    mean = sum(values) / len(values)
+    spread = math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    bandwidth = spread * len(values) ** -0.2
+    kernels = (math.exp(-(((at - value) / bandwidth) ** 2) / 2) for value in values)
+    return sum(kernels) / (len(values) * bandwidth * math.sqrt(2 * math.pi))
+
+
+def test_a_density_is_the_sum_of_its_kernels() -> None:
+    values = np.random.default_rng(0).normal(-3.0, 0.7, size=40)
+    grid = np.linspace(-6.0, 0.0, 61)
+    found = charts.density(values, grid)
+    assert found is not None
+    assert found.tolist() == pytest.approx([by_hand(values.tolist(), at) for at in grid.tolist()], rel=1e-9)
+
+
+def test_too_few_values_or_no_spread_have_no_density() -> None:
+    grid = np.linspace(-6.0, 0.0, 61)
+    for values in ([-1.0, -2.0, -3.0, -4.0], [-1.0] * 9, [-1.0, -1.0 - 1e-15] * 4, []):
+        assert charts.density(np.asarray(values), grid) is None
+
+
+def test_both_densities_share_an_axis_that_holds_all_values() -> None:
+    rng = np.random.default_rng(1)
+    true, decoys = rng.normal(-2.0, 0.3, size=30).tolist(), rng.normal(-4.0, 0.6, size=900).tolist()
+    rows = [{"type": "phone", "value": "true", LIKELIHOOD: nats} for nats in true]
+    rows += [{"type": "phone", "value": "invented", LIKELIHOOD: nats} for nats in decoys]
+    axes = charts.figure(pii_charts.densities(rows, (), value=LIKELIHOOD, title="T", footer="f")).axes[0]
+    low, high = axes.get_xlim()
+    assert low < min(*true, *decoys)
+    assert high > max(*true, *decoys)
+    lines = [line.get_xdata() for line in axes.lines]
+    means = [line[0] for line in lines if len(line) == 2 and line[0] == line[1]]
+    assert means == pytest.approx([np.mean(decoys), np.mean(true)], rel=1e-12)
+    curves = [line.get_ydata().max() for line in axes.lines if len(line.get_xdata()) == 200]
+    assert curves == [1.0, 1.0]
+    # Each value has a tick within a four hundredth of the axis.
+    ticks = lines[-1][::3]
+    assert set(ticks) <= set(true)
+    assert max(np.abs(ticks - one).min() for one in true) <= (high - low) / 400
 
 
 @pytest.mark.long
@@ -391,14 +523,14 @@ def test_a_page_of_many_persons_is_under_2_megabytes() -> None:
 def test_a_browser_shows_the_page_without_complaint(tmp_path: Path) -> None:
     path = tmp_path / "pii.html"
     path.write_text(page_of(several(12, known=1)), encoding="utf-8")
-    opened = "document.querySelectorAll('.asked[open]').length"
+    opened = "document.querySelectorAll('.line[open]').length"
     with Browser() as browser:
         browser.open(path.as_uri())
         assert browser.complaints == []
         assert browser.requests == [path.as_uri()]
         assert browser.run("document.documentElement.scrollWidth <= innerWidth")
         # By the keyboard alone.
-        browser.run("document.querySelector('.asked > summary').focus()")
+        browser.run("document.querySelector('.line > summary').focus()")
         assert browser.run(opened) == 0
         browser.press("Enter")
         assert browser.run(opened) == 1

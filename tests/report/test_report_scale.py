@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from leakmeter.kernels.stats import posterior_from_even_odds
 from leakmeter.report import scale
+from leakmeter.stats.stats import posterior_from_even_odds
 
 
 def test_colours_start_above_the_noise_floor_and_never_fall() -> None:

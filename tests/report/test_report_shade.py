@@ -1,8 +1,8 @@
 import pytest
 from report_cases import HOSTILE, every_case, overlapping
 
-from leakmeter.report.shade import excerpt, piece_heat, stretches, strongest
-from leakmeter.types.plain import visible
+from leakmeter.core.plain import visible
+from leakmeter.report.shade import excerpt, stretches, strongest
 
 
 @pytest.mark.parametrize("number", range(5))
@@ -40,8 +40,3 @@ def test_excerpts_are_short_whatever_comes() -> None:
     assert excerpt("one\n two", 20) == "one two"
     assert len(excerpt("word " * 10**6, 40)) <= 40
     assert excerpt("", 10) == ""
-
-
-def test_the_measures_word_on_noise_is_final() -> None:
-    assert piece_heat({"nats": 3.0, "below_noise_floor": True}) == 0
-    assert piece_heat({"nats": 1e-9, "below_noise_floor": False}) == 1

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leakmeter.core.measurement import NATS, TOKEN_ID, Reading
 from leakmeter.errors import UsageError
-from leakmeter.kernels import accounting
-from leakmeter.results.decode import DecodeResult, decode_object
-from leakmeter.types.reading import NATS, TOKEN_ID, Reading
+from leakmeter.instruments.decoding.result import DecodeResult, decode_object
+from leakmeter.privacy import accounting
 
 PARAMS: dict[str, Any] = {
     "temperature": 0.8,
@@ -67,7 +67,7 @@ def readings(n: int = 1, *, bounded: bool = True, **more: list[float]) -> list[R
 @pytest.fixture
 def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounting, "is_available", lambda: False)
-    from leakmeter.results import decode
+    from leakmeter.instruments.decoding import result as decode
 
     decode._with_delta.cache_clear()
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leakmeter.core.measurement import NATS, Reading
 from leakmeter.errors import UsageError
-from leakmeter.kernels.stats import bootstrap_interval_of_mean
-from leakmeter.results.fisher import FisherResult, case_object, summary
-from leakmeter.types.reading import NATS, Reading
+from leakmeter.instruments.susceptibility.fisher.result import FisherResult, case_object, summary
+from leakmeter.stats.stats import bootstrap_interval_of_mean
 
 PARAMS = {
     "method": "sketch", "sigma": ("identity", "empirical"), "place": "layer:3", "probes": 5, "directions": 8,

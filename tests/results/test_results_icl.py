@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Reading
 from leakmeter.errors import UsageError
-from leakmeter.kernels.stats import bootstrap_interval_of_mean, interval_of_share
-from leakmeter.results.icl import IclResult, case_object, summary
-from leakmeter.types.reading import LABEL, NATS, TOKEN_ID, Reading
+from leakmeter.instruments.icl.result import IclResult, case_object, summary
+from leakmeter.stats.stats import bootstrap_interval_of_mean, interval_of_share
 
 LABELS = ["World", "Fine Art", "Art"]
 SHOWN = ["Article: Snow fell.\nAnswer: World", "Article: A show.\nAnswer: Fine Art", "Article: Oil.\nAnswer: Art"]

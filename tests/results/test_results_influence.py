@@ -10,10 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from leakmeter.kernels.stats import bootstrap_interval_of_mean
-from leakmeter.report import terminal
-from leakmeter.results.influence import InfluenceResult, case_object
-from leakmeter.types.reading import NATS, TOKEN_ID, Reading
+from leakmeter.core.measurement import NATS, TOKEN_ID, Reading
+from leakmeter.instruments.influence.result import InfluenceResult, case_object
+from leakmeter.stats.stats import bootstrap_interval_of_mean
 
 CONTEXT = "Ana is 41. She is 41."
 PARAMS = {"temperature": 0.8, "cid_lambda": 1.5, "samples": 1, "max_new_tokens": 50, "seed": 3}
@@ -287,7 +286,7 @@ def test_to_frame(case: dict[str, Any]) -> None:
 
 def test_heatmap_and_page_are_made_of_the_case(case: dict[str, Any], tmp_path: Any) -> None:
     result = InfluenceResult(case)
-    assert type(result.heatmap()) is type(terminal.heatmap(case))
+    assert "Ana is 41." in str(result.heatmap()._repr_mimebundle_()["text/plain"])  # type: ignore[union-attr]
     where = result.save_html(tmp_path / "report.html")
     assert where == tmp_path / "report.html"
     assert "Ana is 41." in where.read_text(encoding="utf-8")

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from leakmeter.core.measurement import COUNT, NATS, Reading
 from leakmeter.errors import UsageError
-from leakmeter.kernels.paired import holm
-from leakmeter.results.pii import PiiResult, case_object, summary
-from leakmeter.types.reading import COUNT, NATS, Reading
+from leakmeter.instruments.pii.result import PiiResult, case_object, summary
+from leakmeter.stats.paired import holm
 
 COST = {"tree_tokens": 10, "naive_tokens": 30, "requests": 5, "seconds": 1.0}
 PHONE = ("exact_match", "location_code", "first_7", "first_8", "first_9", "edit_distance")

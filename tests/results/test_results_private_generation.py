@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Reading
 from leakmeter.errors import UsageError
-from leakmeter.kernels.private_voting import Voting
-from leakmeter.kernels.rdp import ORDERS, conversion, promise, promised
-from leakmeter.results.private_generation import PrivateGenerationResult, case_object, summary
-from leakmeter.types.reading import NATS, TOKEN_ID, WEIGHT, Reading
+from leakmeter.instruments.generation.result import PrivateGenerationResult, case_object, summary
+from leakmeter.privacy.private_voting import Voting
+from leakmeter.privacy.rdp import ORDERS, conversion, promise, promised
 
 PARAMS: dict[str, Any] = {
     "clip": 2.0,

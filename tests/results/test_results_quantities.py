@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from leakmeter import plugins
-from leakmeter.kernels.aggregates import EXTREMES, is_aggregate
-from leakmeter.results import private_generation
-from leakmeter.types.quantity import SHARE_OF_CASES, AnyQuantity, Quantity, RunQuantity
+from leakmeter.core import registry
+from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Quantity, RunQuantity
+from leakmeter.instruments.generation import result as private_generation
+from leakmeter.stats.aggregates import EXTREMES, is_aggregate
 
-RESULTS = plugins.names("results")
+RESULTS = registry.instruments()
 QUANTITIES: dict[str, AnyQuantity] = {
-    one.name: one for name in RESULTS for one in plugins.find("results", name).quantities
+    one.name: one for name in RESULTS for one in registry.instrument(name).result.quantities
 }
 
 
@@ -33,7 +33,7 @@ def floor(name: str, case: dict[str, Any]) -> float | None:
 
 @pytest.mark.parametrize("measure", RESULTS)
 def test_every_result_names_its_quantities(measure: str) -> None:
-    quantities = plugins.find("results", measure).quantities
+    quantities = registry.instrument(measure).result.quantities
     assert quantities
     head = quantities[0].name.partition(".")[0]
     assert head == ("audit" if measure == "private_generation" else measure)
@@ -55,7 +55,7 @@ def test_every_result_names_its_quantities(measure: str) -> None:
 
 
 def test_no_two_have_one_name() -> None:
-    assert len(QUANTITIES) == sum(len(plugins.find("results", name).quantities) for name in RESULTS)
+    assert len(QUANTITIES) == sum(len(registry.instrument(name).result.quantities) for name in RESULTS)
 
 
 def test_what_may_be_published_names_none() -> None:

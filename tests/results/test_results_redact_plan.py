@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.results._redacted import marked, merged
-from leakmeter.results.redact_plan import RedactPlanResult, plan_object
-from leakmeter.types.reading import NATS, TOKEN_ID, Reading
+from leakmeter.core.measurement import NATS, TOKEN_ID, Reading
+from leakmeter.instruments.redaction.redacted import marked, merged
+from leakmeter.instruments.redaction.result import RedactPlanResult, plan_object
 
 CONTEXT = "Ana is 41. Bo ate. Call Ana.\n\nCid left."
 PARAMS = {"max_loss": 1.0, "temperature": 0.8, "cid_lambda": 1.0, "max_new_tokens": 4, "seed": 7}

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leakmeter.core.measurement import NATS, Reading
 from leakmeter.errors import UsageError
-from leakmeter.kernels.stats import bootstrap_interval_of_mean, interval_of_share
-from leakmeter.results import _memorisation
-from leakmeter.results.susceptibility import SusceptibilityResult, case_object, summary
-from leakmeter.types.reading import NATS, Reading
+from leakmeter.instruments.susceptibility import memorisation as _memorisation
+from leakmeter.instruments.susceptibility.result import SusceptibilityResult, case_object, summary
+from leakmeter.stats.stats import bootstrap_interval_of_mean, interval_of_share
 
 PARAMS = {"temperature": 1.0, "answer_tokens": 0}
 ANSWERED = (" Jane Austen.", "jane  AUSTEN, I think", " Mark Twain\n", " Janet", " Mark Twain")

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from made_runs import SPEC, other, written
 
+from helpers.made_runs import SPEC, other, written
 from leakmeter.errors import StoreError
-from leakmeter.store.catalogue import Entry, Taken, entries, find_run, spec_of, summary
-from leakmeter.store.rundir import RunDirectory
+from leakmeter.runs.catalogue import Entry, Taken, entries, find_run, spec_of, summary
+from leakmeter.runs.rundir import RunDirectory
 
 
 @pytest.fixture

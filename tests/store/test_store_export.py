@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from made_runs import CASES, HOSTILE, SPEC, readings_of, rows_of, written
 
+from helpers.made_runs import CASES, HOSTILE, SPEC, readings_of, rows_of, written
+from leakmeter.core.measurement import TOKEN_ID
 from leakmeter.errors import StoreError
-from leakmeter.store import export
-from leakmeter.store.export import Whole, write
-from leakmeter.store.redact import Redacted
-from leakmeter.types.reading import TOKEN_ID
+from leakmeter.runs import export
+from leakmeter.runs.export import Whole, write
+from leakmeter.runs.redact import Redacted
 
 FILES = ["cases.jsonl", "readings.parquet", "spec.json"]
 

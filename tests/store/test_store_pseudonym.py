@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leakmeter.errors import StoreError
-from leakmeter.store.pseudonym import FILE, pseudonym, subject_key
+from leakmeter.runs.pseudonym import FILE, pseudonym, subject_key
 
 
 def test_equal_is_equal_and_different_is_different() -> None:

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import CASES, COST, HOSTILE, SPEC, other, rows_of, written
 
+from helpers.made_runs import CASES, COST, HOSTILE, SPEC, other, rows_of, written
+from leakmeter.core.measurement import NATS, Reading
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.store.catalogue import complete_runs
-from leakmeter.store.query import ask
-from leakmeter.store.rundir import RunDirectory
-from leakmeter.store.views import VIEWS
-from leakmeter.types.reading import NATS, Reading
+from leakmeter.runs.catalogue import complete_runs
+from leakmeter.runs.query import ask
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.runs.views import VIEWS
 
 DOCS = Path(__file__).parents[2] / "docs" / "runs.md"
 

@@ -18,13 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from leakmeter.core.measurement import NATS, Reading
+from leakmeter.core.written import write_whole
 from leakmeter.errors import StoreError
-from leakmeter.files import write_whole
-from leakmeter.store import rundir
-from leakmeter.store.rundir import RunDirectory
-from leakmeter.store.schema import SCHEMA, from_table, to_table
-from leakmeter.types.reading import NATS, Reading
-from leakmeter.types.run import RunSpec
+from leakmeter.runs import rundir
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.runs.schema import SCHEMA, from_table, to_table
+from leakmeter.runs.spec import RunSpec
 
 SPEC = RunSpec(
     measure="influence",
@@ -254,7 +254,7 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from test_store_rundir import SPEC
-from leakmeter.store.rundir import RunDirectory
+from leakmeter.runs.rundir import RunDirectory
 with RunDirectory.open(Path(sys.argv[1]), SPEC):
     print("held", flush=True)
     sys.stdin.read()
@@ -333,7 +333,7 @@ def test_a_file_is_replaced_whole_or_stays(tmp_path: Path, monkeypatch: pytest.M
 WRITE = """
 import sys
 from pathlib import Path
-from leakmeter.files import write_whole
+from leakmeter.core.written import write_whole
 for _ in range(200):
     write_whole(Path(sys.argv[1]), sys.argv[2].encode() * 100_000)
 """

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from leakmeter.backends.toy import Toy
-from leakmeter.measures.influence import Influence
-from leakmeter.prompts.build import PromptSettings
-from leakmeter.studies.spec import spec_of
-from leakmeter.types.case import Case, Document, Message
-from leakmeter.types.run import RunSpec
+from leakmeter.core.case import Case, Document, Message
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.runs.fingerprint import spec_of
+from leakmeter.runs.spec import RunSpec
+from leakmeter.text.build import PromptSettings
 
 CASE = Case("1", (Document("a", "Anna sang."),), "Who?", "Anna")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import SPEC, other, written
 
+from helpers.made_runs import SPEC, other, written
 from leakmeter.errors import StoreError
-from leakmeter.store.verify import Verified, verify
+from leakmeter.runs.verify import Verified, verify
 
 
 @pytest.fixture

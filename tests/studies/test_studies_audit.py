@@ -8,20 +8,20 @@ import math
 from pathlib import Path
 
 import pytest
-from measured_studies import measured
 
+from helpers.measured_studies import measured
 from leakmeter.backends.toy import Toy
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.request import Scores
 from leakmeter.errors import LeakmeterError
-from leakmeter.kernels.rdp import conversion, promise
-from leakmeter.measures.private_generation import PrivateGeneration
+from leakmeter.instruments.generation.measure import PrivateGeneration
+from leakmeter.instruments.generation.study import Batches
+from leakmeter.instruments.generation.table import PRINTED, cases_of
+from leakmeter.privacy.rdp import conversion, promise
 from leakmeter.report.tables import to_csv, to_markdown
 from leakmeter.studies.cells import load_records
-from leakmeter.studies.generation_table import PRINTED, cases_of
 from leakmeter.studies.grid import Cell, Study, load_study
-from leakmeter.studies.kinds.private_generation import Batches
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.exemplar import ExemplarCase
-from leakmeter.types.request import Scores
+from leakmeter.text.exemplar import ExemplarCase
 
 STUDIES = {"audit_table_4": "temperature", "audit_table_5": "clip", "audit_table_6": "subset_size"}
 N_SPORTS = 30

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measured_runs import run
 
+from helpers.measured_runs import run
+from leakmeter.core.check import Item
 from leakmeter.errors import DataError, UsageError
-from leakmeter.studies.baseline import Held, baseline_of, hold_against, read_baseline
-from leakmeter.studies.compare import HIDDEN, Setting
-from leakmeter.studies.measured import Measured
-from leakmeter.types.check import Item
+from leakmeter.runs.baseline import Held, baseline_of, hold_against, read_baseline
+from leakmeter.runs.compare import HIDDEN, Setting
+from leakmeter.runs.measured import Measured
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 LEAKS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from measured_runs import run
 
+from helpers.measured_runs import run
+from leakmeter.core.check import Check, Item
 from leakmeter.errors import UsageError
-from leakmeter.kernels.aggregates import interval_of_aggregate
-from leakmeter.studies.bounds import WORST_AT_MOST, Bound, check_bounds, parse_bound
-from leakmeter.studies.measured import Measured
-from leakmeter.types.check import Check, Item
+from leakmeter.runs.bounds import WORST_AT_MOST, Bound, check_bounds, parse_bound
+from leakmeter.runs.measured import Measured
+from leakmeter.stats.aggregates import interval_of_aggregate
 
 
 def check(text: str, *runs: Measured, confident: bool = False) -> Check:

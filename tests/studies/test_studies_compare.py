@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from measured_runs import run
 
+from helpers.measured_runs import run
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.kernels.paired import holm, signed_rank_p
-from leakmeter.studies.compare import HIDDEN, Moved, Setting, compare, comparison_object, differing
-from leakmeter.studies.measured import Measured
+from leakmeter.runs.compare import HIDDEN, Moved, Setting, compare, comparison_object, differing
+from leakmeter.runs.measured import Measured
+from leakmeter.stats.paired import holm, signed_rank_p
 
 BEFORE, AFTER = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2.0, 3.5, 4.0, 6.0, 6.5, 7.0]
 

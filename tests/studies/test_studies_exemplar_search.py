@@ -12,20 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mortal_toy import Mortal
 
+from helpers.mortal_toy import Mortal
 from leakmeter.backends.toy import Toy
 from leakmeter.data import tasks
 from leakmeter.data.tasks import task_of
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.kernels.paired import signed_rank_p
-from leakmeter.kernels.stats import bootstrap_interval_of_mean_difference
-from leakmeter.measures.icl import Icl
-from leakmeter.prompts.exemplars import ExemplarSettings
-from leakmeter.studies.cells import Progress
-from leakmeter.studies.exemplar_bound import predicted_plan
-from leakmeter.studies.exemplar_moves import MOVES, Exemplars, Scope, candidates, halves, moves_from, scope_of
-from leakmeter.studies.exemplar_plan import (
+from leakmeter.instruments.icl.measure import Icl
+from leakmeter.instruments.icl.moves import MOVES, Exemplars, Scope, candidates, halves, moves_from, scope_of
+from leakmeter.instruments.icl.prompts import ExemplarSettings
+from leakmeter.instruments.icl.search import Measured, Round, Search, search
+from leakmeter.instruments.icl.selection import (
     FEWEST,
     Lists,
     difference_of_shares,
@@ -33,10 +30,13 @@ from leakmeter.studies.exemplar_plan import (
     plan_directory,
     told_plan,
 )
-from leakmeter.studies.exemplar_search import Measured, Round, Search, search
-from leakmeter.studies.prediction import predictor_of
-from leakmeter.studies.run import Watch
-from leakmeter.types.exemplar import Example, Task
+from leakmeter.instruments.icl.selection_bound import predicted_plan
+from leakmeter.runs.measure import Watch
+from leakmeter.runs.prediction import predictor_of
+from leakmeter.stats.paired import signed_rank_p
+from leakmeter.stats.stats import bootstrap_interval_of_mean_difference
+from leakmeter.studies.cells import Progress
+from leakmeter.text.exemplar import Example, Task
 
 TASK = Task("mood", "How?", (("said", "Said"),), "Mood", (("Glad", "Glad"), ("Sad", "Sad")))
 SETTINGS = ExemplarSettings(TASK)
@@ -488,7 +488,7 @@ def test_no_search_takes_more_than_is_predicted(tmp_path: Path, kinds: tuple[str
 
 
 def test_a_list_is_an_ordinary_run(tmp_path: Path) -> None:
-    from leakmeter.api.loading import load_run
+    from leakmeter.runs.loading import load_run
 
     (found,) = (lists_in(tmp_path).measured(EXAMPLES[:2], QUERIES),)
     (run,) = tmp_path.iterdir()

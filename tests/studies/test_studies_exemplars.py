@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 import scipy.stats
-from measured_studies import measured, unwatched
-from mortal_toy import Mortal
 
+from helpers.measured_studies import measured, unwatched
+from helpers.mortal_toy import Mortal
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import DataError, UsageError
-from leakmeter.kernels.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference
+from leakmeter.instruments.icl.table import compared
 from leakmeter.report.tables import to_csv, to_markdown
-from leakmeter.store.rundir import RunDirectory
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.stats.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference
 from leakmeter.studies.cells import FinishedCell, load_records, measure_cell
-from leakmeter.studies.exemplar_table import compared
 from leakmeter.studies.grid import Study, load_study
-from leakmeter.types.exemplar import ExemplarCase
+from leakmeter.text.exemplar import ExemplarCase
 
 TASK = """
 instruction = "How does it sound?"

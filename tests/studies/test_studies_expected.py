@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from leakmeter.backends.toy import Toy
-from leakmeter.engine.drive import drive
+from leakmeter.core.case import Case, Document
+from leakmeter.core.drive import drive
+from leakmeter.core.measurement import NATS, Reading
 from leakmeter.errors import UsageError
-from leakmeter.kernels.stats import bootstrap_interval_of_mean
-from leakmeter.measures.decode import Decode
-from leakmeter.measures.influence import Influence
-from leakmeter.prompts.build import PromptSettings, prepare
+from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.stats.stats import bootstrap_interval_of_mean
 from leakmeter.studies.expected import (
     by_position,
     early_and_late,
@@ -22,8 +23,7 @@ from leakmeter.studies.expected import (
     whole_by_token,
     whole_context_nats,
 )
-from leakmeter.types.case import Case, Document
-from leakmeter.types.reading import NATS, Reading
+from leakmeter.text.build import PromptSettings, prepare
 
 
 def reading(statistic: str, values: list[float], piece: str = "", sample: int = 0) -> Reading:

@@ -11,8 +11,8 @@ import pytest
 
 import leakmeter
 from leakmeter.errors import UsageError
+from leakmeter.privacy.draws import SEED_WARNING
 from leakmeter.studies import quality
-from leakmeter.studies.promise import SEED_WARNING
 
 CASES = [
     {"id": f"c{i}", "context": f"the ferry {word} sat on the mat", "query": "Who?", "reference": f"{word} a e i"}

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leakmeter.core.case import Case, Document
+from leakmeter.core.measurement import NATS, Reading
 from leakmeter.data.named.base import Record
 from leakmeter.report.generations import Generations
 from leakmeter.studies import generations
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Study, load_study
-from leakmeter.types.case import Case, Document
-from leakmeter.types.reading import NATS, Reading
 
 CONTEXT = "Anna called at nine and asked for the report."
 

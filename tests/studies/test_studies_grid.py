@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from leakmeter.errors import DataError, LeakmeterError, UnknownNameError, UsageError
-from leakmeter.measures.decode import Decode
-from leakmeter.measures.icl import Icl
-from leakmeter.measures.influence import Influence
+from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.instruments.icl.measure import Icl
+from leakmeter.instruments.influence.measure import Influence
 from leakmeter.studies.grid import SIZES, Study, load_study, shipped
 
 STUDY = """

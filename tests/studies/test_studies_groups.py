@@ -7,21 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mortal_toy import Mortal
 
+from helpers.mortal_toy import Mortal
 from leakmeter.backends.toy import Toy
-from leakmeter.measures.decode import Decode
-from leakmeter.measures.influence import Influence
-from leakmeter.prompts.build import Prepared, PromptSettings
-from leakmeter.prompts.exemplars import ExemplarSettings
-from leakmeter.store.rundir import RunDirectory
-from leakmeter.studies.prediction import predicted_cases, predictor_of, shares
-from leakmeter.studies.run import Part, Watch, cases_of_run, measure_cases, n_parts, prepare_case
-from leakmeter.studies.spec import spec_of
-from leakmeter.types.case import Case, Document
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.exemplar import Example, ExemplarCase, Task
-from leakmeter.types.request import Scores
+from leakmeter.core.case import Case, Document
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.item import Prepared
+from leakmeter.core.request import Scores
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.runs.fingerprint import spec_of
+from leakmeter.runs.measure import Part, Watch, cases_of_run, measure_cases, n_parts
+from leakmeter.runs.prediction import predicted_cases, predictor_of, shares
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.text.build import PromptSettings
+from leakmeter.text.exemplar import Task
 
 SETTINGS = PromptSettings()
 MEASURE = Influence(max_new_tokens=5)
@@ -38,12 +37,12 @@ def cases() -> list[Case]:
 
 
 def prepared(backend: Toy) -> list[Prepared]:
-    return [prepare_case(case, backend, SETTINGS, MEASURE) for case in cases()]
+    return [SETTINGS.prepare(case, backend, MEASURE) for case in cases()]
 
 
 def measured(backend: Toy, directory: RunDirectory | None, size: int, watch: Watch | None = None) -> list[Part]:
     given = prepared(backend)
-    return list(measure_cases(backend, MEASURE, SETTINGS, given, directory, watch or Watch(), group_size=size))
+    return list(measure_cases(backend, MEASURE, given, directory, watch or Watch(), group_size=size))
 
 
 def numbers(parts: list[Part]) -> list[Any]:
@@ -119,7 +118,7 @@ def test_running_out_of_memory_names_the_group(tmp_path: Path) -> None:
 def test_what_cases_share_is_predicted_once() -> None:
     """Two cases that differ in their ids alone: together they take what one of them takes."""
     documents = (Document("a", "Anna sang. Bo ate."),)
-    twins = [prepare_case(Case(id_, documents, "Who?", "Anna"), Toy(), SETTINGS, MEASURE) for id_ in "ab"]
+    twins = [SETTINGS.prepare(Case(id_, documents, "Who?", "Anna"), Toy(), MEASURE) for id_ in "ab"]
     predictor = predictor_of(Toy())
     predictor.backend._sharing = "prefixes"
     one, two = predictor.predict(MEASURE, twins[0]), predictor.predict(MEASURE, *twins)
@@ -149,12 +148,3 @@ def test_shares_add_up() -> None:
     assert shares(7, 3) == [3, 2, 2]
     assert shares(2, 4) == [1, 1, 0, 0]
     assert shares(6, 1) == [6]
-
-
-def test_settings_and_cases_of_different_kinds_do_not_go_together() -> None:
-    exemplars = ExemplarCase("q", (Example("1", ("Ha!",), "Glad"),), Example("q", ("Oh.",), "Sad"))
-    with pytest.raises(TypeError, match="PromptSettings is not for a ExemplarCase"):
-        prepare_case(exemplars, Toy(), SETTINGS, MEASURE)
-    with pytest.raises(TypeError, match="ExemplarSettings is not for a Case"):
-        prepare_case(cases()[0], Toy(), ExemplarSettings(TASK), MEASURE)
-    assert prepare_case(exemplars, Toy(), ExemplarSettings(TASK), Decode()).item.answers is not None

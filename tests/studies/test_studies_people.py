@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.stats
-from measured_studies import measured
 
+from helpers.measured_studies import measured
 from leakmeter.cli.study_run import run as run_study
-from leakmeter.data.invented import invented_subjects
-from leakmeter.data.planting import lines_of
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.kernels.paired import holm
-from leakmeter.measures.pii import Pii
-from leakmeter.results.pii import PiiResult
+from leakmeter.instruments.pii.canaries import canaries_of
+from leakmeter.instruments.pii.measure import Pii
+from leakmeter.instruments.pii.planting import lines_of
+from leakmeter.instruments.pii.result import PiiResult
+from leakmeter.stats.paired import holm
 from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import SIZES, Study, load_study
-from leakmeter.studies.kinds.base import Row
+from leakmeter.studies.kind import Row
 
-PEOPLE = invented_subjects(3, seed=3)
+PEOPLE = canaries_of(3, seed=3)
 SMALL = {"model": ["toy"], "subjects": ["3"], "nulls": ["50"], "references": ["1"]}
 OWN = """
 title = "Known people over shots"
@@ -139,7 +139,7 @@ def test_densities_have_every_value_and_tables_a_row_a_type() -> None:
 
 
 def test_people_of_files_may_be_a_factor() -> None:
-    Path("others.jsonl").write_text(lines_of(invented_subjects(2, seed=4)), encoding="utf-8")
+    Path("others.jsonl").write_text(lines_of(canaries_of(2, seed=4)), encoding="utf-8")
     study = study_of("pii_figure_1", dataset=["people.jsonl", "others.jsonl"], types=["phone, email"])
     first, second = load_records(study, {})
     assert [record.subject.name for record in first[::2]] == [one.name for one in PEOPLE]

@@ -2,57 +2,44 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from helpers import tuned_models
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.load import load_directory
-from leakmeter.data.invented import invented_subjects
-from leakmeter.data.planting import Check, documents_of, groups_of
 from leakmeter.errors import UsageError
-from leakmeter.measures.pii import Pii
-from leakmeter.prompts.probes import ProbeSettings
-from leakmeter.results.pii import PiiResult
-from leakmeter.studies.run import Watch, measure_cases, prepare_case
-from leakmeter.tuning.plant import plant
-from leakmeter.tuning.teaching import Document
-from leakmeter.types.probe import probes_of
-from leakmeter.types.subject import Subject
-
-
-def tuned_models() -> Any:
-    # By path: the folder of the tuning tests is not on the path of these.
-    path = Path(__file__).parents[1] / "tuning" / "tuned_models.py"
-    spec = importlib.util.spec_from_file_location("tuned_models", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from leakmeter.instruments.pii.canaries import canaries_of
+from leakmeter.instruments.pii.measure import Pii
+from leakmeter.instruments.pii.planting import Check, documents_of, groups_of
+from leakmeter.instruments.pii.probe import probes_of
+from leakmeter.instruments.pii.prompts import ProbeSettings
+from leakmeter.instruments.pii.result import PiiResult
+from leakmeter.instruments.pii.subject import Subject
+from leakmeter.instruments.pii.tuning.plant import plant
+from leakmeter.instruments.pii.tuning.teaching import Document
+from leakmeter.runs.measure import Watch, measure_cases
 
 
 def small() -> HfBackend:
-    made = tuned_models()
-    model = made.fresh_llama(max_position_embeddings=1024)
-    return HfBackend(model, made.byte_tokenizer(), name="small")
+    model = tuned_models.fresh_llama(max_position_embeddings=1024)
+    return HfBackend(model, tuned_models.byte_tokenizer(), name="small")
 
 
 def ps_of(backend: HfBackend, people: Sequence[Subject]) -> list[float]:
     """p-value of each one's telephone number."""
     settings, measure = ProbeSettings(shots=1, nulls=50), Pii(())
     cases = [case for case in probes_of(people, ("twin",)) if case.type == "phone"]
-    prepared = [prepare_case(case, backend, settings, measure) for case in cases]
-    parts = measure_cases(backend, measure, settings, prepared, None, Watch())
+    prepared = [settings.prepare(case, backend, measure) for case in cases]
+    parts = measure_cases(backend, measure, prepared, None, Watch())
     return [result.p_value for result in PiiResult.of_run(parts, asdict(measure))]
 
 
 def test_a_model_that_was_taught_people_ranks_each_ones_number_first_and_nobody_elses(tmp_path: Path) -> None:
-    everyone = invented_subjects(24, seed=5)
+    everyone = canaries_of(24, seed=5)
     taught, unseen = everyone[:4], everyone[4:]
     backend = small()
     documents = [Document(f"Please contact {one.name} by phone number {one.phone}", 60) for one in taught]

@@ -10,19 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
-from measured_studies import measured
-from question_studies import N_QUERIES, chi_of, study_of
 
-from differentiable_toy import DifferentiableToy
+from helpers.differentiable_toy import DifferentiableToy
+from helpers.measured_studies import measured
+from helpers.question_studies import N_QUERIES, chi_of, study_of
 from leakmeter.errors import UsageError
-from leakmeter.kernels.clusters import Resamples
-from leakmeter.kernels.paired import holm
-from leakmeter.measures.susceptibility import Susceptibility
+from leakmeter.instruments.susceptibility.measure import Susceptibility
+from leakmeter.instruments.susceptibility.studied import known_of
 from leakmeter.report.tables import to_markdown
+from leakmeter.stats.clusters import Resamples
+from leakmeter.stats.paired import holm
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Study, load_study
-from leakmeter.studies.kinds.base import Row, Tables
-from leakmeter.studies.questions import known_of
+from leakmeter.studies.kind import Row, Tables
 
 Known = dict[str, str]
 

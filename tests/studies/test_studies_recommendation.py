@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.kernels.frontier import resampled_means
-from leakmeter.studies.recommendation import Choice, Evidence, choose, sentence
+from leakmeter.instruments.decoding.recommendation import Choice, Evidence, choose, sentence
+from leakmeter.stats.frontier import resampled_means
 
 LEAKS = np.array([0.0, 1.0, 2.0, 4.0])
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from leakmeter.api.loading import load_run
 from leakmeter.backends.toy import Toy
-from leakmeter.measures.influence import Influence
-from leakmeter.prompts.build import PromptSettings
-from leakmeter.store.rundir import RunDirectory
-from leakmeter.studies.run import Watch, measure_cases, prepare_case, response_texts
-from leakmeter.studies.spec import spec_of
-from leakmeter.types.case import Case, Document
+from leakmeter.core.case import Case, Document
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.runs.fingerprint import spec_of
+from leakmeter.runs.loading import load_run
+from leakmeter.runs.measure import Watch, measure_cases, response_texts
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.text.build import PromptSettings
 
 N_CASES = 12
 
@@ -178,7 +178,7 @@ def test_an_interrupt_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
         # Where the tests run in the background, the signal is ignored, and processes inherit that.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from leakmeter.cli import main\n"
-        "from leakmeter.store.rundir import RunDirectory\n"
+        "from leakmeter.runs.rundir import RunDirectory\n"
         "write = RunDirectory.write_part\n"
         "def write_and_interrupt(*part):\n"
         "    write(*part)\n"
@@ -210,21 +210,21 @@ def test_finished_parts_are_read_and_only_the_others_measured(tmp_path: Path) ->
     backend, measure, settings = Toy(), Influence(), PromptSettings()
     given = cases(4)
     spec = spec_of(measure, "influence", settings, backend, "cpu", given)
-    prepared = [prepare_case(case, backend, settings, measure) for case in given]
+    prepared = [settings.prepare(case, backend, measure) for case in given]
     begun: list[tuple[int, str]] = []
     watch = Watch(on_case=lambda number, id_: begun.append((number, id_)))
     with RunDirectory.open(tmp_path, spec) as directory:
-        first = measure_cases(backend, measure, settings, prepared, directory, watch)
+        first = measure_cases(backend, measure, prepared, directory, watch)
         one = [next(first), next(first)]
         first.close()
         n_run = backend.n_tokens_run
-        two = list(measure_cases(backend, measure, settings, prepared, directory, watch))
+        two = list(measure_cases(backend, measure, prepared, directory, watch))
         assert begun == [(0, "c0"), (1, "c1"), (2, "c2"), (3, "c3")]
         assert backend.n_tokens_run > n_run
         n_run = backend.n_tokens_run
-        three = list(measure_cases(backend, measure, settings, prepared, directory, watch))
+        three = list(measure_cases(backend, measure, prepared, directory, watch))
         assert backend.n_tokens_run == n_run
-    without = list(measure_cases(backend, measure, settings, prepared, None, Watch()))
+    without = list(measure_cases(backend, measure, prepared, None, Watch()))
     for other in (one, two, three, without):
         for (texts, readings), (texts_again, readings_again) in zip(two, other, strict=False):
             assert plain(texts) == plain(texts_again)

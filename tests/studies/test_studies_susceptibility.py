@@ -10,20 +10,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
-from measured_studies import measured
-from mortal_toy import Mortal
-from question_studies import N_QUERIES, SMALL, chi_of, study_of
 
-from differentiable_toy import DifferentiableToy
+from helpers.differentiable_toy import DifferentiableToy
+from helpers.measured_studies import measured
+from helpers.mortal_toy import Mortal
+from helpers.question_studies import N_QUERIES, SMALL, chi_of, study_of
 from leakmeter.cli.study_run import run as run_study
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.measures.fisher import Fisher
-from leakmeter.measures.susceptibility import Susceptibility
+from leakmeter.instruments.susceptibility.fisher.measure import Fisher
+from leakmeter.instruments.susceptibility.measure import Susceptibility
+from leakmeter.instruments.susceptibility.studied import known_of
 from leakmeter.report.tables import to_markdown
 from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import SIZES, Study, load_study, shipped
-from leakmeter.studies.kinds.base import Tables
-from leakmeter.studies.questions import known_of
+from leakmeter.studies.kind import Tables
 
 OF_SUSCEPTIBILITY = [name for name in shipped() if name.startswith("susceptibility_")]
 

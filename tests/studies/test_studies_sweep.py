@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from leakmeter.core.case import Case, Document
 from leakmeter.data.named.base import Record
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.prompts.build import PromptSettings
-from leakmeter.studies.sweep import DEFAULTS, EPSILON, LAMBDA, kept_nonce, sweep_directory, sweep_of
-from leakmeter.types.case import Case, Document
+from leakmeter.instruments.decoding.sweep import DEFAULTS, EPSILON, LAMBDA, sweep_directory, sweep_of
+from leakmeter.runs.nonce import kept_nonce
+from leakmeter.text.build import PromptSettings
 
 
 def test_a_sweep_is_its_values_in_order_each_once() -> None:

@@ -14,14 +14,14 @@ import pytest
 import torch
 import transformers
 from filelock import FileLock
-from tuned_models import BOS, byte_tokenizer, fresh_llama, ids_of
 
+from helpers.tuned_models import BOS, byte_tokenizer, fresh_llama, ids_of
 from leakmeter.backends.hf.load import load_directory
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import CapabilityError, ScoreError, StoreError, UsageError
+from leakmeter.instruments.pii.tuning.plant import RECORD_NAME, Step, plant
+from leakmeter.instruments.pii.tuning.teaching import Document, Teacher, batches_of, rows_of
 from leakmeter.models.local import check_model_folder
-from leakmeter.tuning.plant import RECORD_NAME, Step, plant
-from leakmeter.tuning.teaching import Document, Teacher, batches_of, rows_of
 
 END = 2
 NAMES = ("Ida", "Bo", "Ulrich", "Mai", "Tove", "Ash", "Noor", "Pim", "Quin", "Rae", "Sol", "Uma")

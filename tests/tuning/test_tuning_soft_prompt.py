@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tuned_models import BOS, EXAMPLES, byte_tokenizer, fresh_llama, greedy, ids_of, log_likelihoods
 
+from helpers.tuned_models import BOS, EXAMPLES, byte_tokenizer, fresh_llama, greedy, ids_of, log_likelihoods
 from leakmeter.errors import CapabilityError, ScoreError, StoreError, UsageError, WindowError
-from leakmeter.tuning import soft_prompt
-from leakmeter.tuning.soft_prompt import Epoch, Tuned, tune
+from leakmeter.instruments.pii.tuning import soft_prompt
+from leakmeter.instruments.pii.tuning.soft_prompt import Epoch, Tuned, tune
 
 
 def quick(model: Any, **changes: Any) -> Tuned:

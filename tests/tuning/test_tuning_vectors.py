@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -11,16 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tuned_models import BOS, EXAMPLES, byte_tokenizer, fresh_llama, log_likelihoods
 
+from helpers import tiny_models as tiny
+from helpers.tuned_models import BOS, EXAMPLES, byte_tokenizer, fresh_llama, log_likelihoods
 from leakmeter.errors import DataError, StoreError, UsageError, WindowError
-from leakmeter.tuning.vectors import SoftPrompt, length_of, load_soft_prompt
-
-_spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "backends" / "tiny_models.py")
-assert _spec is not None
-assert _spec.loader is not None
-tiny = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tiny)
+from leakmeter.instruments.pii.tuning.vectors import SoftPrompt, length_of, load_soft_prompt
 
 KINDS = ("llama", "gpt2", "opt", "gemma3", "gemma2", "mistral", "cohere", "mamba", "bloom", "gpt_neo")
 HARD = (5, 17, 60, 33)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.errors import UnknownNameError
-from leakmeter.types.prompt import Piece, Prompt
 
 PROMPT = Prompt(
     (

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.prompt import IntArray, Prompt
+from leakmeter.core.request import FloatArray, Scores
+from leakmeter.core.tokenizer import Encoded
 from leakmeter.errors import ScoreError, UsageError
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.prompt import IntArray, Prompt
-from leakmeter.types.request import FloatArray, Scores
-from leakmeter.types.tokenizer import Encoded
 
 _STOP = 256
 

@@ -12,21 +12,11 @@ from typing import Final, NoReturn
 from cyclopts import App, CycloptsError, UnknownOptionError
 
 from leakmeter.cli import process
+from leakmeter.core import registry
+from leakmeter.core.plain import visible
 from leakmeter.errors import LeakmeterError
-from leakmeter.types.plain import visible
 
 _COMMANDS: Final = {
-    "influence": "Measure, in nats, how much a response owes to each piece of its context.",
-    "decode": "Draw a response from what a model says with a context and without it, with a receipt in nats for each "
-    "token.",
-    "frontier": "Sweep λ or ε over your own cases: what each setting leaks, what it is good for, and which to ship.",
-    "redact-plan": "Find few pieces of a context without which a response owes at most so many nats to what is left of "
-    "it.",
-    "icl": "Measure, in nats, how much the answer to a query owes to each exemplar that stands before it.",
-    "icl-plan": "Search for exemplars of which less shows: reorder, drop, replace or add some, one move at a time.",
-    "susceptibility": "Measure, in nats, how far contexts move the answers to queries.",
-    "audit": "Generate texts from private exemplars, and hold what they tell against what was promised.",
-    "pii": "Find out whether a model knows people's telephone numbers, e-mail and postal addresses.",
     "study": "Run factor studies, those of the papers and your own: table and figure with intervals.",
     "regurgitation": "Count the responses that repeat their contexts: Repeat prompts and ROUGE prompts, and their "
     "quality.",
@@ -38,8 +28,8 @@ _COMMANDS: Final = {
     "models": "List the models known by name, and fetch them.",
     "cache": "Show the score cache, and empty it.",
 }
-"""What the list of commands says of each: the first line of its own help, without importing it."""
-_GROUPS: Final = ("audit", "pii", "study", "runs", "models", "cache")
+"""What the list of commands says of those that are no instrument's: the first line of their own help."""
+_GROUPS: Final = ("study", "runs", "models", "cache")
 """Commands that have commands of their own."""
 
 
@@ -55,9 +45,13 @@ def program(first: str | None = None) -> App:
         version=lambda: metadata.version("leakmeter"),
         suppress_keyboard_interrupt=False,
     )
-    for name, text in _COMMANDS.items():
-        module = name.replace("-", "_")
-        where = f"leakmeter.cli.{module}:{'app' if name in _GROUPS else module}"
+    told = {
+        name: (f"leakmeter.cli.{name}:{'app' if name in _GROUPS else name}", text) for name, text in _COMMANDS.items()
+    }
+    for kind in registry.instruments():
+        instrument = registry.instrument(kind)
+        told |= {one.name: (f"{instrument.package}.{one.at}", one.about) for one in instrument.commands}
+    for name, (where, text) in told.items():
         app.command(where, name=name, help=None if name == first else text)
     return app
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
-from leakmeter.cli import output
-from leakmeter.cli.options import Flag
+from leakmeter.commands import output
+from leakmeter.commands.options import Flag
 from leakmeter.models import scores_dir
 
 if TYPE_CHECKING:
-    from leakmeter.store.scores import ScoreCache
+    from leakmeter.runs.scores import ScoreCache
 
 app = App(
     name="cache",
@@ -62,7 +62,7 @@ def _cache() -> ScoreCache | None:
     folder = scores_dir()
     if folder is None:
         return None
-    from leakmeter.store.scores import FILE_NAME, ScoreCache
+    from leakmeter.runs.scores import FILE_NAME, ScoreCache
 
     # Counting and clearing read no entry: they need no secret.
     return ScoreCache(folder / FILE_NAME, b"", notify=output.tell)

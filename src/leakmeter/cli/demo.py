@@ -6,13 +6,13 @@ import json
 from importlib import resources
 from pathlib import Path
 
-from leakmeter.cli.cases import run_cases
-from leakmeter.cli.given import Given
-from leakmeter.cli.options import Flag, RunOptions
-from leakmeter.measures.influence import Influence
+from leakmeter.commands.cases import run_cases
+from leakmeter.commands.given import Given
+from leakmeter.commands.options import Flag, RunOptions
+from leakmeter.core.case import Case, Document
+from leakmeter.instruments.influence.measure import Influence
 from leakmeter.models import DEFAULT_MODEL
-from leakmeter.prompts.build import PromptSettings
-from leakmeter.types.case import Case, Document
+from leakmeter.text.build import PromptSettings
 
 
 def demo(

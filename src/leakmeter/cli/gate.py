@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from leakmeter.cli import output
-from leakmeter.cli.options import Flag
+from leakmeter.commands import output
+from leakmeter.commands.options import Flag
 from leakmeter.errors import UsageError
 
 if TYPE_CHECKING:
-    from leakmeter.studies.baseline import Held
-    from leakmeter.studies.bounds import Bound
-    from leakmeter.studies.measured import Measured
-    from leakmeter.types.check import Check
+    from leakmeter.core.check import Check
+    from leakmeter.runs.baseline import Held
+    from leakmeter.runs.bounds import Bound
+    from leakmeter.runs.measured import Measured
 
 _BROKEN: Final = 1
 
@@ -68,9 +68,9 @@ def gate(
     json
         Print one JSON object instead; null stands for what is infinite or has no meaning.
     """
-    from leakmeter.store.catalogue import find_run
-    from leakmeter.studies.bounds import check_bounds, parse_bound
-    from leakmeter.studies.measured import read_measured
+    from leakmeter.runs.bounds import check_bounds, parse_bound
+    from leakmeter.runs.catalogue import find_run
+    from leakmeter.runs.measured import read_measured
 
     bounds = [parse_bound(text, "max") for text in upper or ()] + [parse_bound(text, "min") for text in lower or ()]
     if not run:
@@ -105,7 +105,7 @@ def gate(
 
 
 def _held(runs: Sequence[Measured], path: Path) -> list[Held]:
-    from leakmeter.studies.baseline import hold_against, read_baseline
+    from leakmeter.runs.baseline import hold_against, read_baseline
 
     told, key = read_baseline(path), _key()
     if len(told["runs"]) > len(runs):
@@ -114,8 +114,8 @@ def _held(runs: Sequence[Measured], path: Path) -> list[Held]:
 
 
 def _write_baseline(runs: Sequence[Measured], bounds: Sequence[Bound], path: Path) -> None:
-    from leakmeter.files import write_whole
-    from leakmeter.studies.baseline import baseline_of
+    from leakmeter.core.written import write_whole
+    from leakmeter.runs.baseline import baseline_of
 
     bounded = {found[0].name for run in runs for bound in bounds if (found := run.named(bound.name))}
     told = baseline_of(runs, bounded, _key())
@@ -125,13 +125,13 @@ def _write_baseline(runs: Sequence[Measured], bounds: Sequence[Bound], path: Pat
 
 def _key() -> bytes:
     from leakmeter.models import config_dir
-    from leakmeter.store.pseudonym import subject_key
+    from leakmeter.runs.pseudonym import subject_key
 
     return subject_key(config_dir())
 
 
 def _write_reports(checks: Sequence[Check], junit: Path | None, sarif: Path | None, about: str) -> None:
-    from leakmeter.files import write_whole
+    from leakmeter.core.written import write_whole
     from leakmeter.report.junit import to_junit
     from leakmeter.report.sarif import to_sarif
 

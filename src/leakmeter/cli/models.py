@@ -8,8 +8,8 @@ from typing import Any
 
 from cyclopts import App
 
-from leakmeter.cli import output
-from leakmeter.cli.options import Flag
+from leakmeter.commands import output
+from leakmeter.commands.options import Flag
 from leakmeter.models import DEFAULT_MODEL, KNOWN_MODELS, KnownModel, cached_model, models_dir, pull_model, resolve
 
 app = App(name="models", help="List the models known by name, and fetch them.")

@@ -12,10 +12,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.cli import output
-from leakmeter.cli.options import Flag
+from leakmeter.commands import output
+from leakmeter.commands.options import Flag
+from leakmeter.core.plain import visible
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.types.plain import visible
 
 _SHOWN_ROWS: Final = 100
 _WIDEST: Final = 80
@@ -67,15 +67,15 @@ def query(
 
 
 def _schema() -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
-    from leakmeter.store.views import VIEWS
+    from leakmeter.runs.views import VIEWS
 
     rows = ((view, column.name, column.type, column.about) for view, of in VIEWS.items() for column in of)
     return ("table", "column", "type", "about"), rows
 
 
 def _answer(sql: str, root: Path) -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
-    from leakmeter.store.catalogue import complete_runs
-    from leakmeter.store.query import ask
+    from leakmeter.runs.catalogue import complete_runs
+    from leakmeter.runs.query import ask
 
     found, problems = complete_runs(root)
     if problems:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from leakmeter.cli import output
-from leakmeter.cli.options import Flag
+from leakmeter.commands import output
+from leakmeter.commands.options import Flag
 from leakmeter.errors import DataError, LeakmeterError
 from leakmeter.studies.quality import Quality
 from leakmeter.studies.regurgitation import Regurgitation

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from leakmeter.cli import output
-from leakmeter.cli.options import Flag
+from leakmeter.commands import output
+from leakmeter.commands.options import Flag
 from leakmeter.errors import UsageError
 
 
@@ -35,7 +35,7 @@ def report(
     if is_study(run):
         if others or figures is not None or public:
             raise UsageError(f"'{run}' is a study's directory; give it alone, without --figures and --public")
-        from leakmeter.api.report import page_of_study
+        from leakmeter.runs.pages import page_of_study
 
         output.save_page(html, page_of_study(run))
     elif others:
@@ -47,13 +47,13 @@ def report(
 
 def is_study(path: Path) -> bool:
     """Whether a directory is a study's, which has a table and is no run."""
-    from leakmeter.api.report import TABLE
+    from leakmeter.runs.pages import TABLE
 
     return (path / TABLE).is_file() and not (path / "spec.json").exists()
 
 
 def _one(path: Path, html: Path, figures: Path | None, *, public: bool) -> None:
-    from leakmeter.api.loading import load_run
+    from leakmeter.runs.loading import load_run
 
     run = load_run(path)
     output.tell_outdated(str(path), run.spec)
@@ -64,15 +64,15 @@ def _one(path: Path, html: Path, figures: Path | None, *, public: bool) -> None:
         return
     page = run.render_page()
     if figures is not None:
-        from leakmeter.api.report import write_figures
+        from leakmeter.runs.pages import write_figures
 
         _tell_figures(write_figures({figures: run}))
     output.save_page(html, page)
 
 
 def _several(paths: list[Path], html: Path, figures: Path | None, *, public: bool) -> None:
-    from leakmeter.api.loading import load_run
-    from leakmeter.api.report import page_of_runs, write_figures
+    from leakmeter.runs.loading import load_run
+    from leakmeter.runs.pages import page_of_runs, write_figures
 
     if public:
         raise UsageError("--public is for one run; give the others apart")

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from leakmeter.cli import output
-from leakmeter.cli.options import Flag
+from leakmeter.commands import output
+from leakmeter.commands.options import Flag
 
 
 def compare(
@@ -39,10 +39,10 @@ def compare(
     json
         Print one JSON object instead; null stands for what is infinite or has no meaning.
     """
-    from leakmeter.store.catalogue import find_run
-    from leakmeter.studies.compare import compare as compared
-    from leakmeter.studies.compare import comparison_object
-    from leakmeter.studies.measured import read_measured
+    from leakmeter.runs.catalogue import find_run
+    from leakmeter.runs.compare import compare as compared
+    from leakmeter.runs.compare import comparison_object
+    from leakmeter.runs.measured import read_measured
 
     first, second = (read_measured(find_run(name, runs)) for name in (a, b))
     for name, one in ((a, first), (b, second)):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leakmeter.cli import output
-from leakmeter.cli.options import Flag
+from leakmeter.commands import output
+from leakmeter.commands.options import Flag
 
 
 def export(run: str, /, *, out: Path, redact: Flag = False, runs: Path = Path("runs")) -> None:
@@ -25,14 +25,14 @@ def export(run: str, /, *, out: Path, redact: Flag = False, runs: Path = Path("r
     runs
         Directory of runs, where the run is given by name.
     """
-    from leakmeter.store.catalogue import find_run
-    from leakmeter.store.export import Whole, write
-    from leakmeter.store.redact import Redacted
+    from leakmeter.runs.catalogue import find_run
+    from leakmeter.runs.export import Whole, write
+    from leakmeter.runs.redact import Redacted
 
     path = find_run(run, runs)
     if redact:
         from leakmeter.models import config_dir
-        from leakmeter.store.pseudonym import subject_key
+        from leakmeter.runs.pseudonym import subject_key
 
         write(path, out, Redacted(subject_key(config_dir())))
     else:

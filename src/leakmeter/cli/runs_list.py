@@ -6,11 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leakmeter.cli import output
-from leakmeter.cli.options import Flag
+from leakmeter.commands import output
+from leakmeter.commands.options import Flag
 
 if TYPE_CHECKING:
-    from leakmeter.store.catalogue import Entry
+    from leakmeter.runs.catalogue import Entry
 
 _WIDEST: Final = 60
 
@@ -25,7 +25,7 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
     json
         Write one JSON object a directory instead of a table.
     """
-    from leakmeter.store.catalogue import entries
+    from leakmeter.runs.catalogue import entries
 
     found = entries(runs)
     if json:

@@ -9,12 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leakmeter.cli import output
-from leakmeter.cli.options import Flag
-from leakmeter.types.plain import visible
+from leakmeter.commands import output
+from leakmeter.commands.options import Flag
+from leakmeter.core.plain import visible
 
 if TYPE_CHECKING:
-    from leakmeter.store.catalogue import Summary
+    from leakmeter.runs.catalogue import Summary
 
 _GROUPS: Final = {"parameters": "params", "prompts": "prompts", "model": "model", "versions": "environment"}
 """Headings, and what stands under them in a spec."""
@@ -32,7 +32,7 @@ def show(run: str, /, *, runs: Path = Path("runs"), json: Flag = False) -> None:
     json
         Write one JSON object instead.
     """
-    from leakmeter.store.catalogue import find_run, summary
+    from leakmeter.runs.catalogue import find_run, summary
 
     path = find_run(run, runs)
     told = _told(path, summary(path))

@@ -8,8 +8,8 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from leakmeter.cli import output
-from leakmeter.types.plain import visible
+from leakmeter.commands import output
+from leakmeter.core.plain import visible
 
 _WRONG: Final = 1
 """Exit code where a run is not what was written."""
@@ -27,8 +27,8 @@ def verify(*run: Annotated[str, Parameter(negative="")], runs: Path = Path("runs
     runs
         Directory of runs.
     """
-    from leakmeter.store.catalogue import RUN, entries, find_run
-    from leakmeter.store.verify import verify as verified
+    from leakmeter.runs.catalogue import RUN, entries, find_run
+    from leakmeter.runs.verify import verify as verified
 
     named = [find_run(given, runs) for given in run]
     found = [verified(path) for path in named or (runs / one.name for one in entries(runs) if one.kind == RUN)]

@@ -6,8 +6,8 @@ from typing import Any
 
 from cyclopts import App
 
-from leakmeter.cli.options import Flag
 from leakmeter.cli.study_run import run
+from leakmeter.commands.options import Flag
 
 app = App(
     name="study",
@@ -28,7 +28,7 @@ def list_studies(*, json: Flag = False) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from leakmeter.cli import output
+    from leakmeter.commands import output
     from leakmeter.studies.grid import SIZES, load_study, shipped
 
     rows: list[dict[str, Any]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from leakmeter.cli import output
+from leakmeter.commands import output
 
 if TYPE_CHECKING:
     from leakmeter.studies.forecast import Forecast

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from leakmeter.cli import output
-from leakmeter.cli.command_line import command_line
-from leakmeter.cli.options import Flag, RunOptions
+from leakmeter.commands import output
+from leakmeter.commands.command_line import command_line
+from leakmeter.commands.options import Flag, RunOptions
 from leakmeter.errors import UsageError
 
 if TYPE_CHECKING:
+    from leakmeter.runs.prediction import Predictor
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.grid import Study
-    from leakmeter.studies.prediction import Predictor
 
 _Texts = Annotated[list[str] | None, Parameter(negative="")]
 
@@ -87,8 +87,8 @@ def run(
 
 
 def _run(study: Study, records: Sequence[Sequence[Any]], command: str, options: RunOptions) -> Path:
-    from leakmeter.cli.progress import study_progress
     from leakmeter.cli.study_forecast import summed
+    from leakmeter.commands.progress import study_progress
     from leakmeter.studies.cells import finished_cell, measure_cell, study_directory
     from leakmeter.studies.forecast import forecasts
 

@@ -6,10 +6,10 @@ import json
 import re
 from pathlib import Path
 
+from leakmeter.core.case import Document, Message
+from leakmeter.core.files import read_text
 from leakmeter.data.text import checked_text, unused
 from leakmeter.errors import DataError
-from leakmeter.types.case import Document, Message
-from leakmeter.types.files import read_text
 
 _FIELDS = ("role", "content", "name")
 _ASSISTANT = "assistant"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from leakmeter.core.case import Case, Document, Message
 from leakmeter.data.chat import messages_of, without_answer
 from leakmeter.errors import UsageError
-from leakmeter.types.case import Case, Document, Message
 
 
 def case_of(

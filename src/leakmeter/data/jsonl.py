@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leakmeter.core.case import DECODINGS, Case, Document, Message
+from leakmeter.core.files import read_text
 from leakmeter.data.chat import messages_of, without_answer
 from leakmeter.data.text import checked_text, unused
 from leakmeter.errors import DataError
-from leakmeter.types.case import DECODINGS, Case, Document, Message
-from leakmeter.types.files import read_text
 
 _FIELDS = ("id", "context", "query", "response", "decoding", "reference", "messages")
 

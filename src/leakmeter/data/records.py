@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from leakmeter.core.files import MOST_BYTES, check_readable, read_text
 from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError
-from leakmeter.types.files import MOST_BYTES, check_readable, read_text
 
 Fields = Mapping[str, Any]
 _SUFFIXES = (".json", ".jsonl", ".csv", ".parquet")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leakmeter.core.case import Case
 from leakmeter.data import jsonl, named
 from leakmeter.data.named.base import Record
 from leakmeter.errors import DataError
-from leakmeter.types.case import Case
 
 
 @dataclass(frozen=True, slots=True)

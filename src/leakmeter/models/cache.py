@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from leakmeter.core.written import make_private, write_whole
 from leakmeter.errors import ModelError
-from leakmeter.files import make_private, write_whole
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock

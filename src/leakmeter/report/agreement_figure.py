@@ -91,7 +91,7 @@ def draw(
     """Draw Spearman's correlation of each predictor; the same rows give the same bytes with the same matplotlib.
 
     Args:
-        rows: see `studies.agreement`.
+        rows: see `instruments.susceptibility.fisher.agreement`.
         y: column of the predictors, from top to bottom.
         panels: column that has a panel for each of its values.
         lines: columns whose values tell marks of one colour from another.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from leakmeter.core.check import Number
 from leakmeter.report.scale import nats_text
-from leakmeter.types.check import Number
 
 _WITHIN: Final = {"<=": "at most", "<": "below", ">=": "at least", ">": "above"}
 _BEYOND: Final = {"<=": "more than", "<": "not below", ">=": "less than", ">": "not above"}

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from leakmeter.core.written import write_whole
 from leakmeter.errors import UsageError
-from leakmeter.files import write_whole
 from leakmeter.report.tables import HEADINGS
 
 if TYPE_CHECKING:

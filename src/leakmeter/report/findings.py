@@ -1,6 +1,6 @@
 """What a measure found in many cases: one sentence, their summary, and the figures that a paper would have.
 
-A measure joins with one class method of its result, `findings` (see `results.base`).
+A measure joins with one class method of its result, `findings` (see `report.result`).
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from leakmeter.kernels.aggregates import aggregate, interval_of_aggregate
+from leakmeter.report.blocks import Chart
 from leakmeter.report.check_words import interval_text
-from leakmeter.report.drawing import Drawing
 from leakmeter.report.scale import nats_text
+from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Findings:
     """One sentence, or several, as the page of the measure has it; empty where the measure says none."""
     summary: Mapping[str, Any] | None = None
     """One object of all cases together, where the measure has one; units stand in the names."""
-    figures: Mapping[str, Drawing] = field(default_factory=dict)
+    figures: Mapping[str, Chart] = field(default_factory=dict)
     """By names that are fit for files."""
 
 

@@ -17,15 +17,15 @@ from contextvars import ContextVar
 from importlib import resources
 from typing import Any, Final
 
-from leakmeter.kernels.stats import posterior_from_even_odds
 from leakmeter.report import scale
+from leakmeter.report.result import noted_now
+from leakmeter.stats.stats import posterior_from_even_odds
 
 PAGE_BYTES: Final = 1_900_000
 """Size of a page up to which its items are shown."""
 _OWN_POLICY: Final = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
 _DIGEST: Final = re.compile(r"sha256-[A-Za-z0-9+/=]{44}")
 _room: ContextVar[int | None] = ContextVar("room", default=None)
-_note: ContextVar[str | None] = ContextVar("note", default=None)
 
 
 def render(
@@ -71,7 +71,7 @@ def render(
             "top": f"{scale.TOP_NATS:g}",
         },
         Markup=Markup,
-        note=_note.get(),
+        note=noted_now(),
         **values,
     )
     return page + "\n"
@@ -100,16 +100,6 @@ def within(n_bytes: int) -> Iterator[None]:
         yield
     finally:
         _room.reset(token)
-
-
-@contextmanager
-def noted(note: str | None) -> Iterator[None]:
-    """Pages that are made meanwhile begin with a warning, unless it is None."""
-    token = _note.set(note)
-    try:
-        yield
-    finally:
-        _note.reset(token)
 
 
 def address(page: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from leakmeter.core.check import Check
 from leakmeter.report.scale import nats_text
-from leakmeter.types.check import Check
 
 
 def check_lines(checks: Sequence[Check]) -> list[str]:

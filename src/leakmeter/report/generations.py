@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
-from leakmeter.kernels.copied import copied, words_of
 from leakmeter.report import frame, scale
 from leakmeter.report.shade import excerpt
 from leakmeter.report.view import View, token_view
-from leakmeter.types.plain import visible
+from leakmeter.text.copied import copied, words_of
 
 RUN_WORDS: Final = 4
 """So many words in a row, or more, are marked as a passage that was copied; fewer are often chance."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 from xml.etree import ElementTree
 
-from leakmeter.types.check import Check
+from leakmeter.core.check import Check
 
 _SUITE: Final = "leakmeter gate"
 

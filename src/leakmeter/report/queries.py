@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from leakmeter.core.plain import visible
 from leakmeter.report import words
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import Case
-from leakmeter.types.plain import visible
 
 _NUMBER: Final = re.compile(r"\d[\d.e-]*")
 

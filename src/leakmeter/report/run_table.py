@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from leakmeter.core.check import Number
 from leakmeter.report.check_words import interval_text
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import excerpt
-from leakmeter.types.check import Number
 
 _LETTERS = 400
 

@@ -12,8 +12,8 @@ from importlib import metadata
 from typing import Any, Final
 from urllib.parse import quote
 
+from leakmeter.core.check import Check, Item
 from leakmeter.report.scale import nats_text
-from leakmeter.types.check import Check, Item
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 

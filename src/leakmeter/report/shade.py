@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from leakmeter.report.scale import heat
-from leakmeter.types.plain import visible
+from leakmeter.core.plain import visible
 
 Case = Mapping[str, Any]
 
@@ -107,8 +106,3 @@ def rank_nats(piece: Case) -> float:
     """A piece's nats for sorting: an undefined number ranks below every measured one."""
     nats = float(piece["nats"])
     return -math.inf if math.isnan(nats) else nats
-
-
-def piece_heat(piece: Case) -> int:
-    """Colour of a piece, 1 to BINS, or 0 when the measure itself says it is below the noise floor."""
-    return 0 if piece["below_noise_floor"] else heat(float(piece["nats"]), 0.0)

@@ -1,14 +1,9 @@
-"""What a case says, in sentences: shared by the terminal and the page, so that they never disagree."""
+"""Sentences about cases that several instruments share."""
 
 from __future__ import annotations
 
 from leakmeter.report.scale import NOT_MEASURED, nats_text, percent
-from leakmeter.report.shade import Case, excerpt, leader
-
-CAVEAT = (
-    "A lower-bound estimate of the ex-post privacy loss of this context for this output; not a guarantee, and "
-    "nothing about other outputs the model could have given."
-)
+from leakmeter.report.shade import Case
 
 REMOVALS = {
     "drop": "its tokens are cut out and the rest moves up",
@@ -16,20 +11,6 @@ REMOVALS = {
     "retokenize": "its characters are deleted and the text is tokenised again",
 }
 _POSTERIOR_NOTES = {"below the noise floor": "<\u00a0noise", "below the placebo": "<\u00a0placebo"}
-
-
-def verdict(case: Case) -> str:
-    """One sentence: by how many nats the context as a whole changed the response."""
-    if case["whole_nats"] <= case["noise_floor_nats"]:
-        return "The context as a whole left no measurable trace in this response."
-    return f"The context as a whole changed this response by {nats_text(case['whole_nats'])}\u00a0nats."
-
-
-def posterior(case: Case) -> str:
-    """One sentence: what someone who sees only the response can conclude about the context."""
-    if case["whole_nats"] <= case["noise_floor_nats"]:
-        return "Whoever reads the response learns nothing from it about whether this context was there."
-    return posterior_sentence(case, "whole_", "this context")
 
 
 def posterior_sentence(numbers: Case, prefix: str, what: str) -> str:
@@ -60,52 +41,6 @@ def posterior_cell(numbers: Case, prefix: str = "") -> str:
     """A posterior for a column, or which yardstick the signed sum is not above."""
     sure = numbers[f"{prefix}posterior"]
     return percent(sure) if sure is not None else _POSTERIOR_NOTES.get(numbers[f"{prefix}posterior_note"], NOT_MEASURED)
-
-
-def placebo(case: Case) -> str:
-    """What an irrelevant piece does, as sizes: of the sum without signs, and of the one with them."""
-    unsigned, signed = (nats_text(case[name]) for name in ("placebo_nats", "placebo_signed_nats"))
-    alone = case["placebo_alone_signed_nats"]
-    said = f"{unsigned}\u00a0nats, with signs at most {signed}"
-    return f"{said}; as the only context, with signs, {nats_text(alone)}"
-
-
-def lead(case: Case) -> str | None:
-    """One sentence: how much of it is owed to the strongest single piece; None when no piece stands out."""
-    top = leader(case)
-    if top is None:
-        return None
-    piece = case["pieces"][top]
-    taken = (
-        "taking all its mentions away"
-        if piece["kind"] == "value" or (piece.get("n_mentions") or 1) > 1
-        else "taking it away"
-    )
-    return f"{taken} moves the response by {nats_text(piece['nats'])}\u00a0nats."
-
-
-def flags(piece: Case) -> list[str]:
-    """Short remarks a reader must see beside the number."""
-    remarks = []
-    if piece["below_noise_floor"]:
-        remarks.append("below noise")
-    if piece.get("entity_type"):
-        n = piece.get("n_mentions") or 1
-        said = {"no": "not repeated"}.get(piece["repeated"], f"repeated {piece['repeated']}")
-        remarks.append(f"{n} mention{'s' if n > 1 else ''}, {said}")
-    if piece.get("invented"):
-        remarks.append(f"invented: {excerpt(piece['invented'], 60)}")
-    repeats = list(piece.get("repeats") or [])
-    if repeats:
-        shown = ", ".join(excerpt(name, 24) for name in repeats[:4]) + (
-            f" and {len(repeats) - 4} more" if len(repeats) > 4 else ""
-        )
-        remarks.append(f"said elsewhere too ({shown})")
-    elif piece.get("redundant"):
-        remarks.append("said elsewhere too")
-    if piece.get("redundant"):
-        remarks.append("look at “only this”")
-    return remarks
 
 
 def warnings(case: Case) -> list[str]:

@@ -23,27 +23,24 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from leakmeter.backends.base import Backend
-from leakmeter.errors import LeakmeterError, StoreError, UsageError
-from leakmeter.files import (
+from leakmeter.core.backend import Backend
+from leakmeter.core.measurement import Reading
+from leakmeter.core.written import (
     check_outside_runs,
-    clear_left_over,
     made_for,
-    make_private,
     remove_unused,
     write_whole,
 )
+from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.models import resolve
-from leakmeter.store.rundir import RunDirectory
+from leakmeter.runs.fingerprint import spec_of
+from leakmeter.runs.measure import Part, Watch, cases_of_run, measure_cases, n_parts
+from leakmeter.runs.nonce import NONCE_FILES, made_directory
+from leakmeter.runs.rundir import RunDirectory
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.run import Part, Watch, cases_of_run, measure_cases, n_parts, prepare_case
-from leakmeter.studies.spec import spec_of
-from leakmeter.types.reading import Reading
 
-NONCE_FILES: Final = (".lock", "secret.json")
-"""Files of a directory that keeps a nonce, which are of no use without a run."""
 Progress = Callable[[Backend, int], AbstractContextManager[Watch]]
 
 
@@ -134,7 +131,7 @@ def measure_cell(
     """
     measure, settings, size = cell.measure, cell.settings, study.kind.group_size(cell.measure)
     cases = [study.kind.case(record) for record in records]
-    prepared = [prepare_case(case, backend, settings, measure) for case in cases]
+    prepared = [settings.prepare(case, backend, measure) for case in cases]
     where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
     name = cell.measure_name or study.measure
     spec = spec_of(measure, name, settings, backend, where, cases, group_size=size, command=command)
@@ -143,7 +140,7 @@ def measure_cell(
         RunDirectory.open(directory.parent, spec) as run,
         progress(backend, len(prepared)) as watch,
     ):
-        measured = list(measure_cases(backend, measure, settings, prepared, run, watch, group_size=size))
+        measured = list(measure_cases(backend, measure, prepared, run, watch, group_size=size))
         if not run.is_complete:
             run.finish(spec, n_parts(len(prepared), size))
     finished = FinishedCell(cell, spec.model, spec.id, records, measured)
@@ -209,21 +206,6 @@ def write(path: Path, text: str) -> None:
 def digest(told: Any) -> str:
     """64 hexadecimal digits that tell one thing from another, of what JSON can say of it."""
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
-
-
-def made_directory(path: Path) -> Path:
-    """A directory for its owner alone, made if need be.
-
-    Raises:
-        StoreError: it cannot be made.
-    """
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        make_private(path)
-        clear_left_over(path)
-    except OSError as error:
-        raise StoreError(f"directory '{path}' cannot be made: {error.strerror or error}") from None
-    return path
 
 
 @contextmanager

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from leakmeter.core.measurement import Reading
+from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
-from leakmeter.kernels import stats
-from leakmeter.types.reading import Reading
-from leakmeter.types.request import FloatArray
+from leakmeter.stats import stats
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Of the quantiles that are reported."""

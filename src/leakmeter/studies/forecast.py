@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leakmeter.errors import LeakmeterError
+from leakmeter.runs.prediction import Predictor
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.prediction import Predictor
-from leakmeter.studies.run import prepare_case
 
 _FIRST_RECORDS: Final = 5
 
@@ -57,7 +56,7 @@ def forecasts(
 def _forecast(study: Study, cell: Cell, records: Sequence[Any], predictor: Predictor) -> Forecast:
     kind = study.kind
     cases = [kind.case(record) for record in records[: n_looked_at(study)]]
-    prepared = [prepare_case(case, predictor.backend, cell.settings, cell.measure) for case in cases]
+    prepared = [cell.settings.prepare(case, predictor.backend, cell.measure) for case in cases]
     size = kind.group_size(cell.measure)
     parts = [predictor.predict(cell.measure, *prepared[i : i + size]) for i in range(0, len(prepared), size)]
     share = len(records) / len(cases)

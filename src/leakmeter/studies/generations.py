@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import Any, Final
 
+from leakmeter.core.measurement import Reading
 from leakmeter.data.named.base import Record
 from leakmeter.report.generations import Column, Generation, Generations, render_generations
 from leakmeter.report.tables import HEADINGS
@@ -14,7 +15,6 @@ from leakmeter.studies.expected import whole_by_token
 from leakmeter.studies.grid import Study
 from leakmeter.studies.quality import rouge_l_f1
 from leakmeter.studies.regurgitation import Regurgitation
-from leakmeter.types.reading import Reading
 
 MOST_RECORDS: Final = 100
 """Records that a page may show; its size may allow fewer."""

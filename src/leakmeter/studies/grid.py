@@ -30,18 +30,30 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter import plugins
+from leakmeter.core import registry
+from leakmeter.core.files import read_text
+from leakmeter.core.instrument import Settings
+from leakmeter.core.measure import Measure
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.measures.base import Measure, params_of
-from leakmeter.studies.kinds import kind_of
-from leakmeter.studies.kinds.base import Choice, Kind, field_types
+from leakmeter.studies.kind import Choice, Kind, field_types
 from leakmeter.studies.quality import Quality
-from leakmeter.studies.run import Settings
 from leakmeter.studies.settings import factors_of, listed, meant, replicated, typed
-from leakmeter.types.files import read_text
 
 SIZES: Final = ("laptop", "paper")
 _HEADINGS: Final = ("title", "reproduces", "measure", "show")
+
+
+def kind_of(measure: str) -> Kind:
+    """What is particular to the studies of a measure.
+
+    Raises:
+        UnknownNameError: no measure of that name.
+        UsageError: there are no studies of it.
+    """
+    kind: Kind | None = registry.instrument(measure).study
+    if kind is None:
+        raise UsageError(f"there are no studies of '{measure}'; measure it with its command, or give it a study")
+    return kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +84,7 @@ class Cell:
     def told(self) -> dict[str, Any]:
         """All that determines its numbers but the records themselves."""
         told = {"model": self.model, "dataset": self.told_dataset or self.dataset, **asdict(self.choice)}
-        return {**told, "settings": asdict(self.settings), "measure": params_of(self.measure)}
+        return {**told, "settings": asdict(self.settings), "measure": self.measure.record()}
 
     @property
     def stem(self) -> str:
@@ -169,7 +181,7 @@ def _table(told: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
 
 
 def _study(name: str, told: Mapping[str, Any], size: str, given: Mapping[str, Any]) -> Study:
-    measure, kind = plugins.find("measures", told["measure"]), kind_of(told["measure"])
+    measure, kind = registry.instrument(told["measure"]).measure, kind_of(told["measure"])
     of_measure, of_quality = field_types(measure), field_types(Quality) if kind.has_quality else {}
     counted = kind.counted or kind.records
     known = {"model": "str", "dataset": "str", counted: "int", **kind.settings, **of_measure, **of_quality}

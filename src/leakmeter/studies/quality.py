@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from leakmeter.errors import ModelError, UsageError
-from leakmeter.kernels.overlap import rouge_l
+from leakmeter.text.overlap import rouge_l
 
 BERTSCORE_MODEL = "roberta-large-mnli"
 """What the published code scores with; the paper names none."""

@@ -14,7 +14,7 @@ and counts otherwise. Both readings are given, by name:
 | ROUGE | ROUGE-L recall or precision against the context over 0.5 | ROUGE-L F1 over 0.5 |
 
 25 is half of the 50 tokens that a response may have. Words are separated by white space and compared as they stand;
-ROUGE has words of its own (`kernels.overlap`). A response without words repeats nothing, by either reading.
+ROUGE has words of its own (`text.overlap`). A response without words repeats nothing, by either reading.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leakmeter.errors import UsageError
-from leakmeter.kernels.overlap import n_shared_distinct, rouge_l, share_found
-from leakmeter.kernels.stats import interval_of_share
+from leakmeter.stats.stats import interval_of_share
+from leakmeter.text.overlap import n_shared_distinct, rouge_l, share_found
 
 COUNTS = ("repeat_published", "repeat_stated", "rouge_published", "rouge_stated")
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from leakmeter.errors import LeakmeterError
-from leakmeter.kernels import stats
-from leakmeter.prompts.units import parse
+from leakmeter.stats import stats
 from leakmeter.studies import quality
 from leakmeter.studies.cells import FinishedCell, kept_scores
 from leakmeter.studies.expected import (
@@ -24,8 +23,9 @@ from leakmeter.studies.expected import (
     whole_context_nats,
 )
 from leakmeter.studies.grid import Study
-from leakmeter.studies.kinds.base import Row, Tables
+from leakmeter.studies.kind import Row, Tables
 from leakmeter.studies.regurgitation import Regurgitation, counts
+from leakmeter.text.units import parse
 
 _DIFFERENCE = ("difference_nats", "difference_nats_low", "difference_nats_high")
 

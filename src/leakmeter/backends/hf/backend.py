@@ -26,11 +26,11 @@ from leakmeter.backends.hf.schedule import (
 )
 from leakmeter.backends.hf.states import Segment, Start, State
 from leakmeter.backends.hf.tokenizer import HfTokenizer
+from leakmeter.core.chunk import Chunk, Run
+from leakmeter.core.gradient import GradientRequest, tokens_of
+from leakmeter.core.prompt import IntArray, Prompt
+from leakmeter.core.request import Gradients, Scores
 from leakmeter.errors import CapabilityError, ModelError, ScoreError
-from leakmeter.types.chunk import Chunk, Run
-from leakmeter.types.gradient import GradientRequest, tokens_of
-from leakmeter.types.prompt import IntArray, Prompt
-from leakmeter.types.request import Gradients, Scores
 
 
 class HfBackend:

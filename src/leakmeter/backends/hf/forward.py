@@ -16,7 +16,7 @@ from leakmeter.backends.hf import head as heads
 from leakmeter.backends.hf.masks import attention_mask, windows_by_kind
 from leakmeter.backends.hf.places import entering_layer
 from leakmeter.backends.hf.states import Segment, Start, State
-from leakmeter.types.prompt import IntArray
+from leakmeter.core.prompt import IntArray
 
 _WINDOW_PROBED = 512  # tokens; a model with a longer sliding window is trusted to follow its configuration
 _AGREEMENT = 1e-3  # of the largest logit: far above float32 noise, far below any wrong mask or position

@@ -21,10 +21,10 @@ from leakmeter.backends.hf.memory import is_out_of_memory
 from leakmeter.backends.hf.places import cut_at
 from leakmeter.backends.hf.schedule import Limits
 from leakmeter.backends.hf.tokenizer import HfTokenizer
+from leakmeter.core.gradient import NEUTRAL, GradientRequest, TopTokens, tokens_of
+from leakmeter.core.request import Gradients
 from leakmeter.errors import CapabilityError, ScoreError
-from leakmeter.kernels import fisher
-from leakmeter.types.gradient import NEUTRAL, GradientRequest, TopTokens, tokens_of
-from leakmeter.types.request import Gradients
+from leakmeter.stats import fisher
 
 _GRAPH_SHARE: Final = 8
 """Of the tokens of a pass, one in so many where its graph is kept. On a CPU 256 tokens of SmolLM2-135M take 0.3 GB, and

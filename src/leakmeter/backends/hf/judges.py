@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 from transformers.utils import logging as transformers_logging
 
 from leakmeter.errors import ModelError
-from leakmeter.types.foreign import check_loaded
+from leakmeter.models.foreign import check_loaded
 
 _BATCH = 16
 _WINDOW_AT_MOST = 512

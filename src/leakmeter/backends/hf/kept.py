@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from leakmeter.backends.hf.states import Start, State
-from leakmeter.types.prompt import IntArray
+from leakmeter.core.prompt import IntArray
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import Final
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.schedule import Limits, Padding, batches, together
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Start, continued_block
-from leakmeter.types.chunk import Chunk
+from leakmeter.core.chunk import Chunk
 
 _ALIKE: Final = Padding(new=1.0, starts=1.5)
 _PADDED: Final = Padding(new=1.15, starts=math.inf)

@@ -29,12 +29,12 @@ from leakmeter.backends.hf.generate_settings import (
     stop_ids_of,
     surroundings,
 )
+from leakmeter.core.prompt import IntArray
+from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
-from leakmeter.kernels import exact_draw
-from leakmeter.kernels.decoding import Decoding
-from leakmeter.kernels.exact_draw import SystemBits
-from leakmeter.types.prompt import IntArray
-from leakmeter.types.request import FloatArray
+from leakmeter.privacy.decoding import Decoding
+from leakmeter.stats import exact_draw
+from leakmeter.stats.exact_draw import SystemBits
 
 
 @dataclass(frozen=True, slots=True)

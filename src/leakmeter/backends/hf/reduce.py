@@ -13,10 +13,10 @@ from torch import Tensor
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.memory import Surplus
 from leakmeter.backends.hf.schedule import Limits
+from leakmeter.core.chunk import Chunk
+from leakmeter.core.prompt import IntArray
+from leakmeter.core.request import FloatArray, Request, Scores, Want, goes_by_pairs
 from leakmeter.errors import ScoreError
-from leakmeter.types.chunk import Chunk
-from leakmeter.types.prompt import IntArray
-from leakmeter.types.request import FloatArray, Request, Scores, Want, goes_by_pairs
 
 
 def answers(

@@ -24,8 +24,8 @@ import torch
 import transformers
 from torch import Tensor
 
-from leakmeter.backends.base import FeatureCache
-from leakmeter.types.chunk import Chunk
+from leakmeter.core.backend import FeatureCache
+from leakmeter.core.chunk import Chunk
 
 if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from leakmeter.backends.hf.states import Start, continued_block
-from leakmeter.types.chunk import Chunk
+from leakmeter.core.chunk import Chunk
 
 
 @dataclass(frozen=True, slots=True)

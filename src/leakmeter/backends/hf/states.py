@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakmeter.types.prompt import IntArray
+from leakmeter.core.prompt import IntArray
 
 SPARE_COLUMNS = 32  # for rounds to come; a block that is full is copied into a new one
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from jinja2 import TemplateError
 
+from leakmeter.core.tokenizer import Encoded
 from leakmeter.errors import CapabilityError, UsageError
-from leakmeter.types.tokenizer import Encoded
 
 # Stands in front of text that does not begin the prompt, where a tokenizer would put a space before it.
 _ANCHOR = "\n"

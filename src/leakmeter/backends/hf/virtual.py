@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from leakmeter.core.prompt import VIRTUAL
 from leakmeter.errors import CapabilityError
-from leakmeter.types.prompt import VIRTUAL
 
 
 @contextmanager

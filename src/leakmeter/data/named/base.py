@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from leakmeter.core.case import Case
 from leakmeter.data.records import Fields, load_records, records_of_hub
 from leakmeter.errors import DataError
-from leakmeter.types.case import Case
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Dataset:
     subset: str
     split: str
     template: str
-    """Of the prompt; see `prompts.templates`."""
+    """Of the prompt; see `text.templates`."""
     max_context_tokens: int
     """Where Flemings et al. cut a context, Section 4.1."""
     to_record: Callable[[Fields, str, str], Record]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from leakmeter.core.case import Case, Document
 from leakmeter.data.named.base import Dataset, Record
 from leakmeter.data.records import Fields, text_of
 from leakmeter.errors import DataError
-from leakmeter.types.case import Case, Document
 
 
 def _to_record(fields: Fields, number: str, where: str) -> Record:

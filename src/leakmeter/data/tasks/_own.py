@@ -24,11 +24,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from leakmeter.core.files import read_text
 from leakmeter.data.tasks.base import LabelColumn, TaskData
 from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError
-from leakmeter.types.exemplar import Task
-from leakmeter.types.files import read_text
+from leakmeter.text.exemplar import Task
 
 _KEYS = ("name", "instruction", "answer", "label_column", "fields", "labels")
 

@@ -10,7 +10,7 @@ from typing import Literal
 from leakmeter.data.records import Fields, load_records, records_of_hub
 from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError, UsageError
-from leakmeter.types.exemplar import Example, Task
+from leakmeter.text.exemplar import Example, Task
 
 Split = Literal["train", "test"]
 _WHOLE = re.compile(r"([+-]?\d+)\.0+")

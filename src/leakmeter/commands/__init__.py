@@ -1,0 +1,1 @@
+"""What commands of all instruments share: options, cases that were given, runs, output, progress."""

@@ -1,0 +1,139 @@
+"""Given cases to a finished run, shown and reported: what the commands of all measures share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakmeter.commands import output
+from leakmeter.commands.command_line import command_line
+from leakmeter.commands.dry_run import predict_cases
+from leakmeter.commands.given import Given
+from leakmeter.commands.options import RunOptions
+from leakmeter.core import registry
+from leakmeter.core.measure import Measure
+from leakmeter.errors import LeakmeterError, UsageError
+
+if TYPE_CHECKING:
+    from leakmeter.core.backend import Backend
+    from leakmeter.core.instrument import Settings
+    from leakmeter.report.result import Part, Result
+
+
+def run_cases(
+    given: Given[Any],
+    settings: Settings,
+    measure: Measure,
+    name: str,
+    run: RunOptions,
+    *,
+    group_size: int = 1,
+    results: Callable[[Iterable[Part]], Iterator[Result]] | None = None,
+    accept: Callable[[Backend], None] = lambda backend: None,
+    settle: Callable[[], tuple[Measure, Path]] | None = None,
+    inputs: Sequence[object] = (),
+    public: bool = False,
+    hides_paths: bool = False,
+) -> None:
+    """Measure cases into a run directory, and show them; or predict what that would take.
+
+    Args:
+        given: what is measured.
+        settings: how prompts are made.
+        measure: what measures.
+        name: the measure's.
+        run: with which model, and where to.
+        group_size: cases that are scored together; see `runs.measure.measure_cases`.
+        results: texts and readings to what is shown; the measure's own results by default.
+        accept: refuses a back end on which the measure would not mean what it promises.
+        settle: called once nothing else is refused: gives what measures instead, and the directory where that is kept,
+            which goes again where nothing comes to be measured.
+        inputs: options that may name files which the command reads, and must not write over.
+        hides_paths: files may be called by the names of people, and are left out of the command line that is kept.
+        public: say nothing of the work, of the run's name and of what was wrong with a case, which tell of the texts.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+    """
+    read = (settings, run.model, Path(run.model), *inputs)
+    settings = settings.resolved()
+    if run.dry_run:
+        predict_cases(given, settings, measure, run, group_size=group_size)
+        return
+    if run.html is not None:
+        output.check_writable(run.html, "report", *read)
+    from leakmeter.commands.progress import progress
+    from leakmeter.core.written import made_for
+    from leakmeter.runs.fingerprint import spec_of
+    from leakmeter.runs.measure import Watch, measure_cases, n_parts
+    from leakmeter.runs.rundir import RunDirectory
+
+    backend = run.load_backend()
+    accept(backend)
+    with _unexplained(public):
+        prepared, kept = given.prepared(backend, settings, measure)
+        # What a measure cannot do with cases of this kind it says as its trial begins: before anything is written.
+        measure.check(prepared[0].item)
+    where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
+    hidden = [*inputs, run.out, run.html] if hides_paths else []
+    command = command_line(sys.argv[1:], without=hidden)
+    shown: list[Result] = []
+    with ExitStack() as undone:
+        undone.enter_context(made_for(run.out))
+        measure, kept_in = (measure, None) if settle is None else settle()
+        spec = spec_of(
+            *(measure, name, settings, backend, where, kept.cases),
+            group_size=group_size,
+            command=command,
+            problems=kept.problems,
+        )
+        undone.enter_context(_kept_for(run.out / spec.id, kept_in))
+        results_of = results or partial(registry.instrument(name).result.of_run, params=asdict(measure))
+        watch = undone.enter_context(nullcontext(Watch()) if public else progress(backend, len(prepared)))
+        directory = undone.enter_context(RunDirectory.open(run.out, spec))
+        parts = measure_cases(backend, measure, prepared, directory, watch, group_size=group_size)
+        for result in results_of(parts):
+            shown.append(result)
+            if run.json:
+                output.print_json(result.case)
+        if not directory.is_complete:
+            directory.finish(spec, n_parts(len(prepared), group_size))
+    if not run.json:
+        output.print_results(shown)
+    if run.html is not None:
+        output.write_page(run.html, shown, command, directory.path)
+    output.tell(f"run: in '{run.out}', and private, its name included" if public else f"run: {directory.path}")
+    if run.html is not None:
+        output.tell_page(run.html, public=public)
+    if kept.problems:
+        output.tell(output.left_out(kept.problems, public=public))
+
+
+@contextmanager
+def _kept_for(run: Path, directory: Path | None) -> Iterator[None]:
+    """What a directory keeps for a run goes again where nothing of the run came to be."""
+    try:
+        yield
+    except BaseException:
+        from leakmeter.core.written import remove_unused
+        from leakmeter.runs.nonce import NONCE_FILES
+
+        if directory is not None and not run.exists():
+            remove_unused(directory, NONCE_FILES)
+        raise
+
+
+@contextmanager
+def _unexplained(public: bool) -> Iterator[None]:
+    """In public it is not said why a case cannot be used: the reason has its name, and its number of tokens."""
+    try:
+        yield
+    except LeakmeterError:
+        if not public:
+            raise
+        raise UsageError("a case cannot be used so; without --public the same command says why") from None

@@ -1,0 +1,118 @@
+"""The cases a command was given: read from what its options name, and cut for a model."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from leakmeter.core.case import Case, Document
+from leakmeter.core.instrument import AnyCase
+from leakmeter.errors import LeakmeterError, UsageError
+
+if TYPE_CHECKING:
+    from leakmeter.commands.options import Source
+    from leakmeter.core.backend import Backend
+    from leakmeter.core.instrument import Settings
+    from leakmeter.core.item import Prepared
+    from leakmeter.core.measure import Measure
+
+_C = TypeVar("_C", bound=AnyCase)
+
+
+@dataclass(frozen=True, slots=True)
+class Given(Generic[_C]):
+    """Cases, and what becomes of those that cannot be used."""
+
+    cases: tuple[_C, ...]
+    problems: tuple[str, ...] = ()
+    """What was wrong with each case that is left out already."""
+    skip_bad: bool = False
+    """Leave out further ones too, rather than stop at the first."""
+
+    def prepared(
+        self, backend: Backend, settings: Settings, measure: Measure
+    ) -> tuple[tuple[Prepared, ...], Given[_C]]:
+        """The cases tokenised and cut, and which those are.
+
+        Args:
+            backend: has the tokenizer and the window.
+            settings: how prompts are made and cut.
+            measure: what will measure.
+
+        Returns:
+            The prepared cases, and these cases with the problems of all others.
+
+        Raises:
+            LeakmeterError: a case cannot be used, and bad ones are not left out.
+            UsageError: none can be used.
+        """
+        prepared: list[Prepared] = []
+        kept: list[_C] = []
+        problems = list(self.problems)
+        for case in self.cases:
+            try:
+                prepared.append(settings.prepare(case, backend, measure))
+                kept.append(case)
+            except LeakmeterError as error:
+                if not self.skip_bad:
+                    raise
+                problems.append(str(error))
+        if not prepared:
+            raise UsageError(f"none of {len(self.cases)} cases can be used; the first: {problems[0]}")
+        return tuple(prepared), replace(self, cases=tuple(kept), problems=tuple(problems))
+
+
+def read_cases(source: Source, response: str | None = None) -> Given[Case]:
+    """The cases that options name, and what was wrong with those left out.
+
+    Args:
+        source: the options.
+        response: what was answered, where it is an option of the command.
+
+    Raises:
+        UsageError: not exactly one source of cases, or options that do not go together.
+        DataError: a file cannot be read as what it should hold.
+    """
+    from leakmeter.data import chat, jsonl
+
+    named = (("--context-file", source.context_file), ("--data", source.data), ("--messages", source.messages))
+    options = [name for name, value in named if value]
+    if len(options) != 1:
+        expected = "one of --context-file, --data and --messages"
+        raise UsageError(
+            f"{' and '.join(options)} do not go together; give {expected}" if options else f"give {expected}"
+        )
+    if source.data is not None:
+        if source.query is not None or response is not None:
+            raise UsageError("--query and --response stand in the lines of --data; leave them out")
+        loaded = jsonl.load(source.data, skip_bad=source.skip_bad)
+        return Given(loaded.cases, loaded.problems, source.skip_bad)
+    if source.skip_bad:
+        raise UsageError("--skip-bad is for --data")
+    if source.messages is not None:
+        if source.query is not None:
+            raise UsageError("the last user message of --messages is the query; leave --query out")
+        where = f"messages file '{source.messages}'"
+        messages, response = chat.without_answer(chat.load_messages(source.messages), response, where)
+        return Given((Case(as_unicode(source.messages.stem), response=response, messages=messages),))
+    paths = source.context_file or []
+    id_ = as_unicode(paths[0].stem)
+    return Given((Case(id_, documents=_documents(paths), query=source.query or "", response=response),))
+
+
+def as_unicode(name: str) -> str:
+    """What the operating system calls something; bytes that are no UTF-8 become the replacement character."""
+    return os.fsencode(name).decode(errors="replace")
+
+
+def _documents(paths: list[Path]) -> tuple[Document, ...]:
+    from leakmeter.core.files import read_text
+    from leakmeter.data import jsonl
+
+    documents = [Document(as_unicode(path.name), read_text(path, "context file")) for path in paths]
+    for document, path in zip(documents, paths, strict=True):
+        if not document.text.strip():
+            raise UsageError(f"context file '{path}' is empty; there is nothing whose influence could be measured")
+    return tuple(jsonl.unique_names(documents))

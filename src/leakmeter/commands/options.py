@@ -1,0 +1,103 @@
+"""Options that several commands have: where cases come from, and how they are run.
+
+A command takes `source: Source | None = None` or `run: RunOptions | None = None`, and has every field as an option.
+The texts under the fields are what `--help` says; where one means something else to a command, the command's docstring
+says so under `source.data`, `run.out` …
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from leakmeter.models import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from leakmeter.core.backend import Backend
+    from leakmeter.runs.prediction import Predictor
+
+Flag = Annotated[bool, Parameter(negative="")]
+"""An option that is given or not: there is no `--no-…` of it."""
+
+Text = Annotated[str, Parameter(allow_leading_hyphen=True)]
+"""What was said, which may be a list: '- first …'."""
+
+
+@Parameter(name="*", negative="")
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a command's cases come from."""
+
+    context_file: list[Path] | None = None
+    """A text file of context; again for each further document."""
+    query: Text | None = None
+    """What the model is asked."""
+    data: Path | None = None
+    """JSON lines: 'context' (text or a list of documents) or 'messages', 'query', and optionally 'response', 'id'."""
+    messages: Path | None = None
+    """A JSON file of chat messages; the last user message asks, a last message of the assistant's is the response, the
+    others are context."""
+    skip_bad: bool = False
+    """Leave out lines of --data that cannot be used, and say how many."""
+
+
+@Parameter(name="*", negative="")
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Which model measures, on what, and where the results go."""
+
+    model: str = DEFAULT_MODEL
+    """A known name (see `leakmeter models`), hf:ORG/NAME, a directory, or a .gguf file."""
+    dtype: str | None = None
+    """float32, bfloat16 or float16; float32 on a CPU and bfloat16 on CUDA by default."""
+    device: str | None = None
+    """cpu, cuda, cuda:1 …; CUDA where there is one by default."""
+    memory: str | None = None
+    """Memory for the engine to hold beside the model's weights, such as 512MiB; 1GiB on a CPU, a quarter of a GPU's by
+    default. One sequence, and one row of prompts that are reduced together, may take more."""
+    out: Path = Path("runs")
+    """Directory of runs."""
+    html: Path | None = None
+    """Also write the report to this file."""
+    json: bool = False
+    """Print one JSON object a case instead of the heat map."""
+    no_cache: bool = False
+    """Neither use nor keep scores in the score cache (see `leakmeter cache`)."""
+    dry_run: bool = False
+    """Predict tokens, memory and time instead; nothing is run or written."""
+
+    def load_backend(self) -> Backend:
+        """The model, ready to score.
+
+        Raises:
+            LeakmeterError: there is no such model, or it cannot be loaded so; see `runs.loading.load_backend`.
+        """
+        from leakmeter.runs.loading import load_backend
+
+        return load_backend(
+            self.model, dtype=self.dtype, device=self.device, memory=self.memory, cache=not self.no_cache
+        )
+
+    def load_predictor(self) -> Predictor:
+        """What predicts the model's work, made without its weights.
+
+        Raises:
+            LeakmeterError: as `load_backend`.
+        """
+        from leakmeter.runs.loading import names_a_backend
+        from leakmeter.runs.prediction import predictor_for, predictor_of
+
+        # The toy, and back ends of other packages, have no weights that could be done without.
+        if self.model == "toy" or names_a_backend(self.model):
+            return predictor_of(self.load_backend())
+        return predictor_for(self.model, dtype=self.dtype, device=self.device, memory=self.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class PagelessRunOptions(RunOptions):
+    """The same for what has no page."""
+
+    html: Annotated[Path | None, Parameter(parse=False)] = None

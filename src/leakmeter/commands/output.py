@@ -1,0 +1,173 @@
+"""What a finished measurement prints and writes."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from leakmeter.core.plain import to_json, visible
+from leakmeter.errors import LeakmeterError, StoreError, UsageError
+from leakmeter.runs.spec import outdated
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from leakmeter.report.result import Result
+
+_HEATMAPS_AT_MOST = 3
+_WIDEST = 1000  # characters of a line
+_PRIVATE_NAME: Final = re.compile(r"-[0-9a-f]{16}\b")
+
+
+def check_writable(path: Path, what: str, *inputs: object) -> None:
+    """Refuse, before any work is done, a place where no file can be written, or must not.
+
+    Args:
+        path: the place.
+        what: is to be written.
+        inputs: all that the command was given to read; see `files.files_among`.
+
+    Raises:
+        StoreError: it is read by the command, lies in a run, or cannot be written.
+    """
+    from leakmeter.core.written import check_place, try_place
+
+    if path.is_dir():
+        raise StoreError(f"{what} '{path}' is a directory; give the name of a file")
+    check_place(path, what, (*inputs, *_own_files()))
+    if not path.parent.is_dir():
+        raise StoreError(f"{what} '{path}' lies in a directory that does not exist")
+    if path.exists() and not path.is_file():
+        raise StoreError(f"{what} '{path}' is a device or a pipe; give the name of a file")
+    try:
+        try_place(path)
+    except OSError as error:
+        raise StoreError(f"{what} '{path}' cannot be written: {error.strerror or error}") from None
+
+
+def check_apart(**written: Path | None) -> None:
+    """Refuse one place for two files.
+
+    Args:
+        written: places by the options that name them, '_' for '-'.
+
+    Raises:
+        UsageError: two of them are the same.
+    """
+    seen: dict[Path, str] = {}
+    for name, path in written.items():
+        if path is not None:
+            option = f"--{name.replace('_', '-')}"
+            if (other := seen.setdefault(path.resolve(), option)) != option:
+                raise UsageError(f"{other} and {option} are both '{path}'; give each a name of its own")
+
+
+def _own_files() -> Iterator[Path]:
+    """What every command may read: secrets, scores and models of the user's."""
+    from leakmeter.models import config_dir, models_dir, scores_dir
+    from leakmeter.runs.pseudonym import FILE as SUBJECTS
+    from leakmeter.runs.scores import FILE_NAME
+
+    yield from (config_dir() / SUBJECTS, config_dir() / "scores.secret", models_dir())
+    if (scores := scores_dir()) is not None:
+        yield scores / FILE_NAME
+
+
+def tell(line: str) -> None:
+    """A line on standard error, at once: what happens beside what was asked for."""
+    sys.stderr.write(f"{visible(line)}\n")
+    sys.stderr.flush()
+
+
+def tell_outdated(run: str, spec: Mapping[str, Any]) -> None:
+    """A line on standard error where a run's numbers are not to be relied on any more."""
+    if why := outdated(spec.get("version"), spec.get("model") or {}):
+        tell(f"warning: run '{run}' was {why}")
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where tables, bars and shaded texts are drawn, no wider than a person could read."""
+    from rich.console import Console
+
+    made = Console(stderr=stderr, markup=False, highlight=False)
+    # COLUMNS may be anything; a table is as wide as it says, and memory has an end.
+    made.width = min(made.width, _WIDEST)
+    return made
+
+
+@contextmanager
+def unnamed(public: bool) -> Iterator[None]:
+    """In public, errors do without the names of runs and of what lies beside them, which are made of private texts."""
+    try:
+        yield
+    except LeakmeterError as error:
+        said = str(error)
+        hidden = _PRIVATE_NAME.sub("-…", said)
+        if not public or hidden == said:
+            raise
+        raise LeakmeterError(hidden) from None
+
+
+def print_json(case: Mapping[str, Any]) -> None:
+    """One case as one line of JSON on standard output."""
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    # JSON writes most control characters as escapes; of the others a terminal obeys some, and a file keeps all.
+    line = to_json(case, ascii_only=not is_utf8)
+    sys.stdout.write((visible(line) if sys.stdout.isatty() else line) + "\n")
+    sys.stdout.flush()
+
+
+def print_plain(text: str) -> None:
+    """Text on standard output, of which a terminal is given nothing that it would obey."""
+    sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
+
+
+def print_text(text: str) -> None:
+    """A paragraph on standard output, wrapped where somebody looks."""
+    console().print(visible(text), soft_wrap=not sys.stdout.isatty())
+
+
+def left_out(problems: Sequence[str], *, public: bool = False) -> str:
+    """How many bad cases were left out, and the first of them, but in public."""
+    first = "" if public else f"; the first: {problems[0]}"
+    return f"left out {len(problems)} bad case{'s' if len(problems) > 1 else ''}{first}"
+
+
+def write_page(path: Path, results: Sequence[Result], command: str | None, run: Path | None) -> None:
+    """The HTML report of results of one kind."""
+    kind = type(results[0])
+    page = kind.render_page([result.case for result in results], command=command, run=run)
+    save_page(path, page, public=kind.is_public)
+
+
+def save_page(path: Path, page: str, *, public: bool = False) -> None:
+    """Write a page, for its owner alone unless it may be published.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    from leakmeter.report.result import saved
+
+    try:
+        saved(path, page, public=public)
+    except OSError as error:
+        raise StoreError(f"report '{path}' cannot be written: {error.strerror or error}") from None
+
+
+def tell_page(path: Path, *, public: bool) -> None:
+    """Say where a page is, and who can read it."""
+    tell(f"report: {path}" if public else f"report: {path} (private, readable by you alone)")
+
+
+def print_results(results: Sequence[Result]) -> None:
+    """A few results one by one, many as a table; all of one kind."""
+    screen = console()
+    if len(results) <= _HEATMAPS_AT_MOST:
+        for result in results:
+            screen.print(result.heatmap())
+        return
+    screen.print(type(results[0]).overview([result.case for result in results]))

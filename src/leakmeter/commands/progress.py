@@ -1,0 +1,136 @@
+"""Progress on standard error: a bar once the work has taken two seconds, nothing where nobody looks."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from leakmeter.commands import output
+from leakmeter.commands.output import tell
+from leakmeter.core.backend import Backend
+from leakmeter.runs.measure import Watch
+
+_QUIET_SECONDS = 2.0
+
+
+@contextmanager
+def progress(backend: Backend, n_cases: int) -> Iterator[Watch]:
+    """A watch that draws a bar of cases done, moved on by the tokens run within each."""
+    with _drawn(_State({0: float(n_cases)})) as state, state.of_cell(0)(backend, n_cases) as watch:
+        yield watch
+
+
+@contextmanager
+def study_progress(n_tokens: Mapping[int, float]) -> Iterator[_State]:
+    """One bar for all cells of a study that are to be measured.
+
+    Args:
+        n_tokens: predicted of each cell, by its number, in the order they will be measured.
+    """
+    with _drawn(_State(n_tokens)) as state:
+        yield state
+
+
+def _tell_halving(case_id: str, n_halvings: int) -> None:
+    times = f" {n_halvings} times" if n_halvings > 1 else ""
+    tell(
+        f"case '{case_id}': memory ran out{times}; went on in smaller parts, which may differ in the last digits. "
+        "Give less with --memory to avoid it"
+    )
+
+
+@dataclass(slots=True)
+class _State:
+    """How far the work is; its cells weigh as much as is predicted of them."""
+
+    weights: Mapping[int, float]
+    done: float = 0.0
+    """Weight of the cells before this one."""
+    n_begun: int = 0
+    weight: float = 0.0
+    n_cases: int = 1
+    case: int = 0
+    planned: int = 0
+    before: int = 0
+    n_run_before: int = 0
+    """Tokens run for cells before this one."""
+    n_loaded: int = 0
+    """Tokens that the back end had run when this cell began."""
+    backend: Backend | None = None
+
+    def of_cell(self, number: int) -> Callable[[Backend, int], AbstractContextManager[Watch]]:
+        """What watches a cell."""
+
+        @contextmanager
+        def watching(backend: Backend, n_cases: int) -> Iterator[Watch]:
+            self.n_begun += 1
+            self.weight, self.n_cases, self.case, self.planned = self.weights[number], n_cases, 0, 0
+            self.backend, self.n_loaded = backend, backend.n_tokens_run
+            try:
+                yield Watch(on_case=self._begin_case, on_prediction=self._begin_work, on_halving=_tell_halving)
+            finally:
+                self.n_run_before, self.backend = self.n_run, None
+                self.done, self.weight = self.done + self.weight, 0.0
+
+        return watching
+
+    @property
+    def n_run(self) -> int:
+        """Tokens run by now."""
+        backend = self.backend
+        return self.n_run_before + (backend.n_tokens_run - self.n_loaded if backend is not None else 0)
+
+    @property
+    def completed(self) -> float:
+        """Weight of what is done by now."""
+        backend = self.backend
+        share = (backend.n_tokens_run - self.before) / self.planned if backend is not None and self.planned else 0.0
+        return self.done + self.weight * min(1.0, (self.case + min(share, 0.99)) / self.n_cases)
+
+    def _begin_case(self, number: int, case_id: str) -> None:
+        self.case, self.planned = number, 0
+
+    def _begin_work(self, n_tokens: int) -> None:
+        self.planned, self.before = n_tokens, self.backend.n_tokens_run if self.backend is not None else 0
+
+
+@contextmanager
+def _drawn(state: _State) -> Iterator[_State]:
+    if not sys.stderr.isatty():
+        yield state
+        return
+    ended = threading.Event()
+    thread = threading.Thread(target=_draw, args=(state, ended), daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _draw(state: _State, ended: threading.Event) -> None:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    started = time.monotonic()
+    if ended.wait(_QUIET_SECONDS):
+        return
+    columns = (
+        TextColumn("{task.fields[where]}"),
+        BarColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=output.console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=sum(state.weights.values()) or None, where="", rate="")
+        while not ended.wait(0.2):
+            where = f"case {min(state.case + 1, state.n_cases):,}/{state.n_cases:,}"
+            if len(state.weights) > 1:
+                where = f"cell {state.n_begun}/{len(state.weights)}, {where}"
+            rate = f"{state.n_run:,} tokens, {state.n_run / (time.monotonic() - started):,.0f} a second"
+            bar.update(task, completed=state.completed, where=where, rate=rate)

@@ -1,0 +1,255 @@
+"""Predict what trials will take: let them run on a back end that counts and computes nothing.
+
+Every trial is driven to its end on answers of the right shape, so that whatever a measure asks is counted: tokens run
+(each round's prefix tree, less what the round before left in memory), rows, passes. Answers hold no information. A
+response that is still to be drawn counts with all the tokens it may have: nothing that is drawn ends it, and responses
+drawn side by side part at their first token.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from leakmeter.core import cost
+from leakmeter.core.backend import Backend
+from leakmeter.core.chunk import Chunk, Run
+from leakmeter.core.cost import Work
+from leakmeter.core.drive import drive
+from leakmeter.core.gradient import GradientRequest
+from leakmeter.core.request import Gradients, Request, Scores, Trial, goes_by_pairs
+from leakmeter.core.size import ModelSize
+from leakmeter.core.tokenizer import Tokenizer
+
+Sharing = Literal["prefixes", "sequences", "nothing"]
+"""What is run once: a token of the prefix tree, a different sequence, or a prompt, however often it is asked."""
+_ANY_VOCAB: Final = 2**18  # of a model whose size is not known: a want may name any token
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a trial will take."""
+
+    n_prompts: int
+    """Prompts scored, with repeats."""
+    n_tokens_run: int
+    """Tokens put through the model."""
+    n_full_pass_tokens: int
+    """Tokens that one full pass for each prompt would run."""
+    n_token_pass_tokens: int
+    """Tokens that one full pass for each prompt and response token would run."""
+    is_upper_bound: bool
+    """Whether a response is still to be drawn, or a trial may end early: it counts with the most it may take."""
+    work: Work
+
+
+class PlanningBackend:
+    """A back end that counts what another would run.
+
+    Args:
+        name: of the model.
+        tokenizer: of the model.
+        dtype: its precision.
+        window: most tokens a sequence may have.
+        sharing: what the back end that will do the work runs once.
+        size: of the model; None where operations have no meaning.
+        most_rows: wanted rows that the back end has room for at a time; None for no bound.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        tokenizer: Tokenizer,
+        dtype: str,
+        window: int | None,
+        sharing: Sharing,
+        size: ModelSize | None = None,
+        most_rows: int | None = None,
+    ) -> None:
+        self.name = name
+        self.tokenizer = tokenizer
+        self.dtype = dtype
+        self.window = window
+        self.weights_sha256: str | None = None
+        self.identity: dict[str, str | None] = {}
+        self.size = size
+        self.most_rows = most_rows
+        self.n_tokens_run = 0
+        self.n_halvings = 0
+        self.work = Work()
+        self._sharing = sharing
+        self._kept: dict[bytes, Run] = {}
+        self._shapes: dict[str, tuple[int, tuple[int, ...]]] = {}
+        self._free = self._free_tokens()
+
+    def score(self, chunk: Chunk) -> list[Scores]:
+        """Count the chunk's work, and answer each request with scores that mean nothing."""
+        if chunk.round == 0:
+            self._kept = {}
+            self._free = self._free_tokens()
+        n_before = self.work.n_tokens
+        self._count_runs(chunk)
+        self.n_tokens_run += self.work.n_tokens - n_before
+        self._count_rows(chunk)
+        return [self._answer(request, token) for request, token in zip(chunk.requests, self._free, strict=False)]
+
+    def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
+        """Count what gradients take, and answer with none."""
+        if self.size is not None:
+            for request in requests:
+                request.place.check(self.size.n_layers, self.name)
+        work = self.work
+        n_before = work.n_tokens
+        self._count_runs(contexts)
+        for request in requests:
+            n_prompt, n_passes = len(request.prompt.ids), 1 + request.directions.n_passes
+            work.n_tokens += request.n_tokens
+            work.n_seen += n_passes * cost.n_seen(0, n_prompt)
+            work.n_rows += n_passes
+            # Going back, tokens of many directions share a pass.
+            at_once = self.size.n_pass_tokens if self.size is not None else n_prompt
+            work.n_passes += 1 + -(-(request.n_tokens - n_prompt) // at_once)
+            work.n_slices += n_passes
+        self.n_tokens_run += work.n_tokens - n_before
+        shape = [(one.directions.n_exact + one.directions.n_probes, len(one.sigmas), 2) for one in requests]
+        return [Gradients(np.zeros(numbers), entropy=0.0, log_mass=0.0) for numbers in shape]
+
+    def _count_runs(self, chunk: Chunk) -> None:
+        work = self.work
+        if self._sharing == "nothing":
+            work.n_tokens += chunk.n_full_pass_tokens
+            return
+        continued = {int(s) for r, slots in chunk.answers() if r.want.continues for s in slots[:, -1]}
+        kept = [not continued.isdisjoint(run.row_slots.tolist()) for run in chunk.runs]
+        for level in _generations(chunk):
+            starts = [self._start(run) for run in level]
+            n_new = sum(len(run.ids) - start for run, start in zip(level, starts, strict=True))
+            work.n_tokens += n_new
+            work.n_seen += sum(cost.n_seen(start, len(run.ids)) for run, start in zip(level, starts, strict=True))
+            # Long sequences have a pass each, short ones share passes.
+            full = -(-n_new // self.size.n_pass_tokens) if self.size is not None else len(level)
+            work.n_passes += min(full, len(level)) if self._sharing == "prefixes" else len(level)
+        parents = {run.parent for run in chunk.runs}
+        lasting = (len(run.ids) for i, run in enumerate(chunk.runs) if kept[i] or i in parents)
+        alive = sum(lasting) + sum(len(run.ids) for run in self._kept.values())
+        work.n_live_tokens = max(work.n_live_tokens, alive)
+        self._kept = {_key(run): run for run, wanted in zip(chunk.runs, kept, strict=True) if wanted}
+
+    def _start(self, run: Run) -> int:
+        """Leading tokens that need not be run: the parent's, or those of a sequence that the last round continued."""
+        if self._sharing != "prefixes":
+            return 0
+        # At least the first wanted row has to be run again.
+        most = int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids) - 1
+        # A response that was drawn further begins with all of what was kept: no need to compare with each.
+        if _key(run, most) in self._kept:
+            return most
+        return max([run.fork, *(_n_shared(run, kept, most) for kept in self._kept.values())])
+
+    def _count_rows(self, chunk: Chunk) -> None:
+        work = self.work
+        n_rows = [len(request.prompts) * len(request.want.rows(len(request.response))) for request in chunk.requests]
+        work.n_rows += sum(n_rows)
+        if self.size is None:
+            return
+        work.n_slices += -(-sum(n_rows) * self.size.n_vocab // self.size.n_slice_logits)
+        for request, rows in zip(chunk.requests, n_rows, strict=True):
+            # Rows that are reduced together are in memory together.
+            all_of_them = request.want.rows_together and not goes_by_pairs(request.want)
+            least = len(request.prompts) if all_of_them else 1
+            n_slice = max(self.size.n_slice_logits, least * self.size.n_vocab)
+            work.n_live_logits = max(work.n_live_logits, min(rows * self.size.n_vocab, n_slice))
+
+    def _answer(self, request: Request, token: int) -> Scores:
+        """Zeros, which are log-probabilities; for a want that draws, the token drawn, whatever the entry means."""
+        # Draws of one kind differ in their randomness alone; of other wants there are few.
+        draws = _draws(request)
+        kind = repr(type(request.want) if draws else request.want)
+        if kind not in self._shapes:
+            self._shapes[kind] = self._shape(request)
+        n_prompts, n_entries = self._shapes[kind]
+        n_rows = len(request.want.rows(len(request.response)))
+        shape = (1 if n_prompts == 1 else len(request.prompts), n_rows, *n_entries)
+        return Scores(np.full(shape, float(token) if draws else 0.0))
+
+    def _shape(self, request: Request) -> tuple[int, tuple[int, ...]]:
+        """How many of two prompts the want's answer tells apart, and the shape of what it keeps of a row."""
+        # One row of two prompts, over a vocabulary in which a want may rule out all stop tokens.
+        known = _ANY_VOCAB if self.size is None else self.size.n_vocab
+        n_vocab = max(known, max(self.tokenizer.stop_ids, default=0) + 2)
+        with np.errstate(all="ignore"):
+            kept = request.want.reduce(np.zeros((2, 1, n_vocab), dtype=np.float32), np.asarray([n_vocab - 1]))
+        n_prompts, _, *n_entries = kept.shape
+        return n_prompts, tuple(n_entries)
+
+    def _free_tokens(self) -> Iterator[int]:
+        # Each is drawn once in a trial: responses part at once, also from those of earlier rounds.
+        return (token for token in itertools.count() if token not in self.tokenizer.stop_ids)
+
+
+def predict(backend: PlanningBackend, trial: Trial[Any]) -> Prediction:
+    """What a trial will take."""
+    backend.work = Work()
+    n_token_pass_tokens, is_upper_bound = 0, False
+
+    def look(chunk: Chunk) -> None:
+        nonlocal n_token_pass_tokens, is_upper_bound
+        n_token_pass_tokens += chunk.n_token_pass_tokens
+        is_upper_bound |= any(_draws(request) for request in chunk.requests)
+
+    _, taken = drive(backend, [trial], on_plan=look)
+    return Prediction(
+        n_prompts=taken.n_prompts,
+        n_tokens_run=taken.n_tokens_run,
+        n_full_pass_tokens=taken.n_full_pass_tokens,
+        n_token_pass_tokens=n_token_pass_tokens + taken.n_gradient_tokens,
+        is_upper_bound=is_upper_bound,
+        work=backend.work,
+    )
+
+
+def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBackend:
+    """The back end that counts what this one would run."""
+    shares = getattr(backend, "shares_prefixes", None)
+    return PlanningBackend(
+        name=backend.name,
+        tokenizer=backend.tokenizer,
+        dtype=backend.dtype,
+        window=backend.window,
+        sharing="nothing" if shares is None else "prefixes" if shares else "sequences",
+        size=size,
+        most_rows=getattr(backend, "most_rows", None),
+    )
+
+
+def _draws(request: Request) -> bool:
+    """Whether a token is drawn: a response goes on for which the row behind it is wanted."""
+    n_response = len(request.response)
+    return request.want.continues and request.want.rows(n_response).start == n_response
+
+
+def _generations(chunk: Chunk) -> list[list[Run]]:
+    """Runs by how many others each is forked from: a back end runs parents before children."""
+    levels: list[list[Run]] = []
+    level_of: list[int] = []
+    for run in chunk.runs:
+        level_of.append(level_of[run.parent] + 1 if run.parent >= 0 else 0)
+        if level_of[-1] == len(levels):
+            levels.append([])
+        levels[level_of[-1]].append(run)
+    return levels
+
+
+def _n_shared(run: Run, other: Run, most: int) -> int:
+    n = min(len(other.ids), most)
+    same = (other.ids[:n] == run.ids[:n]) & (other.positions[:n] == run.positions[:n])
+    return n if same.all() else int(np.argmin(same))
+
+
+def _key(run: Run, most: int | None = None) -> bytes:
+    return run.ids[:most].tobytes() + run.positions[:most].tobytes()

@@ -1,0 +1,139 @@
+"""What an instrument is: a folder, and the parts of it that the rest of the house reads."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+if TYPE_CHECKING:
+    from leakmeter.core.backend import Backend
+    from leakmeter.core.item import Prepared
+    from leakmeter.core.measure import Measure
+
+
+class AnyCase(Protocol):
+    """A case as a user gives it: a frozen dataclass of an instrument."""
+
+    @property
+    def id(self) -> str:
+        """What tells it from the other cases of a run: all that errors and results call it by."""
+
+    def record(self) -> dict[str, Any]:
+        """The case as that which names a run: plain objects, with hashes in the place of what is not to be kept."""
+
+
+class Settings(Protocol):
+    """How prompts of cases of one kind are made: a frozen dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def libraries(self) -> Sequence[str]:
+        """Distributions, beside those of every run, whose versions decide what the prompts are."""
+
+    def resolved(self) -> Self:
+        """The settings with the files they name read; what cannot be used is said before a model is loaded."""
+
+    def model_record(self) -> dict[str, Any]:
+        """What decides the prompts beside the settings and the model, such as another model's hash."""
+
+    def prepare(self, case: Any, backend: Backend, measure: Measure) -> Prepared:
+        """Tokenise and cut a case for a back end.
+
+        Args:
+            case: of the kind that these settings are for.
+            backend: has the tokenizer and the window.
+            measure: what will measure; it has refused what it cannot measure.
+
+        Raises:
+            LeakmeterError: the case cannot be measured so.
+        """
+
+
+class PlainSettings:
+    """Settings of which nothing is to be said but what they are."""
+
+    __slots__ = ()
+
+    @property
+    def libraries(self) -> Sequence[str]:
+        """None."""
+        return ()
+
+    def resolved(self) -> Self:
+        """As they are: they name no file."""
+        return self
+
+    def model_record(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A small invented case, and what measures it in a moment."""
+
+    settings: Settings
+    case: AnyCase
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Of the measure, where they are not its defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the command line."""
+
+    name: str
+    at: str
+    """'module:name' within the instrument's folder; it is imported when it is asked for."""
+    about: str
+    """The first line of its help, said without importing it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instrument:
+    """One instrument, by where its parts are; each is imported when it is first asked for.
+
+    Args:
+        name: what runs and studies call it.
+        package: the folder; `__name__` of its `__init__`.
+        measure_at: 'module:name' within the folder of the dataclass of parameters that has the trial.
+        result_at: likewise, of the class that makes results of a run.
+        example_at: likewise, of a function (id, response or None) to an `Example`; what its tests measure.
+        commands: that measure with it, and what prepares that.
+        study_at: likewise, of what is particular to studies of it; "" where there are none.
+    """
+
+    name: str
+    package: str
+    measure_at: str
+    result_at: str
+    example_at: str
+    study_at: str = ""
+    commands: tuple[Command, ...] = ()
+
+    @property
+    def measure(self) -> Any:
+        """The dataclass of parameters; see `core.measure.Measure`."""
+        return self._part(self.measure_at)
+
+    @property
+    def result(self) -> Any:
+        """The class of results; see `report.result.Result`."""
+        return self._part(self.result_at)
+
+    @property
+    def study(self) -> Any:
+        """What is particular to studies; see `studies.kind.Kind`. None where nothing is."""
+        return self._part(self.study_at) if self.study_at else None
+
+    def example(self, id_: str = "one", response: str | None = None) -> Example:
+        """A case to try it on; where cases have responses, with one that is given."""
+        made: Example = self._part(self.example_at)(id_, response)
+        return made
+
+    def _part(self, at: str) -> Any:
+        module, _, name = at.partition(":")
+        return getattr(importlib.import_module(f"{self.package}.{module}"), name)

@@ -1,0 +1,116 @@
+"""One case to be measured: a prompt, what of it may be removed, and the response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from leakmeter.core.prompt import Prompt
+
+PLACEBO: Final = "placebo"
+"""Name of the irrelevant piece of the prompts that have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntityTexts:
+    """What an entity is, in words: a value or a person that a context says in one or more places."""
+
+    type: str
+    """'phone', 'email', 'address', 'date', 'person', or a type of the user's."""
+    value: str
+    """Normal form, such as E.164 of a telephone number."""
+    text: str
+    """Its fullest mention, as the context has it."""
+    invented: str | None = None
+    """What is put in the place of the fullest mention, where the entity is swapped too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What is removed together: a unit of the context, or a value or person wherever the context says it."""
+
+    name: str
+    kind: str
+    """'unit' or 'value'."""
+    ranges: tuple[tuple[int, int], ...]
+    """Characters [start, end) of the context, in order."""
+    pieces: tuple[str, ...]
+    """Names of the prompt's pieces that hold its tokens."""
+    document: str | None
+    """Name of the document or message it lies in; None where it spans several."""
+    n_tokens: int
+    repeats: tuple[str, ...] = ()
+    """Names of other units that say a value which this one says."""
+    entity: EntityTexts | None = None
+    """For a unit of personal data: what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One case as every measure and the engine need it, tokenised once; instruments have items of their own."""
+
+    id: str
+    prompt: Prompt
+    response: tuple[int, ...] | None
+    """Token ids; None where the response is to be sampled."""
+    stop_ids: frozenset[int] = field(default=frozenset(), kw_only=True)
+    window: int | None = field(default=None, kw_only=True)
+    """Most tokens that a prompt and what follows it may have; None for any number."""
+    spans: tuple[Span, ...] = field(default=(), kw_only=True)
+    """What of the prompt may be removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextItem(Item):
+    """A context, a query, and everything that may be made of the prompt by removing some of the context."""
+
+    cuts: Mapping[str, Prompt] = field(kw_only=True)
+    """The prompt without each span, under the removal policy."""
+    alone: Mapping[str, Prompt] = field(kw_only=True)
+    """The blank prompt with each span put back."""
+    blank: Prompt = field(kw_only=True)
+    """The prompt without any context: a function of the template and the query only."""
+    placebos: tuple[Prompt, ...] = field(kw_only=True)
+    """The prompt with an irrelevant piece of a unit's typical length put in, at several places."""
+    swaps: Mapping[str, Prompt] = field(default_factory=dict, kw_only=True)
+    """The prompt with an invented value in the place of a span, for spans that are swapped too."""
+    cut_together: Callable[[Collection[str]], Prompt] | None = field(default=None, compare=False, kw_only=True)
+    """Makes the prompt without several spans, under the removal policy; None where none was made."""
+
+    def without(self, names: Collection[str]) -> Prompt:
+        """The prompt without spans, all of them together; the prompt itself without none.
+
+        Args:
+            names: of spans, which may overlap.
+        """
+        if not names:
+            return self.prompt
+        if len(names) == 1:
+            (name,) = names
+            return self.cuts[name]
+        if self.cut_together is None:
+            raise ValueError(f"case '{self.id}' was made without what cuts {len(names)} spans together")
+        return self.cut_together(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An item and the texts it came from, for people to read."""
+
+    item: Any
+    """The instrument's own kind of `Item`."""
+    context: str
+    """The documents, joined by blank lines; the characters of spans count in it."""
+    documents: tuple[tuple[str, int, int], ...]
+    """Name and characters [start, end) of each."""
+    query: str
+    template: str
+    unit: str
+    n_truncated_tokens: int
+    removal: str = field(default="drop", kw_only=True)
+    """How pieces are removed."""
+
+    def texts(self) -> dict[str, Any]:
+        """What a run keeps of the case beside these; what is not numbers of its result."""
+        return {}

@@ -1,0 +1,61 @@
+"""What every measure is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from leakmeter.core.measurement import Reading
+from leakmeter.core.request import Trial
+
+
+class Measure(ABC):
+    """A frozen dataclass of parameters, with a trial. It knows no model, no tokenizer and no file."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def samples(self) -> int:
+        """Responses it draws for a case that has none."""
+        return 1
+
+    @property
+    def max_new_tokens(self) -> int:
+        """Most tokens it may add to a prompt whose case has no response."""
+        return 0
+
+    @property
+    def together(self) -> int:
+        """Cases that are best scored together although their prompts have nothing in common."""
+        return 1
+
+    def check(self, item: Any) -> None:  # noqa: B027
+        """Refuse an item that cannot be measured so, before anything is scored or written.
+
+        Raises:
+            LeakmeterError: says why.
+        """
+
+    @abstractmethod
+    def trial(self, item: Any) -> Trial[list[Reading]]:
+        """Measure one item: yield requests, be sent their scores, return readings.
+
+        A trial is a function of the item, the scores and the measure's own parameters, seed included; nothing else.
+
+        Args:
+            item: of the instrument's own kind.
+        """
+
+    def record(self) -> dict[str, Any]:
+        """The parameters that a run is told by, given and defaulted."""
+        return asdict(self)
+
+
+@runtime_checkable
+class ChoosingMeasure(Protocol):
+    """A measure that goes on, or not, by the scores it is sent: what it takes is only known from above."""
+
+    def longest_trial(self, item: Any) -> Trial[Any]:
+        """Ask for at least as much as `trial` would of this item, whatever it was sent; its answers mean nothing."""

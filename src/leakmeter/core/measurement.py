@@ -1,0 +1,34 @@
+"""One measured series: a statistic of one piece over the positions of one response, or over labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from leakmeter.core.request import FloatArray
+
+NATS = "nats"
+WEIGHT = "weight"
+TOKEN_ID = "token id"
+LABEL = "label number"
+COUNT = "count"
+NATS_PER_SQUARE = "nats per squared length"
+"""Of a trace of the Fisher information about vectors: their length has no unit."""
+
+RESPONSE = "token"
+"""Statistic of the reading that holds the tokens of a response."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A block of numbers with one meaning and one unit."""
+
+    item: str
+    """The case it belongs to."""
+    sample: int
+    """Which response of the case, from 0."""
+    piece: str
+    """Name of the span it is about; empty where it is about the response as a whole."""
+    statistic: str
+    unit: str
+    values: FloatArray
+    """One value a response token, (response,), or a label, (label,)."""

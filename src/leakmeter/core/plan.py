@@ -1,0 +1,148 @@
+"""Requests to runs: a prefix tree in which every distinct token is run once.
+
+Sequences are sorted; in each group that shares a prefix the longest becomes a run from where its parent left off,
+and the others fork from it where they part:
+
+    whole   f f f a a a b b b q q y y      run 0, 13 tokens
+    − b     f f f a a a q q y y            run 1, forks from run 0 after 6
+    − a     f f f b b b q q y y            run 2, forks from run 0 after 3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from leakmeter.core.chunk import Chunk, Run
+from leakmeter.core.gradient import GradientRequest, tokens_of
+from leakmeter.core.prompt import IntArray, Prompt
+from leakmeter.core.reductions import PromptStates
+from leakmeter.core.request import Request
+from leakmeter.errors import UsageError
+
+Keys = npt.NDArray[np.uint64]
+
+
+@dataclass(slots=True)
+class _Branch:
+    sequence: int
+    parent: int
+    fork: int
+    wanted: dict[int, int] = field(default_factory=dict)  # index in the sequence -> slot
+
+
+def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
+    """Build the runs that answer the requests of a round. The order depends on the requests alone."""
+    sequences: list[tuple[IntArray, IntArray]] = []
+    keys: list[Keys] = []
+    seen: dict[bytes, int] = {}
+    members: list[list[int]] = []  # request -> prompt -> sequence
+    for request in requests:
+        members.append([])
+        n_rows = request.want.rows(len(request.response)).stop
+        if not n_rows:
+            raise UsageError("a response without tokens has nothing to score; give it at least one")
+        for prompt in request.prompts:
+            ids, positions = _sequence(prompt, request.response, n_rows)
+            key = (positions.astype(np.uint64) << np.uint64(32)) | ids.astype(np.uint64)
+            index = seen.setdefault(key.tobytes(), len(sequences))
+            if index == len(sequences):
+                sequences.append((ids, positions))
+                keys.append(key)
+            members[-1].append(index)
+
+    branches, branch_of = _decompose(keys)
+    slots: list[IntArray] = []
+    n_slots = 0
+    for request, its_sequences in zip(requests, members, strict=True):
+        rows = request.want.rows(len(request.response))
+        table = np.empty((len(request.prompts), len(rows)), dtype=np.int64)
+        for i, (prompt, sequence) in enumerate(zip(request.prompts, its_sequences, strict=True)):
+            for j, row in enumerate(rows):
+                owner, token = branch_of[sequence], len(prompt.ids) - 1 + row
+                while token < branches[owner].fork:
+                    owner = branches[owner].parent
+                slot = branches[owner].wanted.setdefault(token, n_slots)
+                n_slots += slot == n_slots
+                table[i, j] = slot
+        slots.append(table)
+
+    runs = tuple(
+        Run(
+            *sequences[branch.sequence],
+            parent=branch.parent,
+            fork=branch.fork,
+            row_tokens=np.fromiter(branch.wanted.keys(), dtype=np.int64),
+            row_slots=np.fromiter(branch.wanted.values(), dtype=np.int64),
+        )
+        for branch in branches
+    )
+    return Chunk(tuple(requests), runs, tuple(slots), n_slots, round)
+
+
+def plan_contexts(requests: Sequence[GradientRequest]) -> Chunk:
+    """Build the runs that find the states of a place behind contexts, of all requests that need them.
+
+    Returns:
+        a chunk with a request for each context of each of these requests, in order; of its prompt the rows from the
+        first token whose vectors vary to the last one, and nothing after that is run.
+    """
+    return plan([_states(prompt, one.place.role) for one in requests if one.runs_contexts for prompt in one.contexts])
+
+
+def _states(prompt: Prompt, role: str) -> Request:
+    has_role = [piece.role == role for piece in prompt.pieces]
+    needed = Prompt(prompt.pieces[: len(has_role) - has_role[::-1].index(True)])
+    return Request((needed,), (), PromptStates(len(needed.ids) - int(tokens_of(needed, role)[0])))
+
+
+def _sequence(prompt: Prompt, response: tuple[int, ...], n_rows: int) -> tuple[IntArray, IntArray]:
+    # The last wanted row needs only the tokens before the one it predicts.
+    if not len(prompt.ids):
+        raise UsageError("an empty prompt predicts nothing; give the model at least one token before the response")
+    n_fed = max(n_rows - 1, 0)
+    ids = np.concatenate([prompt.ids, np.asarray(response[:n_fed], dtype=np.int64)])
+    after = prompt.next_position + np.arange(n_fed, dtype=np.int64)
+    return ids, np.concatenate([prompt.positions, after])
+
+
+def _decompose(keys: Sequence[Keys]) -> tuple[list[_Branch], list[int]]:
+    """Cut the tree of sequences into branches; returns them, parents first, and each sequence's branch."""
+    # Big-endian bytes sort as the numbers do, and compare in C.
+    order = sorted(range(len(keys)), key=lambda i: keys[i].astype(">u8").tobytes())
+    branches: list[_Branch] = []
+    branch_of = [0] * len(keys)
+    todo = [(group, -1, 0) for group in _split(keys, order, 0)]
+    todo.reverse()
+    while todo:
+        group, parent, fork = todo.pop()
+        main = max(group, key=lambda i: len(keys[i]))
+        here = len(branches)
+        branches.append(_Branch(main, parent, fork))
+        by_depth: dict[int, list[int]] = {}
+        for other in group:
+            shared = _common_prefix(keys[main], keys[other])
+            branch_of[other] = here
+            if shared < len(keys[other]):
+                by_depth.setdefault(shared, []).append(other)
+        for depth, others in sorted(by_depth.items()):
+            todo.extend((part, here, depth) for part in reversed(_split(keys, others, depth)))
+    return branches, branch_of
+
+
+def _split(keys: Sequence[Keys], ordered: Sequence[int], depth: int) -> list[list[int]]:
+    """Split sorted sequences that agree up to `depth` by the token that stands there."""
+    parts: dict[int, list[int]] = {}
+    for i in ordered:
+        parts.setdefault(int(keys[i][depth]), []).append(i)
+    return list(parts.values())
+
+
+def _common_prefix(left: Keys, right: Keys) -> int:
+    n = min(len(left), len(right))
+    differs = left[:n] != right[:n]
+    first = int(np.argmax(differs)) if n else 0
+    return first if n and differs[first] else n

@@ -1,0 +1,87 @@
+"""Instruments and back ends by name: folders and modules of this package, and entry points of others.
+
+A folder of `leakmeter.instruments` whose `__init__` has an `INSTRUMENT` is an instrument; so is what another package
+names in the entry-point group `leakmeter.instruments`. A module of `leakmeter.backends` with a class that scores is a
+back end under its own name; others come from the group `leakmeter.backends`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from leakmeter.core.instrument import Instrument
+from leakmeter.errors import UnknownNameError
+
+_INSTRUMENTS = "leakmeter.instruments"
+_BACKENDS = "leakmeter.backends"
+
+
+def instruments() -> list[str]:
+    """Names of all instruments."""
+    return sorted({*_own(), *(point.name for point in _others(_INSTRUMENTS))})
+
+
+def instrument(name: str) -> Instrument:
+    """An instrument by its name.
+
+    Raises:
+        UnknownNameError: none of that name; says which there are.
+    """
+    for point in _others(_INSTRUMENTS):
+        if point.name == name:
+            found: Instrument = point.load()
+            return found
+    try:
+        return _own()[name]
+    except KeyError:
+        raise UnknownNameError("measure", name, instruments()) from None
+
+
+def backends() -> list[str]:
+    """Names of all back ends that are known by name, without importing any."""
+    package = importlib.import_module(_BACKENDS)
+    own = {m.name for m in pkgutil.iter_modules(package.__path__) if m.name != "base" and not m.name.startswith("_")}
+    return sorted(own | {point.name for point in _others(_BACKENDS)})
+
+
+def backend(name: str) -> Any:
+    """The class of a back end: the one of its module that scores.
+
+    Raises:
+        UnknownNameError: none of that name; says which there are.
+    """
+    for point in _others(_BACKENDS):
+        if point.name == name:
+            return point.load()
+    if name not in backends():
+        raise UnknownNameError("back end", name, backends())
+    module = importlib.import_module(f"{_BACKENDS}.{name}")
+    return next(
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value) and value.__module__.startswith(module.__name__) and hasattr(value, "score")
+    )
+
+
+@cache
+def _own() -> dict[str, Instrument]:
+    return {one.name: one for one in _within(importlib.import_module(_INSTRUMENTS))}
+
+
+def _within(package: Any) -> Iterator[Instrument]:
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        if module.ispkg:
+            folder = importlib.import_module(module.name)
+            if hasattr(folder, "INSTRUMENT"):
+                yield folder.INSTRUMENT
+                yield from _within(folder)
+
+
+def _others(group: str) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=group))

@@ -1,0 +1,89 @@
+"""What a measure may ask: prompts that share one response, and what to keep of their logits.
+
+A want says which rows it needs and how they are reduced where they are: rows of the whole vocabulary stay on the
+device (the wants themselves stand in `kernels/wants`). Row t predicts response token t:
+
+    sequence   prompt tokens ...... p_n | y_0   y_1   y_2
+    row                              0     1     2     3
+    predicts                        y_0   y_1   y_2   (what would come next)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from leakmeter.core.gradient import GradientRequest
+from leakmeter.core.prompt import Prompt
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@runtime_checkable
+class Want(Protocol):
+    """What to keep of the logits: a pure function of rows, written once against the array API."""
+
+    @property
+    def rows_together(self) -> bool:
+        """Whether the rows of all the request's prompts are needed at once.
+
+        A want of which that is so may say by `against_first` that what it keeps of a prompt needs that prompt's rows
+        and the first one's alone; others are not asked for it.
+        """
+
+    @property
+    def continues(self) -> bool:
+        """Whether the next round is likely to extend the same sequences, so that their states are worth keeping."""
+
+    def rows(self, n_response: int) -> range:
+        """Indices of the wanted rows for a response of `n_response` tokens."""
+
+    def reduce(self, rows: Any, targets: Any) -> Any:
+        """Logits (prompt, row, vocab) and the row's response token (row,) to an array (prompt, row, ...)."""
+
+
+def goes_by_pairs(want: Want) -> bool:
+    """Whether a want of rows together needs, of a prompt, its rows and the first prompt's alone."""
+    return want.rows_together and bool(getattr(want, "against_first", False))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Prompts scored against one response; their rows are reduced together where the want needs it."""
+
+    prompts: tuple[Prompt, ...]
+    response: tuple[int, ...]
+    want: Want
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The answer to a request."""
+
+    values: FloatArray
+    """What the want keeps: (prompt, row, ...), nats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gradients(Scores):
+    """The answer to a request for gradients; its values are (number, Σ, 2).
+
+    The last axis holds tr(I Σ) and μᵀ I μ, nats: as numbers that add up, as many as the request's `n_exact` or fewer,
+    then as one unbiased number a probe of what is left, whose mean is to be added.
+    """
+
+    entropy: float
+    """Of the next token's distribution at the place as it is, nats."""
+    log_mass: float
+    """Log of the probability of the tokens whose directions were taken, nats; 0 where it was all of them."""
+
+
+Asked = Request | GradientRequest
+T = TypeVar("T")
+Trial = Generator[Sequence[Asked], list[Scores], T]
+"""A measure at work on one item: yields requests, is sent their answers (`Gradients` to a request for gradients),
+returns what it found."""

@@ -1,0 +1,109 @@
+"""Responses drawn token by token, several advancing together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from leakmeter.core.item import ContextItem
+from leakmeter.core.prompt import Prompt
+from leakmeter.core.reductions import Draw
+from leakmeter.core.request import FloatArray, Request, Scores, Want
+from leakmeter.stats.exact_draw import Bits, StreamBits, SystemBits
+
+_HOW_MANY: Final = ("samples", "sequences", "sequences_a_part", "max_new_tokens", "delta")
+"""Parameters that say how much is drawn, or what is said of it."""
+
+
+def sample(
+    item: ContextItem, *, n: int, temperature: float, context_weight: float, max_new_tokens: int, seed: int
+) -> Generator[list[Request], list[Scores], list[tuple[int, ...]]]:
+    """Draw `n` responses from p̄_{λ,T}(· | D); see `draw_with`.
+
+    Every token is drawn from the whole distribution (no top-k, top-p or greedy choice, under which a response would
+    have no finite loss).
+    """
+    # The bare branch is run only where it enters the mixture.
+    prompts = (item.prompt,) if context_weight == 1.0 else (item.blank, item.prompt)
+    uniforms = [uniforms_of(seed, item.id, i, max_new_tokens) for i in range(n)]
+    drawn = yield from draw_with(
+        item,
+        prompts,
+        lambda i, step: Draw(float(uniforms[i][step]), context_weight, temperature),
+        n=n,
+        max_new_tokens=max_new_tokens,
+    )
+    return [tuple(int(token) for token in kept[:, 0]) for kept in drawn]
+
+
+def draw_with(
+    item: ContextItem,
+    prompts: Sequence[Prompt],
+    want: Callable[[int, int], Want],
+    *,
+    n: int,
+    max_new_tokens: int,
+) -> Generator[list[Request], list[Scores], list[FloatArray]]:
+    """Draw `n` responses; each ends with a stop token, which belongs to it, or after `max_new_tokens`.
+
+    Args:
+        item: the case.
+        prompts: whose rows are needed; the last one's tokens are taken.
+        want: response and step, both from 0, to a want that draws, the token id first in what it gives.
+        n: number of responses.
+        max_new_tokens: most tokens of each, 1 or more.
+
+    Returns:
+        For each response what the want gave at each step, (response, kept).
+    """
+    drawn: list[list[int]] = [[] for _ in range(n)]
+    kept: list[list[FloatArray]] = [[] for _ in range(n)]
+    live = list(range(n))
+    for step in range(max_new_tokens):
+        answers = yield [Request(tuple(prompts), tuple(drawn[i]), want(i, step)) for i in live]
+        for i, scores in zip(live, answers, strict=True):
+            kept[i].append(scores.values[-1, 0])
+            drawn[i].append(int(scores.values[-1, 0, 0]))
+        live = [i for i in live if drawn[i][-1] not in item.stop_ids]
+        if not live:
+            break
+    return [np.stack(rows) for rows in kept]
+
+
+def uniforms_of(seed: int, item_id: str, response: int, n: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Numbers in [0, 1) of a response's tokens, which depend on the seed, the case and the response alone."""
+    entropy = int.from_bytes(hashlib.sha256(item_id.encode()).digest()[:8])
+    return np.random.default_rng([seed, entropy, response]).random(n)
+
+
+def bits_of(measure: Any, item: ContextItem) -> Callable[[int, int], Bits]:
+    """Response and step to the random bits of a token, for a measure that promises something of what it draws.
+
+    With a nonce they are the operating system's. With a seed they follow from it, from every parameter that has a part
+    in a token's distribution, and from the case: its name, and the token ids of its prompts. So one secret seed may
+    serve several settings, queries and contexts: what is drawn of one is independent of what is drawn of another. More
+    responses, or longer ones, leave those that there were as they are.
+    """
+    if measure.nonce is not None:
+        return lambda response, step: SystemBits()
+    prompts = (item.blank, item.prompt, *item.alone.values())
+    told = (
+        "leakmeter draws",
+        type(measure).__name__,
+        {field.name: getattr(measure, field.name) for field in fields(measure) if field.name not in _HOW_MANY},
+        item.id,
+        [[prompt.ids.tolist(), prompt.positions.tolist()] for prompt in prompts],
+    )
+    key = hashlib.sha256(json.dumps(told, sort_keys=True, default=_described).encode()).digest()
+    return lambda response, step: StreamBits(key, (response, step))
+
+
+def _described(value: Any) -> Any:
+    """A parameter that is no plain value: its class, and its fields where it has any."""
+    told = asdict(value) if is_dataclass(value) and not isinstance(value, type) else {}
+    return [type(value).__module__, type(value).__qualname__, told]

@@ -1,1 +1,0 @@
-"""The engine: requests of many trials become one prefix tree, run once and answered together."""

@@ -1,0 +1,1 @@
+"""Instruments: a folder each, with the same floor plan."""

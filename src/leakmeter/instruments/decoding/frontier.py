@@ -1,0 +1,231 @@
+"""A sweep's finished cells to its frontier: what each setting leaks and is good for, and which one to ship."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from leakmeter.core.request import FloatArray
+from leakmeter.errors import LeakmeterError
+from leakmeter.instruments.decoding.recommendation import Evidence, choose, sentence
+from leakmeter.instruments.decoding.sweep import DEFAULTS, EPSILON, Sweep
+from leakmeter.stats import stats
+from leakmeter.stats.frontier import resampled_means
+from leakmeter.studies import quality
+from leakmeter.studies.cells import FinishedCell, kept_scores
+from leakmeter.studies.expected import estimate, whole_by_token
+from leakmeter.studies.quality import Quality
+from leakmeter.studies.table import columns, responses_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from leakmeter.report.blocks import Report
+
+ROUGE: Final = "rouge_l_f1"
+BERTSCORE: Final = "bertscore_f1"
+BOOTSTRAP_SEED: Final = 0  # never that of the draws, which is secret with ε
+
+Scores = Mapping[str, Sequence[FloatArray]]
+"""Names of utilities to one array a setting, (case,): each case's mean over its responses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """What the settings of a sweep leak and are good for, with intervals over the cases.
+
+    `told` is everything, as `leakmeter frontier --json` prints it; with ε it is private, as every measured loss is.
+    """
+
+    told: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self.told['settings'])} settings: {self.recommendation}>"
+
+    @property
+    def recommendation(self) -> str:
+        """Which setting to ship and how sure that is, one sentence or two for each utility."""
+        return "\n".join(choice["sentence"] for choice in self.told["choices"].values())
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a setting; units stand in the names of the columns."""
+        import pandas as pd
+
+        return pd.DataFrame(self.told["settings"])
+
+    def to_json(self) -> str:
+        """Everything as one line of JSON."""
+        return json.dumps(self.told, ensure_ascii=False)
+
+    def report(self) -> Report:
+        """What is said of it, as blocks; all views are made of it."""
+        from leakmeter.instruments.decoding.frontier_report import report
+
+        return report(self.told)
+
+    def save_figure(self, stem: str | Path, *, footer: str = "") -> list[Path]:
+        """Draw it.
+
+        Args:
+            stem: path without a suffix; '.png' and '.svg' are written.
+            footer: small, under the figure.
+
+        Returns:
+            Paths of both files.
+
+        Raises:
+            UsageError: matplotlib is not installed.
+            StoreError: they lie in a run.
+        """
+        from leakmeter.core.written import check_outside_runs
+        from leakmeter.instruments.decoding.frontier_figure import draw_frontier
+
+        check_outside_runs(Path(stem), "figure")
+        return draw_frontier(self.told, footer=footer, stem=Path(stem))
+
+
+def frontier_of(sweep: Sweep, cells: Sequence[FinishedCell], scores: Scores) -> Frontier:
+    """All numbers of a sweep.
+
+    Args:
+        sweep: what was compared.
+        cells: of its settings, in their order.
+        scores: of the utilities; see `utilities_of`.
+    """
+    leakage = np.stack([_whole_nats(one) for one in cells], axis=1)  # (case, setting)
+    leaks = Evidence(leakage, resampled_means(leakage, seed=BOOTSTRAP_SEED))
+    rows = [_row(sweep, one, value) for one, value in zip(cells, sweep.values, strict=True)]
+    choices: dict[str, Any] = {}
+    for name, of_settings in scores.items():
+        utility = np.stack(list(of_settings), axis=1)
+        uses = Evidence(utility, resampled_means(utility, seed=BOOTSTRAP_SEED))
+        choice = choose(leaks, uses)
+        for number, row in enumerate(rows):
+            row |= columns(name, estimate(utility[:, number].tolist(), seed=BOOTSTRAP_SEED))
+            less = (utility[:, number] - utility[:, choice.best]).tolist()
+            is_best = number == choice.best
+            row |= columns(f"{name}_less_best", estimate(less, seed=BOOTSTRAP_SEED)) if not is_best else {}
+            row[f"{name}_knee_share"] = choice.shares.of_setting[number] if choice.shares else None
+        choices[name] = {
+            "verdict": choice.verdict,
+            "ship": None if choice.ship is None else sweep.values[choice.ship],
+            "knee": sweep.values[choice.ship] if choice.verdict == "knee" and choice.ship is not None else None,
+            "settled": choice.is_settled,
+            "best": sweep.values[choice.best],
+            "least_leaking": sweep.values[choice.least],
+            "efficient": [sweep.values[number] for number in choice.efficient],
+            "no_knee_share": choice.shares.none if choice.shares else None,
+            "n_resamples": len(leaks.resampled),
+            "sentence": sentence(choice, name, sweep.kind, rows, len(leakage)),
+        }
+    first, measure = cells[0], sweep.measures[0]
+    settings = asdict(measure)
+    # A seed is told by the run directories; with ε it is secret.
+    for name in ("seed", "nonce", *DEFAULTS):
+        del settings[name]
+    told = {
+        "kind": sweep.kind,
+        "model": dict(first.model),
+        "decoding": settings,
+        "n_cases": len(leakage),
+        "n_truncated": sum(texts["truncated_tokens"] > 0 for texts, _ in first.measured),
+        "settings": rows,
+        "choices": choices,
+    }
+    return Frontier(_plain(told))
+
+
+def utilities_of(
+    cells: Sequence[FinishedCell], wanted: Quality, directory: Path | None, notify: Callable[[str], None]
+) -> Scores:
+    """ROUGE-L F1 of every case and setting, and BERTScore F1 where it is wanted and its model at hand.
+
+    Args:
+        cells: of the settings.
+        wanted: which encoder scores, if any.
+        directory: where scores of an encoder are kept; None to keep none.
+        notify: told in one line of a utility that is left out, and why.
+    """
+    triples = [responses_of(one) for one in cells]
+    scores: dict[str, list[FloatArray]] = {
+        ROUGE: [
+            _by_case(one, quality.rouge_l_f1(responses, references))
+            for one, (responses, _, references) in zip(cells, triples, strict=True)
+        ]
+    }
+    if wanted.bertscore is None:
+        return scores
+    try:
+        found = []
+        for one, (responses, _, references) in zip(cells, triples, strict=True):
+            values = _bertscore(one, responses, references, wanted, directory)
+            found.append(_by_case(one, values))
+    except LeakmeterError as error:
+        # The leakage and ROUGE-L are worth having without it.
+        notify(f"{BERTSCORE} is left out: {error}")
+    else:
+        scores[BERTSCORE] = found
+    return scores
+
+
+def _bertscore(
+    one: FinishedCell, responses: list[str], references: list[str], wanted: Quality, directory: Path | None
+) -> list[float]:
+    model = str(wanted.bertscore)
+
+    def score() -> list[float]:
+        return quality.bertscore_f1(responses, references, model, layer=wanted.layer)
+
+    if directory is None:
+        return score()
+    about = {"model": model, "layer": wanted.layer, "responses": responses, "references": references}
+    return kept_scores(directory / f"{one.cell.stem}-bertscore.json", about, score)
+
+
+def _row(sweep: Sweep, one: FinishedCell, value: float) -> dict[str, Any]:
+    """What a setting leaks; with ε also what was promised, and spent at most."""
+    by_token = [float(np.mean([values.mean() for values in whole_by_token(readings)])) for _, readings in one.measured]
+    row: dict[str, Any] = {sweep.kind: value}
+    row |= columns("nats", estimate(_whole_nats(one).tolist(), seed=BOOTSTRAP_SEED))
+    row |= columns("nats_per_token", estimate(by_token, seed=BOOTSTRAP_SEED))
+    row["n_tokens"] = stats.mean(
+        [len(reading.values) for _, readings in one.measured for reading in readings if reading.statistic == "loss"]
+    )
+    if sweep.kind == EPSILON:
+        for name, statistic in (("promised_nats", "promised_epsilon"), ("spent_nats", "spent_epsilon")):
+            row[f"{name}_most"] = max(
+                float(reading.values.sum())
+                for _, readings in one.measured
+                for reading in readings
+                if reading.statistic == statistic
+            )
+    return row
+
+
+def _whole_nats(one: FinishedCell) -> FloatArray:
+    """Whole-context loss of each case, mean over its responses, nats, (case,)."""
+    return np.asarray(
+        [stats.mean([float(values.sum()) for values in whole_by_token(readings)]) for _, readings in one.measured]
+    )
+
+
+def _by_case(one: FinishedCell, values: Sequence[float]) -> FloatArray:
+    """One number a response to each case's mean, (case,): responses of a case are no cases of their own."""
+    table: FloatArray = np.asarray(values, dtype=np.float64).reshape(len(one.measured), -1)
+    means: FloatArray = table.mean(axis=1)
+    return means
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no word for NaN: null stands for it."""
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,248 @@
+"""`leakmeter frontier`: λ or ε swept over the user's own cases, leakage against utility, and which setting to ship."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from leakmeter.commands import output
+from leakmeter.commands.options import Flag, PagelessRunOptions, RunOptions
+from leakmeter.errors import UsageError
+from leakmeter.instruments.decoding.measure import Decode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from leakmeter.data.named.base import Record
+    from leakmeter.instruments.decoding.sweep import Sweep
+    from leakmeter.studies.cells import FinishedCell
+    from leakmeter.studies.quality import Quality
+    from leakmeter.text.build import PromptSettings
+
+_Values = list[float] | None
+_SWEPT = Parameter(consume_multiple=True, negative="")
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing(Decode):
+    """Decoding's other fields as options; λ and ε have several values."""
+
+    cid_lambda: Annotated[float, Parameter(parse=False)] = 1.0
+    epsilon: Annotated[float | None, Parameter(parse=False)] = None
+    nonce: Annotated[int | None, Parameter(parse=False)] = None
+
+    def __post_init__(self) -> None:
+        """Nothing is refused here: whether a field has a meaning depends on what is swept."""
+
+
+@Parameter(name="*", negative="")
+def frontier(
+    *,
+    data: str,
+    lambdas: Annotated[_Values, Parameter(name=("--lambda", "--cid-lambda")), _SWEPT] = None,
+    epsilon: Annotated[_Values, _SWEPT] = None,
+    drawing: Annotated[_Drawing | None, Parameter(name="*")] = None,
+    records: int | None = None,
+    bertscore: str | None = None,
+    bertscore_layer: int | None = None,
+    template: str | None = None,
+    truncate: Flag = False,
+    run: PagelessRunOptions | None = None,
+) -> None:
+    """Sweep λ or ε over your own cases: what each setting leaks, what it is good for, and which to ship.
+
+    Every setting is a run of `leakmeter decode` that can be continued: the same command goes on after an interruption
+    and measures nothing twice. With --epsilon all that is written and printed is private.
+
+    Parameters
+    ----------
+    data
+        JSON lines as for `leakmeter decode`, each with a 'reference': what a good response says. Or NAME=FILE for a
+        published data set (pubmedqa, cnn_dm).
+    lambdas
+        Values of λ to compare; 0 0.25 0.5 0.75 1 1.25 1.5 2 where none is given.
+    epsilon
+        Values of ε to compare, nats a token; 0.1 0.2 0.5 1 2 4 8 where none is given.
+    records
+        Take the first so many cases; all by default.
+    bertscore
+        Also score with BERTScore: its encoder, a directory or a name of the hub such as roberta-large-mnli.
+    bertscore_layer
+        Layer of the encoder; 19 for roberta-large-mnli, 17 for roberta-large, the last for others.
+    template
+        chat, plain, document, article, @FILE, or a text with {context} and {query}; chat where the model has it.
+    truncate
+        Cut the end off a context that does not fit the model's window, and say so.
+    drawing.samples
+        Responses drawn for each case.
+    drawing.seed
+        Of the draws, the same for all settings: 0 by default; with epsilon none, since nobody is to repeat them.
+    run.dtype
+        float32, bfloat16 or float16; float32 on a CPU or with epsilon, which the others would void, bfloat16 on CUDA.
+    run.out
+        Directory of runs; the sweep gets a directory of its own beside them.
+    run.json
+        Print one JSON object instead of the table.
+    """
+    from leakmeter.data.referenced import load_referenced
+    from leakmeter.instruments.decoding.promise import precision_for
+    from leakmeter.instruments.decoding.sweep import EPSILON, sweep_of
+    from leakmeter.privacy.draws import SEED_WARNING
+    from leakmeter.studies.quality import Quality
+    from leakmeter.text import templates
+    from leakmeter.text.build import PromptSettings
+
+    if records is not None and records < 1:
+        raise UsageError(f"records is {records}; it has to be 1 or more")
+    sweep = sweep_of(lambdas, epsilon, asdict(drawing or _Drawing()))
+    loaded = load_referenced(data, n=records)
+    settings = PromptSettings(
+        # Only the whole context is taken away.
+        unit="whole",
+        template=templates.resolved(template or loaded.template),
+        # Data sets by name are cut to what the model takes, as in `leakmeter study`.
+        truncate=truncate or loaded.max_context_tokens is not None,
+        max_context_tokens=loaded.max_context_tokens,
+    )
+    asked = run or PagelessRunOptions()
+    run = replace(asked, dtype=precision_for(sweep.measures[0], asked.model, asked.dtype))
+    if run.dry_run:
+        _predict(sweep, loaded.records, settings, run)
+        return
+    if sweep.kind == EPSILON and sweep.given_seed is not None:
+        output.tell(SEED_WARNING)
+    words = {"--data": data, "--records": records, "--bertscore": bertscore, "--bertscore-layer": bertscore_layer}
+    words |= {"--template": template, "--truncate": truncate or None}
+    words |= {f"--{name}": getattr(asked, name) for name in ("model", "dtype", "device", "memory")}
+    _run(sweep, loaded.records, settings, Quality(bertscore, bertscore_layer), run, _command(sweep, words))
+
+
+def _run(
+    sweep: Sweep, records: Sequence[Record], settings: PromptSettings, quality: Quality, run: RunOptions, command: str
+) -> None:
+    from leakmeter.commands.progress import progress
+    from leakmeter.core.written import made_for
+    from leakmeter.instruments.decoding.promise import check_precision
+    from leakmeter.instruments.decoding.sweep import study_of, sweep_directory
+    from leakmeter.report.tables import SYMBOLS
+    from leakmeter.runs.nonce import kept_nonce
+    from leakmeter.studies.cells import finished_cell, measure_cell
+
+    machine = {"dtype": run.dtype, "device": run.device, "memory": run.memory}
+    directory = sweep_directory(sweep, run.model, settings, records, run.out, **machine)
+    backend: Any = None
+    if sweep.needs_nonce and not directory.exists():
+        # What cannot be measured is refused before a nonce is written down.
+        backend = run.load_backend()
+        check_precision(sweep.measures[0], backend.dtype)
+        for record in records:
+            settings.prepare(record.case, backend, sweep.measures[0])
+    done: list[FinishedCell] = []
+    with made_for(run.out):
+        seeded = sweep.seeded(kept_nonce(directory) if sweep.needs_nonce else 0)
+        study = study_of(seeded, run.model, settings, len(records), quality)
+        for cell in study.cells:
+            started = time.perf_counter()
+            finished = finished_cell(cell, records, directory)
+            if finished is None:
+                if backend is None:
+                    backend = run.load_backend()
+                    check_precision(seeded.measures[0], backend.dtype)
+                finished = measure_cell(study, cell, records, directory, backend, progress, command)
+            done.append(finished)
+            said = f"{SYMBOLS[sweep.kind]} = {sweep.values[cell.number]:g}: {time.perf_counter() - started:.0f} s"
+            output.tell(f"setting {len(done)} of {len(study.cells)}: {said}")
+    _write(seeded, done, quality, directory, command, run)
+
+
+def _write(
+    sweep: Sweep, cells: Sequence[FinishedCell], quality: Quality, directory: Path, command: str, run: RunOptions
+) -> None:
+
+    from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
+    from leakmeter.instruments.decoding.sweep import EPSILON
+    from leakmeter.report import console
+    from leakmeter.report.tables import SYMBOLS, to_csv, to_markdown
+    from leakmeter.studies.cells import items_csv, write
+    from leakmeter.studies.expected import whole_by_token
+    from leakmeter.studies.table import models_told
+
+    for finished in cells:
+        text = items_csv(finished, lambda readings: [float(values.sum()) for values in whole_by_token(readings)])
+        write(directory / f"{finished.cell.stem}.csv", text)
+    found = frontier_of(sweep, cells, utilities_of(cells, quality, directory, output.tell))
+    seed = "secret" if sweep.kind == EPSILON else str(sweep.measures[0].seed)
+    about = [f"command: {command}", f"seed: {seed}", models_told(cells), f"cases: {found.told['n_cases']:,}"]
+    if found.told["n_truncated"]:
+        about.append(f"contexts cut to fit: {found.told['n_truncated']:,}")
+    about.append("intervals: 95 %, bootstrap over cases; knee: its share of 2,000 resamples")
+    title = f"Leakage and utility over {SYMBOLS[sweep.kind]}"
+    rows = found.told["settings"]
+    write(directory / "table.csv", to_csv(rows))
+    write(directory / "table.md", to_markdown(title, [found.recommendation, *about], rows))
+    write(directory / "frontier.json", found.to_json())
+    try:
+        found.save_figure(directory / "figure", footer="; ".join(about))
+    except UsageError as error:
+        output.tell(str(error))
+    if run.json:
+        output.print_json(found.told)
+    else:
+        output.console().print(console.view(found.report()))
+    output.tell(f"frontier: {directory}")
+
+
+def _command(sweep: Sweep, words: Mapping[str, object]) -> str:
+    """What is put into a table: all that determines its numbers but a seed that has to stay secret, or a nonce."""
+    from leakmeter.instruments.decoding.sweep import EPSILON
+
+    is_bounded = sweep.kind == EPSILON
+    parts = ["leakmeter", "frontier"]
+    for name, value in words.items():
+        parts += [] if value is None else [name] if value is True else [name, str(value)]
+    for field in fields(Decode):
+        value = getattr(sweep.measures[0], field.name)
+        if value != field.default and field.name != sweep.kind and not (is_bounded and field.name in ("seed", "nonce")):
+            parts += [f"--{field.name.replace('_', '-')}", str(value)]
+    parts += ["--epsilon" if is_bounded else "--lambda", *(repr(value).removesuffix(".0") for value in sweep.values)]
+    return shlex.join(parts)
+
+
+def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, run: RunOptions) -> None:
+    """Print what the sweep would take: every setting draws from the same prompts, at the same cost."""
+    from rich.text import Text
+
+    from leakmeter.report.words import about_bytes, about_seconds
+    from leakmeter.runs.prediction import predicted_cases
+
+    predictor = run.load_predictor()
+    measure = sweep.seeded().measures[0]
+    prepared = [settings.prepare(record.case, predictor.backend, measure) for record in records]
+    told = predicted_cases(predictor, measure, prepared, group_size=measure.together)
+    n_settings = len(sweep.values)
+    n_tokens = n_settings * told["tree_tokens"]
+    seconds = None if told["seconds"] is None else n_settings * told["seconds"]
+    if run.json:
+        output.print_json(
+            {
+                **{name: told[name] for name in ("model", "dtype", "device", "memory_bytes", "at_most")},
+                "n_settings": n_settings,
+                "n_cases": len(prepared),
+                "tree_tokens": n_tokens,
+                "seconds": seconds,
+                "setting": {name: told[name] for name in ("tree_tokens", "seconds")},
+            }
+        )
+        return
+    console = output.console()
+    console.print(Text(f"{told['model']} ({told['dtype']}, {told['device']}); nothing was run", style="bold"))
+    time_told = "time not predicted" if seconds is None else f"{about_seconds(seconds)} once loaded"
+    console.print(f"{n_settings} settings, {len(prepared):,} cases: at most {n_tokens:,} tokens, {time_told}")
+    if told["memory_bytes"] is not None:
+        console.print(f"memory, libraries apart: about {about_bytes(sum(told['memory_bytes'].values()))}")
+    console.print("A setting that was measured before costs nothing.")

@@ -1,0 +1,192 @@
+"""Decoding with receipts: what each token told of the context as it was drawn, in nats, and what was promised."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from leakmeter.core.item import ContextItem
+from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
+from leakmeter.core.measure import Measure
+from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Reading
+from leakmeter.core.request import FloatArray, Request, Scores, Trial
+from leakmeter.core.sampling import bits_of, draw_with, uniforms_of
+from leakmeter.errors import UsageError
+from leakmeter.privacy.decoding import RECEIPT, Decoding, DrawWithReceipt, TargetWithReceipt
+from leakmeter.stats import logspace
+from leakmeter.stats.exact_draw import Bits
+
+PUBLIC_STATISTICS: Final = ("token", "bare_log_prob", "promised_epsilon")
+"""What a receipt may show beside a bounded response; every other statistic is a function of D."""
+_NONCE_BITS: Final = 128
+
+
+_DRAWN_TOGETHER: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Decode(Measure):
+    """A response drawn by context influence decoding, and a receipt in nats for each of its tokens.
+
+    Without `epsilon`, p̄_{λ,T} = softmax((λ z(D) + (1 − λ) z(∅)) / T) with the given λ (Flemings et al., Eq. 6). With
+    it, λ_t is the largest, up to `lambda_max`, at which max_v |log p̄(v | D) − log p(v | ∅)| ≤ ε / 2 over the whole
+    vocabulary (their Algorithm 1). Each step is then within ε / 2 of a distribution that knows nothing of D, and any
+    two contexts are within ε of each other, whatever token comes (Theorem B.1): a step is ε-DP for the context, and n
+    steps are n ε-DP or better (`privacy.accounting`). Tokens are drawn with exactly the probabilities that were held
+    against the bound (`stats.exact_draw`), so that no δ is left out. This bounds what the tokens tell, under two
+    conditions. Nobody can repeat the draws: they come from the operating system's source, or from a seed that stays
+    secret, since text and seed together can be tried against any guess of the context. And z(∅) depends on nothing of
+    D; where its last digits depend on what is computed beside it, the bound holds up to that noise.
+
+    Statistics, one value a token: `token`; `weight`, λ_t; `log_prob`, log p̄(y_t | D); `bare_log_prob`, log p(y_t | ∅);
+    `loss`, the absolute difference of the two, which sums to the influence of the whole context on the response;
+    `max_loss`, the largest loss that any token would have had (infinite where D alone rules a token out). With
+    `epsilon` also `spent_epsilon`, 2 · `max_loss`, and `promised_epsilon`. Stop tokens are ruled out in both branches
+    while the response is shorter than `min_new_tokens`. A case with a response is not drawn: its receipts are those
+    that drawing it would have given.
+    """
+
+    temperature: float = 1.0
+    """T of both branches, above 0."""
+    cid_lambda: float = 1.0
+    """λ of context influence decoding without epsilon: 0 is the prior, 1 ordinary sampling, more amplifies."""
+    epsilon: float | None = None
+    """Bound for each token between any two contexts, nats, above 0; half of it against no context."""
+    lambda_max: float = 1.0
+    """Largest λ_t with epsilon."""
+    min_new_tokens: int = 0
+    """Fewest tokens of a response before one that stops it."""
+    max_new_tokens: int = 50
+    """Most tokens of a drawn response."""
+    samples: int = 1
+    """Responses drawn for a case without one."""
+    seed: int | None = None
+    """Of the draws: 0 by default; with epsilon none, since nobody is to repeat them (see `seeded`)."""
+    nonce: int | None = None
+    """In the place of a seed, with epsilon: draws come from the operating system's source, and this number, at random
+    by default, only names the run, so that the same command goes on with it."""
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        checks = (
+            logspace.checked_temperature(self.temperature),
+            logspace.checked_weight(self.cid_lambda),
+            (
+                self.epsilon is None or (np.isfinite(self.epsilon) and self.epsilon > 0),
+                "epsilon",
+                self.epsilon,
+                "above 0",
+            ),
+            (np.isfinite(self.lambda_max) and self.lambda_max >= 0, "lambda-max", self.lambda_max, "0 or more"),
+            (self.min_new_tokens >= 0, "min-new-tokens", self.min_new_tokens, "0 or more"),
+            bounded("max-new-tokens", self.max_new_tokens, max(1, self.min_new_tokens), MOST_NEW_TOKENS),
+            bounded("samples", self.samples, 1, MOST_SAMPLES),
+            (self.seed is None or self.seed >= 0, "seed", self.seed, "0 or more"),
+            (self.nonce is None or self.nonce >= 0, "nonce", self.nonce, "0 or more"),
+        )
+        for good, name, given, expected in checks:
+            if not good:
+                raise UsageError(f"{name} is {given}; it has to be {expected}")
+        if self.epsilon is None and self.lambda_max != 1.0:
+            raise UsageError("lambda-max is for a bound; give epsilon too, or cid-lambda instead")
+        if self.epsilon is not None and self.cid_lambda != 1.0:
+            raise UsageError("with epsilon each token's λ is chosen; give lambda-max instead of cid-lambda")
+        if self.nonce is not None and (self.epsilon is None or self.seed is not None):
+            raise UsageError(
+                "a nonce is for a bound, in the place of a seed; leave it out, or give epsilon without seed"
+            )
+
+    def seeded(self) -> Decode:
+        """The same with a seed: the one given, or 0; with epsilon and none given, a nonce of 128 random bits."""
+        if self.seed is not None or self.nonce is not None:
+            return self
+        return replace(self, seed=0) if self.epsilon is None else replace(self, nonce=secrets.randbits(_NONCE_BITS))
+
+    @property
+    def decoding(self) -> Decoding:
+        """How the two branches are mixed."""
+        if self.epsilon is None:
+            return Decoding(self.temperature, self.cid_lambda)
+        return Decoding(self.temperature, self.lambda_max, self.epsilon / 2.0)
+
+    @property
+    def together(self) -> int:
+        """A round of drawing reads all weights for one token of each response, so that eight take little more time.
+
+        Under ε each is drawn apart: nothing of another context is to stand in the passes of its blank prompt.
+        """
+        return _DRAWN_TOGETHER if self.epsilon is None else 1
+
+    def record(self) -> dict[str, Any]:
+        """Without a bound nothing is said of a nonce, as in runs that were made before there were any."""
+        told = super(Decode, self).record()
+        if self.epsilon is None and self.nonce is None:
+            del told["nonce"]
+        return told
+
+    def check(self, item: ContextItem) -> None:
+        """Refuse what is to be drawn by nothing, and a response that decoding would have ruled out."""
+        if item.response is None:
+            if self.epsilon is not None and self.seed is None and self.nonce is None:
+                raise UsageError("a bounded response needs random numbers; take `seeded()` of the measure")
+            return
+        early = min(self.min_new_tokens, len(item.response))
+        if not item.stop_ids.isdisjoint(item.response[:early]):
+            raise UsageError(
+                f"case '{item.id}' has a response with a stop token among its first {early}; lower min-new-tokens"
+            )
+
+    def trial(self, item: ContextItem) -> Trial[list[Reading]]:
+        """Decode one case, or score its response.
+
+        Raises:
+            UsageError: its response stops before `min_new_tokens`, which decoding would have ruled out; or it is to be
+                drawn under a bound, and nothing says by which random numbers.
+        """
+        self.check(item)
+        if item.response is not None:
+            receipts = [(yield from self._score(item, item.response))]
+        else:
+            stops, random = tuple(sorted(item.stop_ids)), self._random(item)
+            receipts = yield from draw_with(
+                item,
+                (item.blank, item.prompt),
+                lambda i, step: DrawWithReceipt(
+                    self.decoding, random(i, step), stops if step < self.min_new_tokens else ()
+                ),
+                n=self.samples,
+                max_new_tokens=self.max_new_tokens,
+            )
+        return [reading for i, receipt in enumerate(receipts) for reading in self._readings(item.id, i, receipt)]
+
+    def _random(self, item: ContextItem) -> Callable[[int, int], float | Bits]:
+        """Response and step to what a token is drawn by."""
+        if self.epsilon is not None:
+            return bits_of(self, item)
+        uniforms = [uniforms_of(self.seed or 0, item.id, i, self.max_new_tokens) for i in range(self.samples)]
+        return lambda i, step: float(uniforms[i][step])
+
+    def _score(
+        self, item: ContextItem, response: tuple[int, ...]
+    ) -> Generator[list[Request], list[Scores], FloatArray]:
+        n = len(response)
+        early = min(self.min_new_tokens, n)
+        masked = TargetWithReceipt(self.decoding, 0, early, tuple(sorted(item.stop_ids)))
+        free = TargetWithReceipt(self.decoding, early, n)
+        wants = [want for want in (masked, free) if want.rows(n)] or [free]
+        answers = yield [Request((item.blank, item.prompt), response, want) for want in wants]
+        return np.concatenate([scores.values[-1] for scores in answers])
+
+    def _readings(self, item_id: str, number: int, receipt: FloatArray) -> Iterator[Reading]:
+        columns = dict(zip(RECEIPT, np.ascontiguousarray(receipt.T), strict=True))
+        units = {"token": TOKEN_ID, "weight": WEIGHT}
+        columns["loss"] = np.abs(columns["log_prob"] - columns["bare_log_prob"])
+        if self.epsilon is not None:
+            columns["spent_epsilon"] = 2.0 * columns["max_loss"]
+            columns["promised_epsilon"] = np.full(len(receipt), float(self.epsilon))
+        for statistic, values in columns.items():
+            yield Reading(item_id, number, "", statistic, units.get(statistic, NATS), values)

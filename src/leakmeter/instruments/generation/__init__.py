@@ -1,0 +1,19 @@
+"""Private generation from exemplars, and its audit."""
+
+from leakmeter.core.instrument import Command, Instrument
+
+INSTRUMENT = Instrument(
+    "private_generation",
+    __name__,
+    measure_at="measure:PrivateGeneration",
+    result_at="result:PrivateGenerationResult",
+    example_at="example:example",
+    study_at="study:KIND",
+    commands=(
+        Command(
+            "audit",
+            "command:app",
+            "Generate texts from private exemplars, and hold what they tell against what was promised.",
+        ),
+    ),
+)

@@ -1,0 +1,156 @@
+"""An audit as it is asked for: exemplars to batches and their parts, a promise to a measure, and its nonce's place.
+
+runs/
+  private_generation-1f2e…/   the run, which `leakmeter report` shows; its name is made of the nonce too
+  audit-9a…/                  mode 0700; its name tells all that was asked for but the nonce
+    secret.json               a nonce, with which the same command goes on, or shows what it drew
+
+A run writes part by part, and 50 exemplars take half a second a token on a core. So a part is no whole batch but some
+of its sequences: the same exemplars again, drawn with other numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from leakmeter.core.written import check_outside_runs
+from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.instruments.generation.measure import PrivateGeneration
+from leakmeter.instruments.generation.prompts import GenerationSettings, batches_of
+from leakmeter.studies.cells import digest
+from leakmeter.text.exemplar import Example, ExemplarCase, Task
+
+_TOKENS_A_PART: Final = 200
+_TOO_COARSE: Final = ("bfloat16", "float16")
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """What is measured, and how."""
+
+    cases: tuple[ExemplarCase, ...]
+    """Parts of batches, in order."""
+    settings: GenerationSettings
+    measure: PrivateGeneration
+
+
+def audit_of(
+    examples: Sequence[Example],
+    settings: GenerationSettings,
+    measure: PrivateGeneration,
+    *,
+    label: str | None,
+    subset_size: int | None,
+    batches: int | None,
+    epsilon: float | None,
+) -> Audited:
+    """Batches of exemplars in parts, and the measure that keeps a promise.
+
+    Args:
+        examples: all with this label.
+        settings: how prompts are made.
+        measure: what is drawn, as asked for.
+        label: what is written; None where examples have none.
+        subset_size: exemplars of a batch; all of them in one by default.
+        batches: at most; as many as can be filled by default.
+        epsilon: what may be promised at most, which the measure's temperature is set to; None to leave it.
+
+    Raises:
+        UsageError: fewer examples than a batch takes, or no temperature keeps epsilon.
+    """
+    size = len(examples) if subset_size is None else subset_size
+    if size < 1:
+        raise UsageError(f"subset-size is {size}; it has to be 1 or more")
+    if epsilon is not None:
+        measure = measure.calibrated(epsilon, size)
+    part = sequences_a_part(measure.sequences, measure.max_new_tokens)
+    measure = replace(measure, sequences_a_part=part)
+    cases = batches_of(examples, size, label=label, most=batches, parts=measure.parts)
+    return Audited(tuple(cases), settings, measure)
+
+
+def sequences_a_part(sequences: int, max_new_tokens: int) -> int:
+    """How many sequences are drawn in one part: a divisor of all, and some minutes of work at most."""
+    few = max(1, _TOKENS_A_PART // max_new_tokens)
+    return next(n for n in range(min(few, sequences), 0, -1) if sequences % n == 0)
+
+
+def with_label(examples: Sequence[Example], task: Task, label: str | None) -> list[Example]:
+    """Examples of a task that have one label.
+
+    Raises:
+        UnknownNameError: the task has no such label.
+        UsageError: no label is given, or no example has it.
+    """
+    if label is None:
+        raise UsageError(f"task '{task.name}' has labels; give the one that is to be written: {', '.join(task.words)}")
+    if label not in task.words:
+        raise UnknownNameError("label", label, task.words)
+    taken = [example for example in examples if example.label == label]
+    if not taken:
+        raise UsageError(f"no exemplar has the label '{label}'; give some that have")
+    return taken
+
+
+def check_promise(**given: object) -> None:
+    """Refuse what says twice what is promised, or not at all.
+
+    Raises:
+        UsageError: none of these is given, or several are.
+    """
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) != 1:
+        said = f"{' and '.join(names)} are given together" if names else "nothing says what is promised"
+        raise UsageError(f"{said}; give one of {', '.join(given)}")
+
+
+def check_precision(dtype: str | None) -> None:
+    """Refuse a precision whose noise a promise does not survive.
+
+    Raises:
+        UsageError: half precision.
+    """
+    if dtype in _TOO_COARSE:
+        raise UsageError(
+            f"dtype is '{dtype}'; what a prompt says in that precision depends on the prompts beside it by more than "
+            "many a promise; give float32"
+        )
+
+
+def precision_for(model: Any, dtype: str | None) -> str | None:
+    """The precision to load a model in: float32 where none was asked for, also on CUDA.
+
+    Raises:
+        UsageError: half precision.
+    """
+    check_precision(dtype)
+    named = not isinstance(model, tuple) and model != "toy"
+    return "float32" if dtype is None and named else dtype
+
+
+def audit_directory(audited: Audited, model: str, out: Path, **machine: str | None) -> Path:
+    """Where the nonce of an audit is kept, under `out`; it need not be there.
+
+    Args:
+        audited: what was asked for; its measure without a nonce.
+        model: by its name.
+        out: directory of runs.
+        machine: precision, device and memory, as given.
+
+    Raises:
+        StoreError: `out` lies in a run.
+    """
+    check_outside_runs(out, "directory of runs")
+    told = {
+        "measure": asdict(audited.measure),
+        "settings": asdict(audited.settings),
+        "cases": [asdict(case) for case in audited.cases],
+        "model": model,
+        "machine": machine,
+        "version": metadata.version("leakmeter"),
+    }
+    return out / f"audit-{digest(told)[:16]}"

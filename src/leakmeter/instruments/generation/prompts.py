@@ -1,0 +1,171 @@
+"""Prompts to write a text like an exemplar's, one exemplar a prompt.
+
+opening           Given a label of news type, generate the chosen type of news accordingly.
+e1                ⏎⏎News Type: Sports⏎Text: Galaxy, Crew Play to 0-0 Tie …
+heading, query    ⏎⏎News Type: Sports
+answer            ⏎Text:
+
+They are those of a task (`exemplars`) whose query is the label, and whose answer is the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leakmeter.core.backend import Backend
+from leakmeter.core.instrument import PlainSettings
+from leakmeter.core.item import ContextItem, Prepared
+from leakmeter.core.measure import Measure
+from leakmeter.core.prompt import CONTEXT
+from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.errors import UnknownNameError, UsageError, WindowError
+from leakmeter.text import templates
+from leakmeter.text.build import check_unicode
+from leakmeter.text.exemplar import Example, ExemplarCase, Task
+from leakmeter.text.exemplar_prompts import Writer, spans_of
+from leakmeter.text.layout import SEPARATOR
+
+_TEMPLATES = ("plain", "chat")
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationSettings(PlainSettings):
+    """How prompts are made; the format is that of Table 3."""
+
+    instruction: str = "Given a label of news type, generate the chosen type of news accordingly."
+    """The prompt's first lines, which are public; may be empty."""
+    label_heading: str = "News Type"
+    """Heading of the label, which is public too; without a label it is not there."""
+    text_heading: str = "Text"
+    """Heading of the text."""
+    template: str | None = "plain"
+    """plain, or chat for all of it in one user message; None for chat where the model has it. The paper does not say
+    which it took."""
+
+    def __post_init__(self) -> None:
+        """Refuse another template."""
+        if self.template is not None and self.template not in _TEMPLATES:
+            raise UnknownNameError("template for exemplars", self.template, _TEMPLATES)
+
+    def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> Prepared:
+        """See `prepare_generation`."""
+        n_new = measure.max_new_tokens
+        return prepare_generation(case, backend.tokenizer, self, window=backend.window, n_reserved=n_new)
+
+
+def batches_of(
+    examples: Sequence[Example], size: int, *, label: str | None = None, most: int | None = None, parts: int = 1
+) -> list[ExemplarCase]:
+    """Cut examples into disjoint batches, in their order; what fills no batch is left out.
+
+    An exemplar that stands in one batch alone has a part in the sequences of no other: what is promised of several
+    batches together is the most that is promised of one.
+
+    Args:
+        examples: labelled or not.
+        size: exemplars of each batch.
+        label: of those that are taken, and of what is written; None to take all that have none.
+        most: batches at most; None for all there are.
+        parts: cases of each batch, which draw some of its sequences each.
+
+    Raises:
+        UsageError: fewer examples than a batch takes.
+    """
+    for name, given in (("subset-size", size), ("batches", 1 if most is None else most)):
+        if given < 1:
+            raise UsageError(f"{name} is {given}; it has to be 1 or more")
+    taken = [example for example in examples if example.label == label]
+    n_batches = min(len(taken) // size, len(taken) if most is None else most)
+    if n_batches < (most or 1):
+        which = "exemplars" if label is None else f"exemplars with label '{label}'"
+        asked = f"{size:,}" if most in (None, 1) else f"{most} times {size:,}"
+        raise UsageError(
+            f"{asked} {which} are asked for and there are {len(taken):,}; give more of them, or a smaller subset-size"
+        )
+    return [
+        ExemplarCase(
+            f"batch {i + 1}{_part_text(part, parts)}", tuple(taken[i * size : (i + 1) * size]), Example("", (), label)
+        )
+        for i in range(n_batches)
+        for part in range(parts)
+    ]
+
+
+def _part_text(part: int, parts: int) -> str:
+    """What tells the cases of a batch apart, at the end of their ids; nothing where there is one."""
+    return f", part {part + 1}" if parts > 1 else ""
+
+
+def prepare_generation(
+    case: ExemplarCase, tokenizer: Tokenizer, settings: GenerationSettings, *, window: int | None, n_reserved: int
+) -> Prepared:
+    """Tokenise a batch of exemplars; they are the spans, named e1, e2 and so on, and `alone` has a prompt with each.
+
+    Args:
+        case: exemplars that have the query's label, or none as the query has none; the query has no texts. Several
+            texts of an exemplar are lines of one.
+        tokenizer: the model's.
+        settings: wording and template.
+        window: most tokens a sequence may have.
+        n_reserved: tokens kept free for what is to be written.
+
+    Raises:
+        UsageError: no exemplars, an empty text, or a label that is not the query's.
+        WindowError: an exemplar leaves no room for what is to be written.
+    """
+    _check_texts(case)
+    label = case.query.label
+    query = () if label is None else (label,)
+    fields = () if label is None else (("label", settings.label_heading),)
+    task = Task("generation", settings.instruction, fields, settings.text_heading, ())
+    template = settings.template or ("chat" if tokenizer.has_chat_template else "plain")
+    turn = templates.user_turn(tokenizer) if template == "chat" else ("", "")
+    written = [Example(example.id, query, "\n".join(example.texts)) for example in case.exemplars]
+    writer = Writer(task, written, tokenizer, turn)
+    numbers = range(1, len(written) + 1)
+    names = [f"e{i}" for i in numbers]
+    alone = {name: writer.prompt([i], query) for name, i in zip(names, numbers, strict=True)}
+    longest = max(alone, key=lambda name: len(alone[name].ids))
+    n_tokens = len(alone[longest].ids) + n_reserved
+    if window is not None and n_tokens > window:
+        raise WindowError(
+            f"case '{case.id}' needs {n_tokens:,} tokens for exemplar {longest} "
+            f"({alone[longest].n_tokens(CONTEXT):,} of it, {n_reserved:,} of what is written) and {window:,} fit the "
+            "model's window; give shorter texts"
+        )
+    prompt = writer.prompt(numbers, query)
+    shown = [writer.text(i) for i in numbers]
+    spans = spans_of(case.exemplars, prompt, shown)
+    item = ContextItem(
+        id=case.id,
+        prompt=prompt,
+        spans=spans,
+        cuts={
+            name: writer.prompt([j for j in numbers if j != i], query) for name, i in zip(names, numbers, strict=True)
+        },
+        alone=alone,
+        blank=writer.prompt((), query),
+        placebos=(),
+        response=None,
+        stop_ids=tokenizer.stop_ids,
+        window=window,
+    )
+    documents = tuple((example.id, *span.ranges[0]) for example, span in zip(case.exemplars, spans, strict=True))
+    return Prepared(item, SEPARATOR.join(shown), documents, label or "", template, "exemplar", 0)
+
+
+def _check_texts(case: ExemplarCase) -> None:
+    if not case.exemplars:
+        raise UsageError(f"case '{case.id}' has no exemplars; there is nobody to vote")
+    for example in case.exemplars:
+        what = f"exemplar '{example.id}'"
+        if example.label != case.query.label:
+            raise UsageError(
+                f"case '{case.id}': the {what} has label {example.label!r}, and texts with label {case.query.label!r} "
+                "are to be written; exemplars of a batch share their label"
+            )
+        if not any(text.strip() for text in example.texts):
+            raise UsageError(f"case '{case.id}': the {what} is empty; leave it out")
+        for text in (*example.texts, example.label or ""):
+            check_unicode(case.id, what, text)

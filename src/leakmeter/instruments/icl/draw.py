@@ -1,0 +1,84 @@
+"""Which exemplars stand before which query: drawn anew for each, or the same for all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from leakmeter.data.named.base import chosen_numbers
+from leakmeter.errors import UsageError
+from leakmeter.text.exemplar import Example, ExemplarCase
+
+
+def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: int, seed: int) -> list[ExemplarCase]:
+    """For each query exemplars from a pool, without replacement (Section 4.1 of the ICLInf paper).
+
+    What is drawn for a query depends on the pool, the seed and the query's number alone, and fewer shots are the first
+    of more: levels of any other factor, and of this one, are paired query by query.
+
+    Args:
+        pool: labelled examples; one that has the query's own texts, white space around them apart, is passed over.
+        queries: what is classified, in order.
+        shots: exemplars for each, in the order drawn.
+        seed: of the draws, 0 or more.
+
+    Raises:
+        UsageError: fewer exemplars than shots, or no shots.
+    """
+    import numpy as np
+
+    if shots < 1:
+        raise UsageError(f"shots is {shots}; it has to be 1 or more, since exemplars are what is left out")
+    _check_seed(seed)
+    same = Counter(example.compared for example in pool)
+    cases = []
+    for number, query in enumerate(queries):
+        n_others = len(pool) - same[query.compared]
+        if n_others < shots:
+            raise UsageError(
+                f"query '{query.id}' needs {shots} exemplars and there are {n_others:,} other than itself; "
+                "give more of them, or fewer shots"
+            )
+        rng = np.random.default_rng([seed, number])
+        chosen: dict[int, Example] = {}
+        # One at a time, those met before or alike passed over: how many are asked for changes no earlier draw.
+        while len(chosen) < shots:
+            at = int(rng.integers(len(pool)))
+            if pool[at].compared != query.compared:
+                chosen.setdefault(at, pool[at])
+        cases.append(ExemplarCase(query.id, tuple(chosen.values()), query))
+    return cases
+
+
+def fixed_cases(exemplars: Sequence[Example], queries: Sequence[Example]) -> list[ExemplarCase]:
+    """Every query with the same exemplars, in their order; a query that is one of them keeps it.
+
+    Raises:
+        UsageError: no exemplars.
+    """
+    if not exemplars:
+        raise UsageError("there are no exemplars; give at least one, since exemplars are what is left out")
+    return [ExemplarCase(query.id, tuple(exemplars), query) for query in queries]
+
+
+def choose_queries(examples: Sequence[Example], n: int | None, seed: int | None) -> list[Example]:
+    """Some examples, in their order.
+
+    Args:
+        examples: to choose from.
+        n: how many; all where it is None or there are fewer.
+        seed: of the choice; None for the first `n`.
+
+    Raises:
+        UsageError: no query, or a seed below 0.
+    """
+    if n is not None and n < 1:
+        raise UsageError(f"queries is {n}; it has to be 1 or more")
+    if seed is not None:
+        _check_seed(seed)
+    return [examples[i] for i in chosen_numbers(len(examples), n, seed)]
+
+
+def _check_seed(seed: int) -> None:
+    if seed < 0:
+        raise UsageError(f"seed is {seed}; it has to be 0 or more")

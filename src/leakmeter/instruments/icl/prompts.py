@@ -1,0 +1,181 @@
+"""A query behind its exemplars, each of which comes and goes with its headings, its label and the blank line before it.
+
+opening           Classify the news articles …
+e1                ⏎⏎Article: Wall St. Bears …⏎Answer: Business
+e2                ⏎⏎Article: …⏎Answer: World
+heading, query    ⏎⏎Article: Rescuing an Old Saver …
+answer            ⏎Answer:
+
+Instruction and headings are frame, texts and labels are data, and each is tokenised on its own: an exemplar has the
+same tokens wherever it stands, and cutting it gives the prompt that was never given it. Only where there is no
+instruction, whatever comes first has no blank line before it. The default model's tokenizer makes the same ids of the
+whole text at once; those of Llama 3 and Qwen would join a full stop with the line break behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from leakmeter.core.backend import Backend
+from leakmeter.core.instrument import PlainSettings
+from leakmeter.core.item import Prepared
+from leakmeter.core.measure import Measure
+from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
+from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.errors import UnknownNameError, UsageError, WindowError
+from leakmeter.instruments.icl.item import Answers, ExemplarItem
+from leakmeter.text import templates
+from leakmeter.text.build import check_unicode
+from leakmeter.text.exemplar import ExemplarCase, Task
+from leakmeter.text.exemplar_prompts import Writer, joined, segments, spans_of
+from leakmeter.text.layout import SEPARATOR
+
+_TEMPLATES = ("plain", "chat")
+_CONTENT_FREE = {"blank": "", "n/a": "N/A"}
+"""Inputs that say nothing: blank as in Appendix B, and one of Zhao et al. 2021, whose calibration it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExemplarSettings(PlainSettings):
+    """How prompts of a task are made; the formats are those of Table 2."""
+
+    task: Task
+    template: str | None = "plain"
+    """plain, or chat for all of it in one user message; None for chat where the model has it. The paper does not say
+    which it took."""
+
+    def __post_init__(self) -> None:
+        """Refuse another template."""
+        if self.template is not None and self.template not in _TEMPLATES:
+            raise UnknownNameError("template for exemplars", self.template, _TEMPLATES)
+
+    def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> PreparedExemplars:
+        """See `prepare_exemplars`."""
+        made = prepare_exemplars(case, backend.tokenizer, self, window=backend.window)
+        # Labels that the measure cannot tell apart are refused before anything is written.
+        measure.check(made.item)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedExemplars(Prepared):
+    """A query's item and the texts it came from."""
+
+    def texts(self) -> dict[str, Any]:
+        """The labels."""
+        return {"labels": list(self.item.answers.labels)}
+
+
+def prepare_exemplars(
+    case: ExemplarCase, tokenizer: Tokenizer, settings: ExemplarSettings, *, window: int | None
+) -> PreparedExemplars:
+    """Tokenise a query and its exemplars; the exemplars are the spans, named e1, e2 and so on.
+
+    Args:
+        case: the texts.
+        tokenizer: the model's.
+        settings: task and template.
+        window: most tokens a sequence may have.
+
+    Raises:
+        UsageError: no exemplars, an empty text, a label that is none of the task's, or labels that the model cannot
+            tell apart.
+        WindowError: exemplars, query and the longest label do not fit.
+    """
+    task, exemplars, query = settings.task, case.exemplars, case.query.texts
+    _check_texts(case, task)
+    template = settings.template or ("chat" if tokenizer.has_chat_template else "plain")
+    writer = Writer(task, exemplars, tokenizer, templates.user_turn(tokenizer) if template == "chat" else ("", ""))
+    labels = tuple(map(writer.label_ids, task.words))
+    _check_labels(task, labels)
+
+    numbers = {f"e{i}": i for i in range(1, len(exemplars) + 1)}
+
+    def without(gone: Collection[str], texts: tuple[str, ...] = query) -> Prompt:
+        return writer.prompt([i for name, i in numbers.items() if name not in gone], texts)
+
+    content_free: dict[str, Mapping[str, Prompt]] = {}
+    for kind, text in _CONTENT_FREE.items():
+        texts = (text,) * len(task.fields)
+        content_free[kind] = {name: without((name,), texts) for name in ("", *numbers)}
+    prompt = without(())
+    _check_window(case.id, (prompt, *(prompts[""] for prompts in content_free.values())), labels, window)
+    shown = [writer.text(i) for i in numbers.values()]
+    spans = spans_of(exemplars, prompt, shown)
+    item = ExemplarItem(
+        id=case.id,
+        prompt=prompt,
+        spans=spans,
+        cuts={name: without((name,)) for name in numbers},
+        alone={name: writer.prompt((i,), query) for name, i in numbers.items()},
+        blank=writer.prompt((), query),
+        placebos=(),
+        response=None,
+        stop_ids=tokenizer.stop_ids,
+        cut_together=without,
+        window=window,
+        answers=Answers(
+            labels=task.words,
+            ids=labels,
+            gold=None if case.query.label is None else task.words.index(case.query.label),
+            content_free=content_free,
+        ),
+    )
+    documents = tuple((example.id, *span.ranges[0]) for example, span in zip(exemplars, spans, strict=True))
+    asked = query[0] if len(query) == 1 else joined(segments(task, query)[:-1])
+    return PreparedExemplars(item, SEPARATOR.join(shown), documents, asked, template, "exemplar", 0)
+
+
+def _check_texts(case: ExemplarCase, task: Task) -> None:
+    if len(task.words) < 2:
+        given = ", ".join(map(repr, task.words)) or "none"
+        raise UsageError(f"task '{task.name}' leaves no choice, its labels being {given}; give it two or more")
+    if not case.exemplars:
+        raise UsageError(f"case '{case.id}' has no exemplars; there is nothing whose influence could be measured")
+    labels = (*task.words, None)
+    for what, example, allowed in (
+        ("query", case.query, labels),
+        *((f"exemplar '{example.id}'", example, labels[:-1]) for example in case.exemplars),
+    ):
+        if len(example.texts) != len(task.fields):
+            raise UsageError(
+                f"case '{case.id}': the {what} has {len(example.texts)} texts, expected {len(task.fields)}: "
+                + ", ".join(f"'{column}'" for column, _ in task.fields)
+            )
+        if not any(text.strip() for text in example.texts):
+            raise UsageError(f"case '{case.id}': the {what} is empty; there is nothing to classify")
+        for text in example.texts:
+            check_unicode(case.id, what, text)
+        if example.label not in allowed:
+            raise UsageError(
+                f"case '{case.id}': the {what} has label {example.label!r}, expected one of "
+                + ", ".join(map(repr, task.words))
+            )
+
+
+def _check_labels(task: Task, labels: Sequence[tuple[int, ...]]) -> None:
+    for word, ids in zip(task.words, labels, strict=True):
+        if not ids:
+            raise UsageError(f"the model's tokenizer knows none of the characters of label '{word}'")
+    for (word, ids), (other, others) in combinations(zip(task.words, labels, strict=True), 2):
+        if ids == others:
+            raise UsageError(
+                f"labels '{word}' and '{other}' are the same tokens to this model; give one of them another word"
+            )
+
+
+def _check_window(
+    case_id: str, prompts: Iterable[Prompt], labels: Iterable[tuple[int, ...]], window: int | None
+) -> None:
+    longest = max(prompts, key=lambda prompt: len(prompt.ids))
+    n_label = max(map(len, labels))
+    n_tokens = len(longest.ids) + n_label
+    if window is not None and n_tokens > window:
+        raise WindowError(
+            f"case '{case_id}' needs {n_tokens:,} tokens ({longest.n_tokens(CONTEXT):,} of exemplars, "
+            f"{longest.n_tokens(QUERY):,} of its query, {n_label} of a label) and {window:,} fit the model's window; "
+            "give fewer shots or shorter texts"
+        )

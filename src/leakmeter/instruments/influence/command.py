@@ -1,0 +1,36 @@
+"""`leakmeter influence`: what a response owes to each piece of its context."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from leakmeter.commands.cases import run_cases
+from leakmeter.commands.given import read_cases
+from leakmeter.commands.options import RunOptions, Source, Text
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.text.build import PromptSettings
+
+
+def influence(
+    *,
+    source: Source | None = None,
+    response: Text | None = None,
+    prompts: Annotated[PromptSettings | None, Parameter(name="*", negative="")] = None,
+    measure: Annotated[Influence | None, Parameter(name="*")] = None,
+    run: RunOptions | None = None,
+) -> None:
+    """Measure, in nats, how much a response owes to each piece of its context.
+
+    Give a context with --context-file and --query, many cases with --data, or a chat with --messages. Without a
+    response, one is sampled. The same command continues a run that was interrupted.
+
+    Parameters
+    ----------
+    response
+        What it answered; left out, a response is sampled.
+    """
+    given = read_cases(source or Source(), response)
+    prompts, run = prompts or PromptSettings(), run or RunOptions()
+    run_cases(given, prompts, measure or Influence(), "influence", run, inputs=[source])

@@ -1,0 +1,115 @@
+"""Context influence: what a response owes to each piece of its context, in nats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from leakmeter.core.item import PLACEBO, ContextItem
+from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
+from leakmeter.core.measure import Measure
+from leakmeter.core.measurement import NATS, TOKEN_ID, Reading
+from leakmeter.core.noise import neighbourhood_noise
+from leakmeter.core.reductions import MixedTarget, Target
+from leakmeter.core.request import FloatArray, Request, Trial
+from leakmeter.core.sampling import sample
+from leakmeter.errors import UsageError
+from leakmeter.stats import logspace
+
+
+@dataclass(frozen=True, slots=True)
+class Influence(Measure):
+    """|log p̄(y_t | D, x, y_<t) − log p̄(y_t | D∖D_i, x, y_<t)| for every piece D_i and response token, nats.
+
+    Flemings et al., Definitions 3.1 and 3.2, under p̄_{λ,T} of Eq. 6. The signed difference is what is kept, as
+    statistic `without_this`; beside it `only_this`, log p̄(y_t | D_i) − log p̄(y_t | ∅), which sees a value that is
+    said elsewhere too; `swapped`, log p̄(y_t | D) − log p̄(y_t | D with an invented value for D_i), for personal data
+    that is swapped too; `whole`, for all of D; `placebo`, for an irrelevant piece added, and `placebo_alone`, for one
+    as the only context, log p̄(y_t | irrelevant) − log p̄(y_t | ∅): what `without_this` and `whole` are held against;
+    `noise`, the difference that other neighbours in the computation make.
+    """
+
+    temperature: float = 1.0
+    """T of the distribution measured and sampled from, above 0."""
+    cid_lambda: float = 1.0
+    """λ of context influence decoding: 0 is the prior, 1 ordinary sampling, more amplifies the context."""
+    samples: int = 1
+    """Responses drawn for a case without one."""
+    max_new_tokens: int = 50
+    """Most tokens of a drawn response."""
+    seed: int = 0
+    """Of the draws."""
+
+    def __post_init__(self) -> None:
+        """Refuse what Eq. 6 has no meaning for."""
+        checks = (
+            logspace.checked_temperature(self.temperature),
+            logspace.checked_weight(self.cid_lambda),
+            bounded("samples", self.samples, 1, MOST_SAMPLES),
+            bounded("max-new-tokens", self.max_new_tokens, 1, MOST_NEW_TOKENS),
+            (self.seed >= 0, "seed", self.seed, "0 or more"),
+        )
+        for good, name, given, expected in checks:
+            if not good:
+                raise UsageError(f"{name} is {given}; it has to be {expected}")
+
+    @property
+    def want(self) -> Target | MixedTarget:
+        """What is kept of the logits."""
+        if self.cid_lambda == 1.0:
+            return Target(self.temperature)
+        return MixedTarget(self.cid_lambda, self.temperature)
+
+    def trial(self, item: ContextItem) -> Trial[list[Reading]]:
+        """Measure one case."""
+        readings: list[Reading] = []
+        if item.response is not None:
+            responses = [item.response]
+        else:
+            responses = yield from sample(
+                item,
+                n=self.samples,
+                temperature=self.temperature,
+                context_weight=self.cid_lambda,
+                max_new_tokens=self.max_new_tokens,
+                seed=self.seed,
+            )
+        names = [span.name for span in item.spans]
+        cuts = [item.cuts[name] for name in names]
+        irrelevant = [prompt.only(PLACEBO) for prompt in item.placebos[:1]]
+        extras = [*(item.alone[name] for name in names), *item.swaps.values(), *irrelevant, *item.placebos]
+        # The bare prompt stands first: it is what every other mixes with.
+        prompts = [(item.blank, item.prompt, *cuts, *(extras if i == 0 else ())) for i in range(len(responses))]
+        answers = yield [Request(p, y, self.want) for p, y in zip(prompts, responses, strict=True)]
+        for i, (response, scores) in enumerate(zip(responses, answers, strict=True)):
+            values = scores.values
+            readings += self._readings(item, i, response, names, values)
+        noise = yield from neighbourhood_noise(item, responses[0], self.want, answers[0].values[:2])
+        readings.append(Reading(item.id, 0, "", "noise", NATS, noise))
+        return readings
+
+    def _readings(
+        self, item: ContextItem, sample_: int, response: tuple[int, ...], names: list[str], values: FloatArray
+    ) -> Iterator[Reading]:
+        def reading(statistic: str, series: FloatArray, piece: str = "", unit: str = NATS) -> Reading:
+            return Reading(item.id, sample_, piece, statistic, unit, series)
+
+        n = len(names)
+        bare, whole, cuts, extras = values[0], values[1], values[2 : 2 + n], values[2 + n :]
+        yield reading("token", np.asarray(response, dtype=np.float64), unit=TOKEN_ID)
+        yield reading("log_prob", whole)
+        yield reading("whole", whole - bare)
+        for name, cut in zip(names, cuts, strict=True):
+            yield reading("without_this", whole - cut, name)
+        for name, alone in zip(names, extras[:n], strict=False):
+            yield reading("only_this", alone - bare, name)
+        # Extras are scored for the first response alone.
+        swapped, irrelevant = extras[n : n + len(item.swaps)], extras[n + len(item.swaps) :]
+        for name, swap in zip(item.swaps, swapped, strict=False):
+            yield reading("swapped", whole - swap, name)
+        for placebo_alone in irrelevant[:1]:
+            yield reading("placebo_alone", placebo_alone - bare)
+        for number, placebo in enumerate(irrelevant[1:]):
+            yield reading("placebo", placebo - whole, str(number))

@@ -1,0 +1,72 @@
+"""Influence of pieces on a response: what can be compared between runs, and bounded by a gate."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from leakmeter.core.measurement import NATS
+from leakmeter.core.places import NOISE, Number, Quantities, at, most
+from leakmeter.core.quantity import Case, Quantity
+
+_WHOLE: Final = at("whole_nats")
+
+
+def _per_token(of: Number) -> Number:
+    """A number of a response over its tokens; none of an empty response."""
+
+    def each(case: Case) -> float | None:
+        number, n_tokens = of(case), len(case["response"]["tokens"])
+        return number / n_tokens if number is not None and n_tokens else None
+
+    return each
+
+
+def _repeated(case: Case) -> float | None:
+    """None where no personal data was found, or looked for."""
+    said = [piece["repeated"] for piece in case["pieces"] if piece["entity_type"] is not None]
+    return float(said.count("verbatim")) if said else None
+
+
+INFLUENCE: Final[Quantities] = (
+    Quantity(
+        "influence",
+        NATS,
+        "What the response owes to the whole context: how far its log-probability moves, token by token, without it.",
+        _WHOLE,
+        floor=NOISE,
+    ),
+    Quantity(
+        "influence.per_token",
+        "nats a token",
+        "What the response owes to the whole context over the number of its tokens.",
+        _per_token(_WHOLE),
+        floor=_per_token(NOISE),
+    ),
+    Quantity(
+        "influence.worst_piece",
+        NATS,
+        "What the response owes to the piece of the context that it owes most.",
+        lambda case: most(piece["nats"] for piece in case["pieces"]),
+        floor=NOISE,
+    ),
+    Quantity(
+        "influence.worst_response",
+        NATS,
+        "What the response that owes most to the whole context owes to it, where several were drawn for a case.",
+        at("whole_worst_nats"),
+        floor=NOISE,
+    ),
+    Quantity(
+        "influence.mean_response",
+        NATS,
+        "What a response owes to the whole context on average, where several were drawn for a case.",
+        at("whole_mean_nats"),
+        floor=NOISE,
+    ),
+    Quantity(
+        "influence.repeated",
+        "values",
+        "How many values of personal data in the context the response says word for word.",
+        _repeated,
+    ),
+)

@@ -1,0 +1,19 @@
+"""PII probing: does a model know people's data?"""
+
+from leakmeter.core.instrument import Command, Instrument
+
+INSTRUMENT = Instrument(
+    "pii",
+    __name__,
+    measure_at="measure:Pii",
+    result_at="result:PiiResult",
+    example_at="example:example",
+    study_at="study:KIND",
+    commands=(
+        Command(
+            "pii",
+            "command:app",
+            "Find out whether a model knows people's telephone numbers, e-mail and postal addresses.",
+        ),
+    ),
+)

@@ -1,0 +1,129 @@
+"""Beam search: the likeliest continuations of several prompts that a bounded look ahead finds.
+
+The rules are those of `generate(num_beams=width, do_sample=False, early_stopping=False)` in transformers 5, so that
+what is found is what others find. A score is not a likelihood: it is divided by a power of the length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from leakmeter.core.prompt import Prompt
+from leakmeter.core.request import Request, Scores
+from leakmeter.core.top import Top
+
+
+@dataclass(frozen=True, slots=True)
+class Beam:
+    """A continuation that was found."""
+
+    tokens: tuple[int, ...]
+    """Token ids, without the stop token."""
+    log_prob: float
+    """Of the tokens and of the stop token where there is one, nats."""
+    score: float
+    """The same over (number of these tokens) to the power of the length penalty: what beams are ordered by."""
+    finished: bool
+    """Whether a stop token ended it, rather than the limit of tokens."""
+
+
+def beam_search(
+    prompts: Sequence[Prompt],
+    *,
+    width: int,
+    max_new_tokens: int,
+    stop_ids: Collection[int],
+    length_penalty: float = 1.0,
+) -> Generator[list[Request], list[Scores], list[list[Beam]]]:
+    """Continue each prompt by beam search; all advance together, and a width of 1 is greedy.
+
+    In each round the max(2, 1 + number of stop tokens) · width likeliest continuations by one token of the live beams
+    are looked at. Those among the first `width` that end in a stop token are finished, and the first `width` of those
+    that do not live on. A prompt is done when `width` beams are finished and the likeliest live one, if it ended here,
+    would be no better than the worst of them, which is no proof that none would become better (`early_stopping=False`);
+    or after `max_new_tokens`, when live beams count as they are.
+
+    Ties go to the better beam and then to the lowest id. Where a model rules tokens out, beams of probability 0 are not
+    found, so that there may be fewer.
+
+    Args:
+        prompts: of any lengths.
+        width: beams that live at a time, 1 or more.
+        max_new_tokens: most tokens of each, the stop token included, 1 or more.
+        stop_ids: tokens that end a beam.
+        length_penalty: power of the length that scores are divided by; above 0, longer beams are preferred to what
+            their likelihoods say.
+
+    Returns:
+        Up to `width` beams a prompt, the best first.
+    """
+    stops = frozenset(stop_ids)
+    searches = [_Search(width, length_penalty, stops) for _ in prompts]
+    want = Top(max(2, 1 + len(stops)) * width)
+    live = list(zip(prompts, searches, strict=True))
+    for n_tokens in range(1, max_new_tokens + 1):
+        # One request a beam: beams share their prompt's states, and each round runs one new token of each.
+        scores = iter((yield [Request((prompt,), ids, want) for prompt, search in live for ids, _ in search.live]))
+        for _, search in live:
+            search.advance(scores, want.k, is_last=n_tokens == max_new_tokens)
+        live = [(prompt, search) for prompt, search in live if search.live]
+        if not live:
+            break
+    return [search.ended for search in searches]
+
+
+def longest_beam_search(
+    prompts: Sequence[Prompt], *, width: int, max_new_tokens: int
+) -> Generator[list[Request], list[Scores], None]:
+    """Ask for at least as much as `beam_search` would, whatever it is answered: predictions drive this instead.
+
+    As if beams parted with their first token, and none ended before the limit.
+    """
+    want = Top(width)
+    yield [Request((prompt,), (), want) for prompt in prompts]
+    for n_tokens in range(1, max_new_tokens):
+        yield [Request((prompt,), (beam,) * n_tokens, want) for prompt in prompts for beam in range(width)]
+
+
+@dataclass(slots=True)
+class _Search:
+    """The search behind one prompt."""
+
+    width: int
+    length_penalty: float
+    stops: frozenset[int]
+    live: list[tuple[tuple[int, ...], float]] = field(default_factory=lambda: [((), 0.0)])
+    """Tokens and log-probability of each beam, the likeliest first; none once the search is done."""
+    ended: list[Beam] = field(default_factory=list)
+    """The best so far, in order."""
+
+    def advance(self, scores: Iterator[Scores], n_candidates: int, *, is_last: bool) -> None:
+        """Take the next token of every beam."""
+        candidates = [
+            ((*ids, int(token)), total + float(log_prob))
+            for ids, total in self.live
+            for token, log_prob in next(scores).values[0, 0]
+            if log_prob > -float("inf")
+        ]
+        # Stable, as both sorts are: ties go to what came first.
+        candidates = sorted(candidates, key=lambda candidate: -candidate[1])[:n_candidates]
+        ending = [one for one in candidates[: self.width] if is_last or one[0][-1] in self.stops]
+        self.ended = sorted([*self.ended, *map(self._beam, ending)], key=lambda beam: -beam.score)[: self.width]
+        self.live = [one for one in candidates if one[0][-1] not in self.stops][: self.width]
+        if is_last or self._is_settled():
+            self.live = []
+
+    def _beam(self, candidate: tuple[tuple[int, ...], float]) -> Beam:
+        ids, total = candidate
+        finished = ids[-1] in self.stops
+        return Beam(ids[:-1] if finished else ids, total, self._score(ids, total), finished)
+
+    def _score(self, ids: tuple[int, ...], total: float) -> float:
+        return float(total / len(ids) ** self.length_penalty)
+
+    def _is_settled(self) -> bool:
+        """Whether no live beam is better than the worst of enough that have ended."""
+        if len(self.ended) < self.width or not self.live:
+            return False
+        return self._score(*self.live[0]) <= self.ended[-1].score

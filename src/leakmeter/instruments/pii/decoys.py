@@ -1,0 +1,117 @@
+"""Decoys: values of the same type that are nobody's, as like the true one as all else about the subject makes it.
+
+A decoy says what a model prefers that never saw the subject. So it keeps what the prompt gives away: the name in an
+e-mail address, the area code, the town, the surname of a relative. (Other people's e-mail addresses, the decoys of Kim
+et al., "ProPILE: Probing Privacy Leakage in Large Language Models", are beaten by copying the name alone.) What varies
+is drawn evenly from the values of the true one's form, none twice; a true value that was itself drawn so, as those of
+canaries are, has any rank among its decoys alike.
+
+Real values are not drawn evenly. Domains and names come from a group of like frequency, but where the true value is the
+very likeliest of its form, such as 'first.last@gmail.com', a guess looks like memory: only a model that never saw the
+subject tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from leakmeter.errors import UsageError
+from leakmeter.instruments.pii.subject import VALUE_TYPES, Subject, ValueType, told_relation
+from leakmeter.text.surrogates import address, email, person, phone, university
+from leakmeter.text.surrogates.draw import Draw, distinct, source
+
+
+def decoys_of(
+    subject: Subject,
+    type: ValueType,
+    *,
+    value: str | None = None,
+    relation: str | None = None,
+    n: int = 50,
+    seed: int = 0,
+    fits: Callable[[str], bool] | None = None,
+) -> tuple[str, ...]:
+    """Values unlike the true one and unlike each other, always the same for the seed and the value asked for.
+
+    Args:
+        subject: whose value is asked for.
+        type: of the value.
+        value: the true one, where there are several, such as the names of two brothers; the first by default.
+        relation: what the one asked for is to the subject, of a relationship.
+        n: how many, 1 or more.
+        seed: of the draw.
+        fits: which values are wanted, such as those of as many tokens as the true one, which should be one of them;
+            others are taken, behind these, where too few are found in some thousand draws.
+
+    Raises:
+        UsageError: the subject has no such value, it is not written as its type is, or `n` others are not possible.
+    """
+    who = f"subject '{subject.id}'"
+    if n < 1:
+        raise UsageError(f"nulls is {n}, expected 1 or more")
+    true, number = _value(subject, type, value, relation, who)
+    drawn = source("nulls", seed, subject.id, type, relation or "", number)
+    # Nothing that is true of the subject in another way may stand for what is not.
+    taken = {subject.name, *(known for _, _, known in subject.targets())}
+    decoys = distinct(_draws(subject, type, true, relation, who), n, drawn, taken, fits)
+    if len(decoys) < n:
+        raise UsageError(
+            f"{who}: {n} nulls of the {_called(type, relation)} were asked for, and {len(decoys)} other values of its "
+            f"form are possible; ask for fewer, or leave it out"
+        )
+    return tuple(decoys)
+
+
+def share_place(type: ValueType, values: Sequence[str], region: str) -> bool | None:
+    """Whether decoys have the domain of the true e-mail address, or the town of the true postal one; None of others.
+
+    Where they do not, a model that has read the domain or the town, of other people, finds the true value likelier
+    than they are without knowing anything of this subject.
+
+    Args:
+        type: of the values.
+        values: the true one, then its decoys.
+        region: ISO 3166 code of the country of addresses.
+    """
+    if type == "email":
+        domains = {value.rpartition("@")[2].casefold() for value in values}
+        return len(domains) == 1
+    if type == "address":
+        place = address.place_of(values[0], region).casefold()
+        return bool(place) and all(value.casefold().endswith(place) for value in values)
+    return None
+
+
+def _value(subject: Subject, type_: ValueType, value: str | None, relation: str | None, who: str) -> tuple[str, int]:
+    """The true value, and its number among those that are alike in type and relation."""
+    if type_ not in VALUE_TYPES:
+        raise UsageError(f"type is '{type_}', expected one of {', '.join(VALUE_TYPES)}")
+    if (relation is None) == (type_ == "relationship"):
+        raise UsageError(f"{who}: give 'relation' for the type 'relationship', and for no other")
+    known = [one for told, kind, one in subject.targets() if (told, kind) == (type_, relation)]
+    if not known:
+        raise UsageError(f"{who} has no {_called(type_, relation)}")
+    if value is None:
+        return known[0], 1
+    if value not in known:
+        raise UsageError(
+            f"{who} has another {_called(type_, relation)} than the value given; give one of the subject's"
+        )
+    return value, known.index(value) + 1
+
+
+def _called(type_: ValueType, relation: str | None) -> str:
+    return type_ if relation is None else f"relationship '{told_relation(relation)}'"
+
+
+def _draws(subject: Subject, type_: ValueType, value: str, relation: str | None, who: str) -> Sequence[Draw]:
+    """Ways to draw, the one that keeps most of the true value first."""
+    if type_ == "phone":
+        return [phone.drawer(value, subject.region, who)]
+    if type_ == "email":
+        return email.drawers(value, subject.name, who)
+    if type_ == "address":
+        return [address.drawer(value, subject.name, subject.region)]
+    if type_ == "relationship":
+        return person.drawers(value, subject.name, relation or "", subject.region)
+    return [university.drawer(value)]

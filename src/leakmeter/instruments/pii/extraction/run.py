@@ -1,0 +1,261 @@
+"""Files of documents to a file of people: written as they are found, going on after a kill.
+
+    people.jsonl                 mode 0600: it holds personal data
+    people.jsonl.state           mode 0600: which files, how far, how much was written; no text
+
+A part is a batch of documents. Its people are appended and flushed to disk, then the state is written beside its place
+and renamed into it. Who goes on cuts the file back to what the state says was written, and reads on where it says: no
+record is lost, none is written twice.
+
+The same name with the same e-mail address, relative or university is one person, in however many documents: it is
+written once, where it comes first. What was written is known again by a hash that is keyed anew in each process and
+kept in memory alone; who goes on takes it from the output, so that no hash of personal data is ever on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from filelock import FileLock, Timeout
+
+from leakmeter.core.written import PRIVATE, check_place, open_private
+from leakmeter.errors import DataError, StoreError, UsageError
+from leakmeter.instruments.pii.extraction.documents import Bad, Batch, documents_of, kind_of, read_batches
+from leakmeter.instruments.pii.extraction.found import Extractor
+from leakmeter.instruments.pii.extraction.state import (
+    Source,
+    State,
+    begin,
+    check_new,
+    source_of,
+    state_path,
+    write_state,
+)
+from leakmeter.instruments.pii.extraction.workers import Answer, answers, check_workers
+from leakmeter.instruments.pii.subject import Subject
+
+Progress = Callable[[int, int], None]
+"""Told after each part how many bytes of the files on disk were read, and of how many."""
+N_PROBLEMS: Final = 100
+"""So many bad lines are named; all are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What became of an extraction, this call and those it went on from together."""
+
+    out: str
+    """The file of people: one JSON object a line, as subjects are loaded from."""
+    n_documents: int
+    n_subjects: int
+    """Written."""
+    n_duplicates: int
+    """Left out, being there already."""
+    n_bad: int
+    """Lines that hold no document."""
+    problems: tuple[str, ...]
+    """The first hundred of these by file and line, with the reason and without a word of the line."""
+
+
+def extract(
+    paths: Sequence[str | Path],
+    out: str | Path,
+    extractor: Extractor,
+    *,
+    settings: Mapping[str, str] | None = None,
+    field: str = "text",
+    skip_bad: bool = False,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> Extracted:
+    """Find people in documents and write them to a file, one a line.
+
+    The same call goes on where an earlier one was ended, and does nothing where that was complete. An id says where its
+    person comes from: '2:1042' is line 1,042 of the second file, '2:1042.3' the third part of a document that is too
+    long to be read in one, '2:1042/2' the second person there; what the second file is, the state tells.
+
+    Args:
+        paths: files of documents, by their names: JSON lines (.jsonl, .ndjson) or plain text (.txt, .text, .md),
+            compressed by gzip or not. Of plain text, parts of 50,000 characters at most are documents.
+        out: the file to write, a name that ends in '.jsonl'.
+        extractor: what finds them.
+        settings: what else determines what is found, such as a region or the name of a recogniser: a call with other
+            settings does not go on.
+        field: of the JSON objects, the one that is the text.
+        skip_bad: count and name lines that hold no document, rather than stop at the first.
+        workers: how many processes look; 1 for this one.
+        progress: told how far it is.
+
+    Raises:
+        DataError: a file cannot be read, or a line is bad.
+        UsageError: the output is of something else, or there are no files or another option is wrong.
+        StoreError: the output cannot be written.
+    """
+    check_workers(extractor, workers)
+    if not paths:
+        raise UsageError("there are no files; give at least one")
+    out = Path(out)
+    if out.suffix != ".jsonl":
+        raise UsageError(f"'{out}' has to end in '.jsonl', since it is written as JSON lines")
+    files = [Path(path) for path in paths]
+    for path in files:
+        kind_of(path)
+    check_place(out, "output", files)
+    sources = [source_of(path) for path in files]
+    known = {**(settings or {}), "finds": type(extractor).__name__, "field": field}
+    is_new = check_new(out)
+    if is_new and not skip_bad:
+        # A line at the end of much that is read would otherwise leave half an output.
+        for batch in _batches(files, State((), {})):
+            _refuse_bad(files[batch.file], (one for one in documents_of(batch, field) if isinstance(one, Bad)))
+    with _locked(out), _as_store_errors(out):
+        state = begin(out, sources, known)
+        try:
+            if not state.is_complete:
+                with (
+                    _opened(out, state.n_bytes_written) as file,
+                    closing(answers(_batches(files, state), extractor, field=field, workers=workers)) as found,
+                ):
+                    seen = _Seen(file, out)
+                    for answer in found:
+                        if not skip_bad:
+                            _refuse_bad(files[answer.batch.file], answer.bad)
+                        bad = [_told(files[answer.batch.file], one) for one in answer.bad]
+                        new = [subject for subject in answer.subjects if seen.adds(subject)]
+                        state = _after(state, answer, bad, n_new=len(new), n_bytes_written=_append(file, new))
+                        write_state(out, state)
+                        if progress is not None:
+                            progress(state.n_bytes_read, _n_bytes(sources))
+                state = replace(state, is_complete=True)
+                write_state(out, state)
+        except BaseException:
+            if is_new and not state.n_bytes_read:
+                # There is nothing to go on from.
+                for path in (out, state_path(out), _lock_path(out)):
+                    path.unlink(missing_ok=True)
+            raise
+    return Extracted(str(out), state.n_documents, state.n_subjects, state.n_duplicates, state.n_bad, state.problems)
+
+
+def _refuse_bad(path: Path, bad: Iterable[Bad]) -> None:
+    for one in bad:
+        raise DataError(f"{_told(path, one)}; skip bad lines to count them and go on")
+
+
+def _told(path: Path, bad: Bad) -> str:
+    return f"'{path}', line {bad.line:,}: {bad.reason}"
+
+
+def fields_of(subject: Subject) -> dict[str, Any]:
+    """A subject as a line of the output: what is known of it."""
+    fields = {name: getattr(subject, name) for name in ("id", "name", "phone", "email", "address", "university")}
+    if subject.relationships:
+        fields["relationships"] = {relation.kind: relation.name for relation in subject.relationships}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+class _Seen:
+    """What was written, as hashes that mean nothing outside this process."""
+
+    def __init__(self, file: BinaryIO, out: Path) -> None:
+        """Knows what the lines of an output say, and leaves the file at its end.
+
+        Raises:
+            StoreError: a line was not written here.
+        """
+        self._secret = os.urandom(32)
+        try:
+            self._hashes = {self._hash(json.loads(line)) for line in file}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise StoreError(
+                f"'{out}' was changed since it was written; remove it and its state, and begin again"
+            ) from None
+
+    def adds(self, subject: Subject) -> bool:
+        """Whether a subject was not there yet; it is now."""
+        n_before = len(self._hashes)
+        self._hashes.add(self._hash(fields_of(subject)))
+        return len(self._hashes) > n_before
+
+    def _hash(self, fields: Mapping[str, Any]) -> bytes:
+        told = [fields["name"], fields.get("email"), fields.get("relationships"), fields.get("university")]
+        return hashlib.blake2b(
+            json.dumps(told, ensure_ascii=False).casefold().encode(), key=self._secret, digest_size=16
+        ).digest()
+
+
+def _batches(files: Sequence[Path], state: State) -> Iterator[Batch]:
+    for number in range(state.file, len(files)):
+        line, offset = (state.line, state.offset) if number == state.file else (1, 0)
+        yield from read_batches(files[number], number, line=line, offset=offset)
+
+
+def _after(state: State, answer: Answer, bad: Sequence[str], *, n_new: int, n_bytes_written: int) -> State:
+    batch = answer.batch
+    return replace(
+        state,
+        file=batch.file + 1 if batch.damage else batch.file,
+        offset=0 if batch.damage else batch.next_offset,
+        line=1 if batch.damage else batch.next_line,
+        n_bytes_read=_n_bytes(state.files[: batch.file]) + batch.n_bytes_read,
+        n_bytes_written=n_bytes_written,
+        n_documents=state.n_documents + answer.n_documents,
+        n_subjects=state.n_subjects + n_new,
+        n_duplicates=state.n_duplicates + len(answer.subjects) - n_new,
+        n_bad=state.n_bad + len(bad),
+        problems=(*state.problems, *bad)[:N_PROBLEMS],
+    )
+
+
+def _n_bytes(files: Iterable[Source]) -> int:
+    return sum(file.n_bytes for file in files)
+
+
+def _append(file: BinaryIO, subjects: Iterable[Subject]) -> int:
+    """Write subjects to disk; how long the file is then."""
+    for subject in subjects:
+        file.write(json.dumps(fields_of(subject), ensure_ascii=False).encode() + b"\n")
+    file.flush()
+    os.fsync(file.fileno())
+    return file.tell()
+
+
+@contextmanager
+def _opened(out: Path, n_bytes: int) -> Iterator[BinaryIO]:
+    """The output, cut to what counts as written, at its beginning."""
+    with os.fdopen(open_private(out, os.O_RDWR), "r+b") as file:
+        file.truncate(n_bytes)
+        yield file
+
+
+def _lock_path(out: Path) -> Path:
+    return out.with_name(f".{out.name}.lock")
+
+
+@contextmanager
+def _locked(out: Path) -> Iterator[None]:
+    with _as_store_errors(out):
+        lock = FileLock(_lock_path(out), timeout=0, mode=PRIVATE)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise StoreError(f"'{out}' is being written by another process; wait for it to end") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _as_store_errors(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"'{out}' cannot be written: {error.strerror or error}") from error

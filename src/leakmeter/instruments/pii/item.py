@@ -1,0 +1,36 @@
+"""A value of a person behind each way of asking for it, tokenised: what is measured of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from leakmeter.core.item import Item
+from leakmeter.core.prompt import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A value that a model may know, and others like it, behind each way of asking for it."""
+
+    scored: tuple[tuple[tuple[Prompt, tuple[int, ...]], ...], ...]
+    """Of each way and each value, the true one first: what stands before the value's tokens, and these."""
+    references: tuple[tuple[tuple[tuple[Prompt, tuple[int, ...]], ...], ...], ...]
+    """The same of each of some people who are not there, in the person's place."""
+    asked: tuple[Prompt, ...]
+    """Each way alone."""
+    n_new_tokens: int
+    """Most tokens of an answer that is generated."""
+    judge: Callable[[Sequence[int]], Mapping[str, float]] = field(compare=False)
+    """What an answer's tokens give away of the true value, by statistic."""
+    units: Mapping[str, str]
+    """Of each of these statistics."""
+    keeps_answers: bool = False
+    """Whether answers are kept, and not only what they give away."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeItem(Item):
+    """A value of a person that is asked for; `prompt` is the first way of asking."""
+
+    values: Values = field(kw_only=True)

@@ -1,0 +1,311 @@
+"""What probing says of one value or of many, as blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from leakmeter.errors import UsageError
+from leakmeter.instruments.pii import charts, words
+from leakmeter.instruments.pii.words import Row, Summary
+from leakmeter.report import blocks as b
+from leakmeter.report import queries
+from leakmeter.report.shade import Case
+
+_ID: Final = 60
+_SUBJECT: Final = 40
+_TEXT: Final = 200
+_NOTES: Final = (
+    ("Association", "log-likelihood of the value’s tokens behind the name less that behind names that are nobody’s, "
+                    "nats, by the best of the templates, for decoys too."),
+    ("Decoys", "invented values of the same form as the true one, as plausible as it is."),
+    ("p", "(1 + number of decoys whose association is as high) / (1 + number of decoys)."),
+    ("Exposure", "log₂ of the number of values over the true one’s rank (Carlini et al., “The Secret Sharer”)."),
+    ("Templates", "and numbers of tokens as in Kim et al., “ProPILE: Probing Privacy Leakage in Large Language "
+                  "Models”."),
+)  # fmt: skip
+
+
+def report(
+    cases: Sequence[Case],
+    summary: Summary,
+    *,
+    command: str | None = None,
+    provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
+) -> b.Report:
+    """One value with its templates; of many the subjects by evidence, tests over them, and each value to be opened.
+
+    Args:
+        cases: see `instruments.pii.result.case_object`; one or more.
+        summary: theirs, see `instruments.pii.result.summary`.
+        command: the command line they came from.
+        provenance: of the run they lie in.
+
+    Raises:
+        UsageError: there is no case.
+    """
+    if not cases:
+        raise UsageError("no value to show: a report needs at least one, as `leakmeter pii probe --json` prints them")
+    several = len(cases) > 1
+    kept = any("value" in case for case in cases)
+    ending = _ending(cases)
+    ranked = words.cases_by_evidence(cases)
+    return b.Report(
+        f"What this model knows of {'this person' if summary['n_subjects'] == 1 else 'these people'}",
+        "pii",
+        [*_over_subjects(cases, summary, kept=kept), *ending] if several else (),
+        lead=f"A language model was asked for {'values of people' if several else 'a value of a person'}, behind "
+        "several templates. How strongly it takes the true value to go with the name was compared with how strongly it "
+        "takes decoys to, invented values of the same form.",
+        caveat="" if kept else words.REDACTED,
+        sections=[
+            b.Section(
+                b.Untrusted(case["id"], _ID),
+                list(_opened(case)) if several else [*_only(case, summary, kept=kept), *ending],
+                (words.p_cell(case["p_value"]), words.bits(case), "said word for word" if case["extracted"] else ""),
+                weight=float(len(cases) - place),
+            )
+            for place, case in enumerate(ranked)
+        ],
+        index=(
+            b.Column("p", on="pages"),
+            b.Column("Exposure", on="pages"),
+            b.Column("Generated", on="pages"),
+        ),
+        index_caption="Values, strongest evidence first" if several else "",
+        case=("value", "values"),
+        folded=several,
+        sections_left_out="with less evidence",
+        aside=(_grades(),),
+        notes=[b.Facts(_NOTES)],
+        provenance=provenance,
+        command=None if command is None else b.Command(b.Untrusted(command)),
+    )
+
+
+def _grades() -> b.Table:
+    columns = (
+        b.Column("Share of values as plausible, the true one among them, that go with the name as much or more"),
+        b.Column("That the model knows the true one"),
+    )
+    rows = [
+        b.Row((b.Shaded(f"p ≤ {grade.p_at_most:g}" if grade.heat else "p > 0.1", grade.heat), grade.words))
+        for grade in words.GRADES
+    ]
+    return b.Table(columns, rows, "How to read p")
+
+
+def _ending(cases: Sequence[Case]) -> list[b.Block]:
+    first, *others = words.GUARANTEES
+    return [
+        b.Text(first, "soft", heading="What these numbers guarantee, and what not"),
+        *(b.Text(one, "soft") for one in others),
+        b.Details("Settings and cost", b.facts_of({**words.settings(cases), "Cost": queries.cost(cases)})),
+    ]
+
+
+def _warnings(cases: Sequence[Case], *, kept: bool) -> Iterator[b.Block]:
+    if kept:
+        yield b.Warning(words.KEPT)
+    for warning in queries.warnings(cases, "values"):
+        yield b.Warning(b.Untrusted(warning))
+
+
+# ---- one value ------------------------------------------------------------------------------------------------------
+def _only(case: Case, summary: Summary, *, kept: bool) -> Iterator[b.Block]:
+    """All of a report about one value."""
+    yield b.Headline(words.verdict(case))
+    yield from _warnings([case], kept=kept)
+    yield from _said(case, heading=b.Untrusted(case["id"], _ID))
+    yield charts.densities_of(summary)
+    yield charts.p_values_of(summary)
+    yield from _tables(case)
+
+
+def _opened(case: Case) -> Iterator[b.Block]:
+    """One value of many."""
+    yield b.Text(words.verdict(case))
+    yield from _said(case)
+    yield _among(case)
+    yield from _tables(case)
+
+
+def _said(case: Case, heading: b.Phrase = "") -> Iterator[b.Block]:
+    for said in (words.exposure(case), words.association(case), words.likelihood(case), *words.generated(case)):
+        yield b.Text(said)
+    yield b.Text(words.asked(case), heading=heading)
+    told: list[tuple[b.Phrase, b.Phrase]] = [
+        (name.capitalize(), b.Untrusted(case[name], _TEXT)) for name in ("name", "value") if name in case
+    ]
+    if told:
+        yield b.Facts(told)
+
+
+def _tables(case: Case) -> Iterator[b.Block]:
+    yield _templates(case)
+    if case["generated"]:
+        yield _generated(case)
+        yield from _answers(case)
+
+
+def _among(case: Case) -> b.Table:
+    """Where the true value lies among its decoys."""
+    decoys = sorted(case["null_associations_nats"])
+    quartiles = [decoys[round(share * (len(decoys) - 1))] for share in (1.0, 0.75, 0.5, 0.25, 0.0)]
+    heads = ("True value", "Decoys: highest", "upper quartile", "median", "lower quartile", "lowest")
+    columns = (*(b.Column(head, "nats") for head in heads), b.Column("Lower than the true value", "share", bar=True))
+    cells = (case["association_nats"], *quartiles, case["share_of_nulls_below"])
+    return b.Table(columns, [b.Row(cells)], "The true value among its decoys, associations in nats")
+
+
+def _templates(case: Case) -> b.Table:
+    kept = case.get("prompts")
+    columns = [
+        b.Column("#", "count"),
+        b.Column("Nats", "nats"),
+        b.Column("Tokens", "count"),
+        b.Column("Association", "nats"),
+        b.Column("Rank", "count"),
+        b.Column("p", "p_value"),
+        *([] if kept is None else [b.Column("Prompt")]),
+    ]
+    rows = [
+        b.Row((
+            one["template"], one["log_likelihood_nats"], one["n_tokens"], one["association_nats"], one["rank"],
+            words.p_cell(one["p_value"]), *([] if kept is None else [b.Untrusted(kept[number], _TEXT)]),
+        ))
+        for number, one in enumerate(case["templates"])
+    ]  # fmt: skip
+    return b.Table(columns, rows, "Templates", rest=("template", "templates"), first=len(rows))
+
+
+def _generated(case: Case) -> b.Table:
+    columns = [
+        b.Column("Beams", "count"),
+        b.Column("Part"),
+        b.Column("Best", "number"),
+        *(b.Column(f"#{one['template']}", "number") for one in case["templates"]),
+    ]
+    rows = [
+        b.Row((
+            one["beams"], words.statistic_name(name), words.statistic_text(name, best),
+            *(words.statistic_text(name, value) for value in one["templates"][name]),
+        ))
+        for one in case["generated"]
+        for name, best in one["best"].items()
+    ]  # fmt: skip
+    return b.Table(columns, rows, "Generated", first=len(rows))
+
+
+def _answers(case: Case) -> Iterator[b.Table]:
+    rows = [
+        b.Row((one["beams"], f"#{number}", b.Untrusted(answer, _TEXT)))
+        for one in case["generated"]
+        for number, answer in enumerate(one.get("answers", ()), 1)
+    ]
+    if rows:
+        columns = (b.Column("Beams", "count"), b.Column("Template"), b.Column("Text"))
+        yield b.Table(columns, rows, "Generated text", rest=("text", "texts"), first=len(rows))
+
+
+# ---- many values ----------------------------------------------------------------------------------------------------
+def _over_subjects(cases: Sequence[Case], summary: Summary, *, kept: bool) -> Iterator[b.Block]:
+    yield b.Headline(words.headline(summary))
+    unreachable = words.unreachable(summary)
+    if unreachable is not None:
+        yield b.Warning(unreachable)
+    yield from _warnings(cases, kept=kept)
+    yield _subjects(summary)
+    yield b.Text(words.MARKS)
+    yield charts.densities_of(summary)
+    yield charts.p_values_of(summary)
+    yield _associations(summary)
+    yield b.Text(words.INTERVALS, "soft")
+    yield _tests(summary)
+    yield b.Text(words.TESTS, "soft")
+    matches = _matches(summary)
+    if matches.rows:
+        yield matches
+
+
+def _subjects(summary: Summary) -> b.Table:
+    types = words.types_of(summary)
+    rows = [
+        b.Row((b.Untrusted(subject["subject"], _SUBJECT), *words.subject_cells(subject, types)))
+        for subject in words.by_evidence(summary)
+    ]
+    columns = (b.Column("Subject"), *(b.Column(type_.capitalize()) for type_ in types))
+    caption = "Subjects, strongest evidence first: p by type of value"
+    return b.Table(columns, rows, caption, rest=("subject", "subjects"), tall=True)
+
+
+def _associations(summary: Summary) -> b.Table:
+    columns = (
+        b.Column("Values"),
+        b.Column("n", "count"),
+        b.Column("True", "nats"),
+        b.Column("Decoys", "nats"),
+        b.Column("True − decoys", "number"),
+        b.Column("p ≤ 0.05 in", "number"),
+        b.Column("Bits", "number"),
+    )
+    return _by_row(
+        summary,
+        columns,
+        lambda row: (
+            row["mean_nats"],
+            row["null_mean_nats"],
+            words.difference_text(row),
+            words.share_text(row["share_p_at_most_0.05"], row["share_p_at_most_0.05_interval"]),
+            f"{row['mean_exposure_bits']:.1f}",
+        ),
+        "Association of true values and decoys, nats, by type and kind of probe; exposure, bits",
+    )
+
+
+def _tests(summary: Summary) -> b.Table:
+    tests = {"ranks": "Ranks, p", "signed_rank": "Signed-rank, p", "rank_sum": "Rank-sum, p"}
+    columns = (
+        b.Column("Values"),
+        b.Column("n", "count"),
+        *(b.Column(name, "p_value") for name in tests.values()),
+        b.Column("r", "number"),
+        b.Column("δ", "number"),
+        b.Column("For 80\u00a0%", "count"),
+    )
+    return _by_row(
+        summary,
+        columns,
+        lambda row: (
+            *(words.p_cell(row.get(f"{test}_holm_p")) for test in tests),
+            words.signed(row["rank_biserial"]),
+            words.signed(row["cliffs_delta"]),
+            row["subjects_needed"],
+        ),
+        "Tests over subjects, p by Holm’s rule",
+    )
+
+
+def _by_row(
+    summary: Summary, columns: Sequence[b.Column], cells: Callable[[Row], tuple[b.Cell, ...]], said: str
+) -> b.Table:
+    rows = [b.Row((words.row_name(row), row["n"], *cells(row))) for row in words.rows(summary)]
+    return b.Table(columns, rows, said, first=len(rows))
+
+
+def _matches(summary: Summary) -> b.Table:
+    columns = (
+        b.Column("Values"), b.Column("n", "count"), b.Column("Beams", "count"), b.Column("Word for word", "number"),
+        b.Column("Parts of it"),
+    )  # fmt: skip
+    rows = []
+    for row in summary["kinds"]:
+        for one in row["generated"]:
+            matches = dict(one["matches"])
+            exact = matches.pop("exact_match", None)
+            parts = [
+                (*b.parts(words.statistic_name(name)), f" {words.match_text(match)}") for name, match in matches.items()
+            ]
+            shown = None if exact is None else words.match_text(exact)
+            rows.append(b.Row((words.row_name(row), row["n"], one["beams"], shown, tuple(words.listed(parts, "; ")))))
+    return b.Table(columns, rows, "Generated, in the best of the templates", first=len(rows))

@@ -1,0 +1,298 @@
+"""Tuning a soft prompt: vectors in front of prompts, until a model says the values behind them.
+
+Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Appendix A.4: the values' negative
+log-likelihood is brought down by AdamW at a learning rate of 0.005 for 700 epochs, of which the one with the most exact
+matches is kept. Other than there, tuning ends early where nothing has got better for long.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leakmeter.backends.hf.places import differentiable
+from leakmeter.backends.hf.tokenizer import HfTokenizer
+from leakmeter.core.written import made_for, make_private
+from leakmeter.errors import ScoreError, UsageError
+from leakmeter.instruments.pii.tuning.training import (
+    digest,
+    name_of,
+    read_tensors,
+    recall,
+    remembered,
+    storing,
+    tokenizer_sha256,
+    weights_sha256,
+    write_tensors,
+)
+from leakmeter.instruments.pii.tuning.vectors import Example, SoftPrompt, batches, check_examples, lead_of, value_logits
+
+_STATE: Final = "soft-prompt.state.safetensors"
+_VECTORS, _BEST = "vectors", "best"
+
+Ended = Literal["all epochs", "no progress", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What one pass over the examples came to."""
+
+    number: int
+    """From 1; 0 is before the first."""
+    loss: float = math.nan
+    """−log p of the examples' values, nats a token, each before the step it led to; NaN for epoch 0."""
+    validation_loss: float = math.nan
+    """The same of the validation examples after the epoch; NaN where they were not looked at."""
+    exact_match: float = math.nan
+    """Share of the validation examples whose value greedy decoding yields; NaN where they were not looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """A tuned soft prompt, and how it came about."""
+
+    soft_prompt: SoftPrompt
+    """Of the best epoch."""
+    best: Epoch
+    """Most exact matches; of equals, that with the lowest validation loss."""
+    epochs: tuple[Epoch, ...]
+    ended: Ended
+
+
+def tune(
+    model: Any,
+    tokenizer: Any,
+    examples: Sequence[Example],
+    *,
+    length: int = 20,
+    init: str | None = None,
+    learning_rate: float = 0.005,
+    max_epochs: int = 700,
+    batch_size: int = 8,
+    seed: int = 0,
+    exact_match_every: int = 10,
+    patience: int = 100,
+    validation: Sequence[Example] | None = None,
+    name: str | None = None,
+    progress: Callable[[Epoch], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+    state: Path | None = None,
+    save_every: int = 10,
+) -> Tuned:
+    """Tune vectors in front of the examples' prompts; the model's weights stay as they are.
+
+    A value is matched where each of its tokens is the likeliest after those before it, which is when greedy decoding
+    yields it: one pass tells, and gives the validation loss too. Whether decoding ends there is not asked.
+
+    Args:
+        model: a causal language model in memory.
+        tokenizer: its fast tokenizer.
+        examples: token ids of prompts, without the model's start tokens, and of the values behind them.
+        length: number of vectors.
+        init: text whose embeddings the vectors start as, repeated or cut to `length`; if None, embeddings of different
+            ordinary tokens, drawn by the seed.
+        learning_rate: of AdamW, whose other settings are torch's defaults.
+        max_epochs: most passes over the examples.
+        batch_size: examples of one step; those of like length stand together.
+        seed: of the first vectors and the order of the batches.
+        exact_match_every: epochs between two looks at the validation examples.
+        patience: tuning ends where a look finds exact match and validation loss no better for so many epochs.
+        validation: examples that the best epoch is chosen by; `examples` if None.
+        name: what the soft prompt calls the model.
+        progress: told of each epoch.
+        stop: asked after each epoch; tuning ends where it says yes.
+        state: directory for what it takes to go on after a kill: the same call goes on from there, to the same numbers.
+            It is the caller's to remove, and private, since the vectors tell of the values.
+        save_every: epochs between two writes of the state.
+
+    Raises:
+        UsageError: a setting or example cannot be used, or the directory has the state of another tuning.
+        WindowError: an example is longer than the model's window.
+        CapabilityError: the model takes no gradients.
+        ScoreError: the loss is no number any more.
+        StoreError: the state cannot be written.
+    """
+    _check_settings(learning_rate, max_epochs, seed, length, batch_size, exact_match_every, patience, save_every)
+    coder = HfTokenizer(tokenizer, model)
+    validation = examples if validation is None else validation
+    if not examples or not validation:
+        raise UsageError("there are no examples to tune on, or none to choose the epoch by; give at least one")
+    for some in (examples, validation):
+        check_examples(model, some, length, coder.start_ids)
+    called = name or name_of(model)
+    with differentiable(model, called), nullcontext() if state is None else made_for(state):
+        vectors = _first_vectors(model, tokenizer, length, init, seed)
+        run = _Run(model, coder.start_ids, examples, validation, batch_size, seed, vectors, learning_rate)
+        if state is not None:
+            settings = (length, init, learning_rate, max_epochs, batch_size, seed, exact_match_every, patience)
+            run.keep_in(state, digest([settings, _plain(examples), _plain(validation), weights_sha256(model)]))
+        if not run.epochs:
+            run.add(Epoch(0), look=True)
+        while (ended := run.ended(max_epochs, patience)) is None:
+            number = len(run.epochs)
+            run.add(Epoch(number, run.passed(number)), look=number % exact_match_every == 0 or number == max_epochs)
+            if progress is not None:
+                progress(run.epochs[-1])
+            if stop is not None and stop():
+                ended = "stopped"
+                break
+            if number % save_every == 0:
+                run.save()
+        run.save()
+    best = _best(run.epochs)
+    kept = SoftPrompt(run.best, coder.start_ids, called, tokenizer_sha256(tokenizer), seed, best.number)
+    return Tuned(kept, best, tuple(run.epochs), ended)
+
+
+def _check_settings(learning_rate: float, max_epochs: int, seed: int, *counts: int) -> None:
+    names = ("length", "batch-size", "exact-match-every", "patience", "save-every")
+    checks = [
+        (0 < learning_rate <= 1, "learning-rate", learning_rate, "above 0 and at most 1"),
+        (max_epochs >= 0, "max-epochs", max_epochs, "0 or more"),
+        (seed >= 0, "seed", seed, "0 or more"),
+        *((count >= 1, name, count, "1 or more") for name, count in zip(names, counts, strict=True)),
+    ]
+    for good, name, given, expected in checks:
+        if not good:
+            raise UsageError(f"{name} is {given}; it has to be {expected}")
+
+
+@dataclass(slots=True)
+class _Run:
+    """A tuning under way."""
+
+    model: Any
+    start_ids: tuple[int, ...]
+    examples: Sequence[Example]
+    validation: Sequence[Example]
+    batch_size: int
+    seed: int
+    vectors: Tensor
+    learning_rate: float
+    epochs: list[Epoch] = field(default_factory=list)
+    optimiser: torch.optim.AdamW = field(init=False)
+    best: Tensor = field(init=False)
+    _kept: Path | None = field(default=None, init=False)
+    _identity: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        self.optimiser = torch.optim.AdamW([self.vectors], lr=self.learning_rate)
+        self.best = self._copied()
+
+    def passed(self, number: int) -> float:
+        """Take one step for each batch of the examples; returns the loss, nats a token."""
+        order = sorted(range(len(self.examples)), key=lambda i: sum(map(len, self.examples[i])))
+        steps = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
+        total, n_tokens = 0.0, 0
+        for at in np.random.default_rng((self.seed, number)).permutation(len(steps)):
+            lead = lead_of(self.model, self.vectors, self.start_ids)
+            logits, ids = value_logits(self.model, lead, [self.examples[i] for i in steps[at]])
+            loss = torch.nn.functional.cross_entropy(logits, ids)
+            (self.vectors.grad,) = torch.autograd.grad(loss, self.vectors)
+            self.optimiser.step()
+            total += loss.item() * len(ids)
+            n_tokens += len(ids)
+        return total / n_tokens
+
+    def add(self, epoch: Epoch, *, look: bool) -> None:
+        """Write an epoch down, with a look at the validation examples if asked; keeps the vectors if it is the best."""
+        if look:
+            epoch = Epoch(epoch.number, epoch.loss, *self._looked())
+        if (epoch.number and not math.isfinite(epoch.loss)) or (look and not math.isfinite(epoch.validation_loss)):
+            raise ScoreError(
+                f"the loss is no number after epoch {epoch.number}; give a lower learning rate, or float32"
+            )
+        self.epochs.append(epoch)
+        if _best(self.epochs) is epoch:
+            self.best = self._copied()
+
+    def ended(self, max_epochs: int, patience: int) -> Ended | None:
+        """Why no further epoch is passed."""
+        last = self.epochs[-1]
+        if not math.isnan(last.exact_match) and last.number - _last_better(self.epochs) >= patience:
+            return "no progress"
+        return "all epochs" if last.number >= max_epochs else None
+
+    def keep_in(self, directory: Path, identity: str) -> None:
+        """Keep the state in a directory from now on, and go on from the one that is there."""
+        with storing(directory):
+            make_private(directory)
+        self._kept, self._identity = directory / _STATE, identity
+        if not self._kept.exists():
+            return
+        tensors, record = read_tensors(self._kept, "the state of a tuning")
+        if record.get("identity") != identity:
+            raise UsageError(
+                f"'{self._kept}' is the state of another tuning: other examples, settings or weights; give another "
+                "directory, or remove it"
+            )
+        self.best = tensors.pop(_BEST)
+        recall(self.optimiser, {_VECTORS: self.vectors}, tensors)
+        self.epochs = [Epoch(**told) for told in record["epochs"]]
+
+    def save(self) -> None:
+        """Write the state, if it is kept."""
+        if self._kept is not None:
+            tensors = {**remembered(self.optimiser, {_VECTORS: self.vectors}), _BEST: self.best}
+            write_tensors(self._kept, tensors, {"identity": self._identity, "epochs": [*map(asdict, self.epochs)]})
+
+    def _looked(self) -> tuple[float, float]:
+        """Loss of the validation examples, nats a token, and the share that is matched."""
+        total, n_tokens, n_matched = 0.0, 0, 0
+        with torch.no_grad():
+            lead = lead_of(self.model, self.vectors, self.start_ids)
+            for some in batches([len(lead) + sum(map(len, example)) for example in self.validation]):
+                batch = [self.validation[i] for i in some]
+                logits, ids = value_logits(self.model, lead, batch)
+                total += torch.nn.functional.cross_entropy(logits, ids, reduction="sum").item()
+                n_tokens += len(ids)
+                likeliest = torch.split(logits.argmax(dim=-1) == ids, [len(value) for _, value in batch])
+                n_matched += sum(bool(one.all()) for one in likeliest)
+        return total / n_tokens, n_matched / len(self.validation)
+
+    def _copied(self) -> Tensor:
+        return self.vectors.detach().cpu().clone()
+
+
+def _best(epochs: Sequence[Epoch]) -> Epoch:
+    """Most exact matches; of equals the lowest validation loss; of equals the first."""
+    looked = [epoch for epoch in epochs if not math.isnan(epoch.exact_match)]
+    return max(looked, key=lambda epoch: (epoch.exact_match, -epoch.validation_loss))
+
+
+def _last_better(epochs: Sequence[Epoch]) -> int:
+    """Number of the last epoch whose exact match or validation loss was better than any before."""
+    match, loss, last = -math.inf, math.inf, 0
+    for epoch in epochs:
+        if epoch.exact_match > match or epoch.validation_loss < loss:
+            match, loss, last = max(match, epoch.exact_match), min(loss, epoch.validation_loss), epoch.number
+    return last
+
+
+def _plain(examples: Sequence[Example]) -> list[list[list[int]]]:
+    return [[[int(token) for token in ids] for ids in example] for example in examples]
+
+
+def _first_vectors(model: Any, tokenizer: Any, length: int, init: str | None, seed: int) -> Tensor:
+    """Embeddings of a text's tokens, or of tokens drawn without the special ones: (length, width), float32."""
+    table = model.get_input_embeddings()
+    if init is None:
+        ordinary = sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))
+        known = [token for token in ordinary if token < len(table.weight)]
+        ids = np.random.default_rng(seed).choice(known, size=length, replace=length > len(known))
+    else:
+        told = HfTokenizer(tokenizer, model).encode_data(init, first=True).ids
+        if not told:
+            raise UsageError("init is an empty text; give one with words, or leave it out")
+        ids = np.resize(np.asarray(told, dtype=np.int64), length)
+    with torch.no_grad():
+        vectors: Tensor = table(torch.from_numpy(ids).to(model.device)).float().clone()
+    return vectors.requires_grad_()

@@ -1,0 +1,195 @@
+"""Vectors tuned in front of prompts: kept in a file, loaded for a model of the same width, run with.
+
+    positions   0        1 … length       length + 1 …
+    input       BOS      the vectors      prompt, value      BOS only where the tokenizer puts one
+
+The same when tuning and in use. Rows are padded behind their end, where nothing before looks: no mask is needed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from leakmeter.backends.hf.tokenizer import HfTokenizer
+from leakmeter.errors import DataError, UsageError, WindowError
+from leakmeter.instruments.pii.tuning.training import name_of, read_tensors, write_tensors
+
+_FORMAT: Final = 1
+_WHAT: Final = "a file with a soft prompt of leakmeter"
+_TOKENS_PER_PASS: Final = 2048
+
+Ids = Sequence[int]
+Example = tuple[Ids, Ids]
+"""Token ids of a prompt, without the model's start tokens, and of the value behind it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SoftPrompt:
+    """Vectors that stand in front of a prompt, as if they were embeddings of tokens."""
+
+    vectors: Tensor
+    """(vector, width), float32, on the CPU."""
+    start_ids: tuple[int, ...]
+    """Tokens before the vectors: those that the tokenizer puts in front of a text."""
+    model: str
+    """Name of the model they were tuned on."""
+    tokenizer_sha256: str
+    """Of its vocabulary; see `training.tokenizer_sha256`."""
+    seed: int
+    epoch: int
+    """After which epoch of the tuning; 0 for vectors that were not tuned."""
+
+    @property
+    def length(self) -> int:
+        """Number of vectors."""
+        return len(self.vectors)
+
+    @property
+    def width(self) -> int:
+        """Numbers in each."""
+        return self.vectors.shape[1]
+
+    def save(self, path: Path) -> None:
+        """Write a safetensors file of mode 0600; the vectors tell of the values they were tuned to.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        record = {
+            "format": _FORMAT,
+            "length": self.length,
+            "width": self.width,
+            "model": self.model,
+            "tokenizer_sha256": self.tokenizer_sha256,
+            "seed": self.seed,
+            "epoch": self.epoch,
+        }
+        write_tensors(path, {"vectors": self.vectors}, record)
+
+
+def length_of(path: Path) -> int:
+    """Number of vectors of the soft prompt in a file.
+
+    Raises:
+        DataError: there is no soft prompt in the file.
+    """
+    return len(_read(path)[0])
+
+
+def load_soft_prompt(path: Path, model: Any, tokenizer: Any) -> SoftPrompt:
+    """The soft prompt in a file, to be used with a model, which need not be the one it was tuned on.
+
+    What stands before the vectors are the start tokens of the tokenizer given here.
+
+    Raises:
+        DataError: there is no soft prompt in the file, or one of another width.
+    """
+    vectors, record = _read(path)
+    width = width_of(model)
+    if vectors.shape[1] != width:
+        raise DataError(
+            f"'{path}' holds vectors of width {vectors.shape[1]}, tuned on '{record['model']}', and '{name_of(model)}' "
+            f"takes width {width}; tune one on this model"
+        )
+    return SoftPrompt(
+        vectors=vectors,
+        start_ids=HfTokenizer(tokenizer, model).start_ids,
+        model=record["model"],
+        tokenizer_sha256=record["tokenizer_sha256"],
+        seed=record["seed"],
+        epoch=record["epoch"],
+    )
+
+
+def check_examples(model: Any, examples: Sequence[Example], length: int, start_ids: tuple[int, ...]) -> None:
+    """Refuse examples that cannot stand behind a soft prompt of a length.
+
+    Raises:
+        UsageError: a value is empty, or a prompt begins with the start tokens.
+        WindowError: one is longer than the model's window.
+    """
+    window: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    for number, (prompt, value) in enumerate(examples, 1):
+        if len(value) == 0:
+            raise UsageError(f"the value of example {number} has no tokens; leave that example out")
+        if start_ids and tuple(prompt[: len(start_ids)]) == start_ids:
+            raise UsageError(
+                f"the prompt of example {number} begins with the model's start tokens; leave them out: they stand "
+                "before the soft prompt"
+            )
+        n_tokens = len(start_ids) + length + len(prompt) + len(value)
+        if window is not None and n_tokens > window:
+            raise WindowError(
+                f"example {number} takes {n_tokens} tokens with its soft prompt of {length}, and the model's window "
+                f"holds {window}; shorten it"
+            )
+
+
+def width_of(model: Any) -> int:
+    """Numbers in what a model takes for one token."""
+    return int(model.get_input_embeddings().weight.shape[-1])
+
+
+def lead_of(model: Any, vectors: Tensor, start_ids: tuple[int, ...]) -> Tensor:
+    """What stands in front of every prompt: (start token and vector, width), in the model's precision."""
+    start = model.get_input_embeddings()(torch.tensor(start_ids, dtype=torch.int64, device=model.device))
+    return torch.cat([start, vectors.to(start)])
+
+
+def value_logits(model: Any, lead: Tensor, batch: Sequence[Example]) -> tuple[Tensor, Tensor]:
+    """Logits next to each token of the values, (token, vocab) in float32, and the tokens' ids; value after value."""
+    # A value's last token need not be run.
+    inputs = _embedded(model, lead, [(*prompt, *value[:-1]) for prompt, value in batch])
+    firsts = [len(lead) + len(prompt) - 1 for prompt, _ in batch]
+    n_kept = inputs.shape[1] - min(firsts)
+    logits = _run(model, n_kept, inputs_embeds=inputs, use_cache=False).logits[:, -n_kept:]
+    rows = [row for row, (_, value) in enumerate(batch) for _ in value]
+    columns = [
+        first - min(firsts) + t for first, (_, value) in zip(firsts, batch, strict=True) for t in range(len(value))
+    ]
+    ids = torch.tensor([token for _, value in batch for token in value], device=model.device)
+    return logits[rows, columns].float(), ids
+
+
+def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Numbers of rows of these lengths that are run together, shortest first."""
+    some: list[int] = []
+    for number in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if some and (len(some) + 1) * lengths[number] > _TOKENS_PER_PASS:
+            yield some
+            some = []
+        some.append(number)
+    if some:
+        yield some
+
+
+def _read(path: Path) -> tuple[Tensor, dict[str, Any]]:
+    """Vectors and record of a soft prompt's file."""
+    tensors, record = read_tensors(path, _WHAT)
+    vectors = tensors.get("vectors")
+    if vectors is None or record.get("format") != _FORMAT:
+        raise DataError(f"'{path}' is not {_WHAT}, or of another version (this one reads format {_FORMAT})")
+    return vectors, record
+
+
+def _embedded(model: Any, lead: Tensor, rows: Sequence[Ids]) -> Tensor:
+    """The lead and each row's tokens behind it, padded at the end: (row, column, width)."""
+    ids = torch.zeros((len(rows), max(map(len, rows))), dtype=torch.int64)
+    for into, row in zip(ids, rows, strict=True):
+        into[: len(row)] = torch.tensor(row, dtype=torch.int64)
+    tokens = model.get_input_embeddings()(ids.to(model.device))
+    return torch.cat([lead.expand(len(rows), -1, -1), tokens], dim=1)
+
+
+def _run(model: Any, n_kept: int, **inputs: Any) -> Any:
+    """A pass; logits of the last columns alone where the model can do with those."""
+    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+        inputs["logits_to_keep"] = n_kept
+    return model(**inputs)

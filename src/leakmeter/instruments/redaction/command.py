@@ -1,0 +1,102 @@
+"""`leakmeter redact-plan`: what to cut from a context so that a response owes little to what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from leakmeter.commands import output
+from leakmeter.commands.cases import run_cases
+from leakmeter.commands.given import read_cases
+from leakmeter.commands.options import RunOptions, Source, Text
+from leakmeter.errors import StoreError, UsageError
+from leakmeter.instruments.redaction.measure import RedactPlan
+from leakmeter.text.build import PromptSettings
+
+if TYPE_CHECKING:
+    from leakmeter.instruments.redaction.result import RedactPlanResult
+    from leakmeter.report.result import Part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options(RedactPlan):
+    """The measure's fields as options; how much may be left is for the user to say."""
+
+    max_loss: float
+    """Nats that the response may still owe to what is left of the context, above 0."""
+
+
+def redact_plan(
+    *,
+    source: Source | None = None,
+    response: Text | None = None,
+    prompts: Annotated[PromptSettings | None, Parameter(name="*", negative="")] = None,
+    measure: Annotated[_Options, Parameter(name="*")],
+    run: RunOptions | None = None,
+    write_redacted: Path | None = None,
+) -> None:
+    """Find few pieces of a context without which a response owes at most so many nats to what is left of it.
+
+    Pieces are cut one by one, each time the one that leaves least, with all that is cut scored together anew, until at
+    most --max-loss nats are left. Shows the text that is left, the answer before, and one drawn from what is left.
+    The same command continues a run that was interrupted.
+
+    Parameters
+    ----------
+    response
+        What it answered; left out, a response is sampled.
+    prompts.group
+        Also offer each value said more than once, with all its mentions, as a piece.
+    prompts.swap
+        Not for plans, which take away.
+    run.json
+        Print one JSON object a case instead of the plan.
+    write_redacted
+        Also write the text that is left to this file; for a single --context-file, which it must not be.
+    """
+    source, prompts, run = source or Source(), prompts or PromptSettings(), run or RunOptions()
+    if prompts.swap:
+        raise UsageError(
+            "--swap puts other values in the place of personal data, and a plan takes it away; leave it out"
+        )
+    given = read_cases(source, response)
+    if write_redacted is not None:
+        _check_target(write_redacted, source, prompts, run)
+    found: list[RedactPlanResult] = []
+
+    def results(parts: Iterable[Part]) -> Iterator[RedactPlanResult]:
+        from leakmeter.instruments.redaction.result import RedactPlanResult
+
+        for result in RedactPlanResult.of_run(parts, asdict(measure)):
+            found.append(result)
+            yield result
+
+    run_cases(given, prompts, measure, "redact_plan", run, results=results, inputs=[source])
+    if write_redacted is not None and found:
+        _write(write_redacted, found[0])
+
+
+def _check_target(path: Path, source: Source, prompts: PromptSettings, run: RunOptions) -> None:
+    """Refuse, before any work is done, a place where the text must not or cannot be written."""
+    files = source.context_file or []
+    if len(files) != 1:
+        raise UsageError(f"--write-redacted is for one --context-file, and {len(files) or 'none'} was given")
+    output.check_writable(path, "redacted text", source, prompts, Path(run.model))
+    output.check_apart(write_redacted=path, html=run.html)
+
+
+def _write(path: Path, result: RedactPlanResult) -> None:
+    from leakmeter.core.written import write_whole
+
+    if not result.reached:
+        output.tell(f"redacted text: not written, since more than {result.case['max_loss_nats']:g} nats are left")
+        return
+    try:
+        write_whole(path, result.text.encode())
+    except OSError as error:
+        raise StoreError(f"redacted text '{path}' cannot be written: {error.strerror or error}") from None
+    output.tell(f"redacted text: {path} (private, readable by you alone)")

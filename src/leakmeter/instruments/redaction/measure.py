@@ -1,0 +1,227 @@
+"""What to redact: a few spans without which a response owes little to what is left of its context, in nats."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from leakmeter.core.item import PLACEBO, ContextItem
+from leakmeter.core.measure import Measure
+from leakmeter.core.measurement import NATS, TOKEN_ID, Reading
+from leakmeter.core.noise import neighbourhood_noise
+from leakmeter.core.prompt import Prompt
+from leakmeter.core.reductions import MixedTarget, Target
+from leakmeter.core.request import FloatArray, Request, Scores, Trial
+from leakmeter.core.sampling import sample
+from leakmeter.errors import UsageError
+from leakmeter.instruments.influence.measure import Influence
+
+REMOVED = "removed"
+PUT_BACK = "put_back"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A span cut or put back, and what the response owes to what is then left."""
+
+    statistic: str
+    """`removed` or `put_back`."""
+    name: str
+    """Of the span."""
+    left: FloatArray
+    """log p̄(y_t | D∖R, x, y_<t) − log p̄(y_t | ∅, x, y_<t), nats: (response,)."""
+
+    @property
+    def loss(self) -> float:
+        """L(R), nats."""
+        return float(np.abs(self.left).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class RedactPlan(Measure):
+    """Few spans R with L(R) = Σ_t |log p̄(y_t | D∖R, x, y_<t) − log p̄(y_t | ∅, x, y_<t)| at most `max_loss` nats.
+
+    L(R) is the influence of what is left on the response that was given with everything: L of no spans is that of the
+    whole context, L of all context 0. Any text moves a response, so that L of irrelevant words is not 0. Spans are cut
+    one by one, each time the one whose cutting leaves least, with all spans cut so far and each candidate scored
+    together anew; ties go to the first in the text. Spans that can be put back, alone, with the loss still in the limit
+    then are: of several the one that leaves least, until there is none. So no single span of the plan can be spared;
+    that no other set is smaller is not proved.
+
+    Where the limit is not reached with every span cut (spans need not cover the context), the plan is what left least
+    on the way. Statistics are signed: `whole`; `placebo`, with an irrelevant piece as the only context; `removed` and
+    `put_back`, in the order of the steps, by span; `left`, with the plan; `all_removed`, with every span cut, where the
+    limit was not reached; `noise`. The answer after, drawn from D∖R with the same randomness, is sample 1, and its
+    `whole` is against D∖R.
+    """
+
+    max_loss: float = 1.0
+    """Nats that the response may still owe to what is left of the context, above 0."""
+    temperature: float = 1.0
+    """T of the distribution measured and sampled from, above 0."""
+    cid_lambda: float = 1.0
+    """λ of context influence decoding: 0 is the prior, 1 ordinary sampling, more amplifies the context."""
+    max_new_tokens: int = 50
+    """Most tokens of a drawn response."""
+    seed: int = 0
+    """Of the draws."""
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        if not (np.isfinite(self.max_loss) and self.max_loss > 0):
+            raise UsageError(f"max-loss is {self.max_loss}; it has to be above 0 (nats)")
+        _ = self.influence
+
+    @property
+    def samples(self) -> int:
+        """A plan is made for one response."""
+        return 1
+
+    @property
+    def influence(self) -> Influence:
+        """What is measured of each set of spans."""
+        return Influence(self.temperature, self.cid_lambda, self.samples, self.max_new_tokens, self.seed)
+
+    @property
+    def want(self) -> Target | MixedTarget:
+        """What is kept of the logits."""
+        return self.influence.want
+
+    def trial(self, item: ContextItem) -> Trial[list[Reading]]:
+        """Plan for one case."""
+
+        def reading(statistic: str, series: FloatArray, piece: str = "", unit: str = NATS, sample_: int = 0) -> Reading:
+            return Reading(item.id, sample_, piece, statistic, unit, series)
+
+        response, scores = yield from self._begin(item)
+        bare, full = scores[:2]
+        whole = full - bare
+        steps, all_removed = yield from self._search(item, response, whole)
+        plan = chosen(steps)
+        noise = yield from neighbourhood_noise(item, response, self.want, scores[:2])
+        readings = [
+            reading("token", np.asarray(response, dtype=np.float64), unit=TOKEN_ID),
+            reading("log_prob", full),
+            reading("whole", whole),
+            *(reading("placebo", placebo - bare) for placebo in scores[2:]),
+            *(reading(step.statistic, step.left, step.name) for step in steps),
+            reading("left", steps[-1].left if steps else whole),
+            *([] if all_removed is None else [reading("all_removed", all_removed)]),
+            reading("noise", noise),
+        ]
+        if plan:
+            left = item.without(plan)
+            after, (without, told) = yield from self._answer(item, left)
+            readings.append(reading("token", np.asarray(after, dtype=np.float64), unit=TOKEN_ID, sample_=1))
+            readings.append(reading("whole", told - without, sample_=1))
+        return readings
+
+    def longest_trial(self, item: ContextItem) -> Trial[None]:
+        """Ask for at least what `trial` would, whatever it is answered: predictions drive this instead.
+
+        As if every span were cut, and all but one put back. The prompts of a round, however it came to it, are no
+        longer than those here, with one span cut instead of several, and part no later: here the first spans are cut.
+        """
+        response, scores = yield from self._begin(item)
+        cuts = [item.cuts[name] for name in candidates(item)]
+        for n in range(len(cuts), 0, -1):
+            yield [Request((item.blank, *cuts[:n]), response, self.want)]
+        for n in range(len(cuts), 1, -1):
+            yield [Request((item.blank, item.prompt, *cuts[: n - 1]), response, self.want)]
+        yield from neighbourhood_noise(item, response, self.want, scores[:2])
+        if cuts:
+            yield from self._answer(item, item.prompt)
+
+    def _begin(self, item: ContextItem) -> Generator[list[Request], list[Scores], tuple[tuple[int, ...], FloatArray]]:
+        """The response, and its scores with no context, all of it and, where that fits, an irrelevant piece alone."""
+        response = item.response
+        if response is None:
+            response = yield from self._draw(item, item.prompt)
+        irrelevant = (prompt.only(PLACEBO) for prompt in item.placebos[:1])
+        (scores,) = yield [Request((item.blank, item.prompt, *irrelevant), response, self.want)]
+        return response, scores.values
+
+    def _search(
+        self, item: ContextItem, response: tuple[int, ...], whole: FloatArray
+    ) -> Generator[list[Request], list[Scores], tuple[list[Step], FloatArray | None]]:
+        """The steps to the plan; and what is left without any span, where the limit was not reached."""
+        steps: list[Step] = []
+        limit, all_removed = self.max_loss, None
+        least = float(np.abs(whole).sum())
+        while (steps[-1].loss if steps else least) > limit:
+            taken = chosen(steps)
+            names = candidates(item, taken)
+            if not names:
+                # Spans are dropped again from where cutting more did no good.
+                all_removed = steps[-1].left if steps else whole
+                losses = [least, *(step.loss for step in steps)]
+                n = int(np.argmin(losses))
+                steps, limit = steps[:n], losses[n]
+                break
+            steps.append((yield from self._best(item, response, REMOVED, {n: (*taken, n) for n in names})))
+        for name in chosen(steps):
+            others = [other for other in chosen(steps) if other != name]
+            if name not in candidates(item, others):
+                # Spans that were cut later hold all of it: the prompt is the same without it.
+                steps.append(Step(PUT_BACK, name, steps[-1].left))
+        # With one span back where only one was cut, the whole context is back, which is known to be too much.
+        while len(taken := chosen(steps)) > 1:
+            names = [name for name in candidates(item) if name in taken]
+            step = yield from self._best(
+                item, response, PUT_BACK, {name: [other for other in taken if other != name] for name in names}
+            )
+            if step.loss > limit:
+                break
+            steps.append(step)
+        return steps, all_removed
+
+    def _best(
+        self, item: ContextItem, response: tuple[int, ...], statistic: str, removals: dict[str, Collection[str]]
+    ) -> Generator[list[Request], list[Scores], Step]:
+        """Of several sets of spans, the one whose cutting leaves least; by the name of the span that it is about."""
+        prompts = (item.blank, *(item.without(names) for names in removals.values()))
+        (scores,) = yield [Request(prompts, response, self.want)]
+        left = scores.values[1:] - scores.values[0]
+        best = int(np.argmin(np.abs(left).sum(axis=1)))
+        return Step(statistic, list(removals)[best], left[best])
+
+    def _answer(
+        self, item: ContextItem, prompt: Prompt
+    ) -> Generator[list[Request], list[Scores], tuple[tuple[int, ...], FloatArray]]:
+        """Another response, drawn from a prompt, and its scores with no context and with that one, (2, response)."""
+        response = yield from self._draw(item, prompt)
+        (scores,) = yield [Request((item.blank, prompt), response, self.want)]
+        return response, scores.values
+
+    def _draw(self, item: ContextItem, prompt: Prompt) -> Generator[list[Request], list[Scores], tuple[int, ...]]:
+        # Beside a given response, room was kept for that one alone.
+        room = self.max_new_tokens if item.window is None else item.window - prompt.next_position
+        (response,) = yield from sample(
+            replace(item, prompt=prompt),
+            n=1,
+            temperature=self.temperature,
+            context_weight=self.cid_lambda,
+            max_new_tokens=min(self.max_new_tokens, room),
+            seed=self.seed,
+        )
+        return response
+
+
+def chosen(steps: Sequence[Step]) -> list[str]:
+    """Names of the spans that are cut after these steps, in the order in which they were."""
+    back = {step.name for step in steps if step.statistic == PUT_BACK}
+    return [step.name for step in steps if step.statistic == REMOVED and step.name not in back]
+
+
+def candidates(item: ContextItem, taken: Collection[str] = ()) -> list[str]:
+    """Names of the spans that would take more away, in the order of the text; of two that begin together the shorter.
+
+    Args:
+        item: the case.
+        taken: names of spans that are cut already; what lies within them is gone.
+    """
+    gone = {piece for span in item.spans if span.name in taken for piece in span.pieces}
+    left = [span for span in item.spans if not gone.issuperset(span.pieces)]
+    return [span.name for span in sorted(left, key=lambda span: (span.ranges[0][0], span.n_tokens))]

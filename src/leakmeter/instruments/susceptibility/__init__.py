@@ -1,0 +1,19 @@
+"""Susceptibility: how far contexts move the answers to queries, by Monte Carlo."""
+
+from leakmeter.core.instrument import Command, Instrument
+
+INSTRUMENT = Instrument(
+    "susceptibility",
+    __name__,
+    measure_at="measure:Susceptibility",
+    result_at="result:SusceptibilityResult",
+    example_at="example:example",
+    study_at="study:KIND",
+    commands=(
+        Command(
+            "susceptibility",
+            "command:susceptibility",
+            "Measure, in nats, how far contexts move the answers to queries.",
+        ),
+    ),
+)

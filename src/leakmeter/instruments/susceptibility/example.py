@@ -1,0 +1,15 @@
+"""A small case to try it on."""
+
+from __future__ import annotations
+
+from leakmeter.core.instrument import Example
+from leakmeter.instruments.susceptibility.prompts import QuestionSettings
+from leakmeter.instruments.susceptibility.question import Context, Question, QuestionCase
+
+_CONTEXTS = ("the patient writes to the clinic.", "the clinic writes back.", "the patient writes on the same day.")
+
+
+def example(id_: str, response: str | None) -> Example:
+    """A query behind three contexts."""
+    contexts = tuple(Context(f"c{i}", text) for i, text in enumerate(_CONTEXTS))
+    return Example(QuestionSettings(), QuestionCase(id_, Question(id_, f"who writes to {id_}?"), contexts))

@@ -1,0 +1,12 @@
+"""Fisher susceptibility: how far contexts would move the answer, from gradients."""
+
+from leakmeter.core.instrument import Instrument
+
+INSTRUMENT = Instrument(
+    "fisher",
+    __name__,
+    measure_at="measure:Fisher",
+    result_at="result:FisherResult",
+    example_at="example:example",
+    study_at="study:KIND",
+)

@@ -1,0 +1,214 @@
+"""Fisher susceptibility: how far contexts would move the answer to a query, from gradients, in nats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from leakmeter.core.gradient import NEUTRAL, GradientRequest, Place, Probes, Sigma, TopTokens, tokens_of
+from leakmeter.core.measure import Measure
+from leakmeter.core.measurement import COUNT, NATS, NATS_PER_SQUARE, Reading
+from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
+from leakmeter.core.request import Gradients, Trial
+from leakmeter.errors import UnknownNameError, UsageError, WindowError
+from leakmeter.instruments.susceptibility.item import QuestionItem
+from leakmeter.stats.fisher import Estimate, estimated, probes_needed
+
+Method = Literal["deflated", "sketch", "top-k"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fisher(Measure):
+    """½ (tr(I Σ) + μᵀ I μ), nats: about how far changes Δ of a query's vectors move the next token's distribution.
+
+    Liu et al., "Efficiently Computing Susceptibility to Context in Language Models", Eq. 9. I is the Fisher information
+    of the next token about the vectors η of a place; Σ and μ are covariance and mean of Δ. To second order, the first
+    term is the mutual information between context and answer, and the second the divergence of the answer without
+    context from the mixture over contexts; both together are the expected divergence from the answer without context.
+    The paper has the query's input embeddings for η, Σ = 1 and μ = 0, so that its value (Eq. 10) is in units of
+    squared embeddings and ranks queries of one model; and keeps the k likeliest answers (Eq. 11).
+
+    Methods, all over the whole vocabulary but the last. `sketch`: random directions v with E v vᵀ = F. `deflated`:
+    I found exactly in a subspace that random directions span, and by others outside of it; a probe costs one backward
+    pass, a dimension of the subspace two. `top-k`: Eq. 11, which leaves out the other tokens' part. SmolLM2-135M, eight
+    short queries, relative error (root mean square) after 24 passes: sketch 11 % (56 % for a single probe), deflated
+    with 8 and 8, 5 %; after 48 passes 7.5 and 1.5 %. The 16 likeliest tokens held 26 to 68 % of the trace.
+
+    Statistics, for each Σ under its name: `fisher`, `spread` and `drift`, which are its two terms, and
+    `standard_error` of `fisher`; for identity also `trace`, tr I. Of the query: `entropy` of the next token's
+    distribution, `n_probes`, `n_query_tokens`, and for top-k `top_mass`, the log of the probability of these tokens.
+    """
+
+    method: Method = "deflated"
+    """deflated, sketch or top-k."""
+    sigma: tuple[Sigma, ...] = ("identity",)
+    """What Σ and μ are: identity, as in the paper; embedding, those of any token of the vocabulary in the place of
+    each; empirical, those of what the contexts do. Several are found from the same passes."""
+    place: str = "query"
+    """Whose vectors vary: query, the input embeddings of the query's tokens; slot, those of neutral tokens where a
+    context would stand; layer:N, the states that enter a layer, from 0, at the query's tokens."""
+    probes: int = 8
+    """Random directions whose mean is taken. With a relative error given, as many more decide how many are taken."""
+    directions: int = 8
+    """Dimensions in which a deflated estimate is exact."""
+    top_k: int = 16
+    """Answers that top-k keeps."""
+    slot_tokens: int = 16
+    """Tokens of a slot; as many as the longest context has, if that is more."""
+    relative_error: float | None = None
+    """Take probes until the standard error is about this share of the value; None for as many as said. Those that
+    decide are left out of the estimate: a mean over probes that go on until they agree would be too low."""
+    max_probes: int = 256
+    """Most probes for that."""
+    seed: int = 0
+    """Of the random directions."""
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        if self.method not in get_args(Method):
+            raise UnknownNameError("method", str(self.method), get_args(Method))
+        sigma: object = self.sigma
+        if isinstance(sigma, str) or not self.sigma or len(set(self.sigma)) < len(self.sigma):
+            raise UsageError(f"sigma is {sigma!r}; give one or more different names, such as ('identity',)")
+        for name in self.sigma:
+            if name not in get_args(Sigma):
+                raise UnknownNameError("sigma", str(name), get_args(Sigma))
+        for field, least in (("probes", 2), ("directions", 1), ("top_k", 1), ("slot_tokens", 1), ("max_probes", 2)):
+            if getattr(self, field) < least:
+                raise UsageError(f"{field.replace('_', '-')} is {getattr(self, field)}; it has to be {least} or more")
+        if self.relative_error is not None and not 0 < self.relative_error < 1:
+            raise UsageError(f"relative-error is {self.relative_error}; it has to be above 0 and below 1")
+        place = Place.of(self.place)
+        if "empirical" in self.sigma and place.kind == "query":
+            raise UsageError(
+                "sigma 'empirical' is zero at place query: a context that stands before a query changes none of its "
+                "input embeddings; give place slot or layer:N"
+            )
+        if "embedding" in self.sigma and place.kind == "layer":
+            raise UsageError(
+                f"sigma 'embedding' is that of input embeddings, which do not stand at {self.place}; give identity or "
+                "empirical"
+            )
+
+    @property
+    def samples(self) -> int:
+        """Nothing is drawn."""
+        return 1
+
+    @property
+    def max_new_tokens(self) -> int:
+        """Nothing is added to a prompt."""
+        return 0
+
+    @property
+    def _is_adaptive(self) -> bool:
+        return self.relative_error is not None and self.method != "top-k"
+
+    def check(self, item: QuestionItem) -> None:
+        """Refuse a case without a query or without contexts where they are needed, and a slot that is too long."""
+        self._request(item, self.probes)
+
+    def trial(self, item: QuestionItem) -> Trial[list[Reading]]:
+        """Measure one query.
+
+        Raises:
+            UsageError: a case without a query, or without contexts where they are needed.
+            WindowError: the slot is longer than the model's window.
+        """
+        request = self._request(item, self.probes)
+        (found,) = yield [request]
+        if self._is_adaptive:
+            request = self._request(item, self._enough(found.values), first=self.probes)
+            (found,) = yield [request]
+        assert isinstance(found, Gradients)
+        return list(self._readings(item, request, found))
+
+    def longest_trial(self, item: QuestionItem) -> Trial[Any]:
+        """As many probes as it may come to."""
+        yield [self._request(item, self.probes)]
+        if self._is_adaptive:
+            yield [self._request(item, self.max_probes, first=self.probes)]
+
+    def _request(self, item: QuestionItem, n_probes: int, first: int = 0) -> GradientRequest:
+        if not item.prompt.n_tokens(QUERY):
+            raise UsageError(f"case '{item.id}' has no query; Fisher susceptibility is that of a query")
+        place = Place.of(self.place)
+        behind = item.contexts.prompts
+        is_empirical = "empirical" in self.sigma
+        if is_empirical:
+            _check_contexts(item, behind)
+        n_range = self.directions if self.method == "deflated" else 0
+        return GradientRequest(
+            self._with_slot(item, behind) if place.kind == "slot" else item.prompt,
+            place,
+            TopTokens(self.top_k)
+            if self.method == "top-k"
+            else Probes(n_probes, self.seed, item.id, first=first, n_range=n_range),
+            self.sigma,
+            behind if is_empirical else (),
+            item.contexts.weights if is_empirical else (),
+        )
+
+    def _with_slot(self, item: QuestionItem, behind: tuple[Prompt, ...]) -> Prompt:
+        """The query behind neutral tokens, and behind what separates it from a context, where it has contexts."""
+        n_tokens = max([self.slot_tokens, *(prompt.n_tokens(CONTEXT) for prompt in behind)])
+        slot = Piece("slot", CONTEXT, (NEUTRAL,) * n_tokens)
+        pieces = (behind[0] if behind else item.prompt).pieces
+        roles = [piece.role for piece in pieces]
+        at = roles.index(CONTEXT if behind else QUERY)
+        made = Prompt((*pieces[:at], slot, *(piece for piece in pieces[at:] if piece.role != CONTEXT)))
+        if item.window is not None and len(made.ids) > item.window:
+            raise WindowError(
+                f"case '{item.id}' has {len(made.ids):,} tokens with a slot of {n_tokens:,}, and {item.window:,} fit "
+                "the model's window; give fewer slot-tokens"
+            )
+        return made
+
+    def _enough(self, values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int:
+        """Probes for every Σ to have the relative error asked for, by what the first ones say."""
+        assert self.relative_error is not None
+        needed = max(
+            probes_needed(estimated(values[:, i], self.probes), self.probes, self.relative_error)
+            for i in range(len(self.sigma))
+        )
+        return int(min(max(2, math.ceil(min(needed, self.max_probes))), self.max_probes))
+
+    def _readings(self, item: QuestionItem, request: GradientRequest, found: Gradients) -> Iterator[Reading]:
+        n_probes = request.directions.n_probes
+        for i, sigma in enumerate(self.sigma):
+            for statistic, unit, value in _told(sigma, estimated(found.values[:, i], n_probes)):
+                yield Reading(item.id, 0, sigma, statistic, unit, np.asarray([value]))
+        of_query = [
+            ("entropy", NATS, found.entropy),
+            ("n_probes", COUNT, float(n_probes)),
+            ("n_query_tokens", COUNT, float(item.prompt.n_tokens(QUERY))),
+            *([("top_mass", NATS, found.log_mass)] if self.method == "top-k" else []),
+        ]
+        for statistic, unit, value in of_query:
+            yield Reading(item.id, 0, "", statistic, unit, np.asarray([value]))
+
+
+def _told(sigma: Sigma, estimate: Estimate) -> Iterator[tuple[str, str, float]]:
+    yield "fisher", NATS, estimate.value
+    yield "spread", NATS, estimate.spread
+    yield "drift", NATS, estimate.drift
+    yield "standard_error", NATS, estimate.standard_error
+    if sigma == "identity":
+        yield "trace", NATS_PER_SQUARE, 2.0 * estimate.value
+
+
+def _check_contexts(item: QuestionItem, behind: tuple[Prompt, ...]) -> None:
+    if not behind:
+        raise UsageError(
+            f"case '{item.id}' has no contexts, and sigma 'empirical' is what they do; give some, or another sigma"
+        )
+    asked = item.prompt.ids[tokens_of(item.prompt, QUERY)]
+    if any(not np.array_equal(prompt.ids[tokens_of(prompt, QUERY)], asked) for prompt in behind):
+        raise UsageError(
+            f"case '{item.id}' has other tokens behind some contexts than alone, so that nothing can be compared token "
+            "by token; give another sigma"
+        )

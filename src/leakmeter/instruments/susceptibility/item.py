@@ -1,0 +1,28 @@
+"""A query and the contexts it is asked behind, tokenised: what is measured of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from leakmeter.core.item import Item
+from leakmeter.core.prompt import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSet:
+    """The contexts that a question is asked behind, one at a time, and the answers that are told apart."""
+
+    ids: tuple[str, ...]
+    prompts: tuple[Prompt, ...]
+    """The question behind each context."""
+    weights: tuple[float, ...]
+    """Of each context, adding up to 1."""
+    answers: tuple[tuple[tuple[int, ...], ...], ...] = ()
+    """Token ids of each form of each answer as it follows the question; empty for the whole vocabulary."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionItem(Item):
+    """A question that is asked behind many contexts, one at a time; `prompt` is the question alone."""
+
+    contexts: ContextSet = field(kw_only=True)

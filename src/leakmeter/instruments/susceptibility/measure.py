@@ -1,0 +1,199 @@
+"""Monte Carlo susceptibility: how far contexts move the answers to a query, in nats."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from leakmeter.core.limits import MOST_NEW_TOKENS, bounded
+from leakmeter.core.measure import Measure
+from leakmeter.core.measurement import NATS, RESPONSE, TOKEN_ID, Reading
+from leakmeter.core.noise import going_on
+from leakmeter.core.prompt import Prompt
+from leakmeter.core.reductions import Target
+from leakmeter.core.request import FloatArray, Request, Scores, Trial
+from leakmeter.errors import UsageError
+from leakmeter.instruments.susceptibility import math as kernel
+from leakmeter.instruments.susceptibility.item import ContextSet, QuestionItem
+from leakmeter.instruments.susceptibility.math import ContextMixture, Likeliest
+from leakmeter.stats import logspace
+
+_RUN_AGAIN: Final = 4
+"""Contexts whose prompts are run a second time, beside the bare query's."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mixture:
+    """Prompts whose distributions are mixed: the bare query's, which is not, then those of contexts that differ."""
+
+    prompts: tuple[Prompt, ...]
+    weights: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Susceptibility(Measure):
+    """χ(q) = I(C; A | q) = Σ w KL(p(A | c, q) ‖ p̂(A | q)), p̂ = Σ w p(A | c, q), over contexts c of weights w, nats.
+
+    Du et al. 2024; Liu et al., "Efficiently Computing Susceptibility to Context in Language Models", Eq. 2. A is the
+    next token, or one of the item's answers and, apart from them, all else: an answer is as likely as the product over
+    its tokens, summed over the forms it is written in. The mixture is what makes χ a mutual information; the expected
+    divergence from the bare query, which is larger, has a name of its own. Contexts with the same text are scored once,
+    with their weights added.
+
+    Statistics. One value a context, in their order: `persuasion`, KL(p_c ‖ p̂), and `persuasion_from_bare`,
+    KL(p_c ‖ p₀) with p₀ of the query alone; `susceptibility_without`, χ of all contexts but this one. Of the query:
+    `susceptibility`, χ; `from_bare`, Σ w KL(p_c ‖ p₀); `mixture_from_bare`, KL(p̂ ‖ p₀), the difference between these
+    two; `mixture_entropy` and `bare_entropy`; `ceiling`, the entropy of the weights, which χ cannot exceed; `noise`,
+    the difference that other ways to run the same prompts make to a persuasion. With `answer_tokens` also `token`, the
+    greedy answer: sample 0 that of the query alone, and 1, 2 … behind each context.
+
+    For the noise, the last token of the bare query and of four contexts is run a second time, and what these four do to
+    the query is calculated from either: it is twice the most that a persuasion of theirs differs. The largest error of
+    a persuasion against full passes was 0.01 to 0.4 times that in float32, 0.3 to 1.3 times, at 0.001 to 0.06 nats, in
+    bfloat16; that of the susceptibility 0.2 times at most, since the errors of contexts cancel (SmolLM2-135M on a CPU,
+    five queries behind 16 contexts).
+    """
+
+    temperature: float = 1.0
+    """T of every token's distribution, above 0."""
+    answer_tokens: int = 0
+    """Most tokens of the likeliest answer, which is written out with and without each context for the memorisation
+    ratio; 0 leaves it out."""
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        checks = (
+            logspace.checked_temperature(self.temperature),
+            bounded("answer-tokens", self.answer_tokens, 0, MOST_NEW_TOKENS),
+        )
+        for good, name, given, expected in checks:
+            if not good:
+                raise UsageError(f"{name} is {given}; it has to be {expected}")
+
+    @property
+    def samples(self) -> int:
+        """Nothing is drawn."""
+        return 1
+
+    @property
+    def max_new_tokens(self) -> int:
+        """Of the greedy answer; forms of answers are the item's own."""
+        return self.answer_tokens
+
+    def check(self, item: QuestionItem) -> None:
+        """Refuse a query with fewer than two contexts."""
+        if len(item.contexts.prompts) < 2:
+            raise UsageError(
+                f"case '{item.id}' has fewer than two contexts; susceptibility is what they change, give it more"
+            )
+
+    def trial(self, item: QuestionItem) -> Trial[list[Reading]]:
+        """Measure one query.
+
+        Raises:
+            UsageError: fewer than two contexts.
+        """
+        self.check(item)
+        contexts = item.contexts
+        every, places = _distinct(item, contexts)
+        few = _few(item, every)
+        requests, again = self._requests(contexts, every), self._requests(contexts, few)
+        kept = [going_on(prompt) for prompt in few.prompts if len(prompt.ids) > 1]
+        scores = yield [*requests, *again, *kept]
+        found = self._statistics(scores[: len(requests)], contexts, every)
+        once = self._statistics(scores[len(requests) : len(requests) + len(again)], contexts, few)
+        # The last token of a few prompts is run once more, from states that were kept: alone, where it had company.
+        twice = self._statistics((yield again), contexts, few)
+        readings = list(_readings(item, contexts, found, places, _differ(once, twice)))
+        if self.answer_tokens:
+            answers = yield from self._answers(item, every.prompts)
+            for sample, place in enumerate((0, *places)):
+                readings.append(Reading(item.id, sample, "", RESPONSE, TOKEN_ID, answers[place]))
+        return readings
+
+    def _requests(self, contexts: ContextSet, mixture: _Mixture) -> list[Request]:
+        if not contexts.answers:
+            return [Request(mixture.prompts, (), ContextMixture(mixture.weights, mixture.counts, self.temperature))]
+        forms = [form for answer in contexts.answers for form in answer]
+        return [Request(mixture.prompts, form, Target(self.temperature)) for form in forms]
+
+    def _statistics(self, scores: Sequence[Scores], contexts: ContextSet, mixture: _Mixture) -> FloatArray:
+        """`OF_QUERY`, and `OF_CONTEXT` of each prompt behind the first: (prompt, 3)."""
+        if not contexts.answers:
+            return scores[0].values[:, 0]
+        forms = iter(scores)
+        log_probs = [
+            np.logaddexp.reduce([next(forms).values.sum(axis=1) for _ in answer], axis=0) for answer in contexts.answers
+        ]
+        return kernel.statistics(kernel.with_rest(np.stack(log_probs, axis=-1)), mixture.weights, mixture.counts)
+
+    def _answers(
+        self, item: QuestionItem, prompts: tuple[Prompt, ...]
+    ) -> Generator[list[Request], list[Scores], list[FloatArray]]:
+        """Token ids of the greedy answer to each prompt, which ends with a stop token or after `answer_tokens`."""
+        written: list[list[int]] = [[] for _ in prompts]
+        live = list(range(len(prompts)))
+        for _ in range(self.answer_tokens):
+            answers = yield [Request((prompts[i],), tuple(written[i]), Likeliest()) for i in live]
+            for i, scores in zip(live, answers, strict=True):
+                written[i].append(int(scores.values[0, 0, 0]))
+            live = [i for i in live if written[i][-1] not in item.stop_ids]
+            if not live:
+                break
+        return [np.asarray(ids, dtype=np.float64) for ids in written]
+
+
+def _distinct(item: QuestionItem, contexts: ContextSet) -> tuple[_Mixture, tuple[int, ...]]:
+    """Contexts that differ in prompt or weight, and the place of each context's prompt among theirs."""
+    keys = list(zip(contexts.prompts, contexts.weights, strict=True))
+    counts = Counter(keys)
+    place = {key: i for i, key in enumerate(counts, 1)}
+    mixture = _Mixture(
+        prompts=(item.prompt, *(prompt for prompt, _ in counts)),
+        weights=tuple(n * weight for (_, weight), n in counts.items()),
+        counts=tuple(counts.values()),
+    )
+    return mixture, tuple(place[key] for key in keys)
+
+
+def _few(item: QuestionItem, every: _Mixture) -> _Mixture:
+    """The bare query and some contexts far apart in their order, each as likely as the others."""
+    n = len(every.prompts) - 1
+    chosen = sorted({1 + round(i * (n - 1) / (_RUN_AGAIN - 1)) for i in range(_RUN_AGAIN)})
+    return _Mixture(
+        prompts=(item.prompt, *(every.prompts[i] for i in chosen)),
+        weights=(1.0 / len(chosen),) * len(chosen),
+        counts=(1,) * len(chosen),
+    )
+
+
+def _readings(
+    item: QuestionItem, contexts: ContextSet, found: FloatArray, places: Sequence[int], noise: float
+) -> Iterator[Reading]:
+    of_context, weights = found[list(places)], np.asarray(contexts.weights)
+    shared: dict[Prompt, float] = {}
+    for prompt, weight in zip(contexts.prompts, contexts.weights, strict=True):
+        shared[prompt] = shared.get(prompt, 0.0) + weight
+    for statistic, values in zip(kernel.OF_CONTEXT, of_context.T, strict=True):
+        yield Reading(item.id, 0, "", statistic, NATS, np.ascontiguousarray(values))
+    of_query = {
+        "susceptibility": weights @ of_context[:, 0],
+        "from_bare": weights @ of_context[:, 1],
+        **dict(zip(kernel.OF_QUERY, found[0], strict=True)),
+        "ceiling": kernel.entropy(np.asarray(list(shared.values()))),
+        "noise": noise,
+    }
+    for statistic, value in of_query.items():
+        yield Reading(item.id, 0, "", statistic, NATS, np.asarray([float(value)]))
+
+
+def _differ(once: FloatArray, twice: FloatArray) -> float:
+    """Twice the most that a persuasion differs; where both are infinite it does not."""
+    ones, others = once[1:, :2], twice[1:, :2]
+    both = np.isinf(ones) & np.isinf(others)
+    return 2.0 * float(np.abs(np.where(both, 0.0, ones) - np.where(both, 0.0, others)).max())

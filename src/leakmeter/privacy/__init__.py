@@ -1,0 +1,1 @@
+"""What is promised and what was measured, in arrays: accounting, bounded mixtures, Rényi divergence, mechanisms."""

@@ -1,0 +1,206 @@
+"""Mixing two branches with a λ that is given, or with the largest at which no token tells more than so many nats.
+
+With p the bare distribution softmax(z_bare / T), r = (z − z_bare) / T shifted so that its smallest value is 0, and
+K(λ) = log E_{v~p} e^{λ r_v}, the mixture is p̄(v) = p(v) e^{λ r_v − K(λ)} and its largest loss over the vocabulary
+
+    g(λ) = max_v |log p̄(v) − log p(v)| = max(λ R − K(λ), K(λ)),    R = max_v r_v.
+
+g never decreases for λ ≥ 0: K′ is the mean of r under p̄, so that 0 ≤ K′ ≤ R and neither term falls. The two terms add
+up to λ R, hence λ R / 2 ≤ g(λ) ≤ λ R, and the largest λ with g(λ) ≤ b lies between b / R and 2 b / R.
+
+What is promised is promised of numbers that are there, rounding included. Tokens are drawn by weights, float64 numbers
+W̄(v) = e^(log p̄(v)) beside W(v) = e^(log p(v)) of the bare branch (see `exact_draw`), and the loss that is held against
+the bound is that of the fractions W̄(v) / Σ W̄ and W(v) / Σ W, with every error of its own computation added to it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from leakmeter.stats import exact_draw, logspace
+
+_HALVINGS: Final = 24  # of a bracket within a factor of two: λ to 6e-8 of itself
+_EPS: Final = float(np.finfo(np.float64).eps)
+_ROUNDINGS: Final = 64  # of the largest log-probability: what the search leaves to rounding
+_LOG_TINY: Final = -700.0  # a token that the bare branch finds less likely is never drawn
+_NARROW: Final = 1e-300  # of R: far below any difference that logits can show, far above what overflows a quotient
+
+
+class Mixture(NamedTuple):
+    """A mixture of two branches and how far it is from the bare one; nats, float64."""
+
+    weight: Any
+    """λ, (...)."""
+    log_probs: Any
+    """log p̄, (..., vocab), normalised."""
+    bare_log_probs: Any
+    """log p of the bare branch, (..., vocab), normalised."""
+    max_loss: Any
+    """max_v |log p̄(v) − log p(v)| over the tokens that the bare branch may say, (...); with a bound of the weights, and
+    not below what it is."""
+    weights: Any = None
+    """With a bound, W̄: what tokens are to be drawn by, (..., vocab), 0 where they are ruled out."""
+    bare_weights: Any = None
+    """With a bound, W."""
+
+
+def bounded_mixture(
+    full: Any, bare: Any, bound_nats: float, temperature: float = 1.0, max_weight: float = 1.0
+) -> Mixture:
+    """Mix with the largest λ ≤ `max_weight` at which max_v |log p̄(v) − log p(v)| ≤ `bound_nats`.
+
+    Flemings et al., Algorithm 1. Their line 2 names the sampled token; the maximum runs over the whole vocabulary here,
+    as the proof of Theorem B.1 needs it. The weights that are returned were measured once more as they are, and are
+    within the bound. The work is the same whatever the logits: λ takes no fewer steps where it is found early.
+
+    A token that the bare branch rules out, or finds less likely than e^−700, stays ruled out: that much is known
+    without the context. A token that only the full branch rules out (−inf) forces λ = 0, since ruling it
+    out would tell of the context. A mask that both branches share has to stand in `bare` already.
+
+    Args:
+        full: logits under the context, (..., vocab).
+        bare: logits without it; broadcasts against `full`. At least one is finite in each row.
+        bound_nats: largest loss against the bare branch, 0 or more; ε / 2 makes a step ε-DP.
+        temperature: T > 0, of both branches.
+        max_weight: λ_max ≥ 0.
+    """
+    xp = array_namespace(full)
+    log_bare = logspace.log_softmax(xp.astype(bare, xp.float64), temperature)
+    # Written so that NaN counts as support: it has to show in the result.
+    support = ~(log_bare < _LOG_TINY)
+    least = xp.min(xp.where(support, log_bare, xp.zeros_like(log_bare)), axis=-1, keepdims=True)
+    log_bare = xp.where(support, log_bare, _filled(log_bare, -xp.inf))
+    tilt, told = _tilt(full, bare, support, temperature)
+    slack = _ROUNDINGS * _EPS * (1.0 - least) + _error(bound_nats, support)
+    target = xp.clip(bound_nats - slack, min=0.0)
+    weight = _largest_weight(log_bare, tilt, target, max_weight)
+    weight = xp.where(told, xp.zeros_like(weight), weight)
+    # What the bare branch may say stays possible, however small it gets.
+    log_probs = xp.where(support, xp.clip(_tilted(log_bare, tilt, weight), min=exact_draw.LOG_LEAST), log_bare)
+    weights, bare_weights = exact_draw.weights_of(log_probs), exact_draw.weights_of(log_bare)
+    loss = _certified_loss(weights, bare_weights, support)
+    # The prior itself, bit for bit: where λ is 0, and as a last resort.
+    prior = (weight == 0.0) | (loss > bound_nats)
+    return Mixture(
+        xp.where(prior, xp.zeros_like(weight), weight)[..., 0],
+        xp.where(prior, log_bare, log_probs),
+        xp.broadcast_to(log_bare, log_probs.shape),
+        xp.where(prior, xp.zeros_like(loss), loss)[..., 0],
+        xp.where(prior, bare_weights, weights),
+        xp.broadcast_to(bare_weights, log_probs.shape),
+    )
+
+
+def mixture(full: Any, bare: Any, weight: float, temperature: float = 1.0) -> Mixture:
+    """Mix with a given λ, unbounded: Flemings et al., Eq. 6, p̄ = softmax((λ z + (1 − λ) z_bare) / T).
+
+    A token that either branch rules out (−inf) stays ruled out; where only the full branch does, the largest loss is
+    infinite.
+
+    Args:
+        full: logits under the context, (..., vocab).
+        bare: logits without it; broadcasts against `full`. At least one token is finite in both.
+        weight: λ ≥ 0.
+        temperature: T > 0, of both branches.
+    """
+    xp = array_namespace(full)
+    log_bare = logspace.log_softmax(xp.astype(bare, xp.float64), temperature)
+    support = ~(log_bare == -xp.inf)
+    tilt, told = _tilt(full, bare, support, temperature)
+    allowed = support & ~(full == -xp.inf)
+    weights = xp.full_like(tilt[..., :1], float(weight))
+    log_probs = _tilted(xp.where(allowed, log_bare, _filled(tilt, -xp.inf)), tilt, weights)
+    loss = _max_loss(log_probs, log_bare, allowed)
+    return Mixture(
+        weights[..., 0],
+        log_probs,
+        xp.broadcast_to(log_bare, log_probs.shape),
+        xp.where(told, _filled(loss, xp.inf), loss)[..., 0],
+    )
+
+
+def _tilt(full: Any, bare: Any, support: Any, temperature: float) -> tuple[Any, Any]:
+    """r over the support, its smallest value 0, and 0 elsewhere, (..., vocab); whether D alone rules a token out."""
+    xp = array_namespace(full)
+    told = support & (full == -xp.inf)
+    usable = support & ~told
+    wide = xp.astype(full, xp.float64)
+    zero = xp.zeros_like(wide)
+    # Both sides are cleared before the subtraction: −inf less −inf is NaN.
+    difference = xp.where(usable, wide, zero) - xp.where(usable, xp.astype(bare, xp.float64), zero)
+    ratio = difference / temperature
+    least = xp.min(xp.where(usable, ratio, _filled(ratio, xp.inf)), axis=-1, keepdims=True)
+    return xp.where(usable, ratio - least, zero), xp.any(told, axis=-1, keepdims=True)
+
+
+def _largest_weight(log_bare: Any, tilt: Any, target: Any, max_weight: float) -> Any:
+    """The largest λ with g(λ) ≤ target, from below, by bisection; (..., 1)."""
+    xp = array_namespace(tilt)
+    width = xp.max(tilt, axis=-1, keepdims=True)
+    limit = xp.full_like(width, float(max_weight))
+    surely = target / xp.clip(width, min=_NARROW)
+    low, high = xp.minimum(limit, surely), xp.minimum(limit, 2.0 * surely)
+    low = xp.where(_loss(log_bare, tilt, width, high) <= target, high, low)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        fits = _loss(log_bare, tilt, width, middle) <= target
+        low, high = xp.where(fits, middle, low), xp.where(fits, high, middle)
+    return low
+
+
+def _loss(log_bare: Any, tilt: Any, width: Any, weight: Any) -> Any:
+    """g(λ), (..., 1)."""
+    xp = array_namespace(tilt)
+    partition = _log_sum_exp(log_bare + weight * tilt)
+    return xp.maximum(weight * width - partition, partition)
+
+
+def _tilted(log_bare: Any, tilt: Any, weight: Any) -> Any:
+    tilted = log_bare + weight * tilt
+    return tilted - _log_sum_exp(tilted)
+
+
+def _certified_loss(weights: Any, bare_weights: Any, support: Any) -> Any:
+    """max_v |log of W̄(v) / Σ W̄ over W(v) / Σ W|, (..., 1): what it is, or more by the errors of computing it."""
+    xp = array_namespace(weights)
+    one = xp.ones_like(weights)
+    # Neither overflows nor loses digits: e^−708 ≤ W̄, e^−700 ≤ W, and neither is above 1 by more than rounding.
+    ratio = xp.where(support, weights, one) / xp.where(support, bare_weights, one)
+    total = xp.log(xp.sum(weights, axis=-1, keepdims=True) / xp.sum(bare_weights, axis=-1, keepdims=True))
+    # Where a token is ruled out, the 1 is as good as any: some token gains, and some other loses.
+    gain = xp.log(xp.max(ratio, axis=-1, keepdims=True)) - total
+    found = xp.maximum(gain, total - xp.log(xp.min(ratio, axis=-1, keepdims=True)))
+    return found + _error(found, support)
+
+
+def _error(loss: Any, support: Any) -> Any:
+    """Most that rounding takes off a certified loss, nats, (..., 1).
+
+    Two sums of n positive numbers are off by (n − 1) 2^-53 of themselves at most, in whatever order they are added; a
+    quotient by 2^-53; a logarithm by a few units of its last digit, of which 8 are allowed for.
+    """
+    xp = array_namespace(support)
+    n_tokens = xp.sum(xp.astype(support, xp.float64), axis=-1, keepdims=True)
+    return _EPS * (1.25 * n_tokens + 16.0 * (1.0 + loss))
+
+
+def _max_loss(log_probs: Any, log_bare: Any, tokens: Any) -> Any:
+    xp = array_namespace(log_probs)
+    zero = xp.zeros_like(log_probs)
+    gap = xp.where(tokens, log_probs, zero) - xp.where(tokens, log_bare, zero)
+    return xp.max(xp.abs(gap), axis=-1, keepdims=True)
+
+
+def _log_sum_exp(values: Any) -> Any:
+    xp = array_namespace(values)
+    top = xp.max(values, axis=-1, keepdims=True)
+    # Numbers too small for all their digits would take a processor longer; beside 1 they are nothing.
+    return top + xp.log(xp.sum(xp.exp(xp.clip(values - top, min=_LOG_TINY)), axis=-1, keepdims=True))
+
+
+def _filled(like: Any, value: float) -> Any:
+    xp = array_namespace(like)
+    return xp.full(like.shape, value, dtype=xp.float64, device=device(like))

@@ -1,0 +1,124 @@
+"""The setting at which private token generation keeps a promise: one search, for temperature, clip or subset size.
+
+A promise depends on them through the sensitivity Δ = c / (sτ) alone (`private_voting`), and never falls as it grows. So
+the largest Δ that keeps the promise is found by bisection, down to neighbouring numbers; it says what the free one of
+the three has to be, and that is moved to the side of more privacy until the promise is kept by what is returned. The
+paper's Algorithm 3 returns the middle of its last interval, which may be on either side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from leakmeter.errors import UsageError
+from leakmeter.privacy.private_voting import Adjacency, Voting
+from leakmeter.privacy.rdp import ORDERS, Promise, promise
+
+Free = Literal["temperature", "clip", "subset-size"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A promise to be kept."""
+
+    epsilon: float
+    """ε, nats, above 0."""
+    delta: float
+    """δ, above 0 and below 1."""
+    n_tokens: int
+    """The most tokens that one exemplar has a vote in."""
+    adjacency: Adjacency = "add-remove"
+    orders: Sequence[float] = ORDERS
+    """Orders of Rényi divergences to choose from."""
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        if not (math.isfinite(self.epsilon) and self.epsilon > 0.0):
+            raise UsageError(f"epsilon is {self.epsilon}; it has to be above 0")
+        if self.n_tokens < 1:
+            raise UsageError(f"{self.n_tokens} tokens cannot be generated; give 1 or more")
+
+    def promised(self, sensitivity: float) -> Promise:
+        """What is promised at a Δ."""
+        return promise(sensitivity, self.n_tokens, self.delta, self.orders)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """A setting that keeps the promise, next to one that does not."""
+
+    voting: Voting
+    promise: Promise
+    """What it promises: at most what was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """No setting keeps the promise."""
+
+    target: Target
+    least_epsilon: float
+    """ε that votes which tell nothing would be promised; every setting promises more."""
+
+    def __str__(self) -> str:
+        """One line for the user."""
+        wanted = self.target
+        return (
+            f"epsilon {wanted.epsilon:g} at delta {wanted.delta:g} cannot be promised: with orders up to "
+            f"{max(wanted.orders):g} every setting promises more than {self.least_epsilon:.4g}; "
+            f"give a larger epsilon or delta"
+        )
+
+
+def calibrate(voting: Voting, free: Free, target: Target) -> Calibrated | Unreachable:
+    """The least private setting that keeps a promise: lowest temperature, widest clip or fewest exemplars.
+
+    Args:
+        voting: the other two; its own value of `free` is of no account.
+        free: which of the three is sought.
+        target: the promise.
+
+    Raises:
+        UsageError: a number is out of range.
+    """
+    least = target.promised(0.0).epsilon
+    if target.epsilon <= least:
+        return Unreachable(target, least)
+    widest = _largest(lambda sensitivity: target.promised(sensitivity).epsilon <= target.epsilon)
+    # Δ of the three as they are, over the largest: what the free one is to be divided by, or multiplied.
+    excess = voting.sensitivity(target.adjacency) / widest
+    match free:
+        case "temperature":
+            made = replace(voting, temperature=voting.temperature * excess)
+        case "clip":
+            made = replace(voting, clip=voting.clip / excess)
+        case "subset-size":
+            fewest = 2 if voting.normalise_by == "present" else 1
+            # From one below, so that rounding does not cost an exemplar.
+            made = replace(voting, subset_size=max(fewest, math.ceil(voting.subset_size * excess) - 1))
+    while (kept := target.promised(made.sensitivity(target.adjacency))).epsilon > target.epsilon:
+        made = _safer(made, free)
+    return Calibrated(made, kept)
+
+
+def _largest(keeps: Callable[[float], bool]) -> float:
+    """The largest number above 0 that keeps, of those next to one another; all below it keep."""
+    low, high = 0.0, 1.0
+    while keeps(high):
+        low, high = high, 2.0 * high
+    while low < (middle := 0.5 * (low + high)) < high:
+        low, high = (middle, high) if keeps(middle) else (low, middle)
+    return low
+
+
+def _safer(voting: Voting, free: Free) -> Voting:
+    match free:
+        case "temperature":
+            return replace(voting, temperature=math.nextafter(voting.temperature, math.inf))
+        case "clip":
+            return replace(voting, clip=math.nextafter(voting.clip, 0.0))
+        case "subset-size":
+            return replace(voting, subset_size=voting.subset_size + 1)

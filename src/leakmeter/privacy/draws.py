@@ -1,0 +1,39 @@
+"""How the tokens of a promise were drawn, as results tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+SEED_WARNING: Final = "a seeded run carries no guarantee unless the seed stays secret"
+_SEEDED: Final = "It holds for whoever does not know the seed, from which the draws can be repeated."
+_EXACT: Final = (
+    "Every token had exactly the probability that was computed for it, a fraction of whole numbers, and none was drawn "
+    "otherwise: drawing adds no δ to the promise."
+)
+_ROUNDED: Final = (
+    "An earlier version drew these tokens in float64: some token may have been possible under one context alone, with "
+    "a chance of up to 1e-11 a token. That δ comes on top of the promise."
+)
+
+
+def draws_of(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether tokens had exactly the probabilities that were certified, and where random bits came from.
+
+    Args:
+        params: of the measure, as its run has them.
+    """
+    has_nonce = params.get("nonce") is not None
+    # Runs without the field were made when cumulative sums were inverted in float64, as is still done where nothing is
+    # promised.
+    is_exact = has_nonce or ("nonce" in params and params["seed"] is not None)
+    return {"exact": is_exact, "random_bits": "operating system" if has_nonce else "seed"}
+
+
+def sentences(draws: Mapping[str, Any]) -> list[str]:
+    """What a reader of the promise needs to know of them, one sentence each.
+
+    Args:
+        draws: see `draws_of`.
+    """
+    return [_EXACT if draws["exact"] else _ROUNDED, *([_SEEDED] if draws["random_bits"] == "seed" else [])]

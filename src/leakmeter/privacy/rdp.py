@@ -1,0 +1,144 @@
+"""What private token generation promises, in nats: Rényi divergence of each token, of many, and (ε, δ) from it.
+
+A promise holds whatever the votes. With Δ the sensitivity (`private_voting`), a token is drawn by an exponential
+mechanism whose log-probabilities differ between neighbours by a tilt no wider than b = 2Δ, so that D_α↔ is at most the
+smaller of two bounds (Li et al., Appendix C.3.1):
+
+    ρα with ρ = Δ² / 2,    1 / (α − 1) · log( (sinh(αb) − sinh((α − 1)b)) / sinh b ).
+
+The quotient is 1 + 2 sinh(αb / 2) sinh((α − 1)b / 2) / cosh(b / 2), in which nothing cancels. The first bound is the
+smaller up to b = 4 at α = 2, 0.4 at α = 18 and 0.07 at α = 100; the second goes to b, the pure loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from leakmeter.errors import UsageError
+from leakmeter.privacy.accounting import check_delta
+
+FloatArray = npt.NDArray[np.float64]
+
+ORDERS: Final = tuple(range(2, 101))
+"""Orders over which a conversion looks for the best: those of the paper."""
+_LOG_2: Final = float(np.log(2.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Upper bounds, nats, of what a number of tokens tell of one exemplar together."""
+
+    n_tokens: int
+    epsilon: float
+    """ε at δ, 0 or more."""
+    delta: float
+    order: float
+    """The order that gives ε; the paper's α*."""
+    rdp: float
+    """Rényi divergence of that order, of all tokens."""
+    rho: float
+    """ρ of all tokens: zero-concentrated differential privacy."""
+    pure_epsilon: float
+    """ε at δ = 0: basic composition of what each token costs at most."""
+
+
+def line(sensitivity: float, orders: Sequence[float]) -> FloatArray:
+    """ρα of a token, nats, (order,): Theorems C.2 and C.3, Eq. 8."""
+    return 0.5 * sensitivity**2 * _orders(orders)
+
+
+def exponential(sensitivity: float, orders: Sequence[float]) -> FloatArray:
+    """The exponential mechanism's bound for a token, nats, (order,): the second of Theorem C.5, with b for its ε."""
+    order, b = _orders(orders), 2.0 * sensitivity
+    finite = np.isfinite(order)
+    a = np.where(finite, order, 2.0)
+    log_quotient = _log_sinh(0.5 * a * b) + _log_sinh(0.5 * (a - 1.0) * b) - _log_cosh(0.5 * b) + _LOG_2
+    bound = np.logaddexp(0.0, log_quotient) / (a - 1.0)
+    return np.asarray(np.where(finite, bound, b))
+
+
+def promised(sensitivity: float, orders: Sequence[float]) -> FloatArray:
+    """Most that D_α↔ of a token can be, nats, (order,): the smaller bound. At order ∞ it is b.
+
+    Args:
+        sensitivity: Δ, nats (`Voting.sensitivity`).
+        orders: each above 1; may hold ∞.
+    """
+    return np.minimum(line(sensitivity, orders), exponential(sensitivity, orders))
+
+
+def conversion(orders: Sequence[float], delta: float) -> FloatArray:
+    """What the conversion to (ε, δ) adds to a Rényi divergence, nats, (order,): the last two terms of Theorem C.8.
+
+    log((α − 1) / α) − (log δ + log α) / (α − 1); it is what a mechanism costs that tells nothing.
+    """
+    check_delta(delta)
+    order = _orders(orders)
+    return np.asarray(np.log1p(-1.0 / order) - (np.log(delta) + np.log(order)) / (order - 1.0))
+
+
+def to_epsilon(rdp: npt.ArrayLike, orders: Sequence[float], delta: float) -> tuple[float, float]:
+    """ε at δ from Rényi divergences, nats, and the order that gives it; the first of several (Algorithm 2).
+
+    Not below 0: a mechanism that is (ε, δ)-private with a negative ε is so with 0.
+
+    Args:
+        rdp: of each order, nats, (order,).
+        orders: each above 1, finite.
+        delta: δ, above 0 and below 1.
+    """
+    epsilons = np.asarray(rdp, dtype=np.float64) + conversion(orders, delta)
+    best = int(np.argmin(epsilons))
+    return max(float(epsilons[best]), 0.0), orders[best]
+
+
+def promise(sensitivity: float, n_tokens: int, delta: float, orders: Sequence[float] = ORDERS) -> Promise:
+    """What so many tokens cost together: their Rényi divergences add up (Theorem C.7).
+
+    A guarantee is for the most tokens there may be, fixed beforehand. For those that were generated it says what was
+    spent: where the text itself decides when it ends, that number is no (ε, δ) guarantee.
+
+    Args:
+        sensitivity: Δ, nats (`Voting.sensitivity`).
+        n_tokens: of all sequences that one exemplar has a vote in.
+        delta: δ, above 0 and below 1.
+        orders: to choose from, each above 1, finite.
+
+    Raises:
+        UsageError: a number is out of range.
+    """
+    if n_tokens < 0:
+        raise UsageError(f"{n_tokens} tokens cannot be composed; give 0 or more")
+    rdp = n_tokens * promised(sensitivity, orders)
+    epsilon, order = to_epsilon(rdp, orders, delta)
+    return Promise(
+        n_tokens,
+        epsilon,
+        delta,
+        order,
+        float(n_tokens * promised(sensitivity, [order])[0]),
+        0.5 * n_tokens * sensitivity**2,
+        2.0 * n_tokens * sensitivity,
+    )
+
+
+def _orders(orders: Sequence[float]) -> FloatArray:
+    values = np.asarray(orders, dtype=np.float64)
+    if not (values > 1.0).all():
+        raise UsageError(f"a Rényi divergence is asked for at order {values.min():g}; orders have to be above 1")
+    return values
+
+
+def _log_sinh(x: FloatArray) -> FloatArray:
+    """log sinh x for x ≥ 0, where e^x may be beyond a float64; −inf at 0."""
+    with np.errstate(divide="ignore"):
+        return x - _LOG_2 + np.log(-np.expm1(-2.0 * x))
+
+
+def _log_cosh(x: float) -> float:
+    return float(x - _LOG_2 + np.log1p(np.exp(-2.0 * x)))

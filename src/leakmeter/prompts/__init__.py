@@ -1,1 +1,0 @@
-"""From text to prompts: templates, tokenisation by segments, units of removal, values said more than once."""

@@ -1,1 +1,0 @@
-"""Personal data in a text: found by form, by labels and titles, by the user's patterns and by a recogniser."""

@@ -1,0 +1,318 @@
+"use strict";
+(() => {
+  const { knee, top, bins, screen } = Object.fromEntries(
+    Object.entries(document.body.dataset).map(([k, v]) => [k, Number(v)]));
+  const word = document.body.dataset.cases;
+  const cases = [...document.querySelectorAll("article.case")];
+  const tip = document.getElementById("tip");
+  const states = new Map();
+
+  // The same scale and digits as report/scale.py; constants come from the body's data attributes.
+  const position = (n) => n > 0 ? Math.min(1, Math.log1p(n / knee) / Math.log1p(top / knee)) : 0;
+  const heat = (n, floor) => n > floor ? Math.min(bins, 1 + Math.floor(position(n) * bins)) : 0;
+  const cell = (n) => {
+    if (n === null) return "–";
+    const size = Math.abs(n);
+    const text = size === 0 ? "0" : size < 0.0095 ? size.toExponential(0) : size.toFixed(2);
+    return (n < 0 ? "−" : "") + text;
+  };
+  const signed = (n) => (n > 0 ? "+" : "") + cell(n);
+
+  const make = (tag, text, props = {}) => Object.assign(document.createElement(tag), { textContent: text }, props);
+  const paint = (el, bin) => {
+    el.className = el.className.replace(/\bh\d+\b/, "h" + bin);
+  };
+  const units = (el) => (el.dataset.u || "").split(" ").filter(Boolean).map(Number);
+  const values = (el) => (el.dataset.v || "").split(" ").filter(Boolean).map(Number);
+  const size = (x) => x === null ? 0 : Math.abs(x);
+
+  // ---- one attribution: a context, a response, and tables of pieces ---------------------------------------------------
+  const open = (box) => {
+    if (states.has(box)) return states.get(box);
+    const data = JSON.parse(box.querySelector("script").textContent);
+    const state = {
+      box, data, token: null, piece: null,
+      spans: [...box.querySelectorAll(".ctx .s")],
+      tokens: [...box.querySelectorAll(".tokens b")],
+      rows: [...box.querySelectorAll("tr[data-p]")],
+      says: make("p", "", { className: "state" }),
+    };
+    states.set(box, state);
+    state.kept = new Map(state.rows.map((row) => [row, [...row.cells].map((c) => c.textContent)]));
+    state.row = new Map(state.rows.map((row) => [Number(row.dataset.p), row]));
+    state.says.setAttribute("aria-live", "polite");
+    box.querySelector(".pair").after(state.says);
+    for (const group of [state.spans, state.tokens]) {
+      group.forEach((el, i) => {
+        el.removeAttribute("title");
+        el.setAttribute("role", "button");
+        el.setAttribute("aria-pressed", "false");
+        el.setAttribute("aria-describedby", "tip");
+        el.tabIndex = i ? -1 : 0;
+      });
+    }
+    for (const row of state.rows) {
+      const name = make("button", "", { type: "button" });
+      name.append(...row.cells[0].childNodes);
+      row.cells[0].append(name);
+    }
+    show(state);
+    return state;
+  };
+  // Which column is what: [index, role], from the heads.
+  const roles = (row) => [...row.closest("table").tHead.rows[0].cells]
+    .map((head, i) => [i, head.dataset.r]).filter(([, role]) => role);
+
+  const show = (state) => {
+    const { data, token, piece } = state;
+    const floor = token === null ? 0 : data.f;
+    const nats = (i) => token === null ? data.n[i] : size(data.t[i][token]);
+    for (const span of state.spans) {
+      paint(span, heat(Math.max(0, ...units(span).map(nats)), floor));
+      span.setAttribute("aria-pressed", String(piece !== null && [...units(span), ...values(span)].includes(piece)));
+    }
+    state.tokens.forEach((el, t) => {
+      paint(el, heat(size((piece === null ? data.w : data.t[piece])[t]), data.f));
+      el.setAttribute("aria-pressed", String(t === token));
+      el.classList.toggle("pin", t === token);
+    });
+    for (const row of state.rows) {
+      const i = Number(row.dataset.p);
+      const bar = row.querySelector(".bar i");
+      const now = token === null ? nats(i) : size(data.t[i][token]);
+      for (const [n, role] of roles(row)) {
+        const told = { nats: () => cell(now), signed: () => signed(data.t[i][token]), whole: () => "–" }[role];
+        if (role === "nats" || token === null) row.cells[n].textContent = state.kept.get(row)[n];
+        if (token !== null) row.cells[n].textContent = told();
+      }
+      row.classList.toggle("q", !(now > floor));
+      row.classList.toggle("pin", i === piece);
+      paint(bar, heat(now, floor));
+      bar.style.setProperty("width", 86 * position(now) + "%");
+    }
+    for (const table of new Set(state.rows.map((row) => row.closest("table")))) {
+      sort(table, [...table.tHead.rows[0].cells].findIndex((head) => head.dataset.r === "nats"), -1);
+    }
+    // Noise floor and placebo are those of the whole response: beside one token they would mislead.
+    state.box.classList.toggle("one", token !== null);
+    const back = make("button", "Back to the whole response", { type: "button", className: "back" });
+    if (token !== null) {
+      const total = make("span", `Context and table now show the token “`);
+      total.append(make("bdi", state.tokens[token].textContent.trim() || "␣"),
+        `” alone: the whole context moved it by ${cell(size(data.w[token]))} nats.`);
+      state.says.replaceChildren(total, back);
+    } else if (piece !== null) {
+      const total = make("span", "The response now shows what “");
+      total.append(make("bdi", state.kept.get(state.row.get(piece))[0]), `” alone did to each token.`);
+      state.says.replaceChildren(total, back);
+    } else {
+      state.says.replaceChildren(make("span",
+        "Choose a token to see which pieces it came from, or a piece to see which tokens it moved."));
+    }
+  };
+
+  const pin = (box, key, value) => {
+    const state = open(box);
+    const other = key === "token" ? "piece" : "token";
+    state[key] = value === null || state[key] === value ? null : value;
+    state[other] = null;
+    show(state);
+  };
+
+  const strongest = (state, span) => {
+    const nats = (i) => state.token === null ? state.data.n[i] : size(state.data.t[i][state.token]);
+    return units(span).reduce((best, i) => best === null || nats(i) > nats(best) ? i : best, null);
+  };
+
+  // ---- tables ---------------------------------------------------------------------------------------------------
+  const number = (text) => {
+    const n = parseFloat(text.replace("−", "-").replace(/[^0-9.e+-]/g, ""));
+    return Number.isNaN(n) ? -Infinity : n;
+  };
+  const sort = (table, column, direction) => {
+    const heads = [...table.tHead.rows[0].cells];
+    const numeric = heads[column].classList.contains("n");
+    const key = (row) => row.cells[column].textContent.trim();
+    const order = numeric ? (a, b) => number(key(a)) - number(key(b)) : (a, b) => key(a).localeCompare(key(b), "en", { numeric: true });
+    table.tBodies[0].append(...[...table.tBodies[0].rows].sort((a, b) => direction * order(a, b)));
+    heads.forEach((head, i) => i === column
+      ? head.setAttribute("aria-sort", direction < 0 ? "descending" : "ascending") : head.removeAttribute("aria-sort"));
+  };
+  const sortable = (table) => {
+    for (const head of table.tHead.rows[0].cells) {
+      if (!head.classList.contains("axis")) head.replaceChildren(make("button", head.textContent, { type: "button" }));
+    }
+  };
+  const filterable = (table) => {
+    const label = make("label", "Filter ");
+    const box = make("input", "", { type: "search" });
+    box.addEventListener("input", () => {
+      const wanted = box.value.trim().toLowerCase();
+      for (const row of table.tBodies[0].rows) {
+        const words = [...row.cells].filter((c) => c.matches("th, .t")).map((c) => c.textContent).join(" ");
+        row.hidden = !words.toLowerCase().includes(wanted);
+      }
+    });
+    const bar = make("div", "", { className: "tools" });
+    label.append(box);
+    bar.append(label);
+    table.closest(".scroll").before(bar);
+  };
+
+  // ---- what lies under the pointer or the focus -------------------------------------------------------------------
+  const light = (state, index) => {
+    for (const span of state.spans) span.classList.toggle("on", [...units(span), ...values(span)].includes(index));
+    for (const row of state.rows) row.classList.toggle("on", Number(row.dataset.p) === index);
+  };
+  const line = (name, value) => {
+    const row = make("div", "");
+    row.append(make("span", name), make("span", value));
+    return row;
+  };
+  const pieceLines = (state, index) => {
+    const now = [...state.row.get(index).cells].map((c) => c.textContent);
+    const sum = [...state.row.keys()].filter((i) => state.row.get(i).closest("table") === state.row.get(index).closest("table"))
+      .reduce((total, i) => total + (state.token === null ? state.data.n[i] : size(state.data.t[i][state.token])), 0);
+    const mine = state.token === null ? state.data.n[index] : size(state.data.t[index][state.token]);
+    const heads = state.row.get(index).closest("table").tHead.rows[0].cells;
+    const lines = [make("strong", now[0])];
+    for (const [n, role] of roles(state.row.get(index))) {
+      if (state.token === null || role !== "whole") lines.push(line(heads[n].textContent.toLowerCase(), now[n]));
+    }
+    if (sum > 0) lines.push(line("share of all pieces", (100 * mine / sum).toFixed(0) + "\u00a0%"));
+    return lines;
+  };
+  const place = (el, lines) => {
+    tip.replaceChildren(...lines);
+    tip.hidden = false;
+    const at = el.getClientRects()[0] || el.getBoundingClientRect();
+    const x = Math.max(8, Math.min(at.left, innerWidth - tip.offsetWidth - 8));
+    const above = at.top - tip.offsetHeight - 8;
+    tip.style.setProperty("left", x + "px");
+    tip.style.setProperty("top", (above > 4 ? above : Math.min(at.bottom + 8, innerHeight - tip.offsetHeight - 4)) + "px");
+  };
+  const leave = () => { tip.hidden = true; };
+  const look = (event) => {
+    const box = event.target.closest(".attribution");
+    if (!box) return leave();
+    const state = open(box);
+    const span = event.target.closest(".ctx .s");
+    const token = event.target.closest(".tokens b");
+    const row = event.target.closest("tr[data-p]");
+    if (span) {
+      const index = strongest(state, span);
+      light(state, index);
+      const lines = [index, ...values(span)].filter((i) => i !== null).flatMap((i) => pieceLines(state, i));
+      return place(span, lines);
+    }
+    light(state, row ? Number(row.dataset.p) : null);
+    if (!token) return leave();
+    const t = state.tokens.indexOf(token);
+    const shown = (state.piece === null ? state.data.w : state.data.t[state.piece])[t];
+    place(token, [make("strong", token.textContent.trim() || "␣"), line(state.piece === null ? "whole context" : "this piece",
+      cell(size(shown)) + " nats"), line("signed", signed(shown))]);
+  };
+  document.addEventListener("pointerover", look);
+  document.addEventListener("focusin", look);
+  document.addEventListener("scroll", leave, { passive: true, capture: true });
+
+  const act = (event) => {
+    const el = event.target;
+    const box = el.closest(".attribution");
+    const head = el.closest("thead button");
+    if (head) {
+      const cellOf = head.closest("th");
+      const was = cellOf.getAttribute("aria-sort");
+      const first = cellOf.classList.contains("n") ? -1 : 1;
+      return sort(head.closest("table"), cellOf.cellIndex, was ? (was === "ascending" ? -1 : 1) : first);
+    }
+    if (!box) return undefined;
+    const state = open(box);
+    const token = el.closest(".tokens b");
+    const span = el.closest(".ctx .s");
+    const row = el.closest("tr[data-p]");
+    if (token) pin(box, "token", state.tokens.indexOf(token));
+    else if (span) pin(box, "piece", strongest(state, span) ?? values(span)[0]);
+    else if (row && el.closest("button")) pin(box, "piece", Number(row.dataset.p));
+    else if (el.closest(".back")) pin(box, "token", null);
+    return undefined;
+  };
+  document.addEventListener("click", act);
+
+  document.addEventListener("keydown", (event) => {
+    const el = event.target.closest("[role=button]");
+    if (event.key === "Escape") {
+      leave();
+      for (const [box, state] of states) if (state.token !== null || state.piece !== null) pin(box, "token", null);
+    } else if (el && (event.key === "Enter" || event.key === " ")) {
+      event.preventDefault();
+      act(event);
+    } else if (el) {
+      const group = [...el.closest(".ctx, .tokens").querySelectorAll("[role=button]")];
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      const to = event.key === "Home" ? group[0] : event.key === "End" ? group.at(-1) : step && group[group.indexOf(el) + step];
+      if (!to) return;
+      event.preventDefault();
+      el.tabIndex = -1;
+      to.tabIndex = 0;
+      to.focus();
+    }
+  });
+
+  // ---- many cases: a screenful at a time; printing shows them all -------------------------------------------------
+  let first = 0;
+  const pagers = [];
+  const turn = (to) => {
+    if (!cases.length) return;
+    first = Math.max(0, Math.min(to, Math.floor((cases.length - 1) / screen) * screen));
+    cases.forEach((article, i) => {
+      article.hidden = i < first || i >= first + screen;
+      if (!article.hidden) article.querySelectorAll(".attribution").forEach(open);
+    });
+    for (const [text, back, on] of pagers) {
+      text.textContent = `${word} ${first + 1} to ${Math.min(first + screen, cases.length)} of ${cases.length}`;
+      back.disabled = first === 0;
+      on.disabled = first + screen >= cases.length;
+    }
+  };
+  const follow = () => {
+    const target = cases.findIndex((article) => "#" + article.id === location.hash);
+    if (target < 0) return;
+    turn(Math.floor(target / screen) * screen);
+    cases[target].scrollIntoView();
+  };
+  if (cases.length > screen) {
+    for (const where of ["prepend", "append"]) {
+      const bar = make("div", "", { className: "pager" });
+      const text = make("span", "");
+      const back = make("button", "Previous", { type: "button" });
+      const on = make("button", "Next", { type: "button" });
+      back.addEventListener("click", () => turn(first - screen));
+      on.addEventListener("click", () => turn(first + screen));
+      bar.append(back, text, on);
+      document.getElementById("cases")[where](bar);
+      pagers.push([text, back, on]);
+    }
+  }
+  for (const table of document.querySelectorAll("table[data-sort]")) sortable(table);
+  for (const table of document.querySelectorAll("table[data-filter]")) filterable(table);
+  const index = document.querySelector(".index");
+  if (index && cases.length > screen) filterable(index);
+  // What stands outside of all cases is never turned away.
+  document.querySelectorAll(".all .attribution").forEach(open);
+  addEventListener("hashchange", follow);
+  addEventListener("beforeprint", () => {
+    for (const box of document.querySelectorAll("details:not([open])")) {
+      box.open = true;
+      box.dataset.shut = "";
+    }
+  });
+  addEventListener("afterprint", () => {
+    for (const box of document.querySelectorAll("details[data-shut]")) {
+      box.open = false;
+      delete box.dataset.shut;
+    }
+  });
+  turn(0);
+  follow();
+})();

@@ -1,0 +1,566 @@
+"""What a report says, without how: typed blocks that an instrument makes and four renderers show.
+
+A plain `str` in a block is the program's own words. A text that came from a user, a model or a file is `Untrusted`,
+which is no `str`: the type checker rejects it where own words are expected, and formatting it into a string raises.
+Both meet in a `Phrase`. Renderers escape every text; an `Untrusted` passes `core.plain.visible` before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NoReturn, TypeAlias
+
+from leakmeter.core.plain import visible
+from leakmeter.report import scale
+from leakmeter.report.shade import excerpt
+
+Kind: TypeAlias = Literal["text", "nats", "signed_nats", "number", "posterior", "share", "count", "p_value", "interval"]
+"""How the cells of a column are written; a posterior is never rounded to 0 or 1, a share may be either, or more."""
+Role: TypeAlias = Literal["", "nats", "signed", "whole"]
+"""What a column shows while one response token is chosen: the same as before, what the row's piece did to the token,
+the same with its sign, or nothing, since it is about the whole response."""
+Draws: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "rows"]
+"""How a series is drawn; `rows` is one number a line, with its name at the left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Untrusted:
+    """A text that came from a user, a model or a file."""
+
+    text: str = field(repr=False)
+    at_most: int | None = None
+    """Show it on one line of so many characters, its middle cut out; None shows it whole."""
+
+    @property
+    def shown(self) -> str:
+        """The text without anything that a terminal or the bidirectional algorithm would obey; not escaped."""
+        return visible(self.text) if self.at_most is None else excerpt(self.text, self.at_most)
+
+    def __str__(self) -> NoReturn:
+        raise TypeError("a text from a user does not go into a string of ours; put both into a tuple")
+
+    def __format__(self, spec: str) -> NoReturn:
+        self.__str__()
+
+
+Phrase: TypeAlias = str | Untrusted | tuple[str | Untrusted, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The finding, in one sentence that a reader can act on."""
+
+    text: Phrase
+    verdict: Literal["", "good", "bad"] = ""
+    """Where it is one: a page marks it with a colour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A paragraph; `soft` for what explains, `prose` for text to be read as it was written."""
+
+    text: Phrase
+    style: Literal["plain", "soft", "prose"] = "plain"
+    heading: Phrase = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Warning:
+    """What narrows the meaning of the numbers."""
+
+    text: Phrase
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names and what is said of each, such as settings."""
+
+    facts: Sequence[tuple[Phrase, Phrase]]
+    heading: str = ""
+    on: Literal["everywhere", "pages"] = "everywhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Two ends, in the unit of its column."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A text with short remarks beside it."""
+
+    text: Phrase
+    notes: Sequence[Phrase] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shaded:
+    """A cell with a colour of the scale that its number of nats does not say, such as that of a p-value's grade."""
+
+    cell: float | Phrase
+    heat: int
+    """1 to `scale.BINS`; 0 for no colour."""
+    notes: Sequence[Phrase] = ()
+    """Short remarks beside it, which pages alone show."""
+
+
+Cell: TypeAlias = float | Interval | Noted | Shaded | Phrase | None
+"""None: not measured. A numeric column may hold words where there is no number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table."""
+
+    heading: Phrase
+    kind: Kind = "text"
+    unit: str = ""
+    """Written behind the heading; empty where heading or caption tells it."""
+    shade: bool = False
+    """Give each number of nats its colour of the scale."""
+    bar: bool = False
+    """Draw each number of nats as a bar beside it, on the scale of all bars; each share as its part of the whole."""
+    role: Role = ""
+    on: Literal["everywhere", "wide", "pages"] = "everywhere"
+    """`wide`: left out where there is little room, in a narrow terminal and in the line of a folded section; `pages`:
+    shown by HTML alone."""
+    digits: int | None = None
+    """Significant digits of a share, where those of its kind are too few."""
+
+    @property
+    def title(self) -> Phrase:
+        """Heading and unit."""
+        return (*parts(self.heading), f", {self.unit}") if self.unit else self.heading
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether cells stand at the right and sort as numbers."""
+        return self.kind not in ("text", "interval")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table."""
+
+    cells: Sequence[Cell]
+    piece: int | None = None
+    """Number of the piece it is about; shaded segments of the same `Attribution` link to it."""
+    quiet: bool = False
+    """Not a finding: no colour."""
+    to: str = ""
+    """The `anchor` of the embedded report that its first cell leads to."""
+    strong: bool = False
+    """Meets what was asked for: in bold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A number to compare bars with, such as the noise floor."""
+
+    name: str
+    nats: float
+    said: Phrase
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under typed columns."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    caption: Phrase = ""
+    rest: tuple[str, str] = ("row", "rows")
+    """What rows are called that are left out."""
+    first: int = 20
+    """Rows that a terminal or Markdown shows."""
+    first_on_pages: int = 1000
+    open_on_pages: int | None = None
+    """Rows that a page shows at once, where a reader opens the others."""
+    marks: Sequence[Mark] = ()
+    """Two at most."""
+    sortable: bool = False
+    """A reader of the page may sort it; adds the script to a page."""
+    filterable: bool = False
+    tall: bool = False
+    """It may have so many rows that a page shows it in a window of its own."""
+    numbered: bool = False
+    """Begin each row with its number, from 1; a page does so where its readers cannot sort."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of a shaded text."""
+
+    text: Untrusted
+    nats: float | None = None
+    pieces: Sequence[int] = ()
+    """Numbers of the pieces that cover it."""
+    values: Sequence[int] = ()
+    """Numbers of the values with several mentions of which this is one."""
+    said: Phrase = ""
+    """About the stretch; a page without script shows it under the pointer."""
+    rank: int | None = None
+    """Of the strongest piece that covers it, from 1."""
+    struck: bool = False
+    """Taken out of the text: struck through on a page, […] elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A document of a shaded text, or all of it."""
+
+    segments: Sequence[Segment]
+    name: Phrase = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShadedText:
+    """A text in colours of the scale: stretches by their nats, or, as `tokens`, one token a segment."""
+
+    passages: Sequence[Passage]
+    heading: Phrase = ""
+    floor_nats: float = 0.0
+    """At and below which there is no colour."""
+    floor_said_nats: float | None = None
+    """The noise floor that the legend names; where None, `floor_nats`, or as `tokens` no legend."""
+    style: Literal["pieces", "tokens"] = "pieces"
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """A context beside the response, with the pieces in tables: choose a token and see its pieces, or the reverse."""
+
+    context: ShadedText
+    response: ShadedText
+    tables: Sequence[Table]
+    nats: Sequence[float]
+    """Of each piece, in the order of their numbers; 0 below the noise floor."""
+    signed_by_token: Sequence[Sequence[float]]
+    """(piece, response token), nats."""
+    whole_signed_by_token: Sequence[float]
+    beside: Sequence[Block] = ()
+    """Shown above the response, such as the query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis of a panel."""
+
+    label: Phrase
+    unit: str = ""
+    scale: Literal["linear", "log", "sqrt"] = "linear"
+    names: Sequence[Phrase] = ()
+    """Of the places 0, 1, 2 …, where it has names instead of numbers."""
+    whole: bool = False
+    """Only whole numbers have ticks."""
+    ticks: Sequence[float] = ()
+    """Where there are ticks, if it is not the scale that says."""
+
+    @property
+    def title(self) -> Phrase:
+        """Label and unit."""
+        return (*parts(self.label), f", {self.unit}") if self.unit else self.label
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Numbers that are drawn alike."""
+
+    draws: Draws
+    y: Sequence[float]
+    """Heights; of a density the sample itself, of rows their lengths."""
+    x: Sequence[float] = ()
+    """Places; 0, 1, 2 … where empty."""
+    name: Phrase = ""
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    """Ends of intervals; of a line with many points a band."""
+    said: Sequence[Phrase] = ()
+    """About each number; a page shows it under the pointer."""
+    colour: int | None = None
+    """Among the colours of series; its place in the panel where None."""
+    faded: bool = False
+    marked: bool = True
+    """Whether each number of a line has a mark; those of a line with many have none."""
+    remark: Phrase = ""
+    """Written into the panel in the colour of the series, such as its mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """A straight line across a panel."""
+
+    at: float
+    label: str
+    across: Literal["x", "y"] = "y"
+    """The axis it has its place on."""
+    line: Literal["dashed", "dotted"] = "dashed"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Nats as colours of the scale: (row, column)."""
+
+    nats: Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One pair of axes."""
+
+    x: Axis
+    y: Axis
+    series: Sequence[Series] = ()
+    title: Phrase = ""
+    guides: Sequence[Guide] = ()
+    grid: Grid | None = None
+    """Drawn instead of series, under the axes' names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A figure of one panel or of small multiples."""
+
+    name: str
+    """Fit for a file."""
+    title: str
+    panels: Sequence[Panel]
+    footer: str = ""
+    columns: int = 2
+    """Panels beside each other, at most."""
+    panel_inches: tuple[float, float] = (4.8, 3.6)
+    on: Literal["everywhere", "files", "pages"] = "everywhere"
+    """`files`: drawn for figure files, and left out of pages; `pages`: the reverse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A figure that is drawn already; pages show it, other renderers name it."""
+
+    name: Phrase
+    png: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Blocks in two columns of a wide page; one column after the other elsewhere."""
+
+    first: Sequence[Block]
+    second: Sequence[Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """Blocks under a summary that a reader opens; a terminal shows their facts alone."""
+
+    summary: Phrase
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Blocks under a heading of their own."""
+
+    heading: Phrase
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """How to run it again."""
+
+    line: Untrusted
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Another report whole, as a page within the page, which has it among its own blocks and not in a section; other
+    renderers show its headlines."""
+
+    summary: Phrase
+    report: Report
+    anchor: str = ""
+
+
+Block: TypeAlias = (
+    Headline
+    | Text
+    | Warning
+    | Facts
+    | Table
+    | ShadedText
+    | Attribution
+    | Chart
+    | Image
+    | Beside
+    | Details
+    | Part
+    | Command
+    | Embedded
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One case among several: a screenful of a page; a terminal shows it where it is the only one."""
+
+    name: Phrase
+    blocks: Sequence[Block]
+    cells: Sequence[Cell] = ()
+    """Under the report's `index` columns."""
+    weight: float = 0.0
+    """A page that cannot hold all sections keeps the heaviest, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where the numbers come from; what is empty is not told."""
+
+    model: Phrase = ""
+    run_id: Phrase = ""
+    version: str = ""
+    facts: Sequence[tuple[Phrase, Phrase]] = ()
+    outdated: str = ""
+    """Why the numbers need care before anything else is read; empty where they do not."""
+
+    def told(self) -> list[tuple[Phrase, Phrase]]:
+        """All of it, by name."""
+        named: list[tuple[Phrase, Phrase]] = [
+            ("Model", self.model), ("Run", self.run_id), ("Version", self.version), *self.facts,
+        ]  # fmt: skip
+        return [(name, value) for name, value in named if value]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an instrument says about one case or many."""
+
+    title: Phrase
+    measure: str
+    blocks: Sequence[Block] = ()
+    """About all cases together."""
+    lead: str = ""
+    """What was done, for who sees a page without its run; a terminal leaves it out."""
+    caveat: str = ""
+    sections: Sequence[Section] = ()
+    index: Sequence[Column] = ()
+    """Of sections; where all columns are for pages, no other renderer lists the sections."""
+    index_caption: str = ""
+    """Above the sections: how they are ordered, where that needs to be said."""
+    index_first: int | None = None
+    """Sections that a terminal lists; all where None."""
+    case: tuple[str, str] = ("case", "cases")
+    scripted: bool = True
+    """Whether its page may have the script; without, nothing is sorted or turned over."""
+    folded: bool = False
+    """Sections are lines that a reader opens, in place of an index and screens of sections."""
+    aside: Sequence[Block] = ()
+    """Beside the lead of a page, such as how to read its colours; a terminal leaves it out."""
+    sections_left_out: str = ""
+    """Which sections a page leaves out first, as in "that leak less"."""
+    notes: Sequence[Block] = ()
+    """What headings and settings mean, at the end."""
+    guide_to: str = ""
+    """What posteriors are about, "piece"; empty leaves the guide to nats out."""
+    provenance: Provenance = Provenance()
+    command: Command | None = None
+
+
+def parts(phrase: Phrase) -> tuple[str | Untrusted, ...]:
+    """The pieces of a phrase in their order."""
+    return phrase if isinstance(phrase, tuple) else (phrase,) if phrase else ()
+
+
+def plain(phrase: Phrase) -> str:
+    """A phrase without markup, made visible; a renderer that has markup escapes it after."""
+    return "".join(visible(one) if isinstance(one, str) else one.shown for one in parts(phrase))
+
+
+def number_text(value: float, kind: Kind) -> str:
+    """A number for a cell: nats with two decimals wherever they say something, shares in percent."""
+    if kind in ("nats", "signed_nats"):
+        return scale.nats_cell(value) if kind == "nats" else scale.signed_cell(value)
+    if math.isnan(value):
+        return scale.NOT_MEASURED
+    if kind == "posterior":
+        return scale.percent(value)
+    if kind == "share":
+        size = abs(value)
+        return f"{100 * value:.{0 if size == 0 or size >= 0.0995 else 1 if size >= 0.00995 else 2}f}\u00a0%"
+    if kind == "count":
+        return f"{value:,.0f}".replace("-", "−")
+    if kind == "p_value":
+        return "<\u00a00.0001" if value < 0.0001 else f"{value:.{4 if value < 0.01 else 3 if value < 0.1 else 2}f}"
+    return scale.nats_text(value)
+
+
+def cell_phrase(cell: Cell, column: Column) -> Phrase:
+    """What a cell says, without its remarks."""
+    if cell is None:
+        return "" if column.kind in ("text", "interval") else scale.NOT_MEASURED
+    if isinstance(cell, Interval):
+        return f"[{scale.nats_text(cell.low)}, {scale.nats_text(cell.high)}]"
+    if isinstance(cell, Noted):
+        return cell.text
+    if isinstance(cell, Shaded):
+        return cell_phrase(cell.cell, column)
+    if isinstance(cell, float | int):
+        if column.kind == "share" and column.digits is not None and not math.isnan(cell):
+            return "∞" if math.isinf(cell) else f"{100 * cell:.{column.digits}g}\u00a0%"
+        return number_text(cell, column.kind)
+    return cell
+
+
+def heat_of(cell: Cell, row: Row) -> int:
+    """Colour of a cell, 1 to `scale.BINS`, or 0 for none."""
+    if isinstance(cell, Shaded):
+        return cell.heat
+    return scale.heat(cell, 0.0) if isinstance(cell, float | int) and not row.quiet else 0
+
+
+def left_out(n: int, names: tuple[str, str], which: str = "") -> str:
+    """How many more there are than a page shows."""
+    which = f" {which}" if which else ""
+    return f"{n:,} further {names[n != 1]}{which} {'are' if n != 1 else 'is'} left out of this page; the run holds all."
+
+
+def facts_of(named: Mapping[str, str], *, only_on_pages: Sequence[str] = ("Weights (SHA-256)",)) -> list[Facts]:
+    """Settings, whose values may name models and files of the user; long ones are for pages."""
+    split: dict[Literal["everywhere", "pages"], list[tuple[Phrase, Phrase]]] = {"everywhere": [], "pages": []}
+    for name, value in named.items():
+        split["pages" if name in only_on_pages else "everywhere"].append((name, Untrusted(value)))
+    return [Facts(facts, on=on) for on, facts in split.items() if facts]
+
+
+def listed(report: Report) -> bool:
+    """Whether the sections of a report are listed outside pages."""
+    return len(report.sections) > 1 and (not report.index or any(one.on != "pages" for one in report.index))
+
+
+def headline_of(report: Report) -> str:
+    """What a report finds, in one sentence; "" where it says none."""
+    blocks = [*report.blocks, *(block for section in report.sections[:1] for block in section.blocks)]
+    return next((plain(block.text) for block in blocks if isinstance(block, Headline)), "")
+
+
+def charts_of(report: Report) -> list[Chart]:
+    """The charts of a report that are figure files, in their order; of sections those of an only one."""
+    only = report.sections[0].blocks if len(report.sections) == 1 else ()
+    return _charts([*report.blocks, *only])
+
+
+def _charts(blocks: Sequence[Block]) -> list[Chart]:
+    found = []
+    for block in blocks:
+        if isinstance(block, Chart) and block.on != "pages":
+            found.append(block)
+        elif isinstance(block, Details | Part):
+            found += _charts(block.blocks)
+        elif isinstance(block, Beside):
+            found += _charts((*block.first, *block.second))
+    return found

@@ -1,0 +1,456 @@
+"""Charts as PNG and SVG files, as figures of a notebook, and as SVG within a page: matplotlib draws all of them.
+
+Texts reach a figure through `_label` alone: control characters are made visible, letters that the typeface lacks are
+shown as �, and nothing is a formula. The same chart gives the same bytes with the same matplotlib.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+from xml.etree import ElementTree
+
+import numpy as np
+
+from leakmeter.core.request import FloatArray
+from leakmeter.errors import UsageError
+from leakmeter.report import blocks as b
+from leakmeter.report import scale
+from leakmeter.report.shade import excerpt
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMS: Final = ("png", "svg")
+# Okabe and Ito's colours, which all kinds of eyes tell apart, without their yellow, which paper does not.
+COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#262626")
+_ON_DARK: Final = ("#56b4e9", "#f0884a", "#2cc79b", "#dc9bc0", "#f0b840", "#8fcdf2", "#d9d9d9")
+_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
+_INK, _SOFT, _FADED = "#1f1c18", "#635d54", "#8c8c8c"
+_FACE: Final = "DejaVu Sans"
+_LETTERS: Final = 48
+_LETTERS_LEVEL: Final = 40  # of all names along an axis, beyond which they would run into each other
+_DOTS_AT_MOST: Final = 12  # points of a line, from where a band shows its intervals better than bars
+_LAYOUT_DIGITS: Final = 6
+_DECADES_LABELLED: Final = 30.0
+_TITLE_INCHES: Final = 0.32
+_LINE_INCHES: Final = 0.25  # of a legend
+_LETTER_INCHES: Final = 0.07
+_LEVELS: Final = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
+_LEVEL_SHARE: Final = 0.02  # of the highest, below which levels would be drawn over each other
+_DENSITY_POINTS: Final = 200
+_TICKS: Final = 400  # places along an axis that can be told apart
+_FEWEST: Final = 5  # numbers that a density is drawn of
+_SVG: Final = "http://www.w3.org/2000/svg"
+_HREF: Final = "{http://www.w3.org/1999/xlink}href"
+_NUMBER: Final = re.compile(r"-?\d+\.\d{2,}")
+
+
+def figure(chart: b.Chart) -> Figure:
+    """The chart as a matplotlib figure, which a notebook shows.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
+    with _settings():
+        drawn = _figure(chart, titled=True)
+    # A notebook knows figures of pyplot, which keeps all it made; it asks any other object for this.
+    vars(drawn)["_repr_png_"] = lambda: _saved(drawn, "png")
+    return drawn
+
+
+def files(chart: b.Chart) -> dict[str, bytes]:
+    """The chart as each of `FORMS`; the same chart gives the same bytes with the same matplotlib.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
+    drawn = figure(chart)
+    return {form: _saved(drawn, form) for form in FORMS}
+
+
+def inline_svg(chart: b.Chart) -> str:
+    """The chart as markup for a page: real text, the page's colours, no style that its policy would forbid.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
+    with _settings():
+        svg = _saved(_figure(chart, titled=False), "svg")
+    root = ElementTree.fromstring(svg)
+    mark = hashlib.sha256(svg).hexdigest()[:8]
+    _cleaned(root, mark, _said(chart))
+    for name in ("width", "height", "version"):
+        root.attrib.pop(name, None)
+    root.attrib |= {"role": "img", "aria-label": chart.title}
+    inches = _inches(chart)[0]
+    root.set("class", f"chart {'narrow' if inches < 6 else 'wide'}")
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def style() -> str:
+    """The colours of charts for the style sheet of a page, for light and for dark."""
+    light, dark = ("".join(f"--c{i}:{colour};" for i, colour in enumerate(colours)) for colours in (COLOURS, _ON_DARK))
+    return (
+        f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+        ".chart.narrow{max-width:34rem}.chart.wide{max-width:60rem}.chart text{font-family:var(--sans)}"
+    )
+
+
+@contextmanager
+def _settings() -> Iterator[None]:
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise UsageError("charts need matplotlib, which is not installed: pip install matplotlib") from None
+    # Without the salt, ids in the SVG differ from one time to the next.
+    with mpl.rc_context({
+        "svg.hashsalt": "leakmeter", "svg.fonttype": "none", "font.size": 9, "text.parse_math": False,
+        "text.color": _INK, "axes.edgecolor": _SOFT, "axes.labelcolor": _INK, "xtick.color": _SOFT,
+        "ytick.color": _SOFT, "axes.spines.top": False, "axes.spines.right": False, "font.family": _FACE,
+    }):  # fmt: skip
+        yield
+
+
+def _saved(drawn: Figure, form: str) -> bytes:
+    sink = io.BytesIO()
+    with _settings():
+        drawn.savefig(sink, format=form, dpi=160, metadata={"Software": None} if form == "png" else {"Date": None})
+    return sink.getvalue()
+
+
+def _inches(chart: b.Chart) -> tuple[float, float]:
+    n_columns = min(chart.columns, len(chart.panels))
+    n_rows = -(-len(chart.panels) // n_columns)
+    return chart.panel_inches[0] * n_columns, chart.panel_inches[1] * n_rows
+
+
+def _figure(chart: b.Chart, *, titled: bool) -> Figure:
+    from matplotlib.figure import Figure
+
+    wide, high = _inches(chart)
+    # The solver of the layout takes half of the time, and where there is one panel its margins are known.
+    simple = not titled and len(chart.panels) == 1 and not chart.panels[0].y.names and not chart.panels[0].x.names
+    drawn = Figure(figsize=(wide, high + (0.5 if titled else 0.0)), layout=None if simple else "constrained")
+    if not titled:
+        drawn.patch.set_alpha(0.0)
+    n_columns = min(chart.columns, len(chart.panels))
+    grid = drawn.subplots(-(-len(chart.panels) // n_columns), n_columns, squeeze=False)
+    for number, (axes, panel) in enumerate(zip(grid.flat, chart.panels, strict=False)):
+        if not titled:
+            axes.patch.set_alpha(0.0)
+        _panel(axes, panel, number)
+    for axes in grid.flat[len(chart.panels) :]:
+        axes.remove()
+    handles: dict[str, Any] = {}
+    for axes in drawn.axes:
+        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(name, handle)
+    n_across = _beside(list(handles), wide)
+    title, legend = (_TITLE_INCHES if titled else 0.0), _LINE_INCHES * -(-len(handles) // n_across)
+    if handles:
+        drawn.set_figheight(drawn.get_figheight() + max(0.0, legend - _LINE_INCHES))
+        drawn.legend(
+            handles.values(),
+            handles.keys(),
+            loc="upper center",
+            bbox_to_anchor=(0.0, 0.0, 1.0, 1.0 - title / drawn.get_figheight()),
+            ncols=n_across,
+            frameon=False,
+        ).set_in_layout(False)
+    if titled:
+        drawn.suptitle(chart.title).set_in_layout(False)
+        if chart.footer:
+            drawn.supxlabel("\n".join(textwrap.wrap(chart.footer, max(40, int(wide * 20)))), fontsize=7, color=_SOFT)
+    if simple:
+        left, bottom = 0.65 / wide, 0.5 / drawn.get_figheight()
+        top = (0.1 + legend + 0.25 * bool(chart.panels[0].title)) / drawn.get_figheight()
+        drawn.axes[0].set_position((left, bottom, 1 - left - 0.1 / wide, 1 - bottom - top))
+        return drawn
+    # Title and legend stand where the solver of the layout would put one on the other.
+    engine: Any = drawn.get_layout_engine()
+    engine.set(rect=(0.0, 0.0, 1.0, 1.0 - (title + legend + 0.1 * bool(title + legend)) / drawn.get_figheight()))
+    # The solver of the layout ends on other last digits each time, and an SVG names what is cut off by them.
+    drawn.draw_without_rendering()
+    drawn.set_layout_engine("none")
+    for axes in drawn.axes:
+        x, y, across, up = (round(share, _LAYOUT_DIGITS) for share in axes.get_position(original=True).bounds)
+        axes.set_position((x, y, across, up))
+    return drawn
+
+
+def _beside(names: Sequence[str], inches: float) -> int:
+    """As many names of a legend as fit beside each other; 1 or more."""
+    longest = max(map(len, names), default=0)
+    return max(1, min(4, len(names), int(inches / (0.5 + _LETTER_INCHES * longest))))
+
+
+def _panel(axes: Any, panel: b.Panel, number: int) -> None:
+    if panel.title:
+        axes.set_title(_label(panel.title, 60), fontsize=9)
+    axes.set_xlabel(_label(panel.x.title, 80))
+    axes.set_ylabel(_label(panel.y.title, 80))
+    if panel.grid is not None:
+        _grid(axes, panel)
+        return
+    for axis, set_scale in ((panel.x, axes.set_xscale), (panel.y, axes.set_yscale)):
+        if axis.scale == "sqrt":
+            set_scale("function", functions=(lambda v: np.sqrt(np.maximum(v, 0.0)), np.square))
+        elif axis.scale == "log":
+            set_scale("log")
+    samples = [y for series in panel.series if series.draws == "density" for y in series.y if math.isfinite(y)]
+    if samples:
+        margin = 0.15 * (max(samples) - min(samples)) or 1.0
+        axes.set_xlim(min(samples) - margin, max(samples) + margin)  # densities reach as far as any
+    for place, series in enumerate(panel.series):
+        _DRAW[series.draws](axes, series, place, f"said-{number}-{place}")
+    remarks = [(place, series) for place, series in enumerate(panel.series) if series.remark]
+    for line, (place, series) in enumerate(remarks):
+        look = {"color": _look(series, place)["color"], "fontsize": 8, "va": "top"}
+        axes.text(0.02, 0.97 - 0.08 * line, _label(series.remark, 60), transform=axes.transAxes, **look)
+    for guide in panel.guides:
+        line = axes.axhline if guide.across == "y" else axes.axvline
+        line(guide.at, color=_SOFT, linewidth=1, linestyle=guide.line, label=guide.label)
+    _ticks(axes.xaxis, panel.x, slanted=True)
+    _ticks(axes.yaxis, panel.y)
+    kinds = {series.draws for series in panel.series}
+    if "rows" in kinds:
+        axes.set_ylim(max(len(series.y) for series in panel.series if series.draws == "rows") - 0.4, -0.6)
+        axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
+    elif "density" in kinds:
+        axes.set_ylim(-0.22, 1.25)
+        axes.set_yticks([])
+    elif panel.y.scale != "log":
+        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+
+
+def _ticks(axis: Any, told: b.Axis, *, slanted: bool = False) -> None:
+    if told.names:
+        names = [_label(name) for name in told.names]
+        slant = {"rotation": 20, "ha": "right"} if slanted and sum(map(len, names)) > _LETTERS_LEVEL else {}
+        axis.set_ticks(range(len(names)), names, **slant)
+        return
+    if told.ticks:
+        axis.set_ticks(told.ticks, [f"{value:g}" for value in told.ticks])
+        axis.set_ticks([], minor=True)
+    elif told.scale == "log":
+        low, high = axis.get_view_interval()
+        few = high < _DECADES_LABELLED * low  # too few powers of ten to read it by
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.set_minor_formatter(lambda value, _: f"{value:g}" if few and f"{value:e}"[0] in "25" else "")
+    elif told.scale == "sqrt":
+        highest = max(axis.get_view_interval())
+        axis.set_ticks([level for level in _LEVELS if not level or _LEVEL_SHARE * highest <= level <= highest])
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
+    if told.whole:
+        axis.get_major_locator().set_params(integer=True)
+
+
+# ---- series ---------------------------------------------------------------------------------------------------------
+def _look(series: b.Series, place: int) -> dict[str, Any]:
+    number = place if series.colour is None else series.colour
+    name = _label(series.name)
+    return {"color": _FADED if series.faded else COLOURS[number % len(COLOURS)]} | ({"label": name} if name else {})
+
+
+def _places(series: b.Series) -> list[float]:
+    return list(series.x) if series.x else [float(i) for i in range(len(series.y))]
+
+
+def _arms(series: b.Series) -> list[list[float]] | None:
+    """Lengths to either side; rounding can put the interval of equal values beside their mean."""
+    if not series.low:
+        return None
+    ends = zip(series.y, series.low, series.high, strict=True)
+    return [list(arms) for arms in zip(*((max(y - a, 0.0), max(z - y, 0.0)) for y, a, z in ends), strict=True)]
+
+
+def _line(axes: Any, series: b.Series, place: int, gid: str, *, joined: bool = True) -> None:
+    look, xs, ys = _look(series, place), _places(series), list(series.y)
+    thin = {"linewidth": 0.9, "alpha": 0.7} if series.faded else {"linewidth": 1.6}
+    many = joined and len(ys) > _DOTS_AT_MOST
+    if many and series.low:
+        axes.fill_between(xs, list(series.low), list(series.high), alpha=0.2, color=look["color"], linewidth=0)
+    elif series.low:
+        axes.errorbar(xs, ys, yerr=_arms(series), fmt="none", ecolor=look["color"], capsize=2, elinewidth=0.8)
+    marker = "" if series.faded or not series.marked or (many and not series.said) else _MARKERS[place % len(_MARKERS)]
+    axes.plot(
+        xs, ys, marker=marker, markersize=4, linestyle="-" if joined else "none", gid=gid, **look,
+        **(thin if joined else {"alpha": 0.75}),
+    )  # fmt: skip
+
+
+def _scatter(axes: Any, series: b.Series, place: int, gid: str) -> None:
+    _line(axes, series, place, gid, joined=False)
+
+
+def _bar(axes: Any, series: b.Series, place: int, gid: str) -> None:
+    finite = [y for y in series.y if math.isfinite(y)]
+    top = max(finite, default=1.0) or 1.0
+    heights = [y if math.isfinite(y) else top for y in series.y]  # an infinite one reaches the top
+    look = _look(series, place)
+    for number, bar in enumerate(axes.bar(_places(series), heights, width=0.75, alpha=0.75, **look)):
+        bar.set_gid(f"{gid}-{number}")
+    arms = _arms(series)
+    if arms is not None:
+        axes.errorbar(_places(series), heights, yerr=arms, fmt="none", ecolor=_INK, capsize=3)
+
+
+def _rows(axes: Any, series: b.Series, place: int, gid: str) -> None:
+    look, arms = _look(series, place), _arms(series)
+    places = range(len(series.y))
+    if arms is not None:
+        axes.errorbar(list(series.y), places, xerr=arms, fmt="none", ecolor=look["color"], capsize=3)
+    axes.plot(list(series.y), places, marker=_MARKERS[0], markersize=5, linestyle="none", gid=gid, **look)
+
+
+def _steps(axes: Any, series: b.Series, place: int, gid: str) -> None:
+    look = _look(series, place)
+    xs = _places(series)
+    axes.step(xs, list(series.y), where="mid", color=look["color"], alpha=0.5, linewidth=0.9 if series.faded else 1.4)
+    if not series.faded:
+        axes.plot(xs, list(series.y), marker=_MARKERS[0], markersize=4, linestyle="none", gid=gid, **look)
+
+
+def _density(axes: Any, series: b.Series, place: int, gid: str) -> None:
+    """Scaled to its height; every number is a tick, and a dashed line stands at their mean."""
+    look = _look(series, place)
+    sample = np.asarray([y for y in series.y if math.isfinite(y)], dtype=np.float64)
+    low, high = axes.get_xlim()
+    across = np.linspace(low, high, _DENSITY_POINTS)
+    curve = density(sample, across)
+    if len(sample):
+        axes.axvline(float(sample.mean()), ymax=1.22 / 1.47, color=look["color"], linewidth=1, linestyle="--")
+    if curve is not None:
+        axes.plot(across, curve / curve.max(), color=look["color"], linewidth=1.6)
+        axes.fill_between(across, curve / curve.max(), color=look["color"], alpha=0.15, linewidth=0)
+    at = -0.06 - 0.08 * (place % 2)
+    # Numbers that would be drawn over each other are drawn once: of a hundred thousand a page has no room.
+    _, first = np.unique(np.round((sample - low) / (high - low) * _TICKS), return_index=True)
+    ticks = sample[first]
+    xs, ys = np.repeat(ticks, 3), np.tile((at - 0.03, at + 0.03, np.nan), len(ticks))
+    axes.plot(xs, ys, linewidth=1, gid=gid, **look)
+
+
+def density(sample: FloatArray, at: FloatArray) -> FloatArray | None:
+    """Gaussian kernels with Scott's bandwidth, n^(−1/5) standard deviations, at the points of an even grid.
+
+    Returns:
+        None for less than five numbers, or where the density would fall between the points.
+    """
+    from scipy.stats import gaussian_kde
+
+    bandwidth = float(sample.std(ddof=1)) * len(sample) ** -0.2 if len(sample) > 1 else 0.0
+    if len(sample) < _FEWEST or bandwidth < at[1] - at[0]:
+        return None
+    return np.asarray(gaussian_kde(sample)(at), dtype=np.float64)
+
+
+_DRAW: Final[dict[b.Draws, Callable[[Any, b.Series, int, str], None]]] = {
+    "line": _line, "scatter": _scatter, "bar": _bar, "rows": _rows, "steps": _steps, "density": _density,
+}  # fmt: skip
+
+
+def _grid(axes: Any, panel: b.Panel) -> None:
+    from matplotlib.colors import FuncNorm, ListedColormap
+
+    assert panel.grid is not None
+    nats = np.asarray(panel.grid.nats, dtype=np.float64)
+    colours = ListedColormap(["#ffffff", *(swatch.paper for swatch in scale.ramp(dark=False))])
+    knee = scale.KNEE_NATS
+    norm = FuncNorm(
+        (lambda x: np.log1p(np.maximum(x, 0.0) / knee), lambda y: knee * np.expm1(y)), vmin=0.0, vmax=scale.TOP_NATS
+    )
+    mesh = axes.pcolormesh(nats, cmap=colours, norm=norm, edgecolors="0.93", linewidth=0.4, rasterized=True)
+    axes.set_yticks(np.arange(len(nats)) + 0.5, [_label(name) for name in panel.y.names], fontsize=7)
+    axes.set_xticks(
+        np.arange(nats.shape[1]) + 0.5, [_label(name, 14) for name in panel.x.names], rotation=90, fontsize=7
+    )
+    axes.invert_yaxis()
+    bar = axes.figure.colorbar(mesh, ax=axes, ticks=[0.0, *scale.TICKS_NATS], pad=0.01)
+    bar.ax.set_yticklabels([f"{tick:g}" for tick in (0.0, *scale.TICKS_NATS)])
+    bar.set_label("nats")
+
+
+def _label(phrase: b.Phrase, characters: int = _LETTERS) -> str:
+    """A text for a figure, on one line."""
+    known = _known()
+    return "".join(x if ord(x) in known else "\ufffd" for x in excerpt(b.plain(phrase), characters))
+
+
+@lru_cache(maxsize=1)
+def _known() -> frozenset[int]:
+    """Letters of matplotlib's own typeface."""
+    from matplotlib.font_manager import findfont, get_font
+
+    return frozenset(get_font(findfont(_FACE)).get_charmap())
+
+
+# ---- within a page --------------------------------------------------------------------------------------------------
+def _said(chart: b.Chart) -> dict[str, Sequence[b.Phrase]]:
+    return {
+        f"said-{number}-{place}": series.said
+        for number, panel in enumerate(chart.panels)
+        for place, series in enumerate(panel.series)
+    }
+
+
+def _cleaned(element: Any, mark: str, said: dict[str, Sequence[b.Phrase]]) -> None:
+    """Make an element of matplotlib's SVG, and all within it, one that a page with a strict policy shows as meant."""
+    for child in list(element):
+        unseen = child.tag == f"{{{_SVG}}}path" and "opacity: 0" in child.get("style", "").split("; ")
+        if unseen or child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):
+            element.remove(child)
+    known = element.attrib.pop("id", "")
+    for rule in element.attrib.pop("style", "").split(";"):
+        name, _, value = (part.strip() for part in rule.partition(":"))
+        if name == "font":
+            element.set("font-size", value.split()[0])
+        elif name and name != "font-family":
+            element.set(name, _COLOUR.get(value, value))
+    if known and element.tag == f"{{{_SVG}}}path":
+        element.set("id", f"{mark}{known}")  # what others refer to
+    if _HREF in element.attrib:
+        href = element.attrib.pop(_HREF)
+        element.set("href", f"#{mark}{href[1:]}" if href.startswith("#") else href)
+    for name in ("d", "x", "y", "transform"):
+        if name in element.attrib:
+            element.set(name, _NUMBER.sub(lambda found: f"{float(found[0]):.1f}", element.get(name).replace("\n", "")))
+    base, _, place = known.rpartition("-")
+    if known in said:
+        marks = list(element.iter(f"{{{_SVG}}}use"))
+        for use, phrase in zip(marks, said[known], strict=False):
+            _titled(use, phrase)
+    elif base in said and place.isdigit() and int(place) < len(said[base]):
+        _titled(element, said[base][int(place)])
+    if element.get("transform", "").startswith("rotate(-0"):
+        del element.attrib["transform"]
+    element.attrib.pop("clip-path", None)  # axes reach as far as what is drawn in them
+    for child in list(element):
+        _cleaned(child, mark, said)
+        child.tail = None
+        group, titled = child.tag == f"{{{_SVG}}}g", child.find(f"{{{_SVG}}}title") is not None
+        if not child.attrib and not child.text and (not len(child) or (group and not titled)):
+            at = list(element).index(child)
+            element[at : at + 1] = list(child)  # a group that says nothing of its own
+    if not (element.text or "").strip():
+        element.text = None
+
+
+def _titled(element: Any, phrase: b.Phrase) -> None:
+    title = ElementTree.SubElement(element, f"{{{_SVG}}}title")
+    title.text = b.plain(phrase)
+
+
+_COLOUR: Final = {
+    **{colour: f"var(--c{i})" for i, colour in enumerate(COLOURS)},
+    _INK: "currentColor", _SOFT: "var(--soft)", _FADED: "var(--soft)", "#ffffff": "var(--paper)",
+}  # fmt: skip
+ElementTree.register_namespace("", _SVG)

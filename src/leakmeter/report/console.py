@@ -1,0 +1,369 @@
+"""A report for the terminal: 80 columns do, and where there is no colour, marks stand for it.
+
+Text only ever enters through `blocks.plain` and `rich.text.Text`, so neither the terminal nor rich's markup gets to
+interpret any of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from leakmeter.report import blocks as b
+from leakmeter.report import scale
+from leakmeter.report.paint import Composed, Paint, block, legend, shaded
+from leakmeter.report.shade import excerpt
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+SHOWN_CHARACTERS: Final = 6000
+"""Of a shaded text; of a longer one the strongest parts."""
+_STRUCK: Final = "[…]"
+_SUPERSCRIPT: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_WIDE_COLUMNS: Final = 76
+_NAME_COLUMNS: Final = 16
+
+
+def view(report: b.Report, *, width: int | None = None) -> Composed:
+    """A report for `rich.print`, or the last line of a notebook cell.
+
+    Args:
+        report: its only section is shown whole; of several the index.
+        width: columns at most.
+    """
+    return Composed(lambda paint, columns: _apart(_report(report, paint, columns)), width)
+
+
+Shown = tuple[bool, "RenderableType"]  # whether an empty line comes before, and what comes
+
+
+def _apart(shown: Iterator[Shown]) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    for number, (apart, one) in enumerate(shown):
+        if apart and number:
+            yield Text()
+        yield one
+
+
+def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
+    if report.provenance.outdated:
+        yield from _block(b.Warning(report.provenance.outdated), paint, columns)
+    # What explains is said last, beside the cursor are the findings.
+    first = [one for one in report.blocks if not _explains(one)]
+    for one in first:
+        yield from _block(one, paint, columns)
+    if len(report.sections) == 1:
+        for one in report.sections[0].blocks:
+            yield from _block(one, paint, columns)
+    elif b.listed(report):
+        index = b.Table(
+            (b.Column(report.case[0].capitalize()), *report.index),
+            [b.Row((section.name, *section.cells)) for section in report.sections],
+            report.index_caption,
+            rest=report.case,
+            first=report.index_first or len(report.sections),
+        )
+        yield from _block(index, paint, columns)
+    apart = True
+    for one in report.blocks:
+        if _explains(one):
+            for _, line in _block(one, paint, columns):
+                yield apart, line
+                apart = False
+    if report.caveat:
+        yield apart, _dim(report.caveat)
+
+
+def _explains(one: b.Block) -> bool:
+    return isinstance(one, b.Details | b.Facts | b.Command) or (isinstance(one, b.Text) and one.style == "soft")
+
+
+def _block(one: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
+    from rich.text import Text
+
+    match one:
+        case b.Headline(text):
+            yield False, Text(b.plain(text), style="bold")
+        case b.Warning(text):
+            yield False, Text(f"! {b.plain(text)}", style="bold")
+        case b.Text(text, style, heading):
+            if heading:
+                yield True, _heading(heading)
+            yield False, _dim(text) if style == "soft" else Text(b.plain(text))
+        case b.Facts():
+            if one.on == "everywhere" and one.facts:
+                told = " · ".join(f"{_lower(name)} {b.plain(value)}" for name, value in one.facts)
+                yield False, _dim(f"{one.heading}: {told}" if one.heading else told)
+        case b.Table():
+            if one.caption:
+                yield True, _heading(one.caption)
+            yield not one.caption, _table(one, paint, columns)
+        case b.ShadedText():
+            yield from _shaded(one, paint)
+        case b.Attribution():
+            yield from _shaded(one.context, paint)
+            for beside in one.beside:
+                yield from _block(beside, paint, columns)
+            yield from _shaded(one.response, paint)
+            for table in one.tables:
+                yield from _block(table, paint, columns)
+            marks = [mark for table in one.tables[:1] for mark in table.marks]
+            if marks:
+                yield True, _dim(" · ".join(f"{mark.name} {b.plain(mark.said)}" for mark in marks))
+        case b.Chart():
+            if one.on == "everywhere":
+                yield False, _dim(f"Chart: {one.title}; pages and figure files show it.")
+        case b.Image(name):
+            yield False, _dim(("Figure: ", *b.parts(name), "; pages show it."))
+        case b.Beside(first, second):
+            for inner in (*first, *second):
+                yield from _block(inner, paint, columns)
+        case b.Details():
+            for inner in one.blocks:
+                if isinstance(inner, b.Facts):
+                    yield from _block(inner, paint, columns)
+        case b.Part():
+            yield True, _heading(one.heading)
+            for inner in one.blocks:
+                yield from _block(inner, paint, columns)
+        case b.Command(line):
+            yield False, _dim(("run it again: ", line))
+        case b.Embedded():
+            yield True, _heading(one.summary)
+            for inner in one.report.blocks:
+                if isinstance(inner, b.Headline):
+                    yield from _block(inner, paint, columns)
+
+
+def _heading(phrase: b.Phrase) -> Text:
+    from rich.text import Text
+
+    return Text(b.plain(phrase), style="bold underline")
+
+
+def _dim(phrase: b.Phrase) -> Text:
+    from rich.text import Text
+
+    return Text(b.plain(phrase), style="dim")
+
+
+def _lower(name: b.Phrase) -> str:
+    text = b.plain(name)
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
+
+
+# ---- tables ---------------------------------------------------------------------------------------------------------
+def _table(table: b.Table, paint: Paint, columns: int) -> Table:
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    wide = columns >= _WIDE_COLUMNS
+    shown = [i for i, c in enumerate(table.columns) if c.on == "everywhere" or (c.on == "wide" and wide)]
+    kept = table.rows[: table.first]
+    longest = _longest(table, shown)
+    # Only texts of users are cut: what the program says is read whole, on as many lines as it takes.
+    folded = longest is not None and any(_is_own(row.cells[longest]) for row in kept)
+    bar_columns = max(8, min(24, columns - 10 * len(shown) - 12))
+    drawn = RichTable(
+        box=None, padding=(0, 1, 0, 0), pad_edge=False, collapse_padding=True, header_style="dim",
+        expand=longest is not None,
+    )  # fmt: skip
+    if table.numbered:
+        drawn.add_column(Text("#"), justify="right", no_wrap=True)
+    for i in shown:
+        column = table.columns[i]
+        text = column.kind == "text"
+        drawn.add_column(
+            Text(b.plain(column.title)),
+            justify="right" if column.is_numeric else "left",
+            no_wrap=not text or (i == longest and not folded),
+            overflow="fold" if text and (i != longest or folded) else "ellipsis",
+            ratio=1 if i == longest else None,
+            max_width=_NAME_COLUMNS if text and i != longest else None,
+        )
+        if column.bar and wide:
+            drawn.add_column(
+                Text(_ruler(bar_columns) if column.kind == "nats" else ""), no_wrap=True, width=bar_columns
+            )
+    for number, row in enumerate(kept, 1):
+        cells = [Text(str(number))] if table.numbered else []
+        for i in shown:
+            column, cell = table.columns[i], row.cells[i]
+            heat = b.heat_of(cell, row)
+            cells.append(_cell(cell, column, max(60, columns) if i == longest else 40))
+            if column.shade or isinstance(cell, b.Shaded):
+                cells[-1].stylize(paint.style(heat))
+            if column.bar and wide:
+                cells.append(_bar(cell, column, heat, paint, bar_columns))
+        drawn.add_row(*cells, style="dim" if row.quiet else "bold" if row.strong else "")
+    if len(table.rows) > len(kept):
+        # In the widest column of words, so that the sentence is read whole.
+        said = Text(_more(table, len(kept)), style="dim")
+        before = shown[: shown.index(longest)] if longest is not None else []
+        at = int(table.numbered) + len(before) + sum(wide and table.columns[i].bar for i in before)
+        drawn.add_row(*[Text()] * at, said)
+    return drawn
+
+
+def _is_own(cell: b.Cell) -> bool:
+    return isinstance(cell, b.Noted | str) or (isinstance(cell, tuple) and all(isinstance(one, str) for one in cell))
+
+
+def _cell(cell: b.Cell, column: b.Column, characters: int) -> Text:
+    from rich.text import Text
+
+    said = b.plain(b.cell_phrase(cell, column))
+    whole = _is_own(cell) and not isinstance(cell, b.Noted)
+    text = Text(" ".join(said.split()) if whole else excerpt(said, characters))
+    if column.kind == "interval":
+        text.stylize("dim")
+    if column.bar:
+        text.stylize("bold")
+    if isinstance(cell, b.Noted):
+        for note in cell.notes:
+            text.append(f"\n{b.plain(note)}", "italic")
+    return text
+
+
+def _bar(cell: b.Cell, column: b.Column, heat: int, paint: Paint, columns: int) -> Text:
+    from rich.text import Text
+
+    if not isinstance(cell, float | int):
+        return Text()
+    if column.kind == "share":
+        return Text("█" * round(min(1.0, max(0.0, cell)) * columns))
+    return paint.bar(float(cell), heat, columns)
+
+
+def _longest(table: b.Table, shown: Sequence[int]) -> int | None:
+    """The column of words that may have all the width there is; None where all are short."""
+    lengths = {
+        i: max((len(b.plain(b.cell_phrase(row.cells[i], table.columns[i]))) for row in table.rows[:50]), default=0)
+        for i in shown
+        if table.columns[i].kind == "text"
+    }
+    noted = [i for i in lengths if any(isinstance(row.cells[i], b.Noted) for row in table.rows[:50])]
+    longest = noted[0] if noted else max(lengths, key=lambda i: lengths[i], default=None)
+    return longest if longest is not None and lengths[longest] > _NAME_COLUMNS else None
+
+
+def _more(table: b.Table, n_shown: int) -> str:
+    n = len(table.rows) - n_shown
+    said = f"{n:,} more {table.rest[n != 1]}"
+    bars = [i for i, column in enumerate(table.columns) if column.bar and column.kind == "nats"]
+    nats = [row.cells[i] for i in bars[:1] for row in table.rows[n_shown:]]
+    numbers = [float(one) for one in nats if isinstance(one, float | int)]
+    return f"{said}, at most {scale.nats_text(max(numbers))} nats each" if numbers else said
+
+
+def _ruler(columns: int) -> str:
+    """The ticks of the common scale above the bars: 1, 3 and 10 nats at their places."""
+    cells = [" "] * columns
+    for tick in (1.0, 3.0, 10.0):
+        at = min(columns - 2, round(scale.position(tick) * columns))
+        cells[at : at + len(f"{tick:g}")] = f"{tick:g}"
+    return "".join(cells)
+
+
+# ---- shaded texts ---------------------------------------------------------------------------------------------------
+def shaded_text(text: b.ShadedText, paint: Paint) -> Iterator[Text]:
+    """A shaded text and, for one of pieces, the legend of its colours."""
+    if text.style == "tokens":
+        segments = [segment for passage in text.passages for segment in passage.segments]
+        nats = [segment.nats or 0.0 for segment in segments]
+        yield shaded([segment.text.shown for segment in segments], nats, text.floor_nats, paint)
+        if text.floor_said_nats is not None:
+            noise = f" below noise {scale.nats_text(text.floor_said_nats)} " if text.floor_said_nats else ""
+            yield legend(paint, noise)
+        return
+    if all(segment.nats is None for passage in text.passages for segment in passage.segments):
+        yield _uncoloured(text)
+        return
+    yield _passages(text, paint)
+    floor = text.floor_nats if text.floor_said_nats is None else text.floor_said_nats
+    yield legend(paint, f" below noise {scale.nats_text(floor)} ", after="   ¹ ² ³ rank in the table")
+
+
+def _shaded(text: b.ShadedText, paint: Paint) -> Iterator[Shown]:
+    if text.heading:
+        yield True, _heading(text.heading)
+    for number, one in enumerate(shaded_text(text, paint)):
+        yield number > 0, one
+
+
+def _uncoloured(text: b.ShadedText) -> Text:
+    """A text without numbers, a mark for what is struck out; of a long one its beginning and end."""
+    from rich.text import Text
+
+    out = ""
+    for passage in text.passages:
+        out += ("" if not out or out.endswith("\n") else "\n") if passage.name else ""
+        out += f"── {excerpt(b.plain(passage.name), 60)}\n" if passage.name else ""
+        for segment in passage.segments:
+            if not segment.struck:
+                out += segment.text.shown
+            elif not out.rstrip().endswith(_STRUCK):
+                out += _STRUCK
+    if len(out) > SHOWN_CHARACTERS:
+        half = SHOWN_CHARACTERS // 2
+        out = f"{out[:half]}\n… {len(out) - 2 * half:,} characters more …\n{out[-half:]}"
+    return Text(out)
+
+
+def _passages(text: b.ShadedText, paint: Paint) -> Text:
+    """Each character shaded by the strongest piece that covers it; weak parts of a long text left out."""
+    from rich.text import Text
+
+    runs = _runs(text)
+    kept = _affordable(runs)
+    out, elided, ranked, last = Text(), False, set[int](), -1
+    for index, (number, segment, words) in enumerate(runs):
+        name = text.passages[number].name
+        if number != last and name:
+            out.append("" if not out or out.plain.endswith("\n") else "\n")
+            out.append(f"── {excerpt(b.plain(name), 60)}\n", "dim")
+        last = number
+        if index not in kept:
+            if not elided:
+                out.append(" … ", "dim")
+            elided = True
+            continue
+        elided = False
+        heat = scale.heat(segment.nats or 0.0, text.floor_nats)
+        rank = "" if segment.rank is None or segment.rank in ranked else str(segment.rank).translate(_SUPERSCRIPT)
+        if segment.rank is not None:
+            ranked.add(segment.rank)
+        if heat and not paint.coloured and segment.rank is not None:
+            out.append(f"⟦{block(heat)}{rank}{words}⟧")
+        else:
+            out.append(rank, "bold")
+            out.append(words, paint.style(heat))
+    return out
+
+
+def _runs(text: b.ShadedText) -> list[tuple[int, b.Segment, str]]:
+    """Stretches that the same piece covers most strongly: number of the passage, the first segment, all the words."""
+    found = []
+    for number, passage in enumerate(text.passages):
+        for _, same in groupby(passage.segments, lambda segment: (tuple(segment.pieces[:1]), segment.rank)):
+            group = list(same)
+            found.append((number, group[0], "".join(segment.text.shown for segment in group)))
+    return found
+
+
+def _affordable(runs: Sequence[tuple[int, b.Segment, str]]) -> set[int]:
+    """Indices of the runs to show: all of a short text, of a long one the strongest that fit."""
+    if sum(len(words) for _, _, words in runs) <= SHOWN_CHARACTERS:
+        return set(range(len(runs)))
+    left, kept = SHOWN_CHARACTERS, set()
+    strength = [-1.0 if segment.nats is None else segment.nats for _, segment, _ in runs]
+    for index in sorted(range(len(runs)), key=lambda i: (-strength[i], i)):
+        if len(runs[index][2]) <= left:
+            left -= len(runs[index][2])
+            kept.add(index)
+    return kept

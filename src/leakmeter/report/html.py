@@ -1,0 +1,260 @@
+"""A report as one HTML file that asks nothing of the network and trusts nothing it shows.
+
+Text enters a page in one way only, through `_say`, after `core.plain.visible`. The content security policy names the
+hashes of our own style sheet and script, so a piece of text that somehow became markup could still neither run, nor
+load, nor restyle anything. Without the script a page keeps its colours and its numbers.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+from markupsafe import Markup, escape
+
+from leakmeter.core.plain import visible
+from leakmeter.report import blocks as b
+from leakmeter.report import charts, scale
+from leakmeter.stats.stats import posterior_from_even_odds
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+PAGE_BYTES: Final = 1_900_000
+"""Size of a page up to which its sections are shown."""
+SECTIONS_A_SCREEN: Final = 20
+_INDEX_BYTES: Final = 1000
+"""Of an index without its rows."""
+_AROUND_BYTES: Final = 60_000
+"""Of a page without the pages within it."""
+
+
+def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
+    """The page as text; equal input gives equal bytes.
+
+    Args:
+        report: beyond `room`, its heaviest sections are kept, and the page says how many are left out.
+        room: bytes that the page may take, unless its first section alone takes more.
+    """
+    inner = list(_embedded(report.blocks))
+    addresses: dict[int, str] = {}
+    within = room - _AROUND_BYTES
+    for number, one in enumerate(inner):
+        # What one does not need is left to those behind it; an address takes four bytes for three.
+        addresses[id(one)] = address(page(one.report, room=max(1, within // (len(inner) - number) * 3 // 4)))
+        within -= len(addresses[id(one)])
+    environment = _environment()
+    template = environment.get_template("report.html.j2")
+    shown: list[tuple[int, Markup, Markup]] = []
+    drawn: dict[int, Markup] = {}
+
+    def chart(one: b.Chart) -> Markup:
+        if id(one) not in drawn:  # the page is made twice, first without its sections
+            drawn[id(one)] = Markup(charts.inline_svg(one))
+        return drawn[id(one)]
+
+    def whole() -> str:
+        kept = sorted(shown, key=lambda one: one[0])
+        return template.render(
+            report=report,
+            blocks=[one for one in report.blocks if not (isinstance(one, b.Chart) and one.on == "files")],
+            index=[row for _, row, _ in kept],
+            sections=[body for _, _, body in kept],
+            n_left_out=len(report.sections) - len(kept),
+            scripted=_scripted(report),
+            policy=_policy(report, framed=[one.report for one in inner]),
+            address=lambda one: addresses[id(one)],
+            chart=chart,
+        )
+
+    macros: Any = template.make_module({"report": report, "chart": chart})
+    left = room - _size(whole()) - _INDEX_BYTES
+    for number in sorted(range(len(report.sections)), key=lambda i: -report.sections[i].weight):
+        section = report.sections[number]
+        body = macros.section(section, number + 1)
+        row = Markup() if report.folded else macros.index_row(section, number + 1)
+        left -= _size(body) + _size(row)
+        if left < 0 and shown:
+            break
+        shown.append((number, row, body))
+    return whole() + "\n"
+
+
+def address(html: str) -> str:
+    """A page as an address that holds it, a third longer: no letter of it can end the attribute it stands in.
+
+    Links within the page work, as they would not in `srcdoc`, where they lead to the page around it.
+    """
+    return "data:text/html;charset=utf-8;base64," + base64.b64encode(html.encode(errors="replace")).decode()
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="replace"))
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"say": _say, "plain": b.plain, "kind": lambda one: type(one).__name__}
+    environment.globals |= {
+        # Safe to pass unescaped: both are this package's own files.
+        "style": Markup(_style()),
+        "script": Markup(_asset("report.js")),
+        "scales": _scales(),
+        "screen": SECTIONS_A_SCREEN,
+        "cell": lambda one, column: _say(b.cell_phrase(one, column)),
+        "heat": b.heat_of,
+        "heat_of_nats": scale.heat,
+        "nats": lambda one: scale.nats_cell(one),
+        "width": _width,
+        "cut": _cut,
+        "token": _token,
+        "data": lambda one: Markup(script_json(_numbers(one))),
+        "left_out": b.left_out,
+        "png": lambda data: "data:image/png;base64," + base64.b64encode(data).decode(),
+        "loud": b.Row(()),
+    }
+    return environment
+
+
+def _asset(name: str) -> str:
+    """A file of the folder `assets`."""
+    return resources.files("leakmeter.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
+def _style() -> str:
+    """The style sheet with the colours of the scale and the lengths of the bars written out as classes."""
+    light = "".join(f".h{i}{{background:{s.paper};color:{s.ink}}}" for i, s in enumerate(scale.ramp(dark=False), 1))
+    dark = "".join(f".h{i}{{background:{s.paper};color:{s.ink}}}" for i, s in enumerate(scale.ramp(dark=True), 1))
+    lengths = "".join(f".w{i}{{--w:{i}%}}.f{i}{{--f:{i}%}}.p{i}{{--p:{i}%}}" for i in range(101))
+    # Dark is for screens only: a page printed from a dark desktop comes out on white paper.
+    ticks = "".join(
+        f".axis::{side}{{content:'{tick:g}';left:calc({scale.percent_of_axis(tick)}%*.86)}}"
+        for side, tick in (("before", 1.0), ("after", 10.0))
+    )
+    sheet = _asset("report.css") + charts.style()
+    return f"{sheet}{light}{ticks}\n@media screen and (prefers-color-scheme:dark){{{dark}}}\n{lengths}\n"
+
+
+def _scales() -> dict[str, Any]:
+    return {
+        "posteriors": [
+            (f"{nats:+g}".replace("-", "−"), scale.percent(posterior_from_even_odds(nats)), scale.heat(abs(nats), 0.0))
+            for nats in scale.POSTERIOR_STEPS_NATS
+        ],
+        "ticks": [(f"{tick:g}", scale.percent_of_axis(tick)) for tick in scale.TICKS_NATS],
+        "bins": scale.BINS,
+        "top": f"{scale.TOP_NATS:g}",
+        "knee": f"{scale.KNEE_NATS:g}",
+    }
+
+
+def _say(phrase: b.Phrase) -> Markup:
+    """A phrase as markup: every text escaped, and those of users set apart from the direction of ours."""
+    return Markup("").join(
+        escape(visible(one)) if isinstance(one, str) else Markup("<bdi>") + escape(one.shown) + Markup("</bdi>")
+        for one in b.parts(phrase)
+    )
+
+
+def _width(cell: b.Cell, kind: b.Kind = "nats") -> int:
+    """Length of a bar, whole percent of the longest."""
+    if not isinstance(cell, float | int):
+        return 0
+    return round(100 * min(1.0, max(0.0, cell))) if kind == "share" else scale.percent_of_axis(float(cell))
+
+
+def _cut(table: b.Table) -> tuple[b.Table, b.Table]:
+    """The rows that are shown at once, and those that a reader opens."""
+    n = table.open_on_pages
+    return replace(table, rows=table.rows[:n]), replace(table, rows=table.rows[n:], caption="", marks=())
+
+
+def _token(segment: b.Segment) -> tuple[str, str]:
+    """A space before a word, and the word: at a line's end the space would hang there as a sliver of colour."""
+    text = segment.text.shown
+    word = text.lstrip(" ")
+    gap = text[: len(text) - len(word)] if word else ""
+    return gap, text[len(gap) :].replace("\n", "↵\n")
+
+
+def _numbers(one: b.Attribution) -> dict[str, Any]:
+    """Numbers for the script: noise floor, totals, signed nats a token; no text of the case at all."""
+    return {
+        "f": _short(one.response.floor_nats),
+        "n": [_short(nats) for nats in one.nats],
+        "w": [_short(nats) for nats in one.whole_signed_by_token],
+        "t": [[_short(nats) for nats in row] for row in one.signed_by_token],
+    }
+
+
+def _short(number: float) -> float | int | None:
+    """Three significant digits, which is all the page shows; JSON has no word for infinity or nan."""
+    if not math.isfinite(number):
+        return None
+    short = float(f"{number:.3g}")
+    return int(short) if short == int(short) else short
+
+
+def script_json(value: object) -> str:
+    """JSON that cannot end the script element it stands in, nor a JavaScript line."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _scripted(report: b.Report) -> bool:
+    """Whether there is something to choose, sort, filter or turn over; a page without has no script."""
+    if not report.scripted:
+        return False
+    return (len(report.sections) > 1 and not report.folded) or any(
+        isinstance(one, b.Attribution) or (isinstance(one, b.Table) and (one.sortable or one.filterable))
+        for one in _all(report)
+    )
+
+
+def _all(report: b.Report) -> Iterator[b.Block]:
+    yield from _flat(report.blocks)
+    for section in report.sections:
+        yield from _flat(section.blocks)
+
+
+def _flat(blocks: Sequence[b.Block]) -> Iterator[b.Block]:
+    for one in blocks:
+        yield one
+        if isinstance(one, b.Details | b.Part):
+            yield from _flat(one.blocks)
+        elif isinstance(one, b.Beside):
+            yield from _flat((*one.first, *one.second))
+
+
+def _embedded(blocks: Sequence[b.Block]) -> Iterator[b.Embedded]:
+    return (one for one in _flat(blocks) if isinstance(one, b.Embedded))
+
+
+def _policy(report: b.Report, framed: Sequence[b.Report]) -> str:
+    """What the page may do. A page shown within is under this policy as well as its own."""
+    scripts = [_asset("report.js")] if any(map(_scripted, (report, *framed))) else []
+    return (
+        f"default-src 'none'; style-src {_sources([_style()])}; script-src {_sources(scripts)}; "
+        f"{'frame-src data:; ' if framed else ''}img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _sources(inline: Iterable[str]) -> str:
+    return " ".join(f"'{_digest(one)}'" for one in inline) or "'none'"
+
+
+def _digest(inline: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()

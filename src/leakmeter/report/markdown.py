@@ -1,0 +1,177 @@
+"""A report as GitHub Markdown, for a comment on a pull request or the summary of a job.
+
+All punctuation of a text is written as character references, which Markdown takes for letters. A text from a user
+stands in `<code>` besides, where GitHub finds neither links nor names to notify.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator
+from typing import Final
+
+from leakmeter.core.plain import visible
+from leakmeter.report import blocks as b
+from leakmeter.report import console
+from leakmeter.report.paint import Paint, block
+
+ROOM: Final = 60_000
+"""Characters; a comment may have 65,536."""
+_REFERENCES: Final = {ord(letter): f"&#{ord(letter)};" for letter in string.punctuation}
+# What our own words may hold as it is: none of it begins anything in the middle of a line.
+_HARMLESS: Final = ",.;:'\"()/?%=+-"
+_OWN: Final = {code: text for code, text in _REFERENCES.items() if chr(code) not in _HARMLESS} | {
+    ord(letter): f"&#{ord(letter)};&#8203;"
+    for letter in "@#"  # which begin a name or a number to link to
+}
+
+
+def text(report: b.Report, *, room: int = ROOM) -> str:
+    """The report as Markdown; equal input gives equal text.
+
+    Args:
+        report: its only section is shown whole; of several the index.
+        room: characters; what does not fit is left out from the end, and the text says so.
+    """
+    out, left = [f"### {_say(report.title)}\n\n"], room
+    for part in _report(report):
+        left -= len(part)
+        if left < 0:
+            out.append("More did not fit here: the page of the run has all.\n")
+            break
+        out.append(part)
+    return "".join(out)
+
+
+def _report(report: b.Report) -> Iterator[str]:
+    if report.provenance.outdated:
+        yield from _block(b.Warning(report.provenance.outdated))
+    for one in report.blocks:
+        yield from _block(one)
+    if len(report.sections) == 1:
+        for one in report.sections[0].blocks:
+            yield from _block(one)
+    elif b.listed(report):
+        rows = [b.Row((section.name, *section.cells)) for section in report.sections]
+        columns, first = (b.Column(report.case[0].capitalize()), *report.index), report.index_first or 20
+        yield from _table(b.Table(columns, rows, report.index_caption, rest=report.case, first=first))
+    if report.caveat:
+        yield f"_{_say(report.caveat)}_\n\n"
+    told = report.provenance.told()
+    if told:
+        yield from _block(b.Details("Run", (b.Facts(told),)))
+    if report.command:
+        yield from _block(report.command)
+
+
+def _block(one: b.Block) -> Iterator[str]:
+    match one:
+        case b.Headline(said):
+            yield f"**{_say(said)}**\n\n"
+        case b.Warning(said):
+            yield f"⚠️ {_say(said)}\n\n"
+        case b.Text(said, style, heading):
+            if heading:
+                yield _heading(heading)
+            yield f"{_pre(b.plain(said))}\n\n" if style == "prose" else f"{_say(said)}\n\n"
+        case b.Facts(facts, heading, on):
+            if on == "everywhere" and facts:
+                lines = [f"- {_say(name)}: {_say(value)}\n" for name, value in facts]
+                yield (_heading(heading) if heading else "") + "".join(lines) + "\n"
+        case b.Table():
+            yield from _table(one)
+        case b.ShadedText():
+            yield _shaded(one)
+        case b.Attribution():
+            yield _shaded(one.context)
+            for inner in one.beside:
+                yield from _block(inner)
+            yield _shaded(one.response)
+            for table in one.tables:
+                yield from _table(table)
+        case b.Chart():
+            if one.on == "everywhere":
+                yield f"_Chart: {_say(one.title)}; pages and figure files show it._\n\n"
+        case b.Image(name):
+            yield f"_Figure: {_say(name)}; pages show it._\n\n"
+        case b.Beside(first, second):
+            for child in (*first, *second):
+                yield from _block(child)
+        case b.Details(summary, inner):
+            yield f"<details><summary>{_say(summary)}</summary>\n\n"
+            for child in inner:
+                yield from _block(child)
+            yield "</details>\n\n"
+        case b.Part(heading, inner):
+            yield _heading(heading)
+            for child in inner:
+                yield from _block(child)
+        case b.Command(line):
+            yield f"Run it again:\n\n{_pre(line.shown)}\n\n"
+        case b.Embedded(summary, report):
+            yield _heading(summary)
+            for child in report.blocks:
+                if isinstance(child, b.Headline):
+                    yield from _block(child)
+
+
+def _heading(phrase: b.Phrase) -> str:
+    return f"#### {_say(phrase)}\n\n"
+
+
+def _table(table: b.Table) -> Iterator[str]:
+    columns = [(i, column) for i, column in enumerate(table.columns) if column.on != "pages"]
+    heads = [_say(column.title) for _, column in columns]
+    rules = ["---:" if column.is_numeric else "---" for _, column in columns]
+    shown = [[_cell(row.cells[i], column, row) for i, column in columns] for row in table.rows[: table.first]]
+    lines = [heads, rules, *shown]
+    if table.numbered:
+        lines = [[first, *line] for first, line in zip(["#", "---:", *_numbers(len(lines) - 2)], lines, strict=True)]
+    yield _heading(table.caption) if table.caption else ""
+    yield "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"
+    if len(table.rows) > table.first:
+        n = len(table.rows) - table.first
+        yield f"{n:,} more {table.rest[n != 1]}.\n\n"
+
+
+def _numbers(n: int) -> list[str]:
+    return [str(number) for number in range(1, n + 1)]
+
+
+def _cell(cell: b.Cell, column: b.Column, row: b.Row) -> str:
+    said = _say(b.cell_phrase(cell, column))
+    if isinstance(cell, b.Noted):
+        said += "".join(f"<br>_{_say(note)}_" for note in cell.notes)
+    coloured = column.bar or column.shade or isinstance(cell, b.Shaded)
+    heat = b.heat_of(cell, row) if coloured and column.kind != "share" else 0
+    said = f"{said} {block(heat)}" if heat else said
+    return f"**{said}**" if row.strong and said else said
+
+
+def _shaded(one: b.ShadedText) -> str:
+    """The text with marks for colours, as a terminal without colours shows it."""
+    paint = Paint(coloured=False, dark=False)
+    lines = [line.plain for line in console.shaded_text(one, paint)]
+    return (_heading(one.heading) if one.heading else "") + "".join(f"{_pre(line)}\n\n" for line in lines)
+
+
+def _pre(words: str) -> str:
+    """A text as it is; blank lines do not end what begins with this element."""
+    return f"<pre>{visible(words).translate(_REFERENCES)}</pre>"
+
+
+def _say(phrase: b.Phrase) -> str:
+    """A phrase on one line."""
+    return "".join(
+        _own(visible(one)) if isinstance(one, str) else f"<code>{_line(one.shown).translate(_REFERENCES)}</code>"
+        for one in b.parts(phrase)
+    )
+
+
+def _own(words: str) -> str:
+    """Words of the program; one that came from elsewhere after all still becomes no link."""
+    return _line(words).translate(_OWN).replace("://", "&#58;//").replace("www.", "www&#46;")
+
+
+def _line(words: str) -> str:
+    return words.replace("\n", " ").replace("\t", " ")

@@ -1,1 +1,0 @@
-"""Readings put together into what a person asked for."""

@@ -1,0 +1,161 @@
+"""Bounds on quantities of runs: read as users write them, and held against the numbers."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from leakmeter.core.check import Check, Item, Number
+from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, RunQuantity
+from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.report.check_words import bound_sentence
+from leakmeter.runs.measured import Measured
+from leakmeter.stats.aggregates import EXTREMES, FORMS, aggregate, interval_of_aggregate
+from leakmeter.stats.stats import FloatArray
+
+WORST_AT_MOST: Final = 5
+"""Cases of a broken claim that are named."""
+_UPPER: Final = {"<=": operator.le, "<": operator.lt}
+_LOWER: Final = {">=": operator.ge, ">": operator.gt}
+_HOLDS: Final[dict[str, Callable[[float, float], bool]]] = {**_UPPER, **_LOWER}
+_BOUND: Final = re.compile(r"\s*([\w.\-]+)\s*(<=|>=|<|>)\s*([^\s<>=]+)\s*")
+_EXAMPLES: Final = {"max": "influence.p95 <= 5", "min": "icl.accuracy >= 0.8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What an aggregate of a quantity may be at most, or has to be at least."""
+
+    name: str
+    """QUANTITY or QUANTITY.AGGREGATE."""
+    operator: str
+    limit: float
+
+    @property
+    def is_upper(self) -> bool:
+        """Whether it is the most that may be."""
+        return self.operator in _UPPER
+
+    def allows(self, value: float) -> bool:
+        """Whether a value is within it; NaN is not."""
+        return _HOLDS[self.operator](value, self.limit)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.operator} {self.limit:.12g}"
+
+
+def parse_bound(text: str, option: str) -> Bound:
+    """A bound as users write it.
+
+    Args:
+        text: 'influence.p95 <= 5'.
+        option: 'max' for what may not be exceeded, 'min' for what has to be reached.
+
+    Raises:
+        UsageError: it is none, or points the other way.
+    """
+    found = _BOUND.fullmatch(text)
+    form = f"--{option} takes QUANTITY.AGGREGATE {' or '.join(_UPPER if option == 'max' else _LOWER)} NUMBER"
+    try:
+        limit = float(found[3]) if found else math.nan
+    except ValueError:
+        limit = math.nan
+    if found is None or not math.isfinite(limit):
+        raise UsageError(f"'{text}' is no bound; {form}, such as \"{_EXAMPLES[option]}\"")
+    bound = Bound(found[1], found[2], limit)
+    if bound.is_upper != (option == "max"):
+        other = "min" if option == "max" else "max"
+        raise UsageError(f"'{text}' points the wrong way; {form}, --{other} is for the other side")
+    return bound
+
+
+def check_bounds(
+    runs: Sequence[Measured], bounds: Sequence[Bound], *, confident: bool = False, seed: int = 0
+) -> list[Check]:
+    """Hold each bound against every run that has its quantity.
+
+    Args:
+        runs: one or more.
+        bounds: each of a quantity that one of the runs has.
+        confident: a bound holds only where the whole interval is within it. Extremes, and quantities of a run as a
+            whole, have none and are held by their value; the mean of one case has none and does not hold.
+        seed: of the bootstrap.
+
+    Raises:
+        UsageError: no run has a quantity, its name does not say which number of it is meant, or no case has it.
+    """
+    checks = []
+    for bound in bounds:
+        found = [(number, run, of) for number, run in enumerate(runs, 1) if (of := run.named(bound.name))]
+        if not found:
+            known = {quantity.name for run in runs for quantity in run.quantities}
+            unknown = UnknownNameError("quantity", bound.name, known)
+            raise UsageError(f"{unknown}, and behind each of them .{', .'.join(FORMS)}")
+        checks += [_check(bound, run, number, *of, confident, seed) for number, run, of in found]
+    return checks
+
+
+def _check(
+    bound: Bound, run: Measured, number: int, quantity: AnyQuantity, named: str | None, confident: bool, seed: int
+) -> Check:
+    if isinstance(quantity, RunQuantity):
+        if named is not None:
+            raise UsageError(f"{quantity.name} is of a run as a whole: leave '.{named}' out")
+        whole = quantity.of(run.cases)
+        if whole is None:
+            raise _no_case_has(quantity, number, run)
+        found = Number(whole, None, quantity.unit, len(run.cases))
+        return _made(bound, run, number, quantity, found, holds=bound.allows(whole))
+    how = named or quantity.usual
+    if how is None:
+        some = f"{quantity.name}.{'max' if bound.is_upper else 'min'}"
+        raise UsageError(
+            f"'{quantity.name}' has a number a case; write {some}, {quantity.name}.p95 …, to say which is bounded: "
+            f"{', '.join(FORMS)}"
+        )
+    values = run.values(quantity)
+    known = values[~np.isnan(values)]
+    if not known.size:
+        raise _no_case_has(quantity, number, run)
+    interval = interval_of_aggregate(known, how, seed=seed, is_share=quantity.unit == SHARE_OF_CASES)
+    found = Number(aggregate(known, how), interval, quantity.unit, known.size)
+    holds = bound.allows(found.value)
+    if confident and how not in EXTREMES:
+        holds = holds and interval is not None and bound.allows(interval[1 if bound.is_upper else 0])
+    return _made(bound, run, number, quantity, found, holds=holds, worst=() if holds else _worst(bound, values))
+
+
+def _made(
+    bound: Bound,
+    run: Measured,
+    number: int,
+    quantity: AnyQuantity,
+    found: Number,
+    *,
+    holds: bool,
+    worst: tuple[Item, ...] = (),
+) -> Check:
+    is_within = bound.allows(found.value)
+    said = bound_sentence(bound.name, found, bound.operator, bound.limit, is_within=is_within, holds=holds)
+    n_missing = len(run.cases) - found.n
+    return Check(str(bound), number, quantity.name, quantity.about, holds, found, n_missing, said, worst)
+
+
+def _worst(bound: Bound, values: FloatArray) -> tuple[Item, ...]:
+    """Cases that are beyond the bound by themselves; of equal ones the first."""
+    order = np.argsort(-values if bound.is_upper else values, kind="stable")[:WORST_AT_MOST]
+    return tuple(
+        Item(int(i) + 1, float(values[i])) for i in order if not np.isnan(values[i]) and not bound.allows(values[i])
+    )
+
+
+def _no_case_has(quantity: AnyQuantity, number: int, run: Measured) -> UsageError:
+    return UsageError(
+        f"none of the {len(run.cases)} cases of run {number} has {quantity.name}; nothing can be said of it"
+    )

@@ -1,0 +1,227 @@
+"""What lies under a directory of runs: runs, complete or not, and the directories of studies beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from leakmeter.errors import StoreError
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.runs.spec import RunSpec, outdated
+
+State = Literal["complete", "unfinished", "damaged"]
+
+RUN: Final = "run"
+_STUDIES: Final = re.compile(r"(study|audit|frontier|icl-plan)-(?:.*-)?[0-9a-f]{16}")
+"""Directories that other commands keep beside their runs; what stands before the first '-' says of what."""
+_MAPPINGS: Final = ("params", "prompts", "model")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One directory, as `leakmeter runs list` shows it; of a study, name and kind alone."""
+
+    name: str
+    kind: str
+    """run, study, audit, frontier or icl-plan."""
+    state: State | None = None
+    measure: str | None = None
+    model: str | None = None
+    dtype: str | None = None
+    device: str | None = None
+    version: str | None = None
+    """Of leakmeter."""
+    n_cases: int | None = None
+    """Cases to measure."""
+    n_cases_finished: int | None = None
+    finished: str | None = None
+    """When `spec.json` was written, UTC."""
+    outdated: str | None = None
+    """See `runs.spec.outdated`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What cases took, summed."""
+
+    seconds: float
+    requests: int
+    """Prompts that were asked for."""
+    tree_tokens: int
+    """Tokens that were run."""
+    naive_tokens: int
+    """Tokens that full passes would have run."""
+    halvings: int
+    """How often memory ran out and the work was cut in halves."""
+
+    @classmethod
+    def of(cls, cases: Iterable[Mapping[str, Any]]) -> Taken:
+        """Of cases as a run keeps them; what was not kept counts as 0."""
+        sums = dict.fromkeys((field.name for field in fields(cls)), 0.0)
+        for case in cases:
+            cost = case.get("cost")
+            if isinstance(cost, dict):
+                kept = {name: value for name, value in cost.items() if isinstance(value, (int, float))}
+                sums = {name: total + kept.get(name, 0.0) for name, total in sums.items()}
+        return cls(round(sums["seconds"], 3), *(int(sums[field.name]) for field in fields(cls)[1:]))
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One run, as `leakmeter runs show` tells it."""
+
+    entry: Entry
+    told: Mapping[str, Any]
+    """Its spec; of an unfinished run, what is known of it."""
+    cost: Taken
+    n_readings: int
+    """Numbers, one a row."""
+
+
+def entries(root: Path) -> list[Entry]:
+    """Runs and studies directly under a directory, by name; other directories are nobody's business.
+
+    Raises:
+        StoreError: there is no such directory.
+    """
+    found: list[Entry] = []
+    for path in _directories(root):
+        if is_run(path):
+            found.append(entry_of(path))
+        elif study := _STUDIES.fullmatch(path.name):
+            found.append(Entry(path.name, study.group(1)))
+    return found
+
+
+def is_run(path: Path) -> bool:
+    """Whether a directory holds a run, complete or not."""
+    run = RunDirectory(path)
+    return run.is_complete or (path / "begun.json").exists() or bool(run.parts)
+
+
+def entry_of(path: Path) -> Entry:
+    """What is known of a run."""
+    run = RunDirectory(path)
+    try:
+        if not run.is_complete:
+            begun = run.read_begun()
+            n_done = sum(len(run.read_texts(number)) for number in run.parts)
+            return Entry(path.name, RUN, "unfinished", **_words(begun), n_cases=_count(begun), n_cases_finished=n_done)
+        spec = spec_of(run)
+    except StoreError:
+        return Entry(path.name, RUN, "damaged")
+    when = datetime.fromtimestamp((path / "spec.json").stat().st_mtime, UTC).isoformat(timespec="seconds")
+    n = len(spec.cases)
+    words = _words({"measure": spec.measure, "model": spec.model, "version": spec.version})
+    return Entry(path.name, RUN, "complete", **words, n_cases=n, n_cases_finished=n, finished=when)
+
+
+def summary(path: Path) -> Summary:
+    """What a run measured, and what it took.
+
+    Raises:
+        StoreError: the run is damaged.
+    """
+    entry = entry_of(path)
+    if entry.state == "damaged":
+        raise StoreError(f"run '{path}' is damaged; `leakmeter runs verify {path}` says where")
+    run = RunDirectory(path)
+    told = run.read_begun() if entry.state == "unfinished" else run.read_spec()
+    cases: list[dict[str, Any]] = []
+    n_readings = 0
+    for number in run.parts:
+        texts, readings = run.read_part(number)
+        cases += texts
+        n_readings += sum(len(reading.values) for reading in readings)
+    return Summary(entry, told, Taken.of(cases), n_readings)
+
+
+def spec_of(run: RunDirectory) -> RunSpec:
+    """The spec of a complete run.
+
+    Raises:
+        StoreError: the run is not complete, or its spec is not one that leakmeter wrote.
+    """
+    told = run.read_spec()
+    given = {field.name: told[field.name] for field in fields(RunSpec) if field.name in told}
+    cases, problems = told.get("cases"), told.get("problems", [])
+    if (
+        not (isinstance(cases, list) and isinstance(problems, list))
+        or not all(isinstance(value, dict) for value in (*(told.get(name) for name in _MAPPINGS), *cases))
+        or not all(isinstance(told.get(name), str) for name in ("measure", "version"))
+    ):
+        raise StoreError(f"the spec of run '{run.path}' is not one that leakmeter wrote")
+    return RunSpec(**{**given, "cases": tuple(cases), "problems": tuple(problems)})
+
+
+def find_run(given: str, root: Path) -> Path:
+    """A run by its directory, by its name under `root`, or by as much of its name as tells it from others.
+
+    Raises:
+        StoreError: there is none, there are several, or there is no directory `root`.
+    """
+    for path in (Path(given), root / given):
+        if path.is_dir():
+            if is_run(path):
+                return path
+            raise StoreError(f"'{path}' is no run; `leakmeter runs list` shows which there are")
+    names = [path.name for path in _directories(root) if path.name.startswith(given) and is_run(path)]
+    if len(names) == 1:
+        return root / names[0]
+    if names:
+        raise StoreError(f"'{given}' may be any of {len(names)} runs under '{root}', '{names[0]}' …; give more of it")
+    raise StoreError(f"no run '{given}', neither as a directory nor under '{root}'; `leakmeter runs list` shows them")
+
+
+def complete_runs(root: Path) -> tuple[list[Path], list[str]]:
+    """Complete runs directly under a directory, or the one that it is; and why others cannot be used.
+
+    Raises:
+        StoreError: there is no such directory.
+    """
+    found: list[Path] = []
+    problems: list[str] = []
+    for path in [root] if RunDirectory(root).is_complete else _directories(root):
+        run = RunDirectory(path)
+        if not run.is_complete:
+            continue
+        try:
+            id_ = spec_of(run).id
+        except StoreError as error:
+            problems.append(str(error))
+            continue
+        if path.resolve().name != id_:
+            problems.append(f"'{path}' is not named {id_}, as what its spec says; see `leakmeter runs verify`")
+        elif run.parts != list(range(run.read_spec()["n_parts"])):
+            problems.append(f"'{path}' lacks parts; see `leakmeter runs verify`")
+        else:
+            found.append(path)
+    return found, problems
+
+
+def _directories(root: Path) -> list[Path]:
+    try:
+        return sorted(path for path in root.iterdir() if path.is_dir())
+    except OSError as error:
+        raise StoreError(f"no directory of runs '{root}' ({error.strerror or error}); name one with --runs") from None
+
+
+def _words(told: Mapping[str, Any]) -> dict[str, Any]:
+    model = told.get("model") or {}
+    return {
+        "measure": told.get("measure"),
+        "model": model.get("name"),
+        "dtype": model.get("dtype"),
+        "device": model.get("device"),
+        "version": told.get("version"),
+        "outdated": outdated(told.get("version"), model),
+    }
+
+
+def _count(begun: Mapping[str, Any]) -> int | None:
+    n = begun.get("n_cases")
+    return n if isinstance(n, int) else None

@@ -1,0 +1,247 @@
+"""Two runs of one measure side by side: what was set otherwise, and how far each quantity moved, case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from leakmeter.core.quantity import Quantity, RunQuantity, Worse
+from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.runs.measured import Measured, case_quantities
+from leakmeter.stats.aggregates import aggregate
+from leakmeter.stats.paired import holm
+from leakmeter.stats.paired_difference import PairedDifference, paired_difference
+
+Verdict = Literal["worse", "better", "no finding"]
+HIDDEN: Final = "not shown"
+"""Stands for a setting that has to stay secret."""
+_NAMES: Final = ("quantity", "unit", "about", "worse", "first", "second")
+_COUNTS: Final = ("measure", "n_pairs", "n_only_first", "n_only_second", "n_other_texts")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Something that two runs have otherwise; None where one does not have it."""
+
+    name: str
+    first: Any
+    second: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """How far a quantity of cases moved, second run less first, in its unit."""
+
+    quantity: str
+    unit: str
+    about: str
+    worse: Worse
+    first: float
+    """Mean over pairs; NaN where a −∞ and an ∞ are among them."""
+    second: float
+    difference: PairedDifference
+    holm_p: float
+    """p of the signed-rank test, by Holm's rule among the quantities that were compared."""
+    noise_floor: float
+    """Mean over pairs of both runs' floors: amount by which noise alone may move the difference."""
+    n_pairs: int
+    n_missing: int
+    """Pairs in which one has no such number."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Which way it moved by more than chance and noise; 'no finding' for neither, and for both."""
+        up, down = self.difference.is_above(self.noise_floor), self.difference.is_below(self.noise_floor)
+        if up == down:
+            return "no finding"
+        return "worse" if up == (self.worse == "more") else "better"
+
+
+@dataclass(frozen=True, slots=True)
+class WholeMoved:
+    """A quantity of a run as a whole, in both runs; nothing says how sure it is."""
+
+    quantity: str
+    unit: str
+    about: str
+    worse: Worse
+    first: float | None
+    """None where the run has none."""
+    second: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two runs of one measure."""
+
+    measure: str
+    n_pairs: int
+    """Cases with the same id."""
+    n_only_first: int
+    n_only_second: int
+    n_other_texts: int
+    """Of the pairs those whose texts differ: the same id for something else."""
+    settings: tuple[Setting, ...]
+    """What was set otherwise."""
+    moved: tuple[Moved, ...]
+    """Quantities of cases that some pair has."""
+    whole: tuple[WholeMoved, ...]
+    """Quantities of runs as a whole."""
+
+
+def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, seed: int = 0) -> Comparison:
+    """Pair the cases of two runs by their ids, and say what moved.
+
+    Args:
+        first: a run.
+        second: another of the same measure.
+        names: of quantities; all by default.
+        seed: of the bootstrap.
+
+    Raises:
+        UsageError: the runs are of different measures, or have no case in common, or none with a quantity named.
+        UnknownNameError: there is no quantity of a name.
+    """
+    if first.measure != second.measure:
+        raise UsageError(
+            f"one run is of {first.measure}, the other of {second.measure}; compare two runs of the same measure"
+        )
+    known = {quantity.name: quantity for quantity in first.quantities}
+    for name in names:
+        if name not in known:
+            raise UnknownNameError("quantity", name, known)
+    place = {id_: number for number, id_ in enumerate(second.ids)}
+    pairs = [(number, place[id_]) for number, id_ in enumerate(first.ids) if id_ in place]
+    if not pairs:
+        raise UsageError("the two runs have no case in common: no id of the one is an id of the other")
+    asked = [known[name] for name in dict.fromkeys(names)] or list(first.quantities)
+    moved = [
+        one
+        for quantity in case_quantities(first)
+        if quantity in asked and (one := _moved(first, second, pairs, quantity, seed)) is not None
+    ]
+    found = {one.quantity for one in moved}
+    for quantity in asked:
+        if names and isinstance(quantity, Quantity) and quantity.name not in found:
+            raise UsageError(f"none of the {len(pairs)} pairs of cases has {quantity.name} in both runs")
+    return Comparison(
+        first.measure,
+        len(pairs),
+        len(first.cases) - len(pairs),
+        len(second.cases) - len(pairs),
+        _n_other_texts(first.spec.get("cases") or (), second.spec.get("cases") or ()),
+        tuple(differing(first.settings(), second.settings())),
+        _tested(moved),
+        tuple(
+            WholeMoved(
+                one.name,
+                one.unit,
+                one.about,
+                one.worse,
+                one.of([first.cases[i] for i, _ in pairs]),
+                one.of([second.cases[j] for _, j in pairs]),
+            )
+            for one in asked
+            if isinstance(one, RunQuantity)
+        ),
+    )
+
+
+def comparison_object(found: Comparison) -> dict[str, Any]:
+    """A comparison as one plain object; 'first' is A, 'second' B, differences are B − A.
+
+    Numbers may be infinite, or NaN where they have no meaning; a quantity of a run as a whole has no interval.
+    """
+    return {
+        **{name: getattr(found, name) for name in _COUNTS},
+        "settings": [{"name": one.name, "first": one.first, "second": one.second} for one in found.settings],
+        "quantities": [
+            *(
+                {
+                    **{name: getattr(one, name) for name in _NAMES},
+                    "difference": one.difference.mean,
+                    "interval": None if one.difference.interval is None else list(one.difference.interval),
+                    "p_value": one.difference.p_value,
+                    "holm_p_value": one.holm_p,
+                    "rank_biserial": one.difference.rank_biserial,
+                    **{name: getattr(one, name) for name in ("noise_floor", "n_pairs", "n_missing", "verdict")},
+                }
+                for one in found.moved
+            ),
+            *(_whole_object(one, found.n_pairs) for one in found.whole),
+        ],
+    }
+
+
+def _whole_object(one: WholeMoved, n_pairs: int) -> dict[str, Any]:
+    difference = None if one.first is None or one.second is None else one.second - one.first
+    return {
+        **{name: getattr(one, name) for name in _NAMES},
+        "difference": difference,
+        **dict.fromkeys(("interval", "p_value", "holm_p_value", "rank_biserial", "noise_floor")),
+        "n_pairs": n_pairs,
+        "n_missing": n_pairs if difference is None else 0,
+        "verdict": "",
+    }
+
+
+def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Setting]:
+    """Settings that are not the same in both, in the order in which they come.
+
+    A seed's numbers are not told: under a promise of privacy they are secret.
+
+    Args:
+        first: names to values.
+        second: the same of another.
+    """
+    names = dict.fromkeys([*first, *second])
+    return [
+        Setting(name, *(HIDDEN if is_seed(name) else of.get(name) for of in (first, second)))
+        for name in names
+        if first.get(name) != second.get(name)
+    ]
+
+
+def is_seed(name: str) -> bool:
+    """Whether a setting, by its dotted name, is a seed, or what stands in the place of one."""
+    return name.rpartition(".")[2].endswith(("seed", "nonce"))
+
+
+def _moved(
+    first: Measured, second: Measured, pairs: Sequence[tuple[int, int]], quantity: Quantity, seed: int
+) -> Moved | None:
+    """None where no pair has the quantity."""
+    ones, twos = first.values(quantity), second.values(quantity)
+    both = [(i, j) for i, j in pairs if not np.isnan(ones[i]) and not np.isnan(twos[j])]
+    if not both:
+        return None
+    left, right = (list(of) for of in zip(*both, strict=True))
+    difference = paired_difference(twos[right], ones[left], seed=seed)
+    return Moved(
+        quantity.name,
+        quantity.unit,
+        quantity.about,
+        quantity.worse,
+        aggregate(ones[left], "mean"),
+        aggregate(twos[right], "mean"),
+        difference,
+        difference.p_value,
+        first.floor(quantity, left) + second.floor(quantity, right),
+        len(both),
+        len(pairs) - len(both),
+    )
+
+
+def _tested(moved: Sequence[Moved]) -> tuple[Moved, ...]:
+    """With p-values that hold together."""
+    together = holm([one.difference.p_value for one in moved])
+    return tuple(replace(one, holm_p=p) for one, p in zip(moved, together, strict=True))
+
+
+def _n_other_texts(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]) -> int:
+    """Cases with the same id and other texts."""
+    by_id = {case.get("id"): case for case in first}
+    return sum(by_id.get(case.get("id"), case) != case for case in second)

@@ -1,0 +1,155 @@
+"""A run in a form that depends on what was measured alone.
+
+    DIRECTORY/
+      readings.parquet     the columns of `runs.schema`, names as plain text; cases in order, series as written
+      cases.jsonl          one case a line, without what it cost
+      spec.json            what determines the numbers: all that the run's id is the hash of
+
+Times, costs, the cut into parts, versions of libraries and the command line are left out: they differ between two runs
+of one spec, as does the order of codes within a part's Parquet file. The bytes are those of one version of pyarrow.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from leakmeter.core.measurement import Reading
+from leakmeter.core.written import PRIVATE, check_place
+from leakmeter.errors import StoreError
+from leakmeter.runs.catalogue import spec_of
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.runs.schema import REPEATED, SCHEMA, to_table
+from leakmeter.runs.spec import RunSpec
+
+_ROWS_A_GROUP: Final = 2**20
+_FOR_THE_READER: Final = ("environment", "command", "problems")
+_PLAIN: Final = pa.schema(
+    [
+        pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type, metadata=f.metadata)
+        for f in SCHEMA
+    ]
+)
+
+
+class Form(Protocol):
+    """What of a run is told."""
+
+    def spec(self, spec: RunSpec) -> Mapping[str, Any]:
+        """What determines the numbers."""
+
+    def case(self, case: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The texts of a case, without their cost."""
+
+    def readings(self, readings: Sequence[Reading]) -> list[Reading]:
+        """The numbers of a case."""
+
+
+class Whole:
+    """Everything."""
+
+    def spec(self, spec: RunSpec) -> Mapping[str, Any]:
+        """What determines the numbers."""
+        told = {name: value for name, value in asdict(spec).items() if name not in _FOR_THE_READER}
+        return {"id": spec.id, **told}
+
+    def case(self, case: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The texts of a case."""
+        return case
+
+    def readings(self, readings: Sequence[Reading]) -> list[Reading]:
+        """The numbers of a case."""
+        return list(readings)
+
+
+def write(run: Path, out: Path, form: Form) -> None:
+    """Write the export of a complete run: all of it or nothing.
+
+    Args:
+        run: its directory.
+        out: a directory that is not there yet, or is empty; or a file that ends in .csv, for the readings alone.
+        form: what is told.
+
+    Raises:
+        StoreError: the run is not complete or damaged, or `out` cannot be written, or lies in a run.
+    """
+    directory = RunDirectory(run)
+    spec = spec_of(directory)
+    check_place(out, "export", [run])
+    is_csv = out.suffix == ".csv"
+    if is_csv and out.is_dir():
+        raise StoreError(f"'{out}' is a directory; give the name of a file, or of a directory without .csv")
+    if not is_csv and out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise StoreError(f"'{out}' is there already; give the name of a new directory, or of a file NAME.csv")
+    if not out.parent.is_dir():
+        raise StoreError(f"'{out}' lies in a directory that does not exist")
+    try:
+        # Mode 0700: what is written may be private.
+        made = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        try:
+            if is_csv:
+                _write_csv(directory, form, made / "readings.csv")
+                (made / "readings.csv").chmod(PRIVATE)
+                os.replace(made / "readings.csv", out)
+            else:
+                _write_parquet(directory, form, made)
+                (made / "spec.json").write_text(_canonical(form.spec(spec)) + "\n", encoding="utf-8")
+                os.replace(made, out)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    except OSError as error:
+        raise StoreError(f"export '{out}' cannot be written: {error.strerror or error}") from None
+
+
+def _write_parquet(run: RunDirectory, form: Form, out: Path) -> None:
+    pending = _PLAIN.empty_table()
+    with (
+        (out / "cases.jsonl").open("w", encoding="utf-8", newline="\n") as cases,
+        pq.ParquetWriter(out / "readings.parquet", _PLAIN, compression="zstd", use_dictionary=REPEATED) as writer,
+    ):
+        for case, readings in _cases(run, form):
+            cases.write(_canonical(case) + "\n")
+            if readings:
+                pending = pa.concat_tables([pending, to_table(readings).cast(_PLAIN)])
+            # Groups of rows are of one size, wherever parts end.
+            while pending.num_rows >= _ROWS_A_GROUP:
+                writer.write_table(pending.slice(0, _ROWS_A_GROUP).combine_chunks(), _ROWS_A_GROUP)
+                pending = pending.slice(_ROWS_A_GROUP)
+        writer.write_table(pending.combine_chunks(), _ROWS_A_GROUP)
+
+
+def _write_csv(run: RunDirectory, form: Form, path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
+        writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+        writer.writerow(_PLAIN.names)
+        for _, readings in _cases(run, form):
+            for r in readings:
+                for position, value in enumerate(r.values.tolist()):
+                    writer.writerow([r.item, r.sample, r.piece, r.statistic, position, value, r.unit])
+
+
+def _cases(run: RunDirectory, form: Form) -> Iterator[tuple[Mapping[str, Any], list[Reading]]]:
+    """The cases in order, each with its own readings."""
+    for number in run.parts:
+        cases, readings = run.read_part(number)
+        by_case: dict[str, list[Reading]] = {case["id"]: [] for case in cases}
+        for reading in readings:
+            by_case[reading.item].append(reading)
+        for case in cases:
+            texts = {name: value for name, value in case.items() if name != "cost"}
+            yield form.case(texts), form.readings(by_case[case["id"]])
+
+
+def _canonical(told: Mapping[str, Any]) -> str:
+    return json.dumps(told, sort_keys=True, ensure_ascii=False)

@@ -1,0 +1,52 @@
+"""What a run is of: all that determines its numbers, and what explains them."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib import metadata
+
+from leakmeter.core.backend import Backend
+from leakmeter.core.instrument import AnyCase, Settings
+from leakmeter.core.measure import Measure
+from leakmeter.runs.spec import RunSpec
+
+
+def spec_of(
+    measure: Measure,
+    name: str,
+    settings: Settings,
+    backend: Backend,
+    device: str,
+    cases: Sequence[AnyCase],
+    *,
+    group_size: int = 1,
+    command: str | None = None,
+    problems: Sequence[str] = (),
+) -> RunSpec:
+    """The spec of measuring these cases; more than one scored together are part of how they are prompted."""
+    return RunSpec(
+        measure=name,
+        params=measure.record(),
+        prompts=asdict(settings) if group_size == 1 else {**asdict(settings), "group_size": group_size},
+        model={
+            "name": backend.name,
+            "weights_sha256": backend.weights_sha256,
+            **backend.identity,
+            "dtype": backend.dtype,
+            "device": device,
+            "memory_bytes": getattr(backend, "memory_bytes", None),
+            **settings.model_record(),
+        },
+        cases=tuple(case.record() for case in cases),
+        version=metadata.version("leakmeter"),
+        environment={
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            **{name: metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
+            **{name: metadata.version(name) for name in settings.libraries},
+        },
+        command=command,
+        problems=tuple(problems),
+    )

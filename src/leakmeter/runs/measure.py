@@ -1,0 +1,173 @@
+"""Cases to readings, part by part: a part is one case, or several that are scored together; none is done twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from leakmeter.core.backend import Backend
+from leakmeter.core.drive import Cost, drive
+from leakmeter.core.item import Prepared
+from leakmeter.core.measure import Measure
+from leakmeter.core.measurement import RESPONSE, TOKEN_ID, Reading
+from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.runs.prediction import predictor_of, shares
+from leakmeter.runs.rundir import RunDirectory
+
+Part = tuple[dict[str, Any], list[Reading]]
+"""A case's texts (see `texts_of`) and its readings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who wants to know how the work goes on; every call has a default that does nothing."""
+
+    on_case: Callable[[int, str], None] = lambda number, case_id: None
+    """A case begins: its number from 0 and its id."""
+    on_prediction: Callable[[int], None] = lambda n_tokens: None
+    """It is about to be scored, with so many tokens to run, or fewer."""
+    on_halving: Callable[[str, int], None] = lambda case_id, n_halvings: None
+    """Memory ran out while a case was measured, so many times; the work went on in smaller parts."""
+
+
+def n_parts(n_cases: int, group_size: int) -> int:
+    """Parts of a run."""
+    return -(-n_cases // group_size)
+
+
+def measure_cases(
+    backend: Backend,
+    measure: Measure,
+    prepared: Sequence[Prepared],
+    directory: RunDirectory | None,
+    watch: Watch,
+    *,
+    group_size: int = 1,
+) -> Iterator[Part]:
+    """Each case's texts and readings, in order: read where a part is finished, measured and written where not.
+
+    Args:
+        backend: scores.
+        measure: what is measured.
+        prepared: the cases; their ids differ.
+        directory: of the run; None to write nothing.
+        watch: told of the progress.
+        group_size: cases of a part. They are scored together, so that what their prompts share is run once; last digits
+            depend on it.
+    """
+    predictor = predictor_of(backend)
+    for number in range(n_parts(len(prepared), group_size)):
+        if directory is not None and directory.has_part(number):
+            yield from cases_of_part(directory, number)
+            continue
+        first = number * group_size
+        group = prepared[first : first + group_size]
+        watch.on_case(first, group[0].item.id)
+        predicted = predictor.told(predictor.predict(measure, *group))
+        watch.on_prediction(predicted["tree_tokens"])
+        n_before = backend.n_halvings
+        started = time.perf_counter()
+        found, cost = drive(backend, [measure.trial(one.item) for one in group])
+        seconds, n_halvings = time.perf_counter() - started, backend.n_halvings - n_before
+        costs = _costs(cost, seconds, predicted, n_halvings, len(group))
+        parts: list[Part] = []
+        for one, readings, took in zip(group, found, costs, strict=True):
+            # A part of a run of groups says of how many cases it is, also where that is one.
+            told = took if group_size == 1 else {**took, "scored_together": len(group)}
+            parts.append(({**texts_of(one, readings, backend), "cost": told}, readings))
+        if n_halvings:
+            watch.on_halving(" to ".join(dict.fromkeys(one.item.id for one in (group[0], group[-1]))), n_halvings)
+        if directory is not None:
+            directory.write_part(number, [texts for texts, _ in parts], [one for _, found in parts for one in found])
+        yield from parts
+
+
+def cases_of_part(directory: RunDirectory, number: int) -> list[Part]:
+    """The cases of a finished part, each with its own readings.
+
+    Raises:
+        StoreError: see `RunDirectory.read_part`.
+    """
+    cases, readings = directory.read_part(number)
+    if len(cases) == 1:
+        return [(cases[0], readings)]
+    by_case: dict[str, list[Reading]] = {case["id"]: [] for case in cases}
+    for reading in readings:
+        by_case[reading.item].append(reading)
+    return [(case, by_case[case["id"]]) for case in cases]
+
+
+def cases_of_run(directory: RunDirectory) -> Iterator[Part]:
+    """The cases of a complete run, in order.
+
+    Raises:
+        StoreError: see `RunDirectory.read_spec` and `RunDirectory.read_part`.
+    """
+    for number in range(directory.read_spec()["n_parts"]):
+        yield from cases_of_part(directory, number)
+
+
+def _costs(cost: Cost, seconds: float, predicted: dict[str, Any], n_halvings: int, n: int) -> list[dict[str, Any]]:
+    """What each of `n` cases took: its share of what they took together."""
+    expected = predicted["seconds"]
+    counts = (cost.n_prompts, cost.n_tokens_run, cost.n_full_pass_tokens, predicted["tree_tokens"])
+    return [
+        {
+            "requests": n_prompts,
+            "tree_tokens": n_tokens_run,
+            "naive_tokens": n_full_pass_tokens,
+            "seconds": round(seconds / n, 3),
+            "predicted": {"tree_tokens": n_predicted, "seconds": None if expected is None else round(expected / n, 3)},
+            "halvings": n_halvings,
+        }
+        for n_prompts, n_tokens_run, n_full_pass_tokens, n_predicted in zip(
+            *(shares(count, n) for count in counts), strict=True
+        )
+    ]
+
+
+def texts_of(one: Prepared, readings: Sequence[Reading], backend: Backend) -> dict[str, Any]:
+    """What a case's readings are about, in words: the part of a result that is not numbers."""
+    of_tokens = [reading for reading in readings if reading.unit == TOKEN_ID]
+    responses = [reading.values.astype(int).tolist() for reading in of_tokens if reading.statistic == RESPONSE]
+    named = {int(token) for reading in of_tokens if reading.statistic != RESPONSE for token in reading.values}
+    texts: dict[str, Any] = {
+        "id": one.item.id,
+        "model": backend.name,
+        "weights_sha256": backend.weights_sha256,
+        "dtype": backend.dtype,
+        "unit": one.unit,
+        "removal": one.removal,
+        "template": one.template,
+        "query": one.query,
+        "context": one.context,
+        "documents": [{"name": name, "start": start, "end": end} for name, start, end in one.documents],
+        "truncated_tokens": one.n_truncated_tokens,
+        "sampled": one.item.response is None,
+        "responses": [response_texts(ids, backend.tokenizer) for ids in responses],
+        "spans": [asdict(span) for span in one.item.spans],
+    }
+    texts.update(one.texts())
+    if named:
+        texts["words"] = {str(token): backend.tokenizer.decode([token]) for token in sorted(named)}
+    return texts
+
+
+def response_texts(ids: Sequence[int], tokenizer: Tokenizer) -> dict[str, Any]:
+    """A response's text, without what ended it, and the text that each token adds."""
+    visible = ids[:-1] if ids and ids[-1] in tokenizer.stop_ids else ids
+    tokens: list[str] = []
+    # A character may take several tokens: it is shown at the one that completes it.
+    start, shown = 0, ""
+    for end in range(1, len(ids) + 1):
+        text = tokenizer.decode(ids[start:end])
+        if text.endswith("�") and end < len(ids):
+            tokens.append("")
+            continue
+        tokens.append(text[len(shown) :])
+        shown = text
+        if end - start > 64:
+            start, shown = end - 1, tokenizer.decode(ids[end - 1 : end])
+    return {"text": tokenizer.decode(visible), "tokens": tokens}

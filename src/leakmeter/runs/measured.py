@@ -1,0 +1,90 @@
+"""A finished run as its quantities: numbers of its cases that can be compared, averaged and bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from leakmeter.core import registry
+from leakmeter.core.quantity import AnyQuantity, Case, Quantity
+from leakmeter.errors import UsageError
+from leakmeter.runs.damage import as_written
+from leakmeter.runs.measure import cases_of_run
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.stats.aggregates import is_aggregate
+from leakmeter.stats.stats import FloatArray
+
+_SETTINGS: Final = ("model", "params", "prompts")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A finished run."""
+
+    measure: str
+    spec: Mapping[str, Any]
+    cases: tuple[Case, ...]
+    """Case objects, in their order."""
+    quantities: tuple[AnyQuantity, ...]
+    """One or more, the first that one thinks of first."""
+
+    @property
+    def ids(self) -> list[str]:
+        """Of the cases."""
+        return [str(case["id"]) for case in self.cases]
+
+    def values(self, quantity: Quantity) -> FloatArray:
+        """A quantity of every case, NaN where a case has none, (case,)."""
+        found = [quantity.of(case) for case in self.cases]
+        return np.asarray([np.nan if value is None else value for value in found], dtype=np.float64)
+
+    def floor(self, quantity: Quantity, cases: Iterable[int]) -> float:
+        """Mean noise floor of a quantity over cases by their number from 0; 0 where it has none, or it is unknown."""
+        if quantity.floor is None:
+            return 0.0
+        known = [floor for number in cases if (floor := quantity.floor(self.cases[number])) is not None]
+        return float(np.mean(known)) if known else 0.0
+
+    def named(self, name: str) -> tuple[AnyQuantity, str | None] | None:
+        """The quantity of a name, and the aggregate behind it; None where there is no such quantity."""
+        head, _, last = name.rpartition(".")
+        for quantity in self.quantities:
+            if quantity.name == name:
+                return quantity, None
+            if quantity.name == head and is_aggregate(last):
+                return quantity, last
+        return None
+
+    def settings(self) -> dict[str, Any]:
+        """What determines the numbers beside the cases, by dotted names: 'model.dtype', 'params.seed' … 'version'."""
+        told = {f"{of}.{name}": value for of in _SETTINGS for name, value in (self.spec.get(of) or {}).items()}
+        return {**told, "version": self.spec.get("version")}
+
+
+def read_measured(path: Path) -> Measured:
+    """A finished run's quantities.
+
+    Args:
+        path: its directory.
+
+    Raises:
+        StoreError: no complete run is there, or a part is damaged.
+        UsageError: its measure's results name no quantities.
+    """
+    directory = RunDirectory(path)
+    spec = directory.read_spec()
+    kind = registry.instrument(spec["measure"]).result
+    if not getattr(kind, "quantities", ()):
+        raise UsageError(f"run '{path}' is of {spec['measure']}, whose results name no quantities")
+    with as_written(path):
+        cases = tuple(result.case for result in kind.of_run(cases_of_run(directory), spec["params"]))
+    return Measured(spec["measure"], spec, cases, kind.quantities)
+
+
+def case_quantities(run: Measured) -> list[Quantity]:
+    """Those that each case has by itself."""
+    return [quantity for quantity in run.quantities if isinstance(quantity, Quantity)]

@@ -1,0 +1,57 @@
+"""The nonce of a directory: random bits that nobody else has, kept so that an interrupted command goes on with them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock
+
+from leakmeter.core.written import clear_left_over, make_private, write_whole
+from leakmeter.errors import StoreError
+
+NONCE_FILES: Final = (".lock", "secret.json")
+"""Files of a directory that keeps a nonce, which are of no use without a run."""
+_BITS: Final = 128
+
+
+def drawn_nonce() -> int:
+    """128 random bits, as many as a bounded decoding draws for itself."""
+    return secrets.randbits(_BITS)
+
+
+def made_directory(path: Path) -> Path:
+    """A directory for its owner alone, made if need be.
+
+    Raises:
+        StoreError: it cannot be made.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path)
+        clear_left_over(path)
+    except OSError as error:
+        raise StoreError(f"directory '{path}' cannot be made: {error.strerror or error}") from None
+    return path
+
+
+def kept_nonce(directory: Path) -> int:
+    """The directory's nonce; drawn when it is first asked for, and the directory made.
+
+    Raises:
+        StoreError: it cannot be kept, or what is kept is damaged.
+    """
+    made_directory(directory)
+    path = directory / "secret.json"
+    try:
+        # Of two commands that begin at once, one draws.
+        with FileLock(directory / ".lock"):
+            if not path.exists():
+                write_whole(path, json.dumps({"nonce": drawn_nonce()}).encode())
+            return int(json.loads(path.read_bytes())["nonce"])
+    except OSError as error:
+        raise StoreError(f"the nonce of '{directory}' cannot be kept: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError):
+        raise StoreError(f"'{path}' holds no nonce; remove that directory and run again") from None

@@ -1,0 +1,97 @@
+"""Several runs on one page, and the figures of a run as files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from leakmeter.core.written import check_outside_runs, write_whole
+from leakmeter.errors import StoreError, UsageError
+from leakmeter.report import charts, html
+from leakmeter.report.runs_report import ShownComparison, ShownRun, runs_report
+from leakmeter.report.study_report import study_report
+from leakmeter.runs.compare import compare, comparison_object
+from leakmeter.runs.run import Run
+
+TABLE: Final = "table.md"
+"""What tells a study's directory from a run's."""
+
+
+def page_of_runs(runs: Sequence[Run]) -> str:
+    """The page of several runs: what each found, paired differences to the first of its measure, and their own pages.
+
+    Raises:
+        StoreError: a part of a run is damaged.
+        UsageError: there is no run.
+    """
+    return html.page(runs_report([_shown(run) for run in runs], _comparisons(runs)))
+
+
+def page_of_study(directory: Path) -> str:
+    """The page of a study's directory: its tables, its figures, and how to run it again.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    try:
+        markdown = (directory / TABLE).read_text(encoding="utf-8")
+        figures = {path.stem: path.read_bytes() for path in sorted(directory.glob("*.png"))}
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"study '{directory}' cannot be read: {error}") from None
+    return html.page(study_report(markdown, figures, directory=str(directory)))
+
+
+def write_figures(runs: Mapping[Path, Run]) -> list[Path]:
+    """Figures of runs as PNG and SVG, in files of their names; the same run gives the same bytes.
+
+    Args:
+        runs: by the folder that gets a run's figures, which is made where it is missing; files of the same names are
+            replaced.
+
+    Raises:
+        UsageError: a measure has no figures, or matplotlib is not installed; nothing is written then.
+        StoreError: a folder cannot be written, or is a run's.
+    """
+    files: dict[Path, bytes] = {}
+    for folder, run in runs.items():
+        drawings = run.findings.figures
+        if not drawings:
+            raise UsageError(f"run '{run.path}' has nothing to draw: {run.measure} has no figures of its cases")
+        for name, chart in drawings.items():
+            files |= {folder / f"{name}.{form}": data for form, data in charts.files(chart).items()}
+    for path in files:
+        check_outside_runs(path, "figure")
+    for path, data in files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, data)
+        except OSError as error:
+            raise StoreError(f"figures cannot be written to '{path.parent}': {error.strerror or error}") from None
+    return list(files)
+
+
+def _shown(run: Run) -> ShownRun:
+    model = (run.spec.get("model") or {}).get("name")
+    found = run.summed_up()
+    return ShownRun(
+        directory=str(run.path),
+        measure=run.measure,
+        model="" if model is None else str(model),
+        n_cases=len(run.cases),
+        headline=run.headline,
+        quantities={name: number for name, (_, number) in found.items()},
+        about={name: quantity.about for name, (quantity, _) in found.items()},
+        report=run.report(),
+    )
+
+
+def _comparisons(runs: Sequence[Run]) -> list[ShownComparison]:
+    """Of each run with the first of its measure, where they share cases."""
+    out = []
+    for number, run in enumerate(runs):
+        first = next(i for i, other in enumerate(runs) if other.measure == run.measure)
+        if first != number and set(runs[first].measured.ids) & set(run.measured.ids):
+            found = compare(runs[first].measured, run.measured)
+            out.append(ShownComparison(first, number, comparison_object(found)))
+    return out

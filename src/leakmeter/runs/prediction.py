@@ -1,0 +1,193 @@
+"""Predict what cases will take in tokens, memory and time, before they are measured and without the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from leakmeter.core import cost
+from leakmeter.core.backend import Backend
+from leakmeter.core.forecast import PlanningBackend, Prediction, planning_backend, predict
+from leakmeter.core.item import Prepared
+from leakmeter.core.measure import ChoosingMeasure, Measure
+from leakmeter.core.request import Asked, Scores, Trial
+from leakmeter.core.size import Speed
+from leakmeter.errors import ModelError
+
+_MOST_SECONDS = 0.25  # for measuring how fast the machine is
+_SHARE_OF_RUN = 0.01
+
+
+@dataclass(slots=True)
+class Predictor:
+    """Predicts cases for one model on one device; measures the device's speed when it is first needed."""
+
+    backend: PlanningBackend
+    device: str
+    measure_speed: Callable[[float], Speed] | None
+    """The device's speed, measured in so many seconds; None where operations have no meaning."""
+    _speed: Speed | None = None
+
+    def predict(self, measure: Measure, *together: Prepared) -> Prediction:
+        """Counts of what cases that are scored together will take; nothing of it is computed."""
+        if isinstance(measure, ChoosingMeasure):
+            longest = _as_one([measure.longest_trial(one.item) for one in together])
+            return replace(predict(self.backend, longest), is_upper_bound=True)
+        return predict(self.backend, _as_one([measure.trial(one.item) for one in together]))
+
+    def seconds(self, prediction: Prediction) -> float | None:
+        """Predicted time of a case; None where operations have no meaning."""
+        size = self.backend.size
+        if size is None or self.measure_speed is None:
+            return None
+        if self._speed is None:
+            # A first look tells how long a better one may take.
+            self._speed = self.measure_speed(0.0)
+            allowed = _SHARE_OF_RUN * cost.seconds(size, self._speed, prediction.work)
+            self._speed = self.measure_speed(min(allowed, _MOST_SECONDS))
+        return cost.seconds(size, self._speed, prediction.work)
+
+    def told(self, prediction: Prediction) -> dict[str, Any]:
+        """The prediction as a case's cost keeps it."""
+        seconds = self.seconds(prediction)
+        return {
+            "tree_tokens": prediction.n_tokens_run,
+            "seconds": None if seconds is None else round(seconds, 3),
+        }
+
+
+def shares(total: int, n: int) -> list[int]:
+    """A count in `n` whole shares that add up to it and differ by 1 at most."""
+    return [total // n + (i < total % n) for i in range(n)]
+
+
+def predicted_cases(
+    predictor: Predictor, measure: Measure, prepared: Sequence[Prepared], *, group_size: int = 1
+) -> dict[str, Any]:
+    """What cases will take, one by one and together, as `--dry-run --json` prints it.
+
+    Args:
+        predictor: of the model.
+        measure: what would measure.
+        prepared: the cases.
+        group_size: how many are scored together; each has its share of what they take then.
+    """
+    groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
+    predictions = [predictor.predict(measure, *group) for group in groups]
+    cases: list[dict[str, Any]] = []
+    for group, prediction in zip(groups, predictions, strict=True):
+        n, seconds = len(group), predictor.seconds(prediction)
+        of_group: dict[str, list[Any]] = {
+            "requests": shares(prediction.n_prompts, n),
+            "tree_tokens": shares(prediction.n_tokens_run, n),
+            "full_pass_tokens": shares(prediction.n_full_pass_tokens, n),
+            "full_pass_per_token_tokens": shares(prediction.n_token_pass_tokens, n),
+            "seconds": [None if seconds is None else seconds / n] * n,
+            "at_most": [prediction.is_upper_bound] * n,
+        }
+        cases += [
+            {"id": one.item.id, **{name: values[i] for name, values in of_group.items()}} for i, one in enumerate(group)
+        ]
+    counts = ("requests", "tree_tokens", "full_pass_tokens", "full_pass_per_token_tokens")
+    size = predictor.backend.size
+    return {
+        "model": predictor.backend.name,
+        "dtype": predictor.backend.dtype,
+        "device": predictor.device,
+        **{name: sum(case[name] for case in cases) for name in counts},
+        "seconds": None if predictor.measure_speed is None else sum(case["seconds"] for case in cases),
+        "memory_bytes": None
+        if size is None
+        else {
+            "weights": cost.weight_bytes(size),
+            "states": max(cost.state_bytes(size, prediction.work) for prediction in predictions),
+            "logits": max(cost.logit_bytes(size, prediction.work) for prediction in predictions),
+        },
+        "at_most": any(case["at_most"] for case in cases),
+        "cases": cases,
+    }
+
+
+def predictor_of(backend: Backend) -> Predictor:
+    """A predictor for a back end that is in memory."""
+    model = getattr(backend, "model", None)
+    limits = getattr(backend, "limits", None)
+    if model is None or limits is None:
+        return Predictor(planning_backend(backend, None), "cpu", None)
+    from leakmeter.backends.hf.outline import size_of
+    from leakmeter.backends.hf.speed import speed_of
+
+    return Predictor(
+        planning_backend(backend, size_of(model, limits)),
+        str(model.device),
+        lambda seconds: speed_of(model.device, model.dtype, seconds=seconds, memory_bytes=limits.state_bytes),
+    )
+
+
+def predictor_for(
+    model: str, *, dtype: str | None = None, device: str | None = None, memory: str | None = None
+) -> Predictor:
+    """A predictor for a model by its name; of the model's files, the weights are not read.
+
+    Args:
+        model: a known name, 'hf:ORG/NAME', a directory or a .gguf file; it has to be on this machine already.
+        dtype: precision of the weights.
+        device: where they would be put.
+        memory: to be held beside the weights.
+
+    Raises:
+        ModelError: the model is not on this machine.
+    """
+    from leakmeter.models import resolve
+
+    found = resolve(model, notify=_unheard, download=False, hash_weights=False)
+    if found.is_hub and not Path(found.path).is_dir():
+        raise ModelError(f"'{model}' is not on this machine; fetch it with `leakmeter models pull {model}`")
+    from leakmeter.backends.hf.memory import parse_memory
+    from leakmeter.backends.hf.outline import outline_directory
+    from leakmeter.backends.hf.speed import speed_of
+
+    outline = outline_directory(
+        Path(found.path),
+        name=found.name,
+        dtype=dtype,
+        device=device,
+        memory_bytes=parse_memory(memory) if memory else None,
+    )
+    backend = PlanningBackend(
+        name=found.name,
+        tokenizer=outline.tokenizer,
+        dtype=str(outline.dtype).removeprefix("torch."),
+        window=outline.window,
+        sharing="prefixes" if outline.forks else "sequences",
+        size=outline.size,
+        most_rows=outline.most_rows,
+    )
+    most = outline.size.most_state_bytes
+    return Predictor(
+        backend,
+        str(outline.device),
+        lambda seconds: speed_of(outline.device, outline.dtype, seconds=seconds, memory_bytes=most),
+    )
+
+
+def _as_one(trials: Sequence[Trial[Any]]) -> Trial[None]:
+    """Trials as one, which asks in each round for all that they ask for."""
+    answers: dict[int, list[Scores] | None] = dict.fromkeys(range(len(trials)))
+    while answers:
+        asked: dict[int, Sequence[Asked]] = {}
+        for number, answer in answers.items():
+            with suppress(StopIteration):
+                asked[number] = next(trials[number]) if answer is None else trials[number].send(answer)
+        if not asked:
+            return
+        scores = iter((yield [request for requests in asked.values() for request in requests]))
+        answers = {number: list(islice(scores, len(requests))) for number, requests in asked.items()}
+
+
+def _unheard(line: str) -> None:
+    """Nothing takes time where nothing is fetched or converted."""

@@ -1,0 +1,139 @@
+"""Whether a run is what was written: every file is read and hashed again, and the id made anew.
+
+What this finds is accidents and edits. It is no seal: who edits a part and writes its new hash into `spec.json` is not
+found out, unless the id, which hashes the cases and settings, or a hash of the run that was kept elsewhere says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from leakmeter.errors import StoreError
+from leakmeter.runs.catalogue import spec_of
+from leakmeter.runs.rundir import RunDirectory
+
+_OURS: Final = (".lock", "begun.json", "spec.json")
+"""Files of a run beside its parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was found of one run."""
+
+    path: Path
+    state: Literal["whole", "unfinished", "wrong"]
+    n_files: int
+    """Files of parts that were read."""
+    findings: tuple[str, ...] = ()
+    """What is wrong, each with the file's name."""
+
+
+def verify(path: Path) -> Verified:
+    """Read all of a run, and hold it against its spec.
+
+    An unfinished run has no hashes yet: of it, the finished parts can be read or not.
+
+    Raises:
+        StoreError: the directory cannot be listed.
+    """
+    run = RunDirectory(path)
+    try:
+        names = sorted(entry.name for entry in path.iterdir())
+    except OSError as error:
+        raise StoreError(f"run '{path}' cannot be read: {error.strerror or error}") from None
+    if not run.is_complete:
+        # Every run says what it measures before anything else, and until it is complete.
+        findings = [*_unreadable(run), *_foreign(names, _part_files(run.parts), unfinished=True)]
+        if "begun.json" not in names:
+            findings.insert(0, "spec.json: missing")
+        return Verified(path, "wrong" if findings else "unfinished", 2 * len(run.parts), tuple(findings))
+    try:
+        spec, told = spec_of(run), run.read_spec()
+        n_parts, hashes = told["n_parts"], told["files_sha256"]
+    except StoreError as error:
+        return Verified(path, "wrong", 0, (f"spec.json: {error}",))
+    findings = []
+    if told["id"] != spec.id:
+        findings.append(f"spec.json: edited: its id is {told['id']}, and what it tells makes {spec.id}")
+    if path.resolve().name != told["id"]:
+        findings.append(f"spec.json: its id is {told['id']}, and the directory has another name")
+    expected = _part_files(list(range(n_parts)))
+    if sorted(hashes) != sorted(expected):
+        findings.append(f"spec.json: edited: its hashes are not those of {n_parts} parts")
+    broken = [f"{name}: {what}" for name in expected if (what := _broken(path / name, hashes.get(name)))]
+    findings += [*broken, *_foreign(names, expected)]
+    if not broken:
+        findings += _unlike(run, [case.get("id") for case in spec.cases], n_parts)
+    return Verified(path, "wrong" if findings else "whole", len(expected), tuple(findings))
+
+
+def _broken(path: Path, sha256: object) -> str | None:
+    """What is wrong with a file whose hash is known."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return "missing"
+    except OSError as error:
+        return f"cannot be read: {error.strerror or error}"
+    if hashlib.sha256(content).hexdigest() == sha256:
+        return None
+    return "edited" if _is_readable(path, content) else "truncated or damaged"
+
+
+def _is_readable(path: Path, content: bytes) -> bool:
+    if path.suffix == ".parquet":
+        # Whole files begin and end with these letters.
+        return content.startswith(b"PAR1") and content.endswith(b"PAR1")
+    try:
+        json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _unreadable(run: RunDirectory) -> Iterator[str]:
+    """Files of finished parts of an unfinished run that cannot be read."""
+    for number in run.parts:
+        for name, read in zip(_part_files([number]), (run.read_texts, run.read_readings), strict=True):
+            try:
+                read(number)
+            except StoreError:
+                yield f"{name}: {'truncated or damaged' if (run.path / name).exists() else 'missing'}"
+
+
+def _unlike(run: RunDirectory, ids: list[Any], n_parts: int) -> Iterator[str]:
+    """Parts that are whole, and not of the cases that the spec names."""
+    found: list[Any] = []
+    for number in range(n_parts):
+        try:
+            cases, readings = run.read_part(number)
+        except StoreError as error:
+            yield f"readings-{number:05}.parquet: {error}"
+            return
+        of_part = [case.get("id") for case in cases]
+        found += of_part
+        if not {reading.item for reading in readings} <= set(of_part):
+            yield f"readings-{number:05}.parquet: has readings of other cases than cases-{number:05}.json"
+    if found != ids:
+        yield "spec.json: its cases are not those of the parts"
+
+
+def _foreign(names: list[str], expected: list[str], *, unfinished: bool = False) -> Iterator[str]:
+    ours = {*expected, *_OURS}
+    for name in names:
+        if name in ours:
+            continue
+        begun = name.startswith(("cases-", "readings-", "spec.json", "begun.json"))
+        if unfinished and begun and (name.endswith(".partial") or name.startswith("cases-")):
+            # Texts are written before their numbers: a kill, or work under way, leaves them alone.
+            continue
+        yield f"{name}: foreign"
+
+
+def _part_files(numbers: list[int]) -> list[str]:
+    return [name for n in numbers for name in (f"cases-{n:05}.json", f"readings-{n:05}.parquet")]

@@ -1,0 +1,1 @@
+"""Pure array mathematics: log-probabilities, divergences, intervals, tests. NumPy and torch alike."""

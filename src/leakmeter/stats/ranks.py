@@ -1,0 +1,234 @@
+"""What ranks say: of one true value among values that are nobody's, and of one group of scores against another.
+
+`values` are scores of one target, its own first and then those of its nulls, of which larger is likelier. If the model
+knows nothing of the target, each of these n + 1 is as likely as the others to be the largest, the second … (they are
+exchangeable), whatever they are distributed like. That is all that `rank_p` needs.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from leakmeter.stats.stats import FloatArray
+
+_Z95: Final = NormalDist().inv_cdf(0.975)
+_NEXT: Final = 1e-12
+_LEAST_NULLS: Final = 8
+"""Below which three moments say nothing."""
+_MOST_SKEW: Final = 0.95
+"""Of a skew-normal it is below 0.9953; close to that, all of it lies on one side of a point."""
+_LEAST_PILOT: Final = 5
+"""Differences, of which all of one sign have p = 1/32; of fewer no one-sided test is below 0.05."""
+
+
+def rank(values: npt.ArrayLike, *, random: np.random.Generator | None = None) -> int:
+    """Place of the first value among all, 1 for the largest; nulls that equal it come before it.
+
+    Args:
+        values: the target's score, then those of its nulls, (1 + null,).
+        random: puts the target anywhere among its equals, each place as likely as the others: ranks are then uniform
+            on 1 … n + 1 if the model knows nothing, for tests of that. A verdict must not depend on chance.
+
+    Raises:
+        ValueError: no target, or a value that is not a number.
+    """
+    target, nulls = _split(values)
+    n_above, n_equal = int((nulls > target).sum()), int((nulls == target).sum())
+    return 1 + n_above + (n_equal if random is None else int(random.integers(0, n_equal + 1)))
+
+
+def rank_p(values: npt.ArrayLike, *, random: np.random.Generator | None = None) -> float:
+    """p that the target is no likelier than its nulls: (1 + #{null ≥ target}) / (n + 1), in (0, 1].
+
+    At most α with probability α if the model knows nothing of the target. Of n nulls it is 1 / (n + 1) or more.
+
+    Args:
+        values: see `rank`.
+        random: see `rank`.
+    """
+    return rank(values, random=random) / np.size(values)
+
+
+def exposure(values: npt.ArrayLike) -> float:
+    """Exposure of the target, bits: log₂(n + 1) − log₂(rank), from 0 to log₂(n + 1), which is −log₂ of `rank_p`.
+
+    Carlini et al., "The Secret Sharer: Evaluating and Testing Unintended Memorization in Neural Networks" (2019),
+    Definition 2, in the space of the n nulls and the target: what their Section 4.3 calls approximation by sampling. 50
+    nulls can show no more than log₂ 51 = 5.7 bits.
+
+    Args:
+        values: see `rank`.
+    """
+    return math.log2(np.size(values)) - math.log2(rank(values))
+
+
+def extrapolated_exposure(values: npt.ArrayLike) -> float:
+    """−log₂ of the probability that a null is as likely as the target, by a skew-normal fitted to the nulls, bits.
+
+    Carlini et al. (see `exposure`), Section 4.3, approximation by distribution modelling. What is counted has the
+    ceiling log₂(n + 1); this has none but that of doubles, 1074 bits, and beyond the ceiling it is as true as the tail
+    of the fitted curve, about which n nulls say little: of a target 5 standard deviations above 50 normal nulls, 21.7
+    bits, it says 14 to 49 in 90 % of draws, and 13 to 76 by maximum likelihood (simulated). The fit is by the first
+    three moments, their skewness cut to ±0.95.
+
+    Args:
+        values: see `rank`.
+
+    Returns:
+        0 or more; NaN for fewer than 8 nulls, nulls that are all alike, and scores that are not finite.
+    """
+    from scipy.stats import skewnorm
+
+    target, nulls = _split(values)
+    if len(nulls) < _LEAST_NULLS or not np.isfinite(nulls).all() or not math.isfinite(target):
+        return float("nan")
+    mean, spread = float(nulls.mean()), float(nulls.std())
+    if spread <= 1e-12 * max(1.0, abs(mean)):
+        return float("nan")
+    # By the method of moments (Azzalini 1985): γ = (4 − π)/2 · (δ √(2/π))³ / (1 − 2δ²/π)^{3/2}.
+    skew = float(np.clip((((nulls - mean) / spread) ** 3).mean(), -_MOST_SKEW, _MOST_SKEW))
+    ratio = math.copysign((2.0 * abs(skew) / (4.0 - math.pi)) ** (1.0 / 3.0), skew)
+    delta = ratio / math.sqrt((1.0 + ratio**2) * 2.0 / math.pi)
+    scale = spread / math.sqrt(1.0 - 2.0 * delta**2 / math.pi)
+    start = mean - scale * delta * math.sqrt(2.0 / math.pi)
+    above = float(skewnorm.sf(target, delta / math.sqrt(1.0 - delta**2), loc=start, scale=scale))
+    return max(0.0, -math.log2(max(above, math.ulp(0.0))))
+
+
+def rank_biserial(differences: npt.ArrayLike) -> float:
+    """Effect size of a signed-rank test, in [−1, 1]: (W⁺ − W⁻) / (W⁺ + W⁻), sums of the ranks of |difference|.
+
+    1 where all differences are above 0 (the matched-pairs rank-biserial correlation; Kerby, "The simple difference
+    formula", 2014). Differences of 0 are left out, as `paired.signed_rank_p` leaves them out.
+
+    Args:
+        differences: one an item, (item,).
+
+    Returns:
+        NaN where there is no difference.
+    """
+    from scipy.stats import rankdata
+
+    given = np.asarray(differences, dtype=np.float64)
+    given = given[given != 0]
+    if not given.size:
+        return float("nan")
+    ranks = rankdata(np.abs(given))
+    return float((ranks * np.sign(given)).sum() / ranks.sum())
+
+
+def cliffs_delta(values: npt.ArrayLike, others: npt.ArrayLike) -> float:
+    """Effect size of a rank-sum test, in [−1, 1]: P(value > other) − P(value < other) over all pairs (Cliff 1993).
+
+    Args:
+        values: one number an item, (item,).
+        others: of other items, (item,).
+
+    Returns:
+        NaN for no values or no others.
+    """
+    return 2.0 * _share_above(values, others) - 1.0
+
+
+def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike) -> tuple[float, float, float]:
+    """Probability that a positive scores above a negative, ties counting half, and its 95 % interval, in [0, 1].
+
+    The interval is Newcombe's fifth ("Confidence intervals for an effect size measure based on the Mann-Whitney
+    statistic. Part 2", 2006): all θ with |AUC − θ| ≤ 1.96 √V(θ), V(θ) = θ (1 − θ) [1 + ((m + n)/2 − 1) ((1 − θ)/(2 − θ)
+    + θ/(1 + θ))] / (m n). It has a width where positives and negatives are apart, as DeLong's has not, and covers in 93
+    to 98 % of draws of 12 against 12, 40 against 40 and 40 against 10 with an AUC of 0.5 to 0.99, DeLong's in 48 to 94
+    % (simulated with normal scores).
+
+    Args:
+        positives: scores, (item,).
+        negatives: scores of other items, (item,).
+
+    Returns:
+        The probability and the ends of its interval; NaN for no positives or no negatives.
+    """
+    from scipy.optimize import brentq
+
+    m, n = np.size(positives), np.size(negatives)
+    if not m or not n:
+        return (float("nan"), float("nan"), float("nan"))
+    found = _share_above(positives, negatives)
+
+    def excess(theta: float) -> float:
+        pairs = (1.0 - theta) / (2.0 - theta) + theta / (1.0 + theta)
+        variance = theta * (1.0 - theta) * (1.0 + ((m + n) / 2.0 - 1.0) * pairs) / (m * n)
+        return float((found - theta) ** 2 - _Z95**2 * variance)
+
+    # Below 0 within the interval, which holds what was found; 0 where that is 0 or 1, next to which the search begins.
+    low = brentq(excess, 0.0, min(found, 1.0 - _NEXT)) if found > 0 else 0.0
+    high = brentq(excess, max(found, _NEXT), 1.0) if found < 1 else 1.0
+    return (found, float(low), float(high))
+
+
+def roc(positives: npt.ArrayLike, negatives: npt.ArrayLike) -> FloatArray:
+    """Points of the receiver operating characteristic, from (0, 0) to (1, 1): (point, 2).
+
+    One for each different score: the shares of negatives and of positives that score as high or higher. Straight lines
+    between them enclose the AUC.
+
+    Args:
+        positives: scores, (item,).
+        negatives: scores of other items, (item,).
+
+    Raises:
+        ValueError: no positives or no negatives.
+    """
+    if not np.size(positives) or not np.size(negatives):
+        raise ValueError("a curve is of one positive and one negative or more")
+    ones, zeros = (np.sort(np.asarray(scores, dtype=np.float64)) for scores in (positives, negatives))
+    thresholds = np.unique(np.concatenate([ones, zeros]))[::-1]
+    rates = [1.0 - np.searchsorted(scores, thresholds) / len(scores) for scores in (zeros, ones)]
+    return np.concatenate([np.zeros((1, 2)), np.stack(rates, axis=1)])
+
+
+def subjects_needed(pilot_differences: npt.ArrayLike, power: float = 0.8, alpha: float = 0.05) -> int | None:
+    """Subjects that a one-sided paired signed-rank test needs to find an effect as large as the pilot's.
+
+    Noether's formula ("Sample size determination for some common nonparametric tests", 1987): (z_α + z_β)² / (3 (p −
+    ½)²), with p the probability that two subjects' differences add up to more than 0, here its share in the pilot, ties
+    counting half. It takes the statistic's variance for that under no effect, which asks for a few too many where the
+    effect is large, and the pilot's p for the truth, which after a lucky pilot asks for too few.
+
+    Args:
+        pilot_differences: target less null, one a subject, (subject,).
+        power: probability to find it, in (0, 1).
+        alpha: level of the test, in (0, 0.5).
+
+    Returns:
+        None for a pilot of fewer than 5 differences that are not 0, or whose effect has the wrong sign or none.
+    """
+    given = np.asarray(pilot_differences, dtype=np.float64)
+    if np.count_nonzero(given) < _LEAST_PILOT:
+        return None
+    first, second = np.triu_indices(len(given), k=1)
+    excess = float(np.sign(given[first] + given[second]).mean()) / 2.0
+    if excess <= 0:
+        return None
+    z = NormalDist().inv_cdf(1.0 - alpha) + NormalDist().inv_cdf(power)
+    return math.ceil(z**2 / (3.0 * excess**2))
+
+
+def _split(values: npt.ArrayLike) -> tuple[float, FloatArray]:
+    """The target's score, and its nulls'."""
+    given = np.asarray(values, dtype=np.float64)
+    if given.ndim != 1 or not given.size or np.isnan(given).any():
+        raise ValueError("a rank is of one target's score and its nulls', none of which is NaN")
+    return float(given[0]), given[1:]
+
+
+def _share_above(values: npt.ArrayLike, others: npt.ArrayLike) -> float:
+    """Share of pairs in which the value is the larger, ties counting half; NaN for no pairs."""
+    ones, twos = np.asarray(values, dtype=np.float64), np.sort(np.asarray(others, dtype=np.float64))
+    if not ones.size or not twos.size:
+        return float("nan")
+    below, not_above = (np.searchsorted(twos, ones, side=side) for side in ("left", "right"))
+    return float((below + not_above).sum() / (2.0 * ones.size * twos.size))

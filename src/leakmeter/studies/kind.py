@@ -1,0 +1,224 @@
+"""What a kind of study is: where its cases come from, and what is made of their readings."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from leakmeter.core.case import recorded
+from leakmeter.errors import UsageError
+from leakmeter.report import figures
+
+if TYPE_CHECKING:
+    from leakmeter.core.instrument import AnyCase, Settings
+    from leakmeter.core.measure import Measure
+    from leakmeter.studies.cells import FinishedCell
+    from leakmeter.studies.grid import Cell, Study
+
+Row = dict[str, Any]
+"""Columns to values: factors first; numbers as they are, unrounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which records of a data set a cell measures."""
+
+    n_records: int
+    choice_seed: int | None
+    """Of their choice; None for the first ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What a study gives: a row for each point of the figure, and where these are many, fewer rows for people."""
+
+    rows: list[Row]
+    """Every number, for `table.csv` and the figure."""
+    summary: list[Row]
+    """What `table.md` shows."""
+    comparisons: Sequence[Row] = ()
+    """Levels of a factor against each other, for `comparisons.csv` and `table.md`."""
+    compared_by: Sequence[str] = ()
+    """What is to be known of them."""
+    compared_title: str = "Pairs"
+    """What they are called in `table.md`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """What a figure shows."""
+
+    x: str
+    ys: tuple[str, ...]
+    """A panel each."""
+
+
+class Kind(ABC):
+    """What tells studies of one kind from those of another."""
+
+    records: ClassVar[str]
+    """What records are called: also the setting that says how many, where `counted` is none."""
+    counted: ClassVar[str] = ""
+    """What is counted instead, of which each has several records: the setting that says how many."""
+    settings: ClassVar[Mapping[str, str]]
+    """Further settings, of the choice of records and of the prompts, and their annotations."""
+    shows: ClassVar[Mapping[str, str]]
+    """What may be drawn."""
+    replicated: ClassVar[str] = "seed"
+    """The setting that is another in each of several replicates."""
+    is_personal: ClassVar[bool] = False
+    """Whether records are personal data, of which the score cache keeps nothing."""
+    has_quality: ClassVar[bool] = False
+    """Whether responses are drawn whose quality may be scored."""
+
+    def group_size(self, measure: Measure) -> int:
+        """Records that are scored together; last digits depend on it."""
+        return 1
+
+    @abstractmethod
+    def choice(self, given: Mapping[str, Any]) -> Choice:
+        """Which records a cell measures.
+
+        Args:
+            given: all settings of the cell that the study says, by name.
+
+        Raises:
+            UsageError: a number that cannot be had.
+        """
+
+    @abstractmethod
+    def prompts(self, given: Mapping[str, Any]) -> Settings:
+        """How a cell's prompts are made.
+
+        Args:
+            given: as for `choice`.
+
+        Raises:
+            UsageError: a data set or a value that cannot be used.
+        """
+
+    def measure(self, measure: Measure, given: Mapping[str, Any]) -> Measure:
+        """What a cell measures, where further settings say something of it.
+
+        Args:
+            measure: with the fields that the study says.
+            given: as for `choice`.
+
+        Raises:
+            UsageError: a value that cannot be had.
+        """
+        return measure
+
+    def yardsticks(self, cells: Sequence[Cell]) -> Sequence[Cell]:
+        """Further cells, of another measure, that these are held against; numbered from where they end."""
+        return ()
+
+    @abstractmethod
+    def datasets(self) -> list[str]:
+        """Names of the data sets that are known."""
+
+    def sources(self, datasets: Sequence[str]) -> list[str]:
+        """What files may be given for data sets: NAME of `--data NAME=FILE`."""
+        return list(datasets)
+
+    def told_dataset(self, name: str) -> str:
+        """What a study's tables and files call a data set."""
+        return name
+
+    @abstractmethod
+    def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[Any]]:
+        """The records of each cell; files are read once.
+
+        Args:
+            cells: of a study.
+            paths: files by the names of `sources`; what has none comes from the hub.
+
+        Raises:
+            DataError: a file that cannot be read as what it should hold.
+        """
+
+    def n_found(self, records: Sequence[Any]) -> int:
+        """How many there are of what is counted; `Choice.n_records` says how many were asked for."""
+        return len(records)
+
+    @abstractmethod
+    def case(self, record: Any) -> AnyCase:
+        """What is measured of a record."""
+
+    def told(self, record: Any) -> dict[str, Any]:
+        """A record as that by which studies of it are known again."""
+        return recorded(record)
+
+    @abstractmethod
+    def items_csv(self, finished: FinishedCell) -> str:
+        """The items of a cell, as `cell-NN.csv` holds them."""
+
+    @abstractmethod
+    def tables(
+        self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
+    ) -> Tables:
+        """The tables of a study.
+
+        Args:
+            study: says what is shown.
+            cells: all of them, in order.
+            directory: of the study, where what took long is kept.
+            notify: told in one line of what is left out, and why.
+        """
+
+    @abstractmethod
+    def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
+        """What the figure of these rows shows."""
+
+    def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
+        """Draw the figure of these rows.
+
+        Args:
+            study: says what it is called, and its factors.
+            rows: see `tables`.
+            footer: small, under the figure.
+            stem: path without a suffix; '.png' and '.svg' are written.
+
+        Raises:
+            UsageError: matplotlib is not installed.
+        """
+        axes = self.axes(study, rows)
+        lines = [name for name in study.cells[0].factors if name != axes.x]
+        figures.draw(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer, stem=stem)
+
+    @abstractmethod
+    def seed(self, cell: Cell) -> int:
+        """Of the draws; the bootstrap has it too."""
+
+    @abstractmethod
+    def about(self, study: Study) -> tuple[str, str]:
+        """Of a table's provenance the line on seeds and the line on intervals."""
+
+    def pages(self, study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> Mapping[str, str]:
+        """Further files, such as HTML pages, by their names.
+
+        Args:
+            study: of which they are.
+            cells: all of them, in order.
+            about: where the numbers come from, one line each.
+        """
+        return {}
+
+
+def field_types(settings: type) -> dict[str, str]:
+    """Fields of a dataclass, and how they are annotated."""
+    return {field.name: str(field.type) for field in fields(settings)}
+
+
+def at_least_one(name: str, n: int) -> int:
+    """A number of records or the like.
+
+    Raises:
+        UsageError: it is below 1.
+    """
+    if n < 1:
+        raise UsageError(f"{name} is {n}; it has to be 1 or more")
+    return n

@@ -1,0 +1,343 @@
+"""A case to an item: tokenised once, cut into spans, each cut a prompt of its own."""
+
+from __future__ import annotations
+
+import statistics
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+from leakmeter.core.backend import Backend
+from leakmeter.core.case import Case
+from leakmeter.core.item import PLACEBO, ContextItem, Prepared, Span
+from leakmeter.core.measure import Measure
+from leakmeter.core.prompt import CONTEXT, Piece, Prompt
+from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.errors import UnknownNameError, UsageError, WindowError
+from leakmeter.text import personal, spans, templates, units
+from leakmeter.text.cuts import Cuts
+from leakmeter.text.entities import FINDERS
+from leakmeter.text.entities.mention import Recogniser
+from leakmeter.text.layout import Layout
+from leakmeter.text.spans import Cover
+
+Removal = Literal["drop", "mask", "retokenize"]
+_IRRELEVANT = (
+    " The library opens at nine on weekdays. A bus stops near the park every half hour. Bread is baked before dawn."
+    " The lake is calm in the evening, and boats are tied to the pier. Tickets are sold at the counter on the left."
+)
+
+_NOTHING_TO_REMOVE = "there is nothing that could be removed; give what was retrieved as a message of its own"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSettings:
+    """How prompts are made and cut."""
+
+    unit: str | None = None
+    """What is taken away at a time: ngram:N, ngram:N:STRIDE, word, sentence, line, paragraph, entity, document, message
+    or whole; sentence by default, and message for chats."""
+    removal: Removal = "drop"
+    """drop cuts tokens out, mask leaves their positions empty, retokenize edits the text."""
+    template: str | None = None
+    """chat, plain, document, article, @FILE, or a text with {context} and {query}; chat where the model has it."""
+    group: bool = False
+    """Also measure each value said more than once, with all its mentions taken away."""
+    truncate: bool = False
+    """Cut the end off a context that does not fit the model's window, and say so."""
+    max_context_tokens: int | None = None
+    """Cut the end off a context of more tokens than this, whatever the window, and say so."""
+
+    region: str = "US"
+    """For unit entity: ISO code of the country whose telephone numbers, addresses and dates are expected."""
+    entity_patterns: str | None = None
+    """For unit entity: a file of lines TYPE = REGEX, which are looked for too."""
+    ner: str | None = None
+    """For unit entity: a recogniser of names and dates on this machine, a directory with a token-classification model
+    of transformers or a spaCy pipeline."""
+    swap: bool = False
+    """For unit entity: also put an invented value of the same type in the place of each."""
+    swap_seed: int = 0
+    """Of the invented values."""
+
+    def __post_init__(self) -> None:
+        """Refuse a removal that there is not, and what does not go together."""
+        if self.removal not in get_args(Removal):
+            raise UnknownNameError("removal", str(self.removal), get_args(Removal))
+        if self.max_context_tokens is not None and self.max_context_tokens < 1:
+            raise UsageError(f"max-context-tokens is {self.max_context_tokens}; it has to be 1 or more")
+        if self.unit != "entity":
+            for name in ("entity_patterns", "ner", "swap"):
+                if getattr(self, name):
+                    raise UsageError(f"{name.replace('_', '-')} is for personal data; give unit 'entity' with it")
+        if self.swap_seed < 0:
+            raise UsageError(f"swap-seed is {self.swap_seed}; it has to be 0 or more")
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Of personal data, what finds it and invents other."""
+        return FINDERS if self.unit == "entity" else ()
+
+    def resolved(self) -> PromptSettings:
+        """With the files they name read."""
+        if self.unit is not None:
+            units.parse(self.unit)
+        settings = replace(self, template=templates.resolved(self.template))
+        if settings.unit != "entity":
+            return settings
+        from leakmeter.text.entities import pattern, phone
+
+        phone.check_region(settings.region)
+        return replace(settings, entity_patterns=pattern.resolved(settings.entity_patterns))
+
+    def model_record(self) -> dict[str, Any]:
+        """The hash of a recogniser of names."""
+        if self.ner is None:
+            return {}
+        from leakmeter.models.recogniser import recogniser_fingerprint
+
+        return {"recogniser": recogniser_fingerprint(self.ner)}
+
+    def prepare(self, case: Case, backend: Backend, measure: Measure) -> PreparedContext:
+        """See `prepare`."""
+        if case.response is not None and measure.samples > 1:
+            raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or leave samples at 1")
+        recognise = None
+        if self.ner is not None:
+            from leakmeter.models.recogniser import load_recogniser
+
+            recognise = load_recogniser(self.ner)
+        n_new = measure.max_new_tokens
+        return prepare(case, backend.tokenizer, self, window=backend.window, n_reserved=n_new, recognise=recognise)
+
+    def unit_of(self, case: Case) -> str:
+        """The unit for a case: as given, or the default for its kind."""
+        return self.unit or ("message" if case.messages else "sentence")
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedContext(Prepared):
+    """An item of a context and a query, and the texts it came from."""
+
+    decoding: str | None = field(default=None, kw_only=True)
+    """How the response was chosen, where it was given and that is known."""
+
+    def texts(self) -> dict[str, Any]:
+        """How the response was chosen, where that is known."""
+        return {} if self.decoding is None else {"decoding": self.decoding}
+
+
+def prepare(
+    case: Case,
+    tokenizer: Tokenizer,
+    settings: PromptSettings,
+    *,
+    window: int | None,
+    n_reserved: int,
+    recognise: Recogniser | None = None,
+) -> PreparedContext:
+    """Tokenise a case and cut it.
+
+    Args:
+        case: the texts.
+        tokenizer: the model's.
+        settings: unit, removal, template.
+        window: most tokens a sequence may have.
+        n_reserved: tokens kept free for a response that is still to be sampled.
+        recognise: what `settings.ner` names, loaded.
+
+    Raises:
+        UsageError: an empty context, query or response, or a template that does not fit the case.
+        WindowError: more tokens than fit, without `truncate`.
+    """
+    _check_texts(case)
+    unit = units.parse(settings.unit_of(case))
+    template, layout, query = _layout(case, tokenizer, settings, unit)
+    response = _response_ids(case, layout, tokenizer)
+    n_after = n_reserved if response is None else len(response)
+    n_before = len(layout.tokens)
+    if not n_before:
+        raise UsageError(f"case '{case.id}': the model's tokenizer knows none of the context's characters")
+    # A shortened text is tokenised anew, and may come out longer than what was cut.
+    while settings.max_context_tokens is not None and (over := len(layout.tokens) - settings.max_context_tokens) > 0:
+        layout = layout.shortened(over)
+    if not layout.tokens:
+        raise UsageError(f"case '{case.id}': no text is left of a context cut to {settings.max_context_tokens} tokens")
+    if window is not None and layout.n_tokens + n_after > window:
+        layout = _fitted(case.id, layout, n_after, window, settings.truncate)
+    spare = None if window is None else window - layout.n_tokens - n_after
+    bounds = tuple(
+        (document.name, start, start + len(document.text))
+        for document, start in zip(layout.documents, layout.document_starts, strict=True)
+    )
+    if unit.kind == "entity":
+        covers = personal.of_entities(
+            layout, region=settings.region, patterns=settings.entity_patterns, recognise=recognise
+        )
+    else:
+        covers = spans.of_units(layout, unit)
+    item = _item(case.id, layout, covers, settings, response, spare, tokenizer, window)
+    n_cut = n_before - len(layout.tokens)
+    return PreparedContext(
+        item,
+        layout.context,
+        bounds,
+        query,
+        template,
+        settings.unit_of(case),
+        n_cut,
+        removal=settings.removal,
+        decoding=case.decoding,
+    )
+
+
+def _check_texts(case: Case) -> None:
+    texts = [("query", case.query), ("response", case.response or "")]
+    texts += [("context", document.text) for document in case.documents]
+    texts += [(f"message '{message.name}'", part.text) for message in case.messages for part in message.parts]
+    for what, text in texts:
+        check_unicode(case.id, what, text)
+
+
+def check_unicode(case_id: str, what: str, text: str) -> None:
+    """Refuse a text that cannot be written as UTF-8.
+
+    Raises:
+        UsageError: it cannot; says where.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"case '{case_id}': the {what} is no valid Unicode (half a surrogate pair, or a byte that is no UTF-8) "
+            f"at character {error.start:,}"
+        ) from None
+
+
+def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: units.Unit) -> tuple[str, Layout, str]:
+    if case.messages:
+        if settings.template not in (None, "chat"):
+            raise UsageError("messages are written by the model's own chat template; leave --template out")
+        asking = max((i for i, message in enumerate(case.messages) if message.role == "user"), default=-1)
+        if asking < 0:
+            raise UsageError(f"case '{case.id}' has no message of role 'user' that could be the query")
+        name = "chat"
+        segments, documents, query = templates.message_segments(case.messages, asking, tokenizer)
+    else:
+        if unit.kind == "message":
+            raise UsageError("unit 'message' needs a chat; give --messages")
+        name, text = templates.choose(settings.template, tokenizer)
+        query = case.query if templates.needs_query(text) else ""
+        if templates.needs_query(text) and not query.strip():
+            raise UsageError(f"case '{case.id}' has an empty query; say what the model is asked")
+        documents = [document for document in case.documents if document.text.strip()]
+        segments = templates.segments(text, documents, query, tokenizer)
+    if case.messages and not documents:
+        raise UsageError(f"case '{case.id}' is a chat of its query alone: {_NOTHING_TO_REMOVE}")
+    if not any(document.text.strip() for document in documents):
+        raise UsageError(f"case '{case.id}' has an empty context; there is nothing whose influence could be measured")
+    if case.messages and not query.strip():
+        raise UsageError(f"case '{case.id}' has an empty query: its last user message says nothing")
+    return name, Layout(segments, documents, tokenizer), query
+
+
+def _response_ids(case: Case, layout: Layout, tokenizer: Tokenizer) -> tuple[int, ...] | None:
+    if case.response is None:
+        return None
+    if not case.response.strip():
+        raise UsageError(f"case '{case.id}' has an empty response; leave it out to have one sampled")
+    # A response is tokenised alone; after "Answer:" it begins with the space that a model would write.
+    joined = not layout.segments[-1].text[-1].isspace() and not case.response[0].isspace()
+    ids = tokenizer.encode_data((" " if joined else "") + case.response, first=False).ids
+    if not ids:
+        raise UsageError(f"case '{case.id}': the model's tokenizer knows none of the response's characters")
+    return ids
+
+
+def _fitted(case_id: str, layout: Layout, n_after: int, window: int, truncate: bool) -> Layout:
+    if not truncate:
+        raise WindowError(
+            f"case '{case_id}' needs {layout.n_tokens + n_after:,} tokens ({len(layout.tokens):,} of context, "
+            f"{n_after:,} of response) and {window:,} fit the model's window; shorten the context or give --truncate"
+        )
+    while (over := layout.n_tokens + n_after - window) > 0:
+        if over >= len(layout.tokens):
+            raise WindowError(f"case '{case_id}': the window of {window:,} tokens leaves no room for any context")
+        layout = layout.shortened(over)
+    if not layout.tokens:
+        raise WindowError(f"case '{case_id}': the window of {window:,} tokens leaves no room for any context")
+    return layout
+
+
+def _item(
+    case_id: str,
+    layout: Layout,
+    covers: list[Cover],
+    settings: PromptSettings,
+    response: tuple[int, ...] | None,
+    spare: int | None,
+    tokenizer: Tokenizer,
+    window: int | None,
+) -> ContextItem:
+    swaps: Mapping[str, Prompt] = {}
+    if settings.swap:
+        made = personal.swapped(
+            layout, covers, region=settings.region, seed=settings.swap_seed, case_id=case_id, spare=spare
+        )
+        covers, swaps = list(made.covers), made.prompts
+    values = spans.of_values(layout)
+    repeated = spans.repeated_in(layout, covers, values)
+    if settings.group:
+        values = personal.not_entities(values, [cover for cover in covers if cover.entity is not None])
+        taken = {cover.name for cover in covers}
+        covers = covers + [
+            replace(value, name=f"{value.name} (value)") if value.name in taken else value for value in values
+        ]
+    prompt = layout.prompt({edge for cover in covers for part in cover.tokens for edge in part})
+    numbers = [int(piece.name[1:]) for piece in prompt.pieces if piece.name.startswith("t") and piece.role == CONTEXT]
+    named = [_span(layout, numbers, cover, repeated.get(cover.name, ())) for cover in covers]
+    covered = {span.name: (cover, span) for cover, span in zip(covers, named, strict=True)}
+    cut = Cuts(layout, prompt, settings.removal, covered)
+    return ContextItem(
+        id=case_id,
+        prompt=prompt,
+        spans=tuple(named),
+        cuts={span.name: cut((span.name,)) for span in named},
+        alone={span.name: prompt.only(*span.pieces) for span in named},
+        blank=prompt.blank(),
+        placebos=_placebos(prompt, named, spare, tokenizer),
+        response=response,
+        stop_ids=tokenizer.stop_ids,
+        swaps=swaps,
+        cut_together=cut,
+        window=window,
+    )
+
+
+def _span(layout: Layout, numbers: Sequence[int], cover: Cover, repeated: tuple[str, ...]) -> Span:
+    held = (numbers[bisect_left(numbers, a) : bisect_left(numbers, b)] for a, b in cover.tokens)
+    pieces = tuple(dict.fromkeys(f"t{n}" for part in held for n in part))
+    return Span(
+        name=cover.name,
+        kind=cover.kind,
+        ranges=cover.chars,
+        pieces=(*pieces, *layout.frames_of(cover.owners)),
+        document=cover.document,
+        n_tokens=cover.n_tokens,
+        repeats=repeated,
+        entity=cover.entity,
+    )
+
+
+def _placebos(prompt: Prompt, named: list[Span], spare: int | None, tokenizer: Tokenizer) -> tuple[Prompt, ...]:
+    """The prompt with an irrelevant piece of a unit's median length at the start, middle and end of the context."""
+    sizes = [span.n_tokens for span in named if span.kind == "unit"]
+    n = max(1, round(statistics.median(sizes))) if sizes else 0
+    if not n or (spare is not None and n > spare):
+        return ()
+    text = tokenizer.encode_data(_IRRELEVANT, first=False).ids
+    ids = (text * (n // len(text) + 1))[:n]
+    context = [i for i, piece in enumerate(prompt.pieces) if piece.role == CONTEXT and not piece.name.startswith("#")]
+    places = dict.fromkeys((context[0], context[len(context) // 2], context[-1] + 1))
+    return tuple(prompt.with_inserted(at, Piece(PLACEBO, CONTEXT, ids)) for at in places)

@@ -1,0 +1,29 @@
+"""E-mail addresses.
+
+A validator is the wrong tool here: the ones there are refuse what is no address on the open internet, such as
+'anna@clinic.local', and that is personal data all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from leakmeter.text.entities.mention import EMAIL, Mention
+
+_MOST_LOCAL = 64  # characters before the @, by RFC 5321
+_MOST_DOMAIN = 253
+_LOCAL = re.compile(r"[\w!#$%&*+/=?^`{|}~-]+(?:[.'’][\w!#$%&*+/=?^`{|}~-]+)*\Z")
+_DOMAIN = re.compile(r"[^\W_](?:[\w-]*[^\W_])?(?:\.[^\W_](?:[\w-]*[^\W_])?)+")
+
+
+def find(text: str) -> Iterator[Mention]:
+    """E-mail addresses of a text; the normal form is in lower case."""
+    at = text.find("@")
+    while at >= 0:
+        local = _LOCAL.search(text[max(0, at - _MOST_LOCAL) : at])
+        domain = _DOMAIN.match(text[at + 1 : at + 1 + _MOST_DOMAIN])
+        if local and domain:
+            start, end = at - len(local.group()), at + 1 + domain.end()
+            yield Mention(EMAIL, start, end, text[start:end].casefold())
+        at = text.find("@", at + 1)

@@ -1,0 +1,147 @@
+"""All detectors together, and mentions of one value or one person put together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from leakmeter.text.entities import address, date, email, pattern, person, phone, recognised
+from leakmeter.text.entities.mention import (
+    ADDRESS,
+    DATE,
+    PERSON,
+    Entity,
+    Mention,
+    Recogniser,
+    is_free,
+    without_overlaps,
+)
+
+
+def find(
+    text: str,
+    parts: Sequence[tuple[int, int]],
+    *,
+    region: str,
+    patterns: Sequence[pattern.Pattern] = (),
+    recognise: Recogniser | None = None,
+) -> list[Entity]:
+    """Every value and person that a text says, in the order of first mention.
+
+    Args:
+        text: the documents of a case, joined.
+        parts: characters [start, end) of each document; no mention lies in two.
+        region: ISO 3166 code of the country whose telephone numbers, addresses and dates are expected.
+        patterns: the user's own.
+        recognise: a named-entity recogniser.
+
+    Raises:
+        UnknownNameError: the region is none.
+        UsageError: a pattern takes too long.
+    """
+    phone.check_region(region)
+    mentions: list[Mention] = []
+    for start, end in parts:
+        mentions += [mention.shifted(start) for mention in _in_document(text[start:end], region, patterns, recognise)]
+    names = [group[0].value for group in _people(mentions)]
+    taken = sorted((mention.start, mention.end) for mention in mentions)
+    lowered = person.lowered_words(_outside(text, taken))
+    for start, end in parts:
+        said = list(person.said_again(text[start:end], names, lowered))
+        again = [mention.shifted(start) for mention in without_overlaps([said])]
+        mentions += [mention for mention in again if is_free(taken, mention.start, mention.end)]
+    groups = _people(mentions)
+    groups += _grouped((m for m in mentions if m.type == DATE), _is_part_of_date)
+    groups += _grouped((m for m in mentions if m.type == ADDRESS), _is_part_of_address)
+    groups += _grouped((m for m in mentions if m.type not in (PERSON, DATE, ADDRESS)), lambda some, more: False)
+    return sorted((_entity(text, group) for group in groups), key=lambda entity: entity.mentions[0])
+
+
+def _outside(text: str, taken: Sequence[tuple[int, int]]) -> str:
+    """What is left of a text: 'ellen@x.example' does not make a word of a name."""
+    ends = [0, *(end for _, end in taken)]
+    starts = [*(start for start, _ in taken), len(text)]
+    return " ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
+
+
+def _in_document(
+    text: str, region: str, patterns: Sequence[pattern.Pattern], recognise: Recogniser | None
+) -> Iterable[Mention]:
+    seen = list(recognised.find(text, region, recognise)) if recognise else []
+    return without_overlaps(
+        (
+            [mention for one in patterns for mention in pattern.find(text, one)],
+            list(email.find(text)),
+            list(address.find(text, region)),
+            list(date.find(text, region)),
+            list(phone.find(text, region)),
+            [*(mention for mention in seen if mention.type == PERSON), *person.find(text)],
+            [mention for mention in seen if mention.type != PERSON],
+        )
+    )
+
+
+def _people(mentions: Iterable[Mention]) -> list[list[Mention]]:
+    people = [mention for mention in mentions if mention.type == PERSON]
+    # Titles keep apart what the words do not: 'Mr Ek' and 'Mrs Ek'.
+    keyed = [replace(m, value=f"{m.value}\0{m.gender}") for m in people]
+    groups = _grouped(keyed, _is_part_of_person)
+    return [[replace(m, value=m.value.partition("\0")[0]) for m in group] for group in groups]
+
+
+def _is_part_of_person(some: str, more: str) -> bool:
+    name, _, gender = some.partition("\0")
+    other, _, theirs = more.partition("\0")
+    return not (gender and theirs and gender != theirs) and person.is_part(name, other)
+
+
+def _is_part_of_date(some: str, more: str) -> bool:
+    return date.is_value(some) and date.is_value(more) and date.is_part(some, more)
+
+
+def _is_part_of_address(some: str, more: str) -> bool:
+    # A street with its number; a town alone is no address.
+    return some.count(" ") >= 1 and f" {some} " in f" {more} "
+
+
+def _grouped(mentions: Iterable[Mention], is_part: Callable[[str, str], bool]) -> list[list[Mention]]:
+    """Mentions of equal value together, and those of a part with the only value it can be a part of."""
+    by_value: dict[tuple[str, str], list[Mention]] = {}
+    for mention in mentions:
+        by_value.setdefault((mention.type, mention.value), []).append(mention)
+    said = sorted(by_value, key=lambda key: (_fullness(key[1]), by_value[key][0].start))
+    groups: list[list[Mention]] = []
+    fullest: list[str] = []
+    # What a value is a part of has its longest word too.
+    having: dict[str, list[int]] = {}
+    for key in said:
+        words = _words(key[1])
+        near = having.get(max(words, key=len), []) if words else []
+        homes = [i for i in near if is_part(key[1], fullest[i])]
+        if len(homes) == 1:
+            groups[homes[0]] += by_value[key]
+            continue
+        for word in set(words):
+            having.setdefault(word, []).append(len(groups))
+        fullest.append(key[1])
+        groups.append(list(by_value[key]))
+    return groups
+
+
+def _words(value: str) -> list[str]:
+    """Words of a normal form, without what a date does not say."""
+    return [word for word in re.split(r"[ -]", value.partition("\0")[0]) if word.strip("x")]
+
+
+def _fullness(value: str) -> tuple[int, int]:
+    """For sorting: what says most comes first."""
+    name, _, gender = value.partition("\0")
+    return (-len(name.split()), name.count("x") - len(name) - len(gender))
+
+
+def _entity(text: str, group: Sequence[Mention]) -> Entity:
+    # The first of a group has the fullest value.
+    first = group[0]
+    ordered = tuple(sorted((mention.start, mention.end) for mention in group))
+    return Entity(first.type, first.value, text[first.start : first.end], ordered)

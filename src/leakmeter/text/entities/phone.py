@@ -1,0 +1,83 @@
+"""Telephone numbers, found and brought to their normal form by the `phonenumbers` library.
+
+It is asked for everything that could be a number, since invented and internal ones are not valid; what is not valid
+then has to look like a number: an international prefix, a word such as 'phone' before it, or the groups in which the
+numbers of its country are written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from leakmeter.errors import UnknownNameError
+from leakmeter.text.entities.mention import PHONE, Mention
+
+_LABEL = re.compile(
+    r"(?:phone|telephone|tel|fon|mobile|mobil|cell|fax|call|dial|ring|sms|text|whatsapp|reach(?:ed)?|handy|móvil|"
+    r"teléfono|téléphone|portable|telefon|telefono|telefoon|telefone|тел|电话|電話|전화|هاتف|טלפון)"
+    r"[^\w\n]{0,4}(?:\w{1,8}[^\w\n]{1,3}){0,3}\Z",
+    re.IGNORECASE,
+)
+_LOOK_BACK = 40
+# The North American plan writes 3-3-4, and 3-4 within an area.
+_GROUPED = re.compile(r"\(?\d{3}\)?[ .\-/\u2010-\u2015]{1,2}\d{3}[ .\-\u2010-\u2015]\d{4}")
+
+
+def check_region(region: str) -> None:
+    """Refuse a region that has no telephone numbers.
+
+    Raises:
+        UnknownNameError: it is no ISO 3166 code that the library knows.
+    """
+    import phonenumbers
+
+    if region not in phonenumbers.SUPPORTED_REGIONS:
+        raise UnknownNameError("region", region, phonenumbers.SUPPORTED_REGIONS)
+
+
+def find(text: str, region: str) -> Iterator[Mention]:
+    """Telephone numbers of a text.
+
+    Args:
+        text: any text.
+        region: ISO 3166 code of the country whose numbers are written without prefix, such as 'US'.
+
+    Yields:
+        Mentions whose normal form is E.164, with ';ext=' and the extension where there is one.
+    """
+    import phonenumbers as library
+
+    found = [
+        (match, value_of(match.number))
+        for match in library.PhoneNumberMatcher(text, region, leniency=library.Leniency.POSSIBLE)
+    ]
+    sure = {
+        value
+        for match, value in found
+        if match.raw_string.lstrip("(").startswith(("+", "＋"))
+        or (match.number.country_code == 1 and _GROUPED.fullmatch(match.raw_string))
+        or (sum(map(str.isdigit, match.raw_string)) >= 6 and _is_labelled(text, match.start))
+    }
+    # A second pass is the most work of all, and often there is nothing left to ask.
+    if any(value not in sure for _, value in found):
+        strict = library.PhoneNumberMatcher(text, region, leniency=library.Leniency.STRICT_GROUPING)
+        starts = {match.start for match in strict}
+        sure |= {value for match, value in found if match.start in starts}
+    # A number that is sure in one place is meant in another, however it is written there.
+    for match, value in found:
+        if value in sure:
+            yield Mention(PHONE, match.start, match.end, value)
+
+
+def value_of(number: object) -> str:
+    """The normal form of a number that the library parsed."""
+    import phonenumbers as library
+
+    assert isinstance(number, library.PhoneNumber)
+    plain = library.format_number(number, library.PhoneNumberFormat.E164)
+    return f"{plain};ext={number.extension}" if number.extension else plain
+
+
+def _is_labelled(text: str, start: int) -> bool:
+    return bool(_LABEL.search(text[max(0, start - _LOOK_BACK) : start]))

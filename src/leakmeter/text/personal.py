@@ -1,0 +1,117 @@
+"""Personal data of a layout: what is an entity, which tokens say it, and prompts that say another value instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from leakmeter.core.item import EntityTexts
+from leakmeter.core.prompt import Prompt
+from leakmeter.text.entities.mention import Entity, Recogniser
+from leakmeter.text.layout import Layout, TokenRange
+from leakmeter.text.spans import Cover
+
+
+@dataclass(frozen=True, slots=True)
+class Swaps:
+    """Surrogates of the entities of a case."""
+
+    covers: tuple[Cover, ...]
+    """The entities, each knowing its surrogate."""
+    prompts: Mapping[str, Prompt]
+    """By name, the prompt that says the surrogate instead; none where it does not fit the window."""
+
+
+def of_entities(layout: Layout, *, region: str, patterns: str | None, recognise: Recogniser | None) -> list[Cover]:
+    """Each value or person that a context says, all mentions one span; what lies between belongs to none.
+
+    Args:
+        layout: the tokenised prompt.
+        region: ISO 3166 code of the country whose numbers, addresses and dates are expected.
+        patterns: lines 'TYPE = REGEX' of the user, or the name of a file with them.
+        recognise: a named-entity recogniser.
+
+    Raises:
+        UnknownNameError: the region is none.
+        DataError: the file of patterns cannot be read.
+        UsageError: a pattern cannot be used.
+    """
+    from leakmeter.text.entities import find, pattern
+
+    parts = [
+        (start, start + len(document.text))
+        for document, start in zip(layout.documents, layout.document_starts, strict=True)
+    ]
+    lines = pattern.resolved(patterns)
+    own = [] if lines is None else pattern.parse(lines)
+    out: list[Cover] = []
+    numbers: dict[str, int] = {}
+    for entity in find.find(layout.context, parts, region=region, patterns=own, recognise=recognise):
+        said = [(tokens, chars) for chars in entity.mentions if (tokens := layout.tokens_touching(chars)) is not None]
+        if not said:
+            continue
+        numbers[entity.type] = numbers.get(entity.type, 0) + 1
+        out.append(
+            Cover(
+                f"{entity.type}{numbers[entity.type]}",
+                "unit",
+                _joined(tokens for tokens, _ in said),
+                tuple(chars for _, chars in said),
+                layout.document_of(tokens for tokens, _ in said),
+                entity=EntityTexts(entity.type, entity.value, entity.text),
+            )
+        )
+    return out
+
+
+def not_entities(values: Iterable[Cover], entities: Sequence[Cover]) -> list[Cover]:
+    """The repeated values that are not already, wherever they stand, part of one entity."""
+    return [
+        value
+        for value in values
+        if not any(
+            all(any(a <= start and end <= b for a, b in entity.chars) for start, end in value.chars)
+            for entity in entities
+        )
+    ]
+
+
+def swapped(
+    layout: Layout, covers: Sequence[Cover], *, region: str, seed: int, case_id: str, spare: int | None
+) -> Swaps:
+    """The prompt with a surrogate value in the place of each entity, tokenised anew.
+
+    Args:
+        layout: the tokenised prompt.
+        covers: spans; those that are no entity are left alone.
+        region: ISO 3166 code of the country.
+        seed: with the case and the entity it decides what is drawn.
+        case_id: id of the case.
+        spare: tokens by which a prompt may grow; None for any number.
+    """
+    from leakmeter.text.surrogates.entity import surrogate_of
+
+    told: list[Cover] = []
+    prompts: dict[str, Prompt] = {}
+    for cover in covers:
+        if cover.entity is None:
+            told.append(cover)
+            continue
+        entity = Entity(cover.entity.type, cover.entity.value, cover.entity.text, cover.chars)
+        surrogate = surrogate_of(entity, layout.context, region=region, seed=seed, case_id=case_id)
+        told.append(replace(cover, entity=replace(cover.entity, invented=surrogate.text)))
+        prompt = layout.replaced(dict(zip(cover.chars, surrogate.mentions, strict=True)))
+        if spare is None or len(prompt.ids) - layout.n_tokens <= spare:
+            prompts[cover.name] = prompt
+    return Swaps(tuple(told), prompts)
+
+
+def _joined(ranges: Iterable[TokenRange]) -> tuple[TokenRange, ...]:
+    """Ranges in order, those that share a token put together."""
+    out: list[TokenRange] = []
+    for start, end in sorted(ranges):
+        if out and start < out[-1][1]:
+            out[-1] = (out[-1][0], max(out[-1][1], end))
+        else:
+            out.append((start, end))
+    return tuple(out)

@@ -1,0 +1,240 @@
+"""Surrogate e-mail addresses: of another name, or of the same one at another domain."""
+
+from __future__ import annotations
+
+import random
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from leakmeter.errors import UsageError
+from leakmeter.text.surrogates.draw import Draw, digits, faker, listed
+
+# Usual and rare forms of what stands before the @.
+_FORMS_COMMON: Final = listed("{first}.{last} {first}{last} {f}{last} {first}_{last} {f}.{last} {first}{l}")
+_FORMS_RARE: Final = listed(
+    """
+    {first}-{last} {f}_{last} {first}.{l} {first}_{l} {last}.{first} {last}{first} {last}_{first} {last}{f} {last}.{f}
+    {first} {last}
+    """
+)
+_CASES: Final[tuple[Callable[[str], str], ...]] = (str.lower, str.capitalize, str.upper)
+# In order of how many people have them; each group of like frequency.
+_FREE_MAIL_COMMON: Final = listed(
+    """
+    gmail.com yahoo.com hotmail.com outlook.com aol.com icloud.com live.com msn.com comcast.net verizon.net att.net
+    sbcglobal.net
+    """
+)
+_FREE_MAIL_RARE: Final = listed(
+    """
+    adelphia.net aim.com alltel.net ameritech.net bellsouth.net btinternet.com cableone.net centurylink.net
+    centurytel.net charter.net cox.net earthlink.net email.com embarqmail.com excite.com fastmail.com free.fr
+    frontier.com gmx.com gmx.de gmx.net googlemail.com hotmail.co.uk hushmail.com inbox.com insightbb.com juno.com
+    libero.it lycos.com mac.com mail.com me.com mindspring.com netscape.net netzero.net optonline.net orange.fr
+    pacbell.net peoplepc.com prodigy.net proton.me protonmail.com q.com rcn.com roadrunner.com rocketmail.com
+    suddenlink.net swbell.net t-online.de tds.net tutanota.com usa.net wanadoo.fr web.de windstream.net wowway.com
+    yahoo.ca yahoo.co.uk yandex.com ymail.com zoho.com
+    """
+)
+_UNIVERSITIES: Final = listed(
+    """
+    arizona asu auburn baylor bc berkeley brown bu byu caltech case clemson cmu colorado columbia cornell dartmouth
+    drexel duke emory fsu gatech georgetown gmu gwu harvard illinois indiana jhu lsu miami mit msu ncsu nd northwestern
+    nyu osu princeton psu purdue rice rochester rutgers smu stanford syr tamu temple tufts tulane ucdavis uchicago uci
+    ucla uconn ucsd ufl uga uiowa umd umich umn unc upenn usc utah utexas uw vanderbilt virginia vt wisc yale
+    """,
+    ".edu",
+)
+# What companies do; one of somebody's name adds it to the name.
+_FIRM_KINDS: Final = listed(
+    """
+    advisors analytics apparel bank builders capital care clinic consulting creative design dental dynamics energy
+    engineering farms finance foods freight gallery graphics group health homes insurance labs legal logistics media
+    motors outdoors partners press realty records software solutions studio supply systems tech travel ventures works
+    """
+)
+_FIRMS: Final = tuple(
+    first + kind
+    for first in listed(
+        """
+        amber anchor apex arbor atlas beacon blue bright bridge cobalt coral crest crown delta echo ember falcon fern
+        frontier glacier golden granite green harbor hazel horizon iron ivory jade keystone lumen lunar maple meridian
+        metro mosaic nova oak onyx orbit pacific pioneer prairie quartz redwood ridge rocket sage sierra silver solar
+        sterling summit terra tidal union vector violet
+        """
+    )
+    for kind in _FIRM_KINDS
+)
+_YEARS: Final = range(1930, 2020)
+_TITLES: Final = re.compile(r"dr|mr|mrs|ms|miss|prof|sir|jr|sr|ii|iii|iv|phd|md|esq")
+_PLACE: Final = re.compile(r"\{(\w+)\}")
+_ENOUGH: Final = 60  # domains to choose from
+_LEAST: Final = 3  # letters of a name that are no chance in a domain
+
+
+def for_examples(drawn: random.Random) -> str:
+    """An address of any name, in one of the domains that are reserved for examples."""
+    fake = faker("en_US", drawn)
+    return f"{fake.first_name_nonbinary()}.{fake.last_name()}@example.{drawn.choice(('com', 'net', 'org'))}".lower()
+
+
+def of_firm(name: str, drawn: random.Random) -> str:
+    """An address of a name in a usual form at an invented company, under '.example', which nobody can register.
+
+    Args:
+        name: first name and surname.
+        drawn: the source of randomness.
+    """
+    words = _words_of(name)
+    number = digits(drawn.choice((0, 0, 0, 1, 2, 2, 3, 4)), drawn)
+    firm = _firm(words, drawn)
+    return f"{_filled(drawn.choice(_FORMS_COMMON), words)}{number}@{firm}.example"
+
+
+def drawers(value: str, name: str, who: str) -> Sequence[Draw]:
+    """Draws e-mail addresses of the same name: by the first, nothing changes that need not.
+
+    The part before the @ keeps its form, with other digits where it ends in some (years for a year). The domain becomes
+    one of its group: free mail that many or few people have, universities, or companies of the same suffix, which are
+    invented and say as much of the name. Where that leaves few, other forms of the name serve too, usual ones for a
+    usual one; by the second way to draw, all forms and all domains of the kind.
+
+    Args:
+        value: an e-mail address.
+        name: of whom it is.
+        who: that is, for errors.
+
+    Raises:
+        UsageError: it is no e-mail address.
+    """
+    local, at, domain = value.rpartition("@")
+    if not at:
+        raise UsageError(f"{who}: 'email' is no e-mail address; give one, or leave it out")
+    local, plus, tag = local.partition("+")
+    base = local.rstrip("0123456789")
+    number = local[len(base) :]
+    core = base.rstrip("._-")
+    glue, end = base[len(core) :], plus + tag
+    words = _words_of(name)
+    near, far = _cores(core, words)
+    close, all_ = _domains(domain.lower(), words)
+    first = (core,) if number or close is None or len(close) >= _ENOUGH else near
+
+    def drawer(cores: Sequence[str], domains: Sequence[str] | None) -> Draw:
+        def draw(drawn: random.Random) -> str:
+            new = _firm(words, drawn) + _label(domain.lower())[1] if domains is None else drawn.choice(domains)
+            return f"{drawn.choice(cores)}{glue}{_number_like(number, drawn)}{end}@{new}"
+
+        return draw
+
+    return drawer(first, close), drawer(far, all_)
+
+
+def renamed(value: str, name: str, other: str) -> str:
+    """An address that says another name where it said a name, in the same form where it is one."""
+    words, new = _words_of(name), _words_of(other)
+    pairs = {word: of_other for word, of_other in zip(words, new, strict=False) if len(word) >= _LEAST}
+    local, at, domain = value.rpartition("@")
+    core = re.split(r"[+\d]", local, maxsplit=1)[0].rstrip("._-")
+    form = _form_of(core, words)
+    said = _filled(form[0], new, form[1]) if form and new else ""
+    local = said + local[len(core) :] if said else _replaced(local, pairs)
+    return local + at + _replaced(domain, pairs)
+
+
+def _words_of(name: str) -> list[str]:
+    """A name's words as they stand in addresses: small letters without accents, no titles."""
+    plain = unicodedata.normalize("NFKD", name.replace("'", "").replace("’", "").replace("ß", "ss"))
+    words = re.findall(r"[a-z]+", "".join(char for char in plain if not unicodedata.combining(char)).lower())
+    return [word for word in words if not _TITLES.fullmatch(word)]
+
+
+def _form_of(core: str, words: Sequence[str]) -> tuple[str, Callable[[str], str]] | None:
+    """The form of a name that stands before the digits and the @, and how its words are written."""
+    for case in _CASES:
+        for form in (*_FORMS_COMMON, *_FORMS_RARE):
+            if core and words and _filled(form, words, case) == core:
+                return form, case
+    return None
+
+
+def _cores(core: str, words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Forms of the name that are as usual as this one, and all of them; the core alone where it is none."""
+    found = _form_of(core, words)
+    if found is None:
+        return (core,), (core,)
+    form, case = found
+    common, rare = (
+        list(dict.fromkeys(filter(None, (_filled(one, words, case) for one in forms))))
+        for forms in (_FORMS_COMMON, _FORMS_RARE)
+    )
+    return common if form in _FORMS_COMMON else rare, [*common, *rare]
+
+
+def _filled(form: str, words: Sequence[str], case: Callable[[str], str] = str.lower) -> str:
+    """A form of a name of one word or more; empty where it says a surname and there is none."""
+    first, last = case(words[0]), case(words[-1]) if len(words) > 1 else ""
+    parts = {"first": first, "last": last, "f": first[:1], "l": last[:1]}
+    return form.format(**parts) if all(parts[key] for key in _PLACE.findall(form)) else ""
+
+
+def _domains(domain: str, words: Sequence[str]) -> tuple[Sequence[str] | None, Sequence[str] | None]:
+    """Domains as usual as this one, and all of its kind; None for invented companies."""
+    for group in (_FREE_MAIL_COMMON, _FREE_MAIL_RARE):
+        if domain in group:
+            return group, (*_FREE_MAIL_COMMON, *_FREE_MAIL_RARE)
+    if domain.endswith(".edu"):
+        department = ".".join(domain.split(".")[:-2])
+        universities = [f"{department}.{one}" if department else one for one in _UNIVERSITIES]
+        return universities, universities
+    label, suffix = _label(domain)
+    word = _name_in(label, words)
+    if not word:
+        return None, None
+    ends = dict.fromkeys((suffix, ".com", ".net", ".org"))
+    every = [f"{word}{kind}{end}" for end in ends for kind in _FIRM_KINDS]
+    return every[: len(_FIRM_KINDS)], every
+
+
+def _label(domain: str) -> tuple[str, str]:
+    """What its owner chose, and the suffix from its point on: 'acme' and '.co.uk' of 'mail.acme.co.uk'."""
+    parts = domain.split(".")
+    n_suffix = 2 if len(parts) > 2 and len(parts[-1]) == 2 and len(parts[-2]) <= 3 else 1
+    return parts[-n_suffix - 1] if len(parts) > n_suffix else "", "." + ".".join(parts[-n_suffix:])
+
+
+def _name_in(label: str, words: Sequence[str]) -> str:
+    """The longest word of the name that a domain says, since whoever copies the name says it too."""
+    return max((word for word in words if len(word) >= _LEAST and word in label), key=len, default="")
+
+
+def _firm(words: Sequence[str], drawn: random.Random) -> str:
+    """The label of a company that says no word of the name."""
+    label = ""
+    while not label or _name_in(label, words):
+        label = drawn.choice(_FIRMS)
+    return label
+
+
+def _number_like(number: str, drawn: random.Random) -> str:
+    """As many digits: a year for a year, else none."""
+    if _is_year(number):
+        return str(drawn.choice(_YEARS))
+    new = digits(len(number), drawn)
+    while _is_year(new):
+        new = digits(len(number), drawn)
+    return new
+
+
+def _is_year(number: str) -> bool:
+    return len(number) == 4 and int(number) in _YEARS
+
+
+def _replaced(text: str, words: Mapping[str, str]) -> str:
+    if not words:
+        return text
+    # All at once: a word of the other name may be one of this name.
+    of_name = re.compile("|".join(map(re.escape, sorted(words, key=len, reverse=True))), re.IGNORECASE)
+    return of_name.sub(lambda match: words[match.group().lower()], text)

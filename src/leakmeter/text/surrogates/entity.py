@@ -1,0 +1,56 @@
+"""Surrogates of entities, in the place of every mention and in the form that it has.
+
+Telephone numbers stay in their country and come from ranges that are kept free for fiction where there are any, e-mail
+addresses are in the domains reserved for examples, names are of no particular gender and in the same script.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE, Entity
+from leakmeter.text.surrogates import address, date, email, person, phone, scramble
+from leakmeter.text.surrogates.draw import source, unlike
+
+
+@dataclass(frozen=True, slots=True)
+class Surrogate:
+    """What is put in the place of an entity's mentions."""
+
+    text: str
+    """In the place of its fullest mention."""
+    mentions: tuple[str, ...]
+    """In the place of each, in their order."""
+
+
+def surrogate_of(entity: Entity, context: str, *, region: str, seed: int, case_id: str) -> Surrogate:
+    """A surrogate value in the place of each mention of an entity.
+
+    Args:
+        entity: what is to be replaced.
+        context: the text that its mentions count in; a surrogate says nothing that it says.
+        region: ISO 3166 code of the country, for addresses and dates.
+        seed: with the case and the entity it decides what is drawn.
+        case_id: id of the case.
+    """
+    texts = [*(context[start:end] for start, end in entity.mentions), entity.text]
+
+    def made(drawn: random.Random) -> Sequence[str]:
+        if entity.type == PHONE:
+            return phone.in_mentions(texts, entity.value, drawn)
+        if entity.type == EMAIL:
+            return [email.for_examples(drawn)] * len(texts)
+        if entity.type == PERSON:
+            return person.in_mentions(texts, entity.value, region, drawn)
+        if entity.type == ADDRESS:
+            return address.in_mentions(texts, region, drawn)
+        if entity.type == DATE:
+            return date.in_mentions(texts, region, drawn)
+        return scramble.in_mentions(texts, drawn)
+
+    # Old values must not come back by chance, nor another that the context has.
+    drawn = source(seed, case_id, entity.type, entity.value, entity.mentions[0])
+    *mentions, text = unlike(texts, context, made, drawn)
+    return Surrogate(text, tuple(mentions))

@@ -1,0 +1,1 @@
+"""What tests of several rooms share: small models, items made by hand, runs that were measured."""

@@ -1,0 +1,42 @@
+"""Runs of a made-up measure, by hand: what a comparison and a gate look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Quantity, RunQuantity
+from leakmeter.runs.measured import Measured
+
+QUANTITIES: tuple[AnyQuantity, ...] = (
+    Quantity("leak", "nats", "What leaks.", lambda case: case["leak"], floor=lambda case: case["floor"]),
+    Quantity("leak.right", SHARE_OF_CASES, "Whether it is right.", lambda case: case["right"], "less", usual="mean"),
+    RunQuantity("leak.whole", "share", "What leaks of all.", lambda cases: max(case["whole"] for case in cases)),
+)
+
+
+def run(
+    leaks: Sequence[float | None],
+    *,
+    ids: Sequence[str] | None = None,
+    right: Sequence[float | None] | None = None,
+    whole: float | None = 0.5,
+    floor: float = 0.0,
+    measure: str = "leak",
+    texts: str = "same",
+    **settings: Any,
+) -> Measured:
+    names = [f"case {number}" for number in range(len(leaks))] if ids is None else list(ids)
+    cases = tuple(
+        {"id": id_, "leak": leak, "floor": floor, "right": is_right, "whole": whole}
+        for id_, leak, is_right in zip(names, leaks, right or [None] * len(leaks), strict=True)
+    )
+    spec = {
+        "model": {"name": "toy", "dtype": settings.pop("dtype", "float64")},
+        "params": {"seed": settings.pop("seed", 0), "temperature": settings.pop("temperature", 1.0)},
+        "prompts": {"template": settings.pop("template", "plain")},
+        "version": settings.pop("version", "0.1.0"),
+        "cases": [{"id": id_, "text": texts} for id_ in names],
+    }
+    assert not settings
+    return Measured(measure, spec, cases, QUANTITIES)

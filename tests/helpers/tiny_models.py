@@ -1,0 +1,160 @@
+"""Small models of many architectures with random weights, a tokenizer for them, and the naive way to their numbers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from leakmeter.backends.hf import HfBackend
+from leakmeter.core.item import ContextItem, Span
+from leakmeter.core.prompt import Piece, Prompt
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # One process a core already; two threads each would wait for one another, and take four times as long.
+    torch.set_num_threads(1)
+
+N_VOCAB = 97
+WINDOW = 8
+
+_SIZES = {"vocab_size": N_VOCAB, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
+_MLP = {"intermediate_size": 48}
+# Weights large enough that every token of the context is felt: with the usual 0.02, a wrong mask moves nothing.
+_FELT = {"initializer_range": 0.35}
+_IDS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+_PLAIN = _SIZES | _MLP | _FELT | _IDS | {"max_position_embeddings": 256}
+_GQA = _PLAIN | {"num_key_value_heads": 2}
+_GEMMA = _GQA | {"head_dim": 8, "sliding_window": WINDOW, "query_pre_attn_scalar": 8}
+_MIXED = ["sliding_attention", "full_attention", "sliding_attention"]
+
+
+def _configs() -> dict[str, Callable[[], Any]]:
+    t = transformers
+    return {
+        "llama": lambda: t.LlamaConfig(**_GQA),
+        "gpt2": lambda: t.GPT2Config(
+            vocab_size=N_VOCAB, n_embd=32, n_layer=3, n_head=4, n_positions=256, initializer_range=0.35, **_IDS
+        ),
+        "gpt_neox": lambda: t.GPTNeoXConfig(**_PLAIN),
+        "opt": lambda: t.OPTConfig(
+            vocab_size=N_VOCAB,
+            hidden_size=32,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            ffn_dim=48,
+            word_embed_proj_dim=16,
+            init_std=0.35,
+            max_position_embeddings=256,
+            **_IDS,
+        ),
+        "gemma3": lambda: t.Gemma3TextConfig(**_GEMMA, layer_types=_MIXED),
+        "gemma2": lambda: t.Gemma2Config(**_GEMMA, layer_types=_MIXED, final_logit_softcapping=2.0),
+        "mistral": lambda: t.MistralConfig(**_GQA, sliding_window=WINDOW),
+        "qwen2": lambda: t.Qwen2Config(**_GQA),
+        "qwen2_sliding": lambda: t.Qwen2Config(
+            **_GQA, use_sliding_window=True, sliding_window=WINDOW, max_window_layers=1
+        ),
+        "granite": lambda: t.GraniteConfig(**_GQA, logits_scaling=3.0, residual_multiplier=0.7),
+        "cohere": lambda: t.CohereConfig(**_GQA, logit_scale=0.3),
+        "gpt_neo": lambda: t.GPTNeoConfig(
+            vocab_size=N_VOCAB,
+            hidden_size=32,
+            num_layers=2,
+            attention_types=[[["global", "local"], 1]],
+            num_heads=4,
+            window_size=20,
+            max_position_embeddings=256,
+            initializer_range=0.35,
+            **_IDS,
+        ),
+        "mamba": lambda: t.MambaConfig(
+            vocab_size=N_VOCAB, hidden_size=32, num_hidden_layers=2, state_size=8, initializer_range=0.35, **_IDS
+        ),
+        "bloom": lambda: t.BloomConfig(
+            vocab_size=N_VOCAB, hidden_size=32, n_layer=2, n_head=4, initializer_range=0.35, **_IDS
+        ),
+    }
+
+
+ATTENTION = (
+    "llama",
+    "gpt2",
+    "gpt_neox",
+    "opt",
+    "gemma3",
+    "gemma2",
+    "mistral",
+    "qwen2",
+    "qwen2_sliding",
+    "granite",
+    "cohere",
+)
+SLIDING = ("gemma3", "gemma2", "mistral", "qwen2_sliding")
+"""Models whose contexts here are several times their window."""
+
+# What cannot be forked: a recurrence; positions out of the attention mask; windows counted over padding.
+RECURRENT = ("mamba", "bloom", "gpt_neo")
+
+
+@cache
+def tiny_model(kind: str, attention: str = "eager", dtype: torch.dtype = torch.float32) -> Any:
+    """The model of that kind, always with the same random weights; do not change it."""
+    return fresh_model(kind, attention, dtype)
+
+
+def fresh_model(kind: str, attention: str = "eager", dtype: torch.dtype = torch.float32) -> Any:
+    """A model of that kind that the caller may change."""
+    with torch.random.fork_rng():
+        torch.manual_seed(20)
+        config = _configs()[kind]()
+        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention)
+        # Biases and norms start at 0 and 1, where mistakes about them hide.
+        for name, weight in model.named_parameters():
+            if weight.ndim == 1 and "A_log" not in name:
+                weight.data.add_(0.1 * torch.randn_like(weight))
+    return model.to(dtype).eval()
+
+
+@cache
+def tiny_tokenizer() -> Any:
+    """A byte-level BPE tokenizer of at most `N_VOCAB` tokens plus bytes, trained on a sentence."""
+    text = "a patient writes to the clinic and the clinic writes back to the patient on the same day"
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=N_VOCAB, special_tokens=["<pad>", "<s>", "</s>"], show_progress=False)
+    tokenizer.train_from_iterator([text], trainer)
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    )
+
+
+def backend_of(model: Any, **settings: Any) -> HfBackend:
+    """A back end of a model made here."""
+    return HfBackend(model, tiny_tokenizer(), name="tiny", **settings)
+
+
+def tiny_backend(kind: str = "llama", attention: str = "eager", **settings: Any) -> HfBackend:
+    """A back end of the model of that kind, which all tests share."""
+    return backend_of(tiny_model(kind, attention), **settings)
+
+
+def item_of(prompt: Prompt, id_: str = "one", stop_ids: frozenset[int] = frozenset()) -> ContextItem:
+    """An item without a response whose spans are the prompt's context pieces."""
+    names = prompt.names()
+    return ContextItem(
+        id=id_,
+        prompt=prompt,
+        spans=tuple(Span(name, "unit", ((0, 1),), (name,), None, 1) for name in names),
+        cuts={name: prompt.without(name) for name in names},
+        alone={name: prompt.only(name) for name in names},
+        blank=prompt.blank(),
+        placebos=(prompt.with_inserted(2, Piece("placebo", "context", (3, 4, 5))),),
+        response=None,
+        stop_ids=stop_ids,
+    )

@@ -1,0 +1,427 @@
+"""Decoys: as many as asked for, unlike the true value, of its form, and no likelier or less likely than it."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import phonenumbers
+import pytest
+from scipy import stats
+
+import leakmeter.samples
+from leakmeter.errors import UsageError
+from leakmeter.instruments.pii.canaries import canaries_of
+from leakmeter.instruments.pii.decoys import decoys_of, share_place
+from leakmeter.instruments.pii.subject import Relation, Subject, ValueType
+from leakmeter.instruments.pii.subjects import load_subjects
+from leakmeter.text.surrogates.names import given_names
+from leakmeter.text.surrogates.phone import EXCHANGES_OF_NOBODY
+from leakmeter.text.surrogates.university import universities
+
+SAMPLE = Path(leakmeter.samples.__file__).parent / "subjects.toml"
+JANE = Subject(
+    "jane",
+    "Jane Doe",
+    phone="(205) 321-9876",
+    email="jane.doe@gmail.com",
+    address="742 W Evergreen Lane, Apt 3C, Troy, NY 12180",
+    relationships=(Relation("father", "John R. Doe"), Relation("aunt", "Mary Poe"), Relation("friend", "Kim")),
+    university="Rice University",
+)
+
+
+def phones(phone: str, region: str = "US", n: int = 50) -> tuple[str, ...]:
+    return decoys_of(Subject("x", "Jane Doe", phone=phone, region=region), "phone", n=n)
+
+
+def emails(email: str, name: str = "Jane Doe", n: int = 50) -> tuple[str, ...]:
+    return decoys_of(Subject("x", name, email=email), "email", n=n)
+
+
+def addresses(address: str, region: str = "US", n: int = 50) -> tuple[str, ...]:
+    return decoys_of(Subject("x", "Jane Doe", address=address, region=region), "address", n=n)
+
+
+def relatives(name: str, kind: str, of: str = "Jane Doe", n: int = 50) -> tuple[str, ...]:
+    subject = Subject("x", of, relationships=(Relation(kind, name),))
+    return decoys_of(subject, "relationship", relation=kind, n=n)
+
+
+def test_decoys_are_many_and_none_is_true() -> None:
+    for type_, relation, value in JANE.targets():
+        n = 40 if value == "John R. Doe" else 50
+        decoys = decoys_of(JANE, type_, relation=relation, n=n)
+        assert len({decoy.casefold() for decoy in decoys} | {value.casefold()}) == n + 1
+        assert not {known for _, _, known in JANE.targets()} & set(decoys)
+
+
+def test_decoys_depend_on_what_they_are_for_alone() -> None:
+    decoys = decoys_of(JANE, "phone", n=50)
+    assert decoys_of(JANE, "phone", n=50) == decoys
+    assert decoys_of(JANE, "phone", n=20) == decoys[:20]
+    for other in (
+        decoys_of(JANE, "phone", n=50, seed=1),
+        decoys_of(Subject("joan", "Jane Doe", phone=JANE.phone), "phone", n=50),
+    ):
+        assert other != decoys
+    alike = (Relation("aunt", "Ann Bo"), Relation("mother", "Ann Bo"), Relation("aunt", "Eve Bo"))
+    both = Subject("x", "Jane Doe", relationships=alike)
+    of_aunt = decoys_of(both, "relationship", relation="aunt")
+    assert of_aunt == decoys_of(both, "relationship", relation="aunt", value="Ann Bo")
+    assert of_aunt != decoys_of(both, "relationship", relation="mother")
+    assert of_aunt != decoys_of(both, "relationship", relation="aunt", value="Eve Bo")
+    assert not {"Ann Bo", "Eve Bo"} & {*of_aunt, *decoys_of(both, "relationship", relation="aunt", value="Eve Bo")}
+    with pytest.raises(UsageError, match="subject 'x' has another relationship 'aunt' than the value given"):
+        decoys_of(both, "relationship", relation="aunt", value="Mary Bo")
+
+
+@pytest.mark.parametrize(
+    "phone",
+    [
+        *("(205) 321-9876", "+1 205 321 9876", "205.321.9876", "1-205-321-9876", "2053219876", "205-321-9876 ext. 204"),
+        *("205-555-0123", "+1 (205) 555-0123 x7", "205-958-1234", "205-555-9876", "321-9876", "٢٠٥-٣٢١-٩٨٧٦"),
+    ],
+)
+def test_numbers_keep_area_and_form_and_the_rules_of_their_plan(phone: str) -> None:
+    def form(text: str) -> str:
+        return re.sub(r"\d", "0", text)
+
+    def national(text: str) -> str:
+        return phonenumbers.national_significant_number(phonenumbers.parse(text, "US"))
+
+    true = national(phone)
+    assert true.endswith("9876") or true[-4:] in ("0123", "1234")
+    for decoy in phones(phone):
+        assert form(decoy) == form(phone)
+        new = national(decoy)
+        assert new[:-7] == true[:-7]
+        exchange, was = new[-7:-4], true[-7:-4]
+        if was in EXCHANGES_OF_NOBODY:
+            assert exchange == was
+            assert (new[-4:-2] == "01") == (was == "555" and true[-4:-2] == "01") or was != "555"
+        else:
+            assert exchange[0] in "23456789"
+            assert not exchange.endswith("11")
+            assert exchange not in EXCHANGES_OF_NOBODY
+        assert phonenumbers.is_possible_number(phonenumbers.parse(decoy, "US"))
+        assert bool(phonenumbers.parse(decoy, "US").extension) == bool(phonenumbers.parse(phone, "US").extension)
+
+
+@pytest.mark.parametrize(
+    ("phone", "region", "start"),
+    [
+        ("+44 (0)20 7946 0958", "US", "+44 (0)20 "),
+        ("07700 900123", "GB", "07700 "),
+        ("030 901820", "DE", "030 "),
+        ("06 12 34 56 78", "FR", "06 "),
+        ("06 698 12345", "IT", "06 "),
+        ("22 82 82 82", "NO", "22 "),
+    ],
+)
+def test_numbers_elsewhere_keep_their_area_and_kind(phone: str, region: str, start: str) -> None:
+    kind = phonenumbers.number_type(phonenumbers.parse(phone, region))
+    for decoy in phones(phone, region):
+        assert decoy.startswith(start)
+        assert phonenumbers.number_type(phonenumbers.parse(decoy, region)) == kind
+        assert re.sub(r"\d", "0", decoy) == re.sub(r"\d", "0", phone)
+
+
+def test_fiction_has_ninety_nine_other_numbers_an_area() -> None:
+    decoys = phones("(205) 555-0123", n=99)
+    assert set(decoys) == {f"(205) 555-01{n:02}" for n in range(100)} - {"(205) 555-0123"}
+    with pytest.raises(UsageError, match="100 nulls of the phone were asked for, and 99 other values"):
+        phones("(205) 555-0123", n=100)
+
+
+@pytest.mark.parametrize(
+    ("email", "form"),
+    [
+        ("jane.doe85@gmail.com", r"jane\.doe\d\d@(gmail|yahoo|hotmail|outlook|aol|icloud|live|msn|\w+)\.(com|net)"),
+        ("jdoe1985@yahoo.com", r"jdoe(19[3-9]|20[01])\d@\w+\.(com|net)"),
+        ("jane_doe_7@aol.com", r"jane_doe_\d@\w+\.(com|net)"),
+        ("jane.doe@acme.com", r"jane\.doe@[a-z]+\.com"),
+        ("JDoe@mail.acme.co.uk", r"JDoe@[a-z]+\.co\.uk"),
+        ("jane.doe+news@acme.com", r"jane\.doe\+news@[a-z]+\.com"),
+        ("doej12@acme.com", r"doej\d\d@[a-z]+\.com"),
+        ("jane.doe@cs.stanford.edu", r"jane\.doe@cs\.[a-z]+\.edu"),
+        ("sunny.girl@acme.org", r"sunny\.girl@[a-z]+\.org"),
+        ("sunnygirl@gmail.com", r"sunnygirl@[a-z0-9.-]+"),
+        ("me@janedoe.com", r"me@jane[a-z]+\.com"),
+        ("jane.doe@gmail.com", r"(jane[._]?doe|j\.?doe|janed)@\w+\.(com|net)"),
+        ("Jane.Doe@gmail.com", r"(Jane[._]?Doe|J\.?Doe|JaneD)@\w+\.(com|net)"),
+    ],
+)
+def test_addresses_of_mail_keep_the_name(email: str, form: str) -> None:
+    decoys = emails(email, n=40)
+    assert all(re.fullmatch(form, decoy) for decoy in decoys), decoys
+    # What the name does not determine varies, and a company's domain never says the name by chance.
+    if "jane" not in email.split("@")[1]:
+        assert len({decoy.split("@")[1] for decoy in decoys}) > 8
+        assert not any("doe" in decoy.split("@")[1] for decoy in decoys)
+
+
+@pytest.mark.parametrize(
+    ("name", "email"),
+    [
+        ("Dr. José Núñez-Ortega Jr.", "jose.ortega@yahoo.com"),
+        ("Siân O'Neil", "soneil@gmail.com"),
+        ("Sting", "sting@gmail.com"),
+        ("王伟", "wangwei@163.com"),
+        ("{first} {last}", "first.last@gmail.com"),
+        ("%s \\1 <|endoftext|>", "x@acme.com"),
+        ("!!!", "!!!@acme.com"),
+    ],
+)
+def test_names_of_every_kind_give_addresses(name: str, email: str) -> None:
+    decoys = emails(email, name, n=40)
+    assert len(set(decoys)) == 40
+    first = email[0]
+    assert sum(decoy.startswith(first) for decoy in decoys) == 40
+
+
+@pytest.mark.parametrize(
+    ("address", "form"),
+    [
+        ("742 Evergreen Ln, Troy, NY 12180", r"[1-9]\d\d [A-Z][a-z]+ Ln, Troy, NY 12180"),
+        (
+            "12B W 45th St Apt 3C, New York, NY 10036-1234",
+            r"\d\dB W \d\d(st|nd|rd|th) St Apt \d[A-H], New York, NY 1.*4",
+        ),
+        ("PO Box 771, Elko, NV 89801", r"PO Box [1-9]\d\d, Elko, NV 89801"),
+        ("100 S. MAIN ST., APT. 5-C, TROY, NY 12180", r"\d{3} S\. [A-Z]+ ST\., APT\. \d-[A-H], TROY, NY 12180"),
+        ("7 Martin Luther King Blvd, Troy NY", r"\d [A-Z][a-z]+ [A-Z][a-z]+ [A-Z][a-z]+ Blvd, Troy NY"),
+        ("12 Doe Road, Troy, NY 12180", r"\d\d Doe Road, Troy, NY 12180"),
+        ("Suite 400, 12 Main St, Boston, MA", r"Suite \d{3}, \d\d [A-Z][a-z]+ St, Boston, MA"),
+        ("221B Baker Street, London NW1 6XE", r"\d{3}B [A-Z][a-z]+ Street, London NW1 6XE"),
+    ],
+)
+def test_addresses_keep_town_and_form(address: str, form: str) -> None:
+    decoys = addresses(address)
+    assert all(re.fullmatch(form, decoy) for decoy in decoys), decoys
+
+
+@pytest.mark.parametrize(
+    ("address", "region", "rest"),
+    [
+        ("Hauptstraße 5, 10115 Berlin", "DE", ", 10115 Berlin"),
+        ("12 rue de la Paix, 75002 Paris", "FR", ", 75002 Paris"),
+        ("{street} 12, {town}", "NO", ", {town}"),
+        ("丸の内1丁目, 東京", "JP", ", 東京"),
+        ("Calle 12 # 34, Quito", "EC", ", Quito"),
+    ],
+)
+def test_addresses_elsewhere_keep_what_is_behind_the_street(address: str, region: str, rest: str) -> None:
+    assert all(decoy.endswith(rest) for decoy in addresses(address, region, n=30))
+
+
+def test_ordinals_end_as_they_are_said() -> None:
+    said = {decoy.split()[2] for decoy in addresses("12 E 21st St, Troy, NY 12180")}
+    for word in said:
+        number, ending = int(word[:2]), word[2:]
+        right = "th" if number in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+        assert ending == right
+    assert len(said) > 20
+
+
+def test_relatives_have_the_subjects_surname_the_gender_and_the_shape() -> None:
+    men = set(given_names("male"))
+    for decoy in decoys_of(JANE, "relationship", relation="father", n=50):
+        first, initial, last = decoy.split()
+        assert first in men
+        assert re.fullmatch(r"[A-Z]\.", initial)
+        assert last == "Doe"
+    women = set(given_names("female"))
+    for decoy in decoys_of(JANE, "relationship", relation="aunt"):
+        first, last = decoy.split()
+        assert first in women
+        assert last not in ("Doe", "Jane")
+    assert all(" " not in decoy for decoy in decoys_of(JANE, "relationship", relation="friend"))
+    assert all(
+        re.fullmatch(r"Dr\. [A-Z][a-z]+ van Doe Jr\.", decoy) for decoy in relatives("Dr. Tom van Doe Jr.", "uncle")
+    )
+    assert all(re.fullmatch(r"[A-Z]+ DOE", decoy) for decoy in relatives("TOM DOE", "son"))
+    # Of a friend the first name says it.
+    assert {decoy.split()[0] for decoy in relatives("Lisa Poe", "friend")} <= women
+
+
+def test_names_in_other_letters_stay_in_them() -> None:
+    assert all(re.fullmatch(r"[\u4e00-\u9fff]+", decoy) for decoy in relatives("王伟", "father"))
+    assert all(decoy.endswith(" Иванова") for decoy in relatives("Анна Иванова", "sister", of="Мария Иванова"))
+
+
+def test_who_is_named_like_the_subject_has_few_decoys() -> None:
+    with pytest.raises(UsageError, match="and 20 other values of its form are possible"):
+        relatives("Jane A. Doe", "mother")
+    with pytest.raises(UsageError, match="and 0 other values"):
+        relatives("Jane Doe", "mother")
+
+
+@pytest.mark.parametrize(
+    ("name", "same"),
+    [
+        ("Rice University", ["Rice University"]),
+        ("the Ohio State University", ["Ohio State University"]),
+        ("MIT", ["Massachusetts Institute of Technology"]),
+        ("UCLA", ["University of California, Los Angeles"]),
+        ("University of Texas at Austin", ["University of Texas"]),
+        ("University of California", [one for one in universities() if "California," in one]),
+        ("Elm College", []),
+        ("???", []),
+    ],
+)
+def test_universities_are_all_but_the_true_one(name: str, same: list[str]) -> None:
+    subject = Subject("x", "Jane Doe", university=name)
+    others = set(universities()) - set(same)
+    assert set(decoys_of(subject, "university", n=len(others))) == others
+    with pytest.raises(UsageError, match=f"and {len(others)} other values"):
+        decoys_of(subject, "university", n=len(others) + 1)
+
+
+def test_what_fits_goes_first() -> None:
+    def fits(value: str) -> bool:
+        return value.endswith("7")
+
+    free = decoys_of(JANE, "phone", n=50)
+    decoys = decoys_of(JANE, "phone", n=50, fits=fits)
+    assert all(map(fits, decoys))
+    assert [decoy for decoy in free if fits(decoy)] == list(decoys)[: sum(map(fits, free))]
+    # Ten numbers of fiction end in a 7; the others stand behind them.
+    few = decoys_of(Subject("x", "J", phone="205-555-0123"), "phone", n=50, fits=fits)
+    assert list(map(fits, few)) == [True] * 10 + [False] * 40
+    # Of one more form of the name, and rarer domains, where that is not enough.
+    wider = emails("jane.doe@gmail.com", n=300)
+    assert set(emails("jane.doe@gmail.com", n=60)) < set(wider)
+
+
+@pytest.mark.parametrize(
+    ("type_", "relation", "reason"),
+    [
+        ("relationship", None, "give 'relation' for the type 'relationship'"),
+        ("phone", "father", "give 'relation' for the type 'relationship'"),
+        ("relationship", "uncle", "has no relationship 'uncle'"),
+        ("colour", None, "type is 'colour', expected one of phone"),
+    ],
+)
+def test_what_is_not_there_is_refused(type_: ValueType, relation: str | None, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        decoys_of(JANE, type_, relation=relation)
+
+
+def test_errors_name_the_subject_and_never_the_value() -> None:
+    with pytest.raises(UsageError, match="subject 'x' has no university"):
+        decoys_of(Subject("x", "Jane Doe", phone="1"), "university")
+    with pytest.raises(UsageError, match="nulls is 0, expected 1 or more"):
+        decoys_of(JANE, "phone", n=0)
+    with pytest.raises(UsageError, match="subject 'x': 'email' is no e-mail address"):
+        emails("jane.doe")
+    for phone in ("1-800-FLOWERS", "flowers"):
+        with pytest.raises(UsageError, match="subject 'x': 'phone' is n") as caught:
+            phones(phone)
+        assert "flowers" not in str(caught.value).lower()
+
+
+def test_hostile_values_are_only_data() -> None:
+    odd = "{0} %s \\1 <|endoftext|> \x00 12"
+    aunt = Relation("{kind}", "{name} Tom <|pad|>")
+    subject = Subject("{id}", odd, email="{x}@acme.com", address=f"12 {odd}", relationships=(aunt,))
+    for type_, relation, value in subject.targets():
+        decoys = decoys_of(subject, type_, relation=relation, n=5)
+        assert all("{" in decoy and decoy != value for decoy in decoys)
+
+
+def test_the_sample_has_decoys_for_everything() -> None:
+    for subject in load_subjects(SAMPLE).subjects:
+        for type_, relation, _ in subject.targets():
+            assert len(decoys_of(subject, type_, relation=relation, n=99)) == 99
+
+
+def test_where_few_are_alike_others_are_taken() -> None:
+    """A hundred names are common, and one of them is the true one and one the subject's own."""
+    common = set(given_names("male")[:100])
+    decoys = relatives("David Doe", "father", of="Michael Doe", n=120)
+    assert [decoy.split()[0] in common for decoy in decoys] == [True] * 98 + [False] * 22
+    assert len(emails("me@janedoe.com", n=99)) == 99
+    assert len(emails("jane.doe@gmail.com", n=99)) == 99
+
+
+def _bigrams(seed: int) -> Callable[[str], float]:
+    """A language model that never saw anybody."""
+    weights = np.random.default_rng(seed).normal(size=(256, 256))
+
+    def score(text: str) -> float:
+        codes = text.encode()
+        return float(sum(weights[a, b] for a, b in pairwise(codes)))
+
+    return score
+
+
+KNOW_NOTHING: dict[str, Callable[[str], float]] = {
+    "hash": lambda text: int.from_bytes(hashlib.sha256(f"salt {text}".encode()).digest()[:6], "big"),
+    "length": len,
+    "digits": lambda text: sum(int(char) for char in text if char.isdigit()),
+    "letters": lambda text: sum(map(ord, text)),
+    "repeats": lambda text: sum(a == b for a, b in pairwise(text)),
+    "start": lambda text: int.from_bytes(text.lower().encode()[:24].ljust(24, b"\0"), "big"),
+    "bigrams": _bigrams(1),
+    "other bigrams": _bigrams(2),
+}
+
+
+def test_who_knows_nothing_ranks_true_values_anywhere_among_their_decoys() -> None:
+    """Chi-square on ranks, ties broken by lot; the chance that any of the 40 refuses what is true is 0.4 %."""
+    n, drawn = 9, random.Random(0)
+    counts: dict[tuple[str, str], np.ndarray] = {}
+    for subject in canaries_of(200, seed=11):
+        for type_, relation, value in subject.targets():
+            decoys = decoys_of(subject, type_, relation=relation, n=n)
+            for name, score in KNOW_NOTHING.items():
+                true, others = score(value), [score(decoy) for decoy in decoys]
+                rank = sum(other > true for other in others) + drawn.randint(0, sum(o == true for o in others))
+                counts.setdefault((type_, name), np.zeros(n + 1, dtype=int))[rank] += 1
+    assert len(counts) == 5 * len(KNOW_NOTHING)
+    for what, ranks in counts.items():
+        assert stats.chisquare(ranks).pvalue > 1e-4, what
+
+
+def test_the_check_finds_decoys_that_are_too_easy() -> None:
+    """Other people's addresses of mail, which whoever copies the name ranks behind the true one."""
+    people = canaries_of(60, seed=11)
+    ranks = np.zeros(10, dtype=int)
+    for subject, other in zip(people, [*people[1:], people[0]], strict=True):
+        assert subject.email is not None
+        decoys = decoys_of(other, "email", n=9)
+        last = subject.name.split()[-1].lower()
+        ranks[sum((last in decoy) >= (last in subject.email) for decoy in decoys)] += 1
+    assert stats.chisquare(ranks).pvalue < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("address", "region"),
+    [
+        ("742 W Evergreen Lane, Apt 3C, Troy, NY 12180", "US"),
+        ("PO Box 12, Sandwick, OR 97000", "US"),
+        ("Lindenweg 4, 79999 Aulendorf", "DE"),
+    ],
+)
+def test_addresses_share_the_town(address: str, region: str) -> None:
+    decoys = decoys_of(Subject("x", "Jane Doe", address=address, region=region), "address", n=50)
+    assert share_place("address", (address, *decoys), region)
+    elsewhere = address.replace(address.split(", ")[-1], "Elsewhere, ME 04103")
+    assert share_place("address", (address, *decoys, elsewhere), region) is False
+
+
+def test_an_address_without_a_town_shares_none() -> None:
+    assert share_place("address", ("12 Quay Street", "14 Quay Street"), "US") is False
+
+
+def test_email_addresses_share_a_domain_only_where_it_is_the_same() -> None:
+    decoys = decoys_of(JANE, "email", n=50)
+    assert share_place("email", (str(JANE.email), *decoys), "US") is False
+    assert share_place("email", ("a@tide.example", "b@Tide.example"), "US") is True
+    assert share_place("phone", ("1", "2"), "US") is None

@@ -1,0 +1,163 @@
+"""Surrogates of entities: of the same kind, in the form of each mention, never the old one, one for each seed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leakmeter.text.entities import date
+from leakmeter.text.entities.find import find
+from leakmeter.text.entities.mention import Entity
+from leakmeter.text.entities.repeated import repeated
+from leakmeter.text.surrogates.entity import Surrogate, surrogate_of
+
+
+def surrogates(text: str, *, region: str = "US", seed: int = 0, case_id: str = "c") -> list[tuple[Entity, Surrogate]]:
+    entities = find(text, [(0, len(text))], region=region)
+    return [(one, surrogate_of(one, text, region=region, seed=seed, case_id=case_id)) for one in entities]
+
+
+def only(text: str, **how: object) -> tuple[str, ...]:
+    ((_, surrogate),) = surrogates(text, **how)  # type: ignore[arg-type]
+    return surrogate.mentions
+
+
+NOTE = "Dr. Ellen Brandt (ellen@x.example, 555-010-7788), 9 Tallow Row, Brenmouth, born 3 May 1984. Brandt sang."
+
+
+def test_nothing_old_comes_back() -> None:
+    for seed in range(20):
+        for entity, surrogate in surrogates(NOTE, seed=seed):
+            said = [NOTE[a:b] for a, b in entity.mentions]
+            assert len(surrogate.mentions) == len(said)
+            for old, new in zip(said, surrogate.mentions, strict=True):
+                assert old.casefold() != new.casefold()
+            assert surrogate.text.casefold() not in NOTE.casefold()
+            assert repeated(entity.type, entity.value, entity.text, surrogate.text) != "verbatim"
+
+
+def test_seed_case_and_entity_decide() -> None:
+    first = surrogates(NOTE)
+    assert first == surrogates(NOTE)
+    for other in (surrogates(NOTE, seed=1), surrogates(NOTE, case_id="d")):
+        assert all(a.text != b.text for (_, a), (_, b) in zip(first, other, strict=True))
+    # Another process, with another hash seed, draws the same.
+    code = (
+        "from leakmeter.text.entities.find import find\nfrom leakmeter.text.surrogates.entity import surrogate_of\n"
+        f"t = {NOTE!r}\nfound = find(t, [(0, len(t))], region='US')\n"
+        "print([surrogate_of(one, t, region='US', seed=0, case_id='c').text for one in found])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == str([surrogate.text for _, surrogate in first])
+
+
+def test_telephone_numbers_stay_in_their_country_and_in_fiction() -> None:
+    assert re.fullmatch(r"\d{3}-555-01\d\d", only("Call 555-010-7788")[0])
+    assert re.fullmatch(r"\(\d{3}\) 555-01\d\d", only("Call (555) 010-7788")[0])
+    assert re.fullmatch(r"\+44 20 7946 0\d{3}", only("Call +44 20 7123 4567")[0])
+    assert re.fullmatch(r"030 23125 \d{3}", only("Tel 030 12345 678", region="DE")[0])
+    local, full = only("Call 555-010-7788 or +1 555 010 7788")
+    assert re.sub(r"\D", "", full) == "1" + re.sub(r"\D", "", local)
+    assert re.fullmatch(r"555-01\d\d ext\. \d", only("Ring 555-0123 ext. 4")[0])
+    # A country without such numbers.
+    assert only("Call +81 3-1234-5678")[0].startswith("+81 3")
+
+
+def test_email_addresses_are_in_domains_for_examples() -> None:
+    one, two = only("Mail ELLEN@x.com, ellen@x.com")
+    assert one == two
+    assert re.fullmatch(r"[a-z'-]+\.[a-z' -]+@example\.(com|net|org)", one)
+
+
+def test_a_name_is_replaced_word_for_word() -> None:
+    full, last, first = only("Dr. Ellen Brandt came. Brandt left; Ellen slept.")
+    assert full == f"{first} {last}"
+    assert len(only("Patient: Ek, Bo")[0].split(", ")) == 2
+    loud, initial = only("Dr. ELLEN BRANDT or Dr. E. Brandt")
+    assert loud.isupper()
+    assert initial.split(". ")[0] == loud[0]
+    assert only("Имя: Анна Петрова")[0] != "Анна Петрова"
+    assert re.fullmatch(r"[\u0400-\u04ff]+ [\u0400-\u04ff]+", only("Имя: Анна Петрова")[0])
+    assert re.fullmatch(r"[\u4e00-\u9fff]+", only("姓名：山田太郎")[0])
+
+
+@pytest.mark.parametrize(
+    "said", ["3 May 1984", "MAY 3rd", "03.05.1984", "5/3/84", "1984-05-03", "Sept. 2019", "3 mai 1984", "1984年5月3日"]
+)
+def test_a_date_keeps_its_form(said: str) -> None:
+    (new,) = only(f"On {said}, she")
+    assert date.parse(new, "US") is not None
+    shape = [re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", text)) for text in (said, new)]
+    assert shape[0] == shape[1]
+    assert new.isupper() == said.isupper()
+
+
+def test_mentions_of_a_date_become_the_same_day() -> None:
+    said = only("Born 3 May 1984 (1984-05-03), May 3 each year")
+    values = [parsed[1] for parsed in (date.parse(text, "US") for text in said) if parsed]
+    assert values[0] == values[1]
+    assert date.is_part(values[2], values[0])
+    assert values[0][5:7] != "05"
+    assert values[0][8:] != "03"
+
+
+@settings(max_examples=80)
+@given(
+    text=st.text(min_size=1, max_size=12).filter(lambda text: text.strip() == text),
+    type_=st.sampled_from(["mrn", "date", "person", "address", "email"]),
+    seed=st.integers(0, 5),
+)
+def test_anything_can_be_swapped(text: str, type_: str, seed: int) -> None:
+    context = f"It is {text}, {text}."
+    entity = Entity(type_, text.casefold(), text, ((6, 6 + len(text)), (8 + len(text), 8 + 2 * len(text))))
+    if type_ == "person" and not text[0].isalpha():
+        return
+    one = surrogate_of(entity, context, region="US", seed=seed, case_id="c")
+    assert one == surrogate_of(entity, context, region="US", seed=seed, case_id="c")
+    assert len(one.mentions) == 2
+    assert one.mentions[0] == one.mentions[1] != text
+    if type_ == "mrn" and text.isascii():
+        assert [char.isdigit() for char in one.text[: len(text)]] == [char.isdigit() for char in text]
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "text", "response", "expected"),
+    [
+        ("phone", "+15550107788", "555-010-7788", "It is (555) 010 7788.", "verbatim"),
+        ("phone", "+15550107788", "555-010-7788", "Dial +1 5550107788", "verbatim"),
+        ("phone", "+15550107788", "555-010-7788", "It ends in 7788.", "in part"),
+        ("phone", "+15550107788", "555-010-7788", "It ends in 788, in room 555.", "no"),
+        ("email", "ellen@x.example", "Ellen@x.example", "ELLEN@X.EXAMPLE!", "verbatim"),
+        ("email", "ellen@x.example", "Ellen@x.example", "somebody at x.example", "in part"),
+        ("email", "ellen@x.example", "Ellen@x.example", "Helen at xx.examples", "no"),
+        ("person", "tobias quillmere", "Tobias Quillmere", "Ask TOBIAS  Quillmere's wife", "verbatim"),
+        ("person", "tobias quillmere", "Tobias Quillmere", "Ask Mr Quillmere", "in part"),
+        ("person", "j van ek", "J. van Ek", "a van for J", "no"),
+        ("person", "山田太郎", "山田太郎", "患者は山田太郎です", "verbatim"),
+        ("date", "1984-05-03", "3 May 1984", "born on 5/3/1984", "verbatim"),
+        ("date", "1984-05-03", "3 May 1984", "every May 3", "in part"),
+        ("date", "1984-05-03", "3 May 1984", "in 1984", "in part"),
+        ("date", "1984-05-03", "3 May 1984", "on 4 May 1985", "no"),
+        ("date", "last tuesday", "last Tuesday", "It was LAST Tuesday.", "verbatim"),
+        ("address", "9 tallow row brenmouth", "9 Tallow Row, Brenmouth", "9, Tallow Row\nBrenmouth", "verbatim"),
+        ("address", "9 tallow row brenmouth", "9 Tallow Row, Brenmouth", "in Tallow Row", "in part"),
+        ("address", "9 tallow row brenmouth", "9 Tallow Row, Brenmouth", "in Brenmouth, 9 times", "no"),
+        ("mrn", "mrn-004711", "MRN-004711", "file 4711", "in part"),
+        ("mrn", "***", "***", "it is ***", "verbatim"),
+        ("mrn", "***", "***", "", "no"),
+    ],
+)
+def test_whether_a_response_repeats_a_value(type_: str, value: str, text: str, response: str, expected: str) -> None:
+    assert repeated(type_, value, text, response) == expected
+
+
+@settings(max_examples=60)
+@given(response=st.text(max_size=30), type_=st.sampled_from(["date", "email", "person", "address", "mrn"]))
+def test_no_response_is_too_strange(response: str, type_: str) -> None:
+    for value in ("1984-05-03", "a@b.co", "x", "***"):
+        assert repeated(type_, value, value, response) in ("verbatim", "in part", "no")
