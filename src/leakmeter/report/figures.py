@@ -115,7 +115,7 @@ def panels_figure(
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
-        raise UsageError("the figure needs matplotlib: pip install 'leakmeter[plots]'") from None
+        raise UsageError("the figure needs matplotlib: pip install matplotlib") from None
     width, height = look.panel_inches
     with mpl.rc_context(_settings(look)):
         figure = Figure(figsize=(width * len(shown), height), layout="constrained")
