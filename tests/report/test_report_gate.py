@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -39,6 +40,18 @@ BROKEN = Check(
     (Item(2, 0.0), Item(7, math.inf)),
 )
 CHECKS = (HELD, BROKEN)
+
+
+def test_junit_counts_what_fails_among_more_that_holds() -> None:
+    root = ElementTree.fromstring(to_junit([HELD, BROKEN, replace(HELD, run=3)]))
+    assert {(one.get("tests"), one.get("failures")) for one in (root, *root)} == {("3", "1")}
+
+
+def test_the_same_claim_of_two_runs_is_two_alerts() -> None:
+    checks = [BROKEN, replace(BROKEN, run=3)]
+    (run,) = json.loads(to_sarif(checks, about="a.toml"))["runs"]
+    prints = [result["partialFingerprints"]["primaryLocationLineHash"] for result in run["results"]]
+    assert len(set(prints)) == len(prints) == 6
 
 
 def test_junit_has_a_test_case_for_each_claim() -> None:

@@ -6,6 +6,7 @@ import hashlib
 import random
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -425,3 +426,10 @@ def test_email_addresses_share_a_domain_only_where_it_is_the_same() -> None:
     assert share_place("email", (str(JANE.email), *decoys), "US") is False
     assert share_place("email", ("a@tide.example", "b@Tide.example"), "US") is True
     assert share_place("phone", ("1", "2"), "US") is None
+
+
+def test_nothing_that_is_true_of_the_person_is_a_decoy() -> None:
+    alone = Subject("x", "Jane Doe", relationships=(Relation("father", "John Roe"),))
+    first, *_ = decoys_of(alone, "relationship", relation="father", n=50)
+    both = replace(alone, relationships=(*alone.relationships, Relation("friend", first)))
+    assert first not in decoys_of(both, "relationship", relation="father", n=50)
