@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from leakmeter.report.tables import to_markdown
+from leakmeter.runs.loading import load_run
 
 Call = Callable[..., Any]
 
@@ -100,3 +102,35 @@ def test_without_matplotlib(cli: Call, runs: list[Path], monkeypatch: pytest.Mon
     assert "pip install matplotlib" in ended.err
     assert sorted(os.listdir()) == before
     assert cli("report", *runs).code == 0
+
+
+def test_markdown_says_what_the_page_says_of_one_run_and_of_several(cli: Call, runs: list[Path]) -> None:
+    one = cli("report", runs[0], "--markdown", "one.md")
+    assert one.code == 0, one.err
+    text = html.unescape(Path("one.md").read_text(encoding="utf-8"))
+    assert load_run(runs[0]).headline in text
+    assert "| Piece |" in text
+    assert Path("one.md").stat().st_mode & 0o777 == 0o600
+    assert cli("report", *runs, "--markdown", "both.md").code == 0
+    text = html.unescape(Path("both.md").read_text(encoding="utf-8"))
+    assert all(load_run(run).headline.replace("\u00a0", " ") in text for run in runs)
+    refused = cli("report", runs[0], "--markdown", runs[0] / "spec.json")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+
+
+def test_markdown_of_what_may_be_published_has_nothing_else(cli: Call) -> None:
+    words = ("decode", "--model", "toy", "--context-file", "note.txt", "--query", "Who?", "--epsilon", "1")
+    Path("note.txt").write_text("Anna sang in Graz.", encoding="utf-8")
+    ended = cli(*words, "--max-new-tokens", "4")
+    run = Path(ended.err.splitlines()[-1].removeprefix("run: "))
+    assert cli("report", run, "--public", "--markdown", "public.md").code == 0
+    public = Path("public.md").read_text(encoding="utf-8")
+    assert "Anna" not in public
+    assert run.name not in public
+    assert "promised" in public.casefold()
+
+
+def test_a_study_has_its_markdown_already(cli: Call, study: Path) -> None:
+    ended = cli("report", study, "--markdown", "x.md")
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert "table.md is Markdown" in ended.err

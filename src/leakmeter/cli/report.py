@@ -11,7 +11,13 @@ from leakmeter.errors import UsageError
 
 
 def report(
-    run: Path, /, *others: Path, html: Path = Path("report.html"), figures: Path | None = None, public: Flag = False
+    run: Path,
+    /,
+    *others: Path,
+    html: Path = Path("report.html"),
+    markdown: Path | None = None,
+    figures: Path | None = None,
+    public: Flag = False,
 ) -> None:
     """Write the HTML report of finished runs, or of a study; and figures for a paper.
 
@@ -26,23 +32,46 @@ def report(
         Directories of further runs.
     html
         The file to write.
+    markdown
+        Also write the report as Markdown, for a comment on a pull request or a job's summary.
     figures
         Also write the run's figures into this directory, as PNG and SVG.
     public
         Write only what may be published, of a bounded decoding or of an audit.
     """
     output.check_writable(html, "report", run, others)
+    if markdown is not None:
+        output.check_writable(markdown, "report", run, others, html)
     if is_study(run):
         if others or figures is not None or public:
             raise UsageError(f"'{run}' is a study's directory; give it alone, without --figures and --public")
-        from leakmeter.runs.pages import page_of_study
+        from leakmeter.runs.pages import TABLE, page_of_study
 
+        if markdown is not None:
+            raise UsageError(f"'{run}' is a study's directory, whose {TABLE} is Markdown; leave --markdown out")
         output.save_page(html, page_of_study(run))
     elif others:
         _several([run, *others], html, figures, public=public)
     else:
         _one(run, html, figures, public=public)
     output.tell_page(html, public=public)
+    if markdown is not None:
+        from leakmeter.report.result import saved
+
+        saved(markdown, _as_markdown([run, *others], public=public), public=public)
+        output.tell_page(markdown, public=public)
+
+
+def _as_markdown(paths: list[Path], *, public: bool) -> str:
+    from leakmeter.report import markdown
+    from leakmeter.runs.loading import load_run
+    from leakmeter.runs.pages import report_of_runs
+
+    runs = [load_run(path) for path in paths]
+    if public:
+        results = [published(result) for result in runs[0]]
+        return markdown.text(type(results[0]).report([result.case for result in results]))
+    return markdown.text(runs[0].report() if len(runs) == 1 else report_of_runs(runs))
 
 
 def is_study(path: Path) -> bool:

@@ -9,6 +9,7 @@ from typing import Final
 from leakmeter.core.written import check_outside_runs, write_whole
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.report import charts, html
+from leakmeter.report.blocks import Report
 from leakmeter.report.runs_report import ShownComparison, ShownRun, runs_report
 from leakmeter.report.study_report import study_report
 from leakmeter.runs.compare import compare, comparison_object
@@ -25,7 +26,12 @@ def page_of_runs(runs: Sequence[Run]) -> str:
         StoreError: a part of a run is damaged.
         UsageError: there is no run.
     """
-    return html.page(runs_report([_shown(run) for run in runs], _comparisons(runs)))
+    return html.page(report_of_runs(runs))
+
+
+def report_of_runs(runs: Sequence[Run]) -> Report:
+    """The same as blocks."""
+    return runs_report([_shown(run) for run in runs], _comparisons(runs))
 
 
 def page_of_study(directory: Path) -> str:
