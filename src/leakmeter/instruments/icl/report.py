@@ -259,7 +259,7 @@ def _exemplars_of(case: Case, *, among_many: bool = False) -> b.Table:
             name += [" ", b.Untrusted(one["id"], _ID)]
         label = () if among_many else (b.Untrusted(one["label"] or "", _LABEL),)
         cells = (
-            tuple(name), *label, b.Untrusted(one["text"], 130), infinite(one["loss_nats"]),
+            tuple(name), *label, b.Untrusted(one["text"], 108 if among_many else 130), infinite(one["loss_nats"]),
             words.changed(one, _LABEL), _posterior(one),
         )  # fmt: skip
         rows.append(b.Row(cells, quiet=infinite(one["loss_nats"]) <= case["noise_floor_nats"]))
