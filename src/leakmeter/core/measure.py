@@ -31,7 +31,7 @@ class Measure(ABC):
         """Cases that are best scored together although their prompts have nothing in common."""
         return 1
 
-    def check(self, item: Any) -> None:  # noqa: B027
+    def check(self, item: Any) -> None:  # noqa: B027 - most measures refuse nothing
         """Refuse an item that cannot be measured so, before anything is scored or written.
 
         Raises:

@@ -17,7 +17,6 @@ from leakmeter.report import scale
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType
     from rich.style import Style
-    from rich.table import Table
     from rich.text import Text
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -90,29 +89,6 @@ def heading(words: str) -> Text:
     from rich.text import Text
 
     return Text(words, style="bold underline")
-
-
-def compact_table(heads: Sequence[str], *, left: Sequence[int], wide: int | None = None) -> Table:
-    """A table whose columns are numbers but for those at the left; one of them may have all the width there is."""
-    from rich.table import Table
-
-    table = Table(
-        box=None,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        collapse_padding=True,
-        header_style="dim",
-        expand=wide is not None,
-    )
-    for number, head in enumerate(heads):
-        table.add_column(
-            head,
-            justify="left" if number in left else "right",
-            no_wrap=True,
-            overflow="ellipsis",
-            ratio=1 if number == wide else None,
-        )
-    return table
 
 
 def facts(told: Mapping[str, str]) -> Text:

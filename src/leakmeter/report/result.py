@@ -11,7 +11,7 @@ the cases in their order. Its `quantities` are what of it can be compared betwee
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -70,6 +70,7 @@ class Result(ABC):
         return f"<{''.join(said)}>"
 
     @classmethod
+    @abstractmethod
     def report(
         cls,
         cases: Sequence[Mapping[str, Any]],
@@ -84,7 +85,6 @@ class Result(ABC):
             command: the command line they came from.
             provenance: of the run they lie in.
         """
-        raise NotImplementedError
 
     @classmethod
     def summary(cls, cases: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
@@ -270,8 +270,3 @@ def provenance_of(run: Path | None, outdated: str | None) -> Provenance:
     """Where cases lie, and why their numbers need care."""
     facts = () if run is None else (("Directory", Untrusted(str(run))),)
     return Provenance(facts=facts, outdated=outdated or "")
-
-
-def run_facts(run: Path | None) -> dict[str, str] | None:
-    """What a page says of the directory its cases lie in; None where they lie in none."""
-    return {"directory": str(run)} if run else None

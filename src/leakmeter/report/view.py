@@ -6,7 +6,6 @@ the page's content security policy allows no style attributes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from leakmeter.core.plain import visible
@@ -14,19 +13,6 @@ from leakmeter.report import scale, words
 from leakmeter.report.shade import Case
 
 View = dict[str, Any]
-
-
-def origin_view(command: str | None, run: Mapping[str, Any] | None) -> View:
-    """Where a page's cases came from, as its template wants it.
-
-    Args:
-        command: the command line; None where it is not told.
-        run: what is said of the run, by name; None where nothing is.
-    """
-    return {
-        "command": None if command is None else visible(command),
-        "run": {visible(str(name)): visible(str(value)) for name, value in (run or {}).items()},
-    }
 
 
 def settings(case: Case) -> dict[str, str]:
