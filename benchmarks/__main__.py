@@ -3,8 +3,9 @@
 A pair counts only if the matrix-product rate measured before and after it differs by under 10 %; medians of the pairs
 that count are printed, one JSON object a peer. A peer that is not installed is left out with a line on stderr. `fisher`
 times all its ways in turn instead of pairs, and prints one object a setting, with its error of chance beside its time.
-`store` and `extraction` need no model: the one writes ten million readings and asks for them, the other finds people in
-80 MB of documents. `--tiny` makes any of them as small as it can be and still do all that it does, to see that it runs.
+`store` and `extraction` need no model: the one writes ten million measurements and asks for them, the other finds
+people in 80 MB of documents. `--tiny` makes any of them as small as it can be and still do all that it does, to see
+that it runs.
 """
 
 from __future__ import annotations

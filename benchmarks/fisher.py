@@ -105,7 +105,9 @@ def _read(
 ) -> np.ndarray:
     """One of the measure's statistics, of all queries together: (query,)."""
     found, _ = drive(backend, [measure.trial(item) for item in items])
-    return np.asarray([reading.values[0] for of in found for reading in of if reading.statistic == statistic])
+    return np.asarray(
+        [measurement.values[0] for of in found for measurement in of if measurement.statistic == statistic]
+    )
 
 
 def _item(id_: str, query: Piece, questions: Questions) -> QuestionItem:

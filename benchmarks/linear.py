@@ -20,7 +20,7 @@ from benchmarks import base, peers
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import Target
+from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 
 _BLOCK, _N_BLOCKS, _N_QUERY, _N_RESPONSE = 32, 8, 20, 16
@@ -63,7 +63,7 @@ def _request(n_context: int) -> Request:
     starts = np.linspace(0, n_context - _BLOCK, _N_BLOCKS).round().astype(int)
     kept = [context, *(context[:start] + context[start + _BLOCK :] for start in starts)]
     prompts = tuple(Prompt((Piece("c", "context", ids), Piece("q", "query", query))) for ids in kept)
-    return Request(prompts, response, Target())
+    return Request(prompts, response, TargetLogProbs())
 
 
 def _measured(backend: HfBackend, n_context: int, repeats: int, with_full_pass: bool) -> dict[str, Any] | None:

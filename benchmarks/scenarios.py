@@ -20,7 +20,7 @@ from leakmeter.core import rules
 from leakmeter.core.drive import drive
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import Draw, Target
+from leakmeter.core.reductions import NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request, Trial
 
 
@@ -49,7 +49,7 @@ def _ngram(n_context: int, n: int, n_query: int, n_response: int, *, short: bool
         whole = Prompt((*context, Piece("q", "query", ids(rng, n_query))))
         prompts = [whole, *(whole.without(piece.name) for piece in context)]
         response = ids(rng, n_response)
-        requests = [Request(tuple(prompts), response, Target())]
+        requests = [Request(tuple(prompts), response, TargetLogProbs())]
         n_tokens = sum(len(p.ids) + n_response for p in prompts)
 
         def full(_: np.ndarray) -> Peer:
@@ -91,7 +91,7 @@ def _susceptibility(backend: HfBackend, questions: Questions | None = None) -> S
     prompts = [prompt for query in questions.queries for prompt in questions.behind(query)]
     token = 1000
     part = prompts[: len(prompts) // 4]
-    requests = [Request(tuple(prompts), (token,), Target())]
+    requests = [Request(tuple(prompts), (token,), TargetLogProbs())]
     return Scenario(
         lambda: scored(backend, requests),
         {
@@ -114,7 +114,7 @@ def _icl(redrawn: bool, n_queries: int = 32) -> Callable[..., Scenario]:
         for _ in range(n_queries):
             exemplars = pieces(rng, 8, 60) if redrawn else fixed
             whole = Prompt((*exemplars, Piece("q", "query", ids(rng, 60))))
-            requests.append(Request((whole, *(whole.without(e.name) for e in exemplars)), (1000,), Target()))
+            requests.append(Request((whole, *(whole.without(e.name) for e in exemplars)), (1000,), TargetLogProbs()))
         prompts = [prompt for request in requests for prompt in request.prompts]
         part = prompts[: len(prompts) // 16]
         return Scenario(
@@ -143,8 +143,8 @@ def _decode(backend: HfBackend, n: int = 16, n_new: int = 50, n_context: int = 2
         drawn: list[int] = []
         receipts: list[float] = []
         for step in range(n_new):
-            want = Draw(float(uniforms[i, step]), context_weight=1.5)
-            (scores,) = yield [Request((bares[i], wholes[i]), tuple(drawn), want)]
+            reduction = NextTokenSample(float(uniforms[i, step]), context_weight=1.5)
+            (scores,) = yield [Request((bares[i], wholes[i]), tuple(drawn), reduction)]
             token, log_prob = scores.values[1, 0]
             drawn.append(int(token))
             receipts.append(float(log_prob))
@@ -165,13 +165,13 @@ def _decode(backend: HfBackend, n: int = 16, n_new: int = 50, n_context: int = 2
 
     response = ids(rng, n_new)
     # What decoding needs at least is what scoring its responses does: every token once.
-    least = plan([Request((b, w), response, Target()) for b, w in zip(bares, wholes, strict=True)])
+    least = plan([Request((b, w), response, TargetLogProbs()) for b, w in zip(bares, wholes, strict=True)])
     return Scenario(ours, {"naive": naive}, least)
 
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One token drawn from the average of clipped logits over a temperature: (1, 1, 2), as `Draw`."""
+    """One token drawn from the average of clipped logits over a temperature: (1, 1, 2), as `NextTokenSample`."""
 
     uniform: float
     clip: float
@@ -218,7 +218,7 @@ def _private_generation(backend: HfBackend, n: int = 50, n_new: int = 40) -> Sce
             n_tokens=count,
         )
 
-    least = plan([Request(prompts, ids(rng, n_new), Target())])
+    least = plan([Request(prompts, ids(rng, n_new), TargetLogProbs())])
     return Scenario(lambda: drive(backend, [trial()])[0][0], {"naive": naive}, least)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from leakmeter.core.measurement import NATS, Reading
+from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.runs.query import ask
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.runs.spec import RunSpec
@@ -60,7 +60,7 @@ def written(root: Path, n_cases: int, n_pieces: int, n_tokens: int) -> Path:
     values = np.random.default_rng(0).normal(size=(n_pieces, n_tokens))
     with RunDirectory.open(root, spec) as run:
         for number, case in enumerate(cases):
-            series = [Reading(case["id"], 0, f"s{p}", "without_this", NATS, values[p]) for p in range(n_pieces)]
+            series = [Measurement(case["id"], 0, f"s{p}", "without_this", NATS, values[p]) for p in range(n_pieces)]
             run.write_part(number, [case], series)
         run.finish(spec, n_cases)
     return run.path

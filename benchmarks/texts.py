@@ -12,7 +12,7 @@ from benchmarks.base import Peer, Scenario, scored
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import Target
+from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 
 _N_MASKS = 64
@@ -37,7 +37,7 @@ def sentences(backend: HfBackend, data: Path | None, tiny: bool = False) -> Scen
 
     def request() -> Request:
         prompts = tuple(_prompt(backend.tokenizer.encode_frame(text(mask), first=True)) for mask in masks)
-        return Request(prompts, response, Target())
+        return Request(prompts, response, TargetLogProbs())
 
     whole = text(np.ones(len(abstract.sentences), dtype=bool))
     n_whole = len(backend.tokenizer.encode_frame(whole, first=True))
@@ -85,10 +85,10 @@ def occlusion(backend: HfBackend, _: Path | None, tiny: bool = False) -> Scenari
     unknown = published.unknown_id(backend)
 
     hidden = [_prompt((*prompt[:i], unknown, *prompt[i + 1 :])) for i in range(n)]
-    requests = [Request((_prompt(prompt), *hidden), response, Target())]
+    requests = [Request((_prompt(prompt), *hidden), response, TargetLogProbs())]
     # A response token is hidden from those after it.
     requests += [
-        Request((_prompt((*prompt, *response[:i], unknown)),), response[i + 1 :], Target())
+        Request((_prompt((*prompt, *response[:i], unknown)),), response[i + 1 :], TargetLogProbs())
         for i in range(n_response - 1)
     ]
 

@@ -13,8 +13,8 @@ from leakmeter.stats.stats import bootstrap_interval_of_mean
 
 losses = np.stack(
     [
-        next(np.abs(reading.values) for reading in readings if reading.statistic == "loss")
-        for _, readings in cases_of_run(RunDirectory(Path(sys.argv[1])))
+        next(np.abs(measurement.values) for measurement in measurements if measurement.statistic == "loss")
+        for _, measurements in cases_of_run(RunDirectory(Path(sys.argv[1])))
     ]
 )
 stretches = {

@@ -34,11 +34,11 @@ LOSS, PMI, TERM, TEMPERED_PMI, TEMPERED_TERM = range(len(WITH_PMI))
 
 def trial(item, measure):
     """Draw a response and score it without each sentence; `WITH_PMI` of whole less cut, (sentence, token, 5)."""
-    readings = yield from measure.trial(item)
-    (response,) = (tuple(one.values.astype(int).tolist()) for one in readings if one.statistic == "token")
+    measurements = yield from measure.trial(item)
+    (response,) = (tuple(one.values.astype(int).tolist()) for one in measurements if one.statistic == "token")
     cuts = [item.cuts[span.name] for span in item.spans]
-    want = TargetWithPmi(measure.cid_lambda, measure.temperature)
-    (scores,) = yield [Request((item.blank, item.prompt, *cuts), response, want)]
+    reduction = TargetWithPmi(measure.cid_lambda, measure.temperature)
+    (scores,) = yield [Request((item.blank, item.prompt, *cuts), response, reduction)]
     return scores.values[1] - scores.values[2:]
 
 

@@ -119,15 +119,15 @@ def test_a_run_of_every_measure_is_an_object(measure: str) -> None:
         slowly = [quantity.of(case) for case in run.cases]
         np.testing.assert_array_equal(frame[quantity.name], [np.nan if value is None else value for value in slowly])
 
-    readings = run.readings()
+    measurements = run.measurements()
     slowly = [
         (r.item, r.sample, r.piece, r.statistic, position, value, r.unit)
         for number in RunDirectory(run.path).parts
-        for r in RunDirectory(run.path).read_readings(number)
+        for r in RunDirectory(run.path).read_measurements(number)
         for position, value in enumerate(r.values.tolist())
     ]
-    assert len(readings) == len(slowly)
-    assert [tuple(row) for row in readings.head(40).itertuples(index=False)] == slowly[:40]
+    assert len(measurements) == len(slowly)
+    assert [tuple(row) for row in measurements.head(40).itertuples(index=False)] == slowly[:40]
 
     assert [path.name for path in write_figures({Path("figures"): run})] == [
         f"{name}.{form}" for name in FIGURES[measure] for form in ("png", "svg")
@@ -172,10 +172,10 @@ def test_a_wrong_engine_a_missing_library_and_no_run(monkeypatch: pytest.MonkeyP
     run = measured("influence")
     wrong: Any = "excel"
     with pytest.raises(UsageError, match="engine is pandas or polars"):
-        run.readings(wrong)
+        run.measurements(wrong)
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(UsageError, match="leakmeter\\[polars\\]"):
-        run.readings("polars")
+        run.measurements("polars")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match="pip install matplotlib"):
         run.figures()
@@ -189,4 +189,4 @@ def test_a_wrong_engine_a_missing_library_and_no_run(monkeypatch: pytest.MonkeyP
 def test_polars_has_the_same_rows() -> None:
     pytest.importorskip("polars")
     run = measured("influence")
-    assert run.readings("polars").rows() == list(run.readings().itertuples(index=False, name=None))
+    assert run.measurements("polars").rows() == list(run.measurements().itertuples(index=False, name=None))

@@ -16,7 +16,7 @@ from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Prompt
-from leakmeter.core.reductions import Draw
+from leakmeter.core.reductions import NextTokenSample
 from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.core.sampling import sample
 from leakmeter.instruments.influence.measure import Influence
@@ -109,7 +109,7 @@ def test_a_masked_prompt_does_not_start_from_the_states_of_the_unmasked() -> Non
     masked, dropped = PROMPT.masking("c0"), PROMPT.without("c0")
     values = []
     for prompt in (dropped, masked, dropped):
-        request = Request((prompt,), (), Draw(0.5))
+        request = Request((prompt,), (), NextTokenSample(0.5))
         values.append(backend.score(plan([request]))[0].values[0, 0])
     assert values[0].tolist() == pytest.approx(values[2].tolist(), abs=5e-6)
     z = naive_logits(tiny_model("llama"), masked, ())
@@ -125,8 +125,8 @@ def test_noise_bounds_what_the_order_of_spans_and_the_sharing_change(kind: str, 
     measure = Influence(cid_lambda=weight)
 
     def series(backend: HfBackend, item: ContextItem) -> dict[tuple[str, str], np.ndarray]:
-        (readings,), _ = drive(backend, [measure.trial(item)])
-        return {(r.statistic, r.piece): r.values for r in readings}
+        (measurements,), _ = drive(backend, [measure.trial(item)])
+        return {(r.statistic, r.piece): r.values for r in measurements}
 
     one = series(tiny_backend(kind, "sdpa"), item)
     noise = one.pop(("noise", ""))
@@ -153,8 +153,8 @@ def test_measuring_right_after_sampling_starts_behind_no_wanted_row(kind: str, w
     assert len(responses) == 3
     for i, response in enumerate(responses):
         given = replace(item, response=response)
-        (readings,), _ = drive(tiny_backend(kind, "sdpa", share_prefixes=False), [measure.trial(given)])
-        expected = {(r.statistic, r.piece): r.values for r in readings}
+        (measurements,), _ = drive(tiny_backend(kind, "sdpa", share_prefixes=False), [measure.trial(given)])
+        expected = {(r.statistic, r.piece): r.values for r in measurements}
         for r in sampled:
             if r.sample == i and r.statistic != "noise":
                 # Worst measured: 5.9e-6.

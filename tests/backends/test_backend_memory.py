@@ -19,7 +19,7 @@ from leakmeter.backends.hf.states import Segment, Start
 from leakmeter.core.drive import drive
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import Draw, Target
+from leakmeter.core.reductions import NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request, Trial
 from leakmeter.errors import ScoreError
 
@@ -32,7 +32,7 @@ def cuts(n_prompts: int = 4) -> list[Request]:
     for _ in range(n_prompts):
         prompt = random_prompt(rng, N_VOCAB, (6, 5, 9), frame=4, query=5)
         parts = (prompt, *(prompt.without(name) for name in prompt.names()))
-        requests.append(Request(parts, RESPONSE, Target()))
+        requests.append(Request(parts, RESPONSE, TargetLogProbs()))
     return requests
 
 
@@ -43,7 +43,7 @@ def cuts(n_prompts: int = 4) -> list[Request]:
 @settings(max_examples=200)
 @seed(1)
 def test_windows_run_every_run_once_after_its_parent_within_the_limit(tails: list[list[int]], limit: int) -> None:
-    requests = [Request((Prompt((Piece("c", "context", (9, *tail)),)),), (1,), Target()) for tail in tails]
+    requests = [Request((Prompt((Piece("c", "context", (9, *tail)),)),), (1,), TargetLogProbs()) for tail in tails]
     chunk = plan(requests)
     done: set[int] = set()
     live: dict[int, int] = {}
@@ -79,7 +79,7 @@ def test_batches_hold_every_run_once_and_waste_little(
         Prompt((Piece("c", "context", (number, *(1 for _ in range(start + tail - 1)))),))
         for number, (start, tail, _) in enumerate(shapes)
     ]
-    chunk = plan([Request((prompt,), (1,), Target()) for prompt in prompts])
+    chunk = plan([Request((prompt,), (1,), TargetLogProbs()) for prompt in prompts])
     order = {int(run.ids[0]): i for i, run in enumerate(chunk.runs)}
     starts = {order[n]: Start(None, start) for n, (start, _, _) in enumerate(shapes)}
     tails = {order[n]: tail for n, (_, tail, _) in enumerate(shapes)}
@@ -175,8 +175,8 @@ def decode(prompt: Prompt, number: int, n_steps: int) -> Trial[list[float]]:
     drawn: list[int] = []
     seen: list[float] = []
     for step in range(n_steps):
-        want = Draw(float(np.random.default_rng([number, step]).random()))
-        (scores,) = yield [Request((prompt,), tuple(drawn), want)]
+        reduction = NextTokenSample(float(np.random.default_rng([number, step]).random()))
+        (scores,) = yield [Request((prompt,), tuple(drawn), reduction)]
         drawn.append(int(scores.values[0, 0, 0]))
         seen.append(float(scores.values[0, 0, 1]))
     return [*drawn, *seen]

@@ -14,7 +14,7 @@ from helpers.naive import SHARED, naive_logits
 from leakmeter.core.case import Case, Document
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.core.prompt import Prompt
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.influence.measure import Influence
@@ -84,10 +84,10 @@ def item_of(backend: Any, case: str, unit: str, removal: str) -> ContextItem:
 
 
 def contrasts(
-    naive: Naive, item: ContextItem, weight: float, readings: list[Reading]
+    naive: Naive, item: ContextItem, weight: float, measurements: list[Measurement]
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Name, measured and naive values of every contrast of an item."""
-    got = {(r.statistic, r.piece): r.values for r in readings}
+    got = {(r.statistic, r.piece): r.values for r in measurements}
     response = item.response or ()
     whole = naive.log_probs(item.prompt, item.blank, response, weight)
     bare = naive.log_probs(item.blank, item.blank, response, 1.0)
@@ -124,8 +124,8 @@ def check(
         for weight in weights
     ]
     results, _ = drive(backend, [Influence(cid_lambda=weight).trial(item) for _, item, weight in items])
-    for (label, item, weight), readings in zip(items, results, strict=True):
-        for name, got, expected in contrasts(naive, item, weight, readings):
+    for (label, item, weight), measurements in zip(items, results, strict=True):
+        for name, got, expected in contrasts(naive, item, weight, measurements):
             np.testing.assert_allclose(got, expected, rtol=0, atol=atol, err_msg=f"{name}, {label}")
             if name == "whole":
                 assert np.abs(expected).max() > 0.05  # far above the bound: there was something to see
@@ -146,8 +146,8 @@ def test_what_decoding_told_is_what_scoring_measures_within_the_noise_floor(
     (receipts,), _ = drive(real_backend, [Decode(cid_lambda=weight, max_new_tokens=24, seed=3).trial(item)])
     drawn = {r.statistic: r.values for r in receipts}
     response = tuple(drawn["token"].astype(int).tolist())
-    (readings,), _ = drive(real_backend, [Influence(cid_lambda=weight).trial(replace(item, response=response))])
-    scored = {(r.statistic, r.piece): r.values for r in readings}
+    (measurements,), _ = drive(real_backend, [Influence(cid_lambda=weight).trial(replace(item, response=response))])
+    scored = {(r.statistic, r.piece): r.values for r in measurements}
     floor = scored["noise", ""].sum()
     # Short contexts, whose every other pass gives a row the same digits.
     assert 1e-6 < floor < 1e-3

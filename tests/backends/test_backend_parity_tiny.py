@@ -24,8 +24,8 @@ from helpers.tiny_models import (
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import Draw, MixedTarget, Rows, Target
-from leakmeter.core.request import Request, Want
+from leakmeter.core.reductions import FullDistribution, MixtureLogProbs, NextTokenSample, TargetLogProbs
+from leakmeter.core.request import Reduction, Request
 from leakmeter.errors import CapabilityError, ScoreError, UsageError
 
 PROMPT: Prompt = random_prompt(np.random.default_rng(0), N_VOCAB, (6, 5, 9, 4), frame=4, query=5)
@@ -51,10 +51,12 @@ def attention_of(kind: str, attention: str) -> str:
     return "eager" if kind == "gemma2" else attention
 
 
-def scores(backend: HfBackend, prompts: dict[str, Prompt], weight: float = 1.0, want: Want | None = None) -> np.ndarray:
+def scores(
+    backend: HfBackend, prompts: dict[str, Prompt], weight: float = 1.0, reduction: Reduction | None = None
+) -> np.ndarray:
     """(prompt, response), the blank prompt first."""
-    want = want or (Target() if weight == 1.0 else MixedTarget(weight))
-    return backend.score(plan([Request((BLANK, *prompts.values()), RESPONSE, want)]))[0].values
+    reduction = reduction or (TargetLogProbs() if weight == 1.0 else MixtureLogProbs(weight))
+    return backend.score(plan([Request((BLANK, *prompts.values()), RESPONSE, reduction)]))[0].values
 
 
 def naive(model: Any, prompts: dict[str, Prompt], weight: float) -> np.ndarray:
@@ -123,18 +125,21 @@ def test_eager_and_sdpa_attention_agree(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["llama", "gemma2", "cohere"])
 def test_logits_taken_a_few_rows_at_a_time_are_the_same(kind: str) -> None:
     backend = tiny_backend(kind)
-    whole_rows = {w: scores(backend, CUTS, want=w) for w in (Target(0.7), MixedTarget(1.5, 0.7), Rows(0.7))}
+    whole_rows = {
+        w: scores(backend, CUTS, reduction=w)
+        for w in (TargetLogProbs(0.7), MixtureLogProbs(1.5, 0.7), FullDistribution(0.7))
+    }
     for n_rows_at_once in (1, 3, 8):
         backend.limits = replace(backend.limits, logits_per_slice=n_rows_at_once * N_VOCAB)
-        for want, expected in whole_rows.items():
-            got = backend.score(plan([Request((BLANK, *CUTS.values()), RESPONSE, want)]))[0].values
+        for reduction, expected in whole_rows.items():
+            got = backend.score(plan([Request((BLANK, *CUTS.values()), RESPONSE, reduction)]))[0].values
             # Other shapes, other kernels. Worst measured: 2.6e-6.
             np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])
 def test_fewer_tokens_are_run_and_each_only_once(kind: str) -> None:
-    request = Request((BLANK, *CUTS.values()), RESPONSE, Target())
+    request = Request((BLANK, *CUTS.values()), RESPONSE, TargetLogProbs())
     chunk = plan([request])
     shared, full = tiny_backend(kind), tiny_backend(kind, share_prefixes=False)
     shared.score(chunk)
@@ -147,10 +152,10 @@ def test_several_requests_in_one_chunk_are_answered_in_order() -> None:
     model = tiny_model("llama")
     backend = backend_of(model)
     requests = [
-        Request((PROMPT,), (7,), Target(2.0)),
-        Request((BLANK, PROMPT), RESPONSE, MixedTarget(0.5, 0.7)),
-        Request((CUTS["only c1"], PROMPT, BLANK), (5, 90), Rows()),
-        Request((PROMPT,), (7,), Target(2.0)),
+        Request((PROMPT,), (7,), TargetLogProbs(2.0)),
+        Request((BLANK, PROMPT), RESPONSE, MixtureLogProbs(0.5, 0.7)),
+        Request((CUTS["only c1"], PROMPT, BLANK), (5, 90), FullDistribution()),
+        Request((PROMPT,), (7,), TargetLogProbs(2.0)),
     ]
     together = backend.score(plan(requests))
     for request, got in zip(requests, together, strict=True):
@@ -231,17 +236,17 @@ class TestTheModelIsBorrowed:
         assert all(weight.grad is not None for weight in model.parameters())
 
 
-@pytest.mark.parametrize("want", [Target(), MixedTarget(1.5), Rows()])
-def test_nan_names_the_request_and_prompt(want: Want) -> None:
+@pytest.mark.parametrize("reduction", [TargetLogProbs(), MixtureLogProbs(1.5), FullDistribution()])
+def test_nan_names_the_request_and_prompt(reduction: Reduction) -> None:
     model = fresh_model("llama")
     backend = backend_of(model)
     model.model.embed_tokens.weight.data[PROMPT.pieces[1].ids[1]] = torch.nan  # a token of c0 alone
     # With another first token: attention multiplies what it does not see by 0, and 0 · NaN spoils a shared prefix.
     clean = Prompt((Piece("open", "frame", (1,)), *BLANK.pieces))
-    first = Request((clean,), (5,), Target())
+    first = Request((clean,), (5,), TargetLogProbs())
     assert np.isfinite(backend.score(plan([first]))[0].values).all()
     with pytest.raises(ScoreError, match=r"NaN for prompt 2 of 2 in request 2; its precision is float32"):
-        backend.score(plan([first, Request((clean, PROMPT), (5,), want)]))
+        backend.score(plan([first, Request((clean, PROMPT), (5,), reduction)]))
 
 
 def test_weights_that_are_all_nan_are_a_score_error() -> None:
@@ -271,7 +276,7 @@ def test_a_window_that_the_architecture_ignores_is_ignored() -> None:
 def test_states_kept_for_the_next_round_are_dropped_when_the_weights_change() -> None:
     model = fresh_model("llama")
     backend = backend_of(model)
-    backend.score(plan([Request((PROMPT,), (), Draw(0.5))]))
+    backend.score(plan([Request((PROMPT,), (), NextTokenSample(0.5))]))
     with torch.no_grad():
         model.get_input_embeddings().weight.mul_(1.1)
     expected = naive(model, CUTS, 1.0)
@@ -280,4 +285,4 @@ def test_states_kept_for_the_next_round_are_dropped_when_the_weights_change() ->
 
 def test_a_response_without_tokens_is_refused() -> None:
     with pytest.raises(UsageError, match="without tokens"):
-        plan([Request((PROMPT,), (), Target())])
+        plan([Request((PROMPT,), (), TargetLogProbs())])

@@ -24,8 +24,8 @@ from leakmeter.core.chunk import Chunk, Run
 from leakmeter.core.drive import drive
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import Draw, MixedTarget, Rows, Target
-from leakmeter.core.request import Request, Scores, Want
+from leakmeter.core.reductions import FullDistribution, MixtureLogProbs, NextTokenSample, TargetLogProbs
+from leakmeter.core.request import Reduction, Request, Scores
 from leakmeter.instruments.influence.measure import Influence
 
 CPU = torch.device("cpu")
@@ -77,15 +77,15 @@ def a_prompt(*ids: int) -> Prompt:
     return Prompt((Piece("text", "context", ids),))
 
 
-def a_chunk(token: int, want: Want, round: int = 0) -> Chunk:
-    return plan([Request((a_prompt(1, 2, token),), (5,), want)], round)
+def a_chunk(token: int, reduction: Reduction, round: int = 0) -> Chunk:
+    return plan([Request((a_prompt(1, 2, token),), (5,), reduction)], round)
 
 
 def reuse(cache: Memory, identity: dict[str, object] | None = None, limits: Callable[[], Any] = dict) -> Reuse:
     return Reuse(cache, identity or {}, limits, CPU)
 
 
-DRAW, TARGET = Draw(0.5), Target()
+DRAW, TARGET = NextTokenSample(0.5), TargetLogProbs()
 
 # Trials: rounds of (token, whether states are left for the next round); in between, keys that the cache forgets.
 TRIALS = st.lists(
@@ -243,9 +243,9 @@ def chunks(draw: st.DrawFn) -> Chunk:
                 rows + 10 * index,
             )
         )
-    want = draw(st.sampled_from([TARGET, DRAW]))
+    reduction = draw(st.sampled_from([TARGET, DRAW]))
     slots = np.array([[runs[0].row_slots[0]]])
-    request = Request((a_prompt(1),), (2,), want)
+    request = Request((a_prompt(1),), (2,), reduction)
     return Chunk((request,), tuple(runs), (slots,), draw(st.integers(1, 50)), draw(st.integers(0, 3)))
 
 
@@ -271,7 +271,7 @@ def changes(chunk: Chunk, which: int) -> Iterator[Chunk]:
     yield replace(chunk, n_slots=chunk.n_slots + 1)
     yield replace(chunk, runs=(*chunk.runs, run))
     (request,) = chunk.requests
-    yield replace(chunk, requests=(replace(request, want=TARGET if leaves_states(chunk) else DRAW),))
+    yield replace(chunk, requests=(replace(request, reduction=TARGET if leaves_states(chunk) else DRAW),))
 
 
 @settings(max_examples=60)
@@ -288,12 +288,12 @@ def test_the_key_holds_every_token_place_and_row(chunk: Chunk, which: int) -> No
     assert chunk_key(b"model", replace(chunk, round=chunk.round + 1)) == key
 
 
-@pytest.mark.parametrize("want", [Target(2.0), MixedTarget(1.0), MixedTarget(0.3, 0.7)])
-def test_wants_over_the_same_rows_share_a_key(want: Want) -> None:
+@pytest.mark.parametrize("reduction", [TargetLogProbs(2.0), MixtureLogProbs(1.0), MixtureLogProbs(0.3, 0.7)])
+def test_wants_over_the_same_rows_share_a_key(reduction: Reduction) -> None:
     prompts = (a_prompt(1, 2), a_prompt(1, 2, 3))
-    one, other = (plan([Request(prompts, (4, 5), w)]) for w in (Target(), want))
+    one, other = (plan([Request(prompts, (4, 5), w)]) for w in (TargetLogProbs(), reduction))
     assert chunk_key(b"", one) == chunk_key(b"", other)
-    assert chunk_key(b"", one) != chunk_key(b"", plan([Request(prompts, (4, 5), Rows())]))
+    assert chunk_key(b"", one) != chunk_key(b"", plan([Request(prompts, (4, 5), FullDistribution())]))
 
 
 def backend(cache: Memory | None, kind: str = "llama", model_id: str | None = "tiny", **options: Any) -> HfBackend:
@@ -308,7 +308,7 @@ def same(left: list[Scores], right: list[Scores]) -> bool:
 
 
 REQUESTS = [
-    Request((random_prompt(np.random.default_rng(seed), 90, [4, 3]), a_prompt(5, 6, 7)), (8, 9, 10), Target())
+    Request((random_prompt(np.random.default_rng(seed), 90, [4, 3]), a_prompt(5, 6, 7)), (8, 9, 10), TargetLogProbs())
     for seed in range(3)
 ]
 
@@ -321,7 +321,7 @@ def test_a_second_run_makes_no_passes(kind: str) -> None:
     assert same(first.score(plan(REQUESTS)), expected)
     assert same(second.score(plan(REQUESTS)), expected)
     assert (first.n_tokens_run > 0, second.n_tokens_run) == (True, 0)
-    hotter = [replace(request, want=MixedTarget(1.5, 0.8)) for request in REQUESTS]
+    hotter = [replace(request, reduction=MixtureLogProbs(1.5, 0.8)) for request in REQUESTS]
     assert same(second.score(plan(hotter)), backend(None, kind).score(plan(hotter)))
     assert second.n_tokens_run == 0
 
@@ -368,8 +368,8 @@ def test_drawing_goes_on_where_the_cache_ends(kind: str, forgets: tuple[int, ...
     measure = Influence(samples=3, max_new_tokens=6)
 
     def measured(one: HfBackend) -> list[bytes]:
-        (readings,), _ = drive(one, [measure.trial(item)])
-        return [reading.values.tobytes() for reading in readings]
+        (measurements,), _ = drive(one, [measure.trial(item)])
+        return [measurement.values.tobytes() for measurement in measurements]
 
     expected = measured(backend(None, kind))
     assert measured(backend(cache, kind)) == expected
@@ -409,7 +409,7 @@ def test_running_out_of_memory_keeps_nothing_that_was_cut_otherwise(monkeypatch:
         return passed(*arguments)
 
     monkeypatch.setattr(made.forward, "passed", failing)
-    alike = plan([Request((a_prompt(1, 2, first, 6, 7),), (8, 9, 10), Target()) for first in range(10, 15)])
+    alike = plan([Request((a_prompt(1, 2, first, 6, 7),), (8, 9, 10), TargetLogProbs()) for first in range(10, 15)])
     made.score(alike)
     assert made.n_halvings == 1
     assert cache.n_put == 0

@@ -11,7 +11,7 @@ from helpers.tiny_models import tiny_backend, tiny_model
 from leakmeter.backends.hf import shared_start
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import Target
+from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 
 COMMON = Piece("common", "context", tuple(3 + (7 * i) % 90 for i in range(70)))
@@ -50,7 +50,7 @@ def test_a_model_gives_the_same_scores_with_a_shared_start(kind: str, monkeypatc
     attend = shared_start.attend
     monkeypatch.setattr(shared_start, "_LEAST_QUERIES", 12)
     monkeypatch.setattr(shared_start, "attend", lambda *args: used.append(args[4]) or attend(*args))
-    requests = [Request((prompt,), (9, 80, 3), Target()) for prompt in prompts(6, 4)]
+    requests = [Request((prompt,), (9, 80, 3), TargetLogProbs()) for prompt in prompts(6, 4)]
     scores = tiny_backend(kind, "sdpa").score(plan(requests))
     # Layers with a window have masks, and go row by row.
     assert set(used) == {len(COMMON.ids)}

@@ -25,50 +25,50 @@ from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import (
     DivergenceFromFirst,
-    Draw,
+    FullDistribution,
     Labels,
-    MixedTarget,
-    Rows,
+    MixtureLogProbs,
+    NextTokenSample,
     Stretch,
-    Target,
+    TargetLogProbs,
 )
-from leakmeter.core.request import Request, Trial, Want
+from leakmeter.core.request import Reduction, Request, Trial
 from leakmeter.core.top import Top
 from leakmeter.instruments.generation.vote import Ballot
 from leakmeter.instruments.icl.log_ratio import LogRatioFromFirst
 from leakmeter.instruments.influence.pmi import TargetWithPmi
 from leakmeter.instruments.susceptibility.math import ContextMixture, Likeliest
 from leakmeter.privacy import rdp
-from leakmeter.privacy.decoding import Decoding, DrawWithReceipt, TargetWithReceipt
+from leakmeter.privacy.decoding import Decoding, NextTokenSampleWithLoss, TargetLogProbsWithLoss
 from leakmeter.privacy.mechanism import PrivateVoting
 from leakmeter.privacy.private_voting import Voting
 
 N_PROMPTS = 5
 VOTES = PrivateVoting(Voting(10.0, N_PROMPTS, 2.0))
-WANTS: dict[str, Want] = {
-    "target": Target(),
-    "mixed": MixedTarget(1.5),
-    "stretch": Stretch(MixedTarget(0.5), 1, 3),
-    "draw": Draw(0.3),
-    "draw mixed": Draw(0.3, 1.5),
+WANTS: dict[str, Reduction] = {
+    "target": TargetLogProbs(),
+    "mixed": MixtureLogProbs(1.5),
+    "stretch": Stretch(MixtureLogProbs(0.5), 1, 3),
+    "draw": NextTokenSample(0.3),
+    "draw mixed": NextTokenSample(0.3, 1.5),
     "labels": Labels((4, 9)),
     "divergence": DivergenceFromFirst(),
-    "rows": Rows(),
+    "rows": FullDistribution(),
     "top": Top(4),
     "likeliest": Likeliest(),
     "log ratio": LogRatioFromFirst(),
     "pmi": TargetWithPmi(1.5, 0.7),
-    "receipt": DrawWithReceipt(Decoding(0.9, 1.5), 0.4, (2,)),
-    "scored receipt": TargetWithReceipt(Decoding(bound_nats=0.5), 1, 3, (2,)),
+    "receipt": NextTokenSampleWithLoss(Decoding(0.9, 1.5), 0.4, (2,)),
+    "scored receipt": TargetLogProbsWithLoss(Decoding(bound_nats=0.5), 1, 3, (2,)),
     "mixture": ContextMixture((0.25,) * 4, (1,) * 4),
     "ballot": Ballot(VOTES, (2.0, 100.0), tuple(VOTES.promised(rdp.ORDERS).tolist()), 0.6),
 }
 
 
-def asked(want: Want, n_requests: int = 3) -> list[Request]:
+def asked(reduction: Reduction, n_requests: int = 3) -> list[Request]:
     rng = np.random.default_rng(5)
     return [
-        Request(tuple(random_prompt(rng, N_VOCAB, (6,)) for _ in range(N_PROMPTS)), (7, 8, 9), want)
+        Request(tuple(random_prompt(rng, N_VOCAB, (6,)) for _ in range(N_PROMPTS)), (7, 8, 9), reduction)
         for _ in range(n_requests)
     ]
 
@@ -89,18 +89,18 @@ def test_a_few_rows_at_a_time_give_what_all_of_them_give(name: str) -> None:
 
 @pytest.mark.parametrize("name", WANTS)
 def test_no_more_rows_are_reduced_at_a_time_than_the_limit_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    want = WANTS[name]
+    reduction = WANTS[name]
     seen: list[tuple[int, ...]] = []
-    reduce = type(want).reduce
+    reduce = type(reduction).reduce
 
     def spied(self: Any, rows: Any, targets: Any) -> Any:
         seen.append(tuple(rows.shape[:2]))
         return reduce(self, rows, targets)
 
-    monkeypatch.setattr(type(want), "reduce", spied)
+    monkeypatch.setattr(type(reduction), "reduce", spied)
     backend = tiny_backend("llama", "sdpa")
     backend.limits = replace(backend.limits, reduced_per_slice=3 * N_VOCAB)
-    backend.score(plan(asked(want)))
+    backend.score(plan(asked(reduction)))
     # One row of all exemplars, or contexts, is the least of those that need all; two prompts of those that compare.
     most = N_PROMPTS if name in ("mixture", "ballot") else 3
     assert max(n_prompts * n_rows for n_prompts, n_rows in seen) <= most

@@ -10,7 +10,7 @@ from helpers.tiny_models import N_VOCAB, backend_of, fresh_model
 from leakmeter.backends.hf.virtual import virtual_tokens
 from leakmeter.core.drive import drive
 from leakmeter.core.prompt import FRAME, VIRTUAL, Piece, Prompt
-from leakmeter.core.reductions import Target
+from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.errors import CapabilityError
 
@@ -37,7 +37,7 @@ def test_likelihoods_are_those_of_a_pass_over_embeddings(kind: str) -> None:
     asked = prompts(6)
 
     def trial() -> Trial[list[Scores]]:
-        return (yield [Request((prompt,), value, Target()) for prompt, value in asked])
+        return (yield [Request((prompt,), value, TargetLogProbs()) for prompt, value in asked])
 
     with virtual_tokens(model, vectors):
         (scores,), _ = drive(backend_of(model), [trial()])

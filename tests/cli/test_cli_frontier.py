@@ -81,8 +81,8 @@ def test_the_table_is_the_statistics_of_the_runs(cli: Call, cases: Path, kind: s
         items = rows_of(path / f"{kind}-{value}.csv")
         assert [(item["id"], item["sample"]) for item in items] == [(f"c{i}", str(j)) for i in range(5) for j in (0, 1)]
         run = RunDirectory(Path("runs") / json.loads((path / f"{kind}-{value}.json").read_bytes())["run"])
-        readings = [reading for _, found in cases_of_run(run) for reading in found]
-        losses = [float(reading.values.sum()) for reading in readings if reading.statistic == "loss"]
+        measurements = [measurement for _, found in cases_of_run(run) for measurement in found]
+        losses = [float(measurement.values.sum()) for measurement in measurements if measurement.statistic == "loss"]
         assert [float(item["whole_nats"]) for item in items] == losses
         # Responses of a case are averaged first: it is over cases that intervals are taken.
         nats = np.reshape(losses, (N_CASES, 2)).mean(axis=1)
@@ -94,7 +94,7 @@ def test_the_table_is_the_statistics_of_the_runs(cli: Call, cases: Path, kind: s
         assert float(row["rouge_l_f1"]) == pytest.approx(mean(scores[-1]), rel=1e-14)
         if kind == "epsilon":
             spent, promised = (
-                [float(reading.values.sum()) for reading in readings if reading.statistic == statistic]
+                [float(measurement.values.sum()) for measurement in measurements if measurement.statistic == statistic]
                 for statistic in ("spent_epsilon", "promised_epsilon")
             )
             assert (float(row["spent_nats_most"]), float(row["promised_nats_most"])) == (max(spent), max(promised))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from leakmeter.backends.toy import Toy
-from leakmeter.commands.given import Given, read_cases
+from leakmeter.commands.given import LoadedCases, read_cases
 from leakmeter.commands.options import RunOptions, Source
 from leakmeter.core.case import Case, Document
 from leakmeter.errors import UsageError
@@ -72,7 +72,7 @@ def test_a_query_may_begin_with_a_hyphen(cli: Call, note: Path, name: str, query
 
 def test_bad_cases_are_left_out_and_named_or_stop_the_command() -> None:
     settings, measure = PromptSettings(), Influence()
-    given = Given((BAD, GOOD, BAD), ("line 1: not JSON",), skip_bad=True)
+    given = LoadedCases((BAD, GOOD, BAD), ("line 1: not JSON",), skip_bad=True)
     prepared, kept = given.prepared(Toy(), settings, measure)
     assert [one.item.id for one in prepared] == ["good"]
     assert kept.cases == (GOOD,)
@@ -80,9 +80,9 @@ def test_bad_cases_are_left_out_and_named_or_stop_the_command() -> None:
     assert len(kept.problems) == 3
     assert given.problems == ("line 1: not JSON",)
     with pytest.raises(UsageError, match="'bad'"):
-        Given((GOOD, BAD)).prepared(Toy(), settings, measure)
+        LoadedCases((GOOD, BAD)).prepared(Toy(), settings, measure)
     with pytest.raises(UsageError, match="none of 1 cases can be used; the first: line 1: not JSON"):
-        Given((BAD,), ("line 1: not JSON",), skip_bad=True).prepared(Toy(), settings, measure)
+        LoadedCases((BAD,), ("line 1: not JSON",), skip_bad=True).prepared(Toy(), settings, measure)
 
 
 def test_one_source_of_cases(note: Path) -> None:

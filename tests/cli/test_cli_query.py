@@ -36,9 +36,9 @@ def test_a_mean_a_piece(ask: Call) -> None:
     from leakmeter.runs.rundir import RunDirectory
 
     by_piece: dict[str, list[float]] = {}
-    for reading in RunDirectory(run).read_part(0)[1]:
-        if reading.unit == "nats":
-            by_piece.setdefault(reading.piece, []).extend(reading.values.tolist())
+    for measurement in RunDirectory(run).read_part(0)[1]:
+        if measurement.unit == "nats":
+            by_piece.setdefault(measurement.piece, []).extend(measurement.values.tolist())
     assert [row["piece"] for row in rows] == sorted(by_piece)
     for row in rows:
         values = by_piece[row["piece"]]

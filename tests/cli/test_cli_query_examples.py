@@ -91,8 +91,8 @@ def means(rows: Rows, runs: Path) -> None:
 def counts(rows: Rows, runs: Path) -> None:
     expected: Counter[tuple[str, str]] = Counter()
     for run in {run.path: run for _, _, run in reported(runs)}.values():
-        for reading in run.readings().to_dict("records"):
-            expected[reading["unit"], reading["statistic"]] += 1
+        for measurement in run.measurements().to_dict("records"):
+            expected[measurement["unit"], measurement["statistic"]] += 1
     assert {(row["unit"], row["statistic"]): row["count_star()"] for row in rows} == expected
     assert [tuple(row.values())[:2] for row in rows] == sorted(expected)
 

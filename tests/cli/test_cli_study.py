@@ -89,8 +89,8 @@ def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> Non
         interval = bootstrap_interval_of_mean(nats, seed=0)
         assert (float(row["nats_low"]), float(row["nats_high"])) == interval
         run = RunDirectory(Path("runs") / json.loads((path / f"cell-{number:02}.json").read_bytes())["run"])
-        for (_, readings), value in zip(cases_of_run(run), nats, strict=True):
-            (loss,) = [r.values for r in readings if r.statistic == "loss"]
+        for (_, measurements), value in zip(cases_of_run(run), nats, strict=True):
+            (loss,) = [r.values for r in measurements if r.statistic == "loss"]
             assert float(loss.sum()) == value
         assert {item["references"] for item in items} == {"Anna called."}
     assert rows[0]["difference_nats"] == ""

@@ -60,7 +60,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "_BATCH_BYTES", 100)
 
 
-# Reading
+# Measurement
 
 
 def test_json_lines_and_text_compressed_or_not(tmp_path: Path) -> None:

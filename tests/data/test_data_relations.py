@@ -105,7 +105,7 @@ def test_no_template_that_ships_is_a_published_one() -> None:
     assert not theirs & ours
 
 
-# Reading
+# Measurement
 
 
 def test_a_relation_of_ones_own(tmp_path: Path) -> None:

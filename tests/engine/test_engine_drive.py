@@ -12,7 +12,7 @@ from leakmeter.core.backend import Backend
 from leakmeter.core.chunk import Chunk
 from leakmeter.core.drive import drive
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import Rows, Target
+from leakmeter.core.reductions import FullDistribution, TargetLogProbs
 from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.errors import ScoreError
 
@@ -27,7 +27,7 @@ def one_by_one(start: tuple[int, ...], n_rounds: int) -> Trial[list[float]]:
     """Asks for one token a round, extending its prompt by a token that depends on the answer."""
     ids, out = start, []
     for _ in range(n_rounds):
-        (scores,) = yield [Request((prompt_of(*ids),), (1,), Target())]
+        (scores,) = yield [Request((prompt_of(*ids),), (1,), TargetLogProbs())]
         out.append(float(scores.values[0, 0]))
         ids = (*ids, int(-1000 * out[-1]) % N_VOCAB)
     return out
@@ -64,7 +64,7 @@ def test_several_requests_a_round_come_back_in_order() -> None:
     def trial() -> Trial[list[tuple[int, ...]]]:
         shapes = []
         for n in (3, 1, 2):
-            answers = yield [Request((prompt_of(1, 2),) * (i + 1), (1,) * n, Rows()) for i in range(n)]
+            answers = yield [Request((prompt_of(1, 2),) * (i + 1), (1,) * n, FullDistribution()) for i in range(n)]
             shapes += [scores.values.shape for scores in answers]
         return shapes
 
@@ -92,7 +92,7 @@ def test_no_trials_cost_nothing() -> None:
 
 def test_what_a_trial_raises_comes_out_as_it_is() -> None:
     def fails() -> Trial[None]:
-        yield [Request((prompt_of(1),), (1,), Target())]
+        yield [Request((prompt_of(1),), (1,), TargetLogProbs())]
         raise ZeroDivisionError("in the measure")
 
     with pytest.raises(ZeroDivisionError, match="in the measure"):
@@ -123,7 +123,7 @@ class Counting:
 
 def test_answers_are_dealt_out_by_trial_and_request() -> None:
     def asks(n: int) -> Generator[list[Request], list[Scores], list[float]]:
-        answers = yield [Request((prompt_of(i + 1),), (1,), Target()) for i in range(n)]
+        answers = yield [Request((prompt_of(i + 1),), (1,), TargetLogProbs()) for i in range(n)]
         return [float(scores.values[0, 0]) for scores in answers]
 
     backend = Counting()

@@ -13,10 +13,10 @@ from leakmeter.core.chunk import Chunk
 from leakmeter.core.drive import drive
 from leakmeter.core.parts import in_parts
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import Draw, MixedTarget, Target
+from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.instruments.susceptibility.math import ContextMixture
-from leakmeter.privacy.decoding import Decoding, TargetWithReceipt
+from leakmeter.privacy.decoding import Decoding, TargetLogProbsWithLoss
 
 N_VOCAB = 13
 
@@ -26,9 +26,9 @@ def prompts(n: int, first: int = 0) -> tuple[Prompt, ...]:
 
 
 RESPONSE = (3, 4, 6)
-ROW_BY_ROW = Request(prompts(7), RESPONSE, Target())
-BY_PAIRS = Request(prompts(6, first=3), RESPONSE, MixedTarget(1.5))
-RECEIPTS = Request(prompts(5, first=5), RESPONSE, TargetWithReceipt(Decoding(), 0, 2))
+ROW_BY_ROW = Request(prompts(7), RESPONSE, TargetLogProbs())
+BY_PAIRS = Request(prompts(6, first=3), RESPONSE, MixtureLogProbs(1.5))
+RECEIPTS = Request(prompts(5, first=5), RESPONSE, TargetLogProbsWithLoss(Decoding(), 0, 2))
 ALL_TOGETHER = Request(prompts(4, first=7), (), ContextMixture((0.5, 0.25, 0.25), (1, 1, 1)))
 ASKED = [ROW_BY_ROW, BY_PAIRS, ALL_TOGETHER, RECEIPTS]
 
@@ -60,7 +60,7 @@ def test_answers_do_not_depend_on_the_parts(most_rows: int) -> None:
 
 def test_what_fits_is_one_part_and_so_is_what_goes_on_in_the_next_round() -> None:
     assert in_parts(ASKED, None) == in_parts(ASKED, 1000) == [list(enumerate(ASKED))]
-    drawing = [*ASKED, Request(prompts(1), (), Draw(0.5))]
+    drawing = [*ASKED, Request(prompts(1), (), NextTokenSample(0.5))]
     assert in_parts(drawing, 1) == [list(enumerate(drawing))]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from leakmeter.core.chunk import Chunk
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import Draw, MixedTarget, Rows, Target
+from leakmeter.core.reductions import FullDistribution, MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.errors import UsageError
 
@@ -38,7 +38,7 @@ def fed(prompt: Prompt, response: Sequence[int], row: int) -> list[Node]:
 def n_trie_nodes(requests: Sequence[Request]) -> int:
     nodes: set[tuple[Node, ...]] = set()
     for request in requests:
-        last = request.want.rows(len(request.response)).stop - 1
+        last = request.reduction.rows(len(request.response)).stop - 1
         for prompt in request.prompts:
             path = tuple(fed(prompt, request.response, max(last, 0)))
             nodes.update(path[: i + 1] for i in range(len(path)))
@@ -75,7 +75,7 @@ def check(chunk: Chunk, requests: Sequence[Request]) -> None:
     # The same question is answered by the same slot, another question by another.
     by_path: dict[tuple[Node, ...], int] = {}
     for request, slots in zip(requests, chunk.slots, strict=True):
-        rows = request.want.rows(len(request.response))
+        rows = request.reduction.rows(len(request.response))
         assert slots.shape == (len(request.prompts), len(rows))
         for i, prompt in enumerate(request.prompts):
             for j, row in enumerate(rows):
@@ -102,7 +102,9 @@ def prompts(draw: st.DrawFn) -> Prompt:
     return Prompt(tuple(pieces))
 
 
-WANTS = st.sampled_from([Target(), MixedTarget(1.5), Rows(), Draw(0.5), Draw(0.5, 1.5)])
+WANTS = st.sampled_from(
+    [TargetLogProbs(), MixtureLogProbs(1.5), FullDistribution(), NextTokenSample(0.5), NextTokenSample(0.5, 1.5)]
+)
 
 
 @st.composite
@@ -151,7 +153,7 @@ def test_ablations_of_one_prompt(contents: list[tuple[int, ...]], response: tupl
     pieces = [Piece(f"c{i}", "context", ids) for i, ids in enumerate(contents)]
     whole = Prompt((Piece("open", "frame", (1, 2)), *pieces, Piece("query", "query", (3, 1))))
     remove = whole.masking if masks else whole.without
-    request = Request((whole.blank(), whole, *map(remove, whole.names())), response, Target())
+    request = Request((whole.blank(), whole, *map(remove, whole.names())), response, TargetLogProbs())
     check(plan([request]), [request])
 
 
@@ -159,7 +161,7 @@ def test_a_gap_is_never_shared_beyond() -> None:
     #         positions 0 1 2 3 4 5 …; both prompts go on with the same ids after the piece that is cut or masked.
     pieces = (Piece("f", "frame", (7, 8)), Piece("c", "context", (9, 9, 9)), Piece("q", "query", (4, 5, 6)))
     prompt = Prompt(pieces)
-    chunk = plan([Request((prompt.without("c"), prompt.masking("c")), (1, 2), Target())])
+    chunk = plan([Request((prompt.without("c"), prompt.masking("c")), (1, 2), TargetLogProbs())])
     assert [run.fork for run in chunk.runs] == [0, 2]
     assert chunk.n_tree_tokens == 2 + 2 * (3 + 1)
     cut, masked = sorted(chunk.runs, key=lambda run: int(run.positions[-1]))
@@ -169,7 +171,7 @@ def test_a_gap_is_never_shared_beyond() -> None:
 
 def test_a_trailing_gap_moves_the_response() -> None:
     prompt = Prompt((Piece("f", "frame", (7, 8)), Piece("c", "context", (9, 9, 9))))
-    (run,) = plan([Request((prompt.masking("c"),), (1, 2, 3), Target())]).runs
+    (run,) = plan([Request((prompt.masking("c"),), (1, 2, 3), TargetLogProbs())]).runs
     assert run.positions.tolist() == [0, 1, 5, 6]
     assert run.ids.tolist() == [7, 8, 1, 2]
 
@@ -179,7 +181,7 @@ def test_the_drawing_in_the_docstring() -> None:
     prompt = Prompt(
         (Piece("f", "frame", f), Piece("a", "context", a), Piece("b", "context", b), Piece("q", "query", q))
     )
-    request = Request((prompt, prompt.without("b"), prompt.without("a")), y, Target())
+    request = Request((prompt, prompt.without("b"), prompt.without("a")), y, TargetLogProbs())
     chunk = plan([request])
     assert [(run.parent, run.fork, len(run.ids)) for run in chunk.runs] == [(-1, 0, 13), (0, 6, 10), (0, 3, 10)]
     assert chunk.n_tree_tokens == 13 + 7 + 4
@@ -188,8 +190,8 @@ def test_the_drawing_in_the_docstring() -> None:
 
 def test_equal_requests_are_merged() -> None:
     prompt = Prompt((Piece("f", "frame", (1, 2, 3)),))
-    one = plan([Request((prompt,), (4, 5), Target())])
-    many = plan([Request((prompt, prompt), (4, 5), Target()) for _ in range(5)])
+    one = plan([Request((prompt,), (4, 5), TargetLogProbs())])
+    many = plan([Request((prompt, prompt), (4, 5), TargetLogProbs()) for _ in range(5)])
     assert many.n_tree_tokens == one.n_tree_tokens == 4
     assert many.n_slots == one.n_slots == 2
     assert many.n_full_pass_tokens == 10 * one.n_full_pass_tokens
@@ -197,16 +199,16 @@ def test_equal_requests_are_merged() -> None:
 
 def test_last_response_token_is_fed_only_where_a_row_behind_it_is_wanted() -> None:
     prompt = Prompt((Piece("f", "frame", (1, 2, 3)),))
-    for want, n in ((Target(), 4), (Rows(), 5), (Draw(0.5), 5)):
-        assert plan([Request((prompt,), (4, 5), want)]).n_tree_tokens == n
+    for reduction, n in ((TargetLogProbs(), 4), (FullDistribution(), 5), (NextTokenSample(0.5), 5)):
+        assert plan([Request((prompt,), (4, 5), reduction)]).n_tree_tokens == n
 
 
 def test_an_empty_prompt_is_refused() -> None:
     with pytest.raises(UsageError, match="empty prompt predicts nothing"):
-        plan([Request((Prompt(()),), (1,), Target())])
+        plan([Request((Prompt(()),), (1,), TargetLogProbs())])
 
 
 def test_many_nested_prefixes_do_not_recurse() -> None:
     prompts_ = tuple(Prompt((Piece("f", "frame", (1,) * n + (2,)),)) for n in range(1, 1500))
-    chunk = plan([Request(prompts_, (0,), Target())])
+    chunk = plan([Request(prompts_, (0,), TargetLogProbs())])
     assert chunk.n_tree_tokens == 1499 + 1499

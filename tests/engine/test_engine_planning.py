@@ -23,7 +23,7 @@ from leakmeter.core.item import Item
 from leakmeter.core.measure import ChoosingMeasure, Measure
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import Draw, MixedTarget, Target
+from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.core.size import ModelSize, Speed
 from leakmeter.instruments.generation.measure import PrivateGeneration
@@ -108,7 +108,7 @@ def test_no_stop_token_is_drawn_and_responses_part_at_once() -> None:
     backend = PlanningBackend(name="x", tokenizer=tokenizer, dtype="float32", window=None, sharing="prefixes")
     prompt = Prompt((Piece("a", "context", (1, 2, 3)),))
     bare = Prompt((Piece("q", "query", (3,)),))
-    requests = [Request((bare, prompt), (), Draw(0.5, weight)) for weight in (1.0, 1.0, 1.5)]
+    requests = [Request((bare, prompt), (), NextTokenSample(0.5, weight)) for weight in (1.0, 1.0, 1.5)]
     answers = [scores.values for scores in backend.score(plan(requests))]
     assert all(values.shape == (2, 1, 2) for values in answers)
     drawn = [int(values[-1, 0, 0]) for values in answers]
@@ -119,8 +119,8 @@ def test_no_stop_token_is_drawn_and_responses_part_at_once() -> None:
 def test_answers_have_the_shape_that_the_want_gives() -> None:
     backend = planning_backend(Toy(), None)
     prompts = tuple(Prompt((Piece("a", "context", (1, 2, 3 + i)),)) for i in range(3))
-    for want in (Target(), MixedTarget(1.5), Target(0.5)):
-        (scores,) = backend.score(plan([Request(prompts, (9, 70_000), want)]))
+    for reduction in (TargetLogProbs(), MixtureLogProbs(1.5), TargetLogProbs(0.5)):
+        (scores,) = backend.score(plan([Request(prompts, (9, 70_000), reduction)]))
         np.testing.assert_array_equal(scores.values, np.zeros((3, 2)))
 
 
@@ -188,7 +188,7 @@ SIZE = ModelSize(
 
 def test_operations_are_those_of_the_tree_written_out() -> None:
     first, second = (Prompt((Piece("a", "context", ids),)) for ids in ((1, 2, 3), (1, 9)))
-    chunk = plan([Request((first, second), (5, 6), Target())])
+    chunk = plan([Request((first, second), (5, 6), TargetLogProbs())])
     # Runs: 1 2 3 5 and, forked after the first token, 9 5; two rows each.
     attended = (1 + 2 + 3 + 4) + (2 + 3)
     expected = 2 * 600 * 6 + 2 * 400 * 4 + 4 * 2 * 8 * attended

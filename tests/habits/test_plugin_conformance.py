@@ -21,7 +21,7 @@ from leakmeter.core import registry
 from leakmeter.core.backend import Backend
 from leakmeter.core.drive import drive
 from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.core.plan import plan, plan_contexts
 from leakmeter.core.request import Asked, Request, Scores, Trial
 from leakmeter.errors import UnknownNameError
@@ -59,7 +59,7 @@ def quick(name: str, **parameters: Any) -> Measure:
     return made
 
 
-def run(*trials: Trial[list[Reading]]) -> list[list[Reading]]:
+def run(*trials: Trial[list[Measurement]]) -> list[list[Measurement]]:
     return drive(DifferentiableToy(), list(trials))[0]
 
 
@@ -71,8 +71,8 @@ def answered(toy: DifferentiableToy, asked: Sequence[Asked]) -> list[Scores]:
     return [next(scores) if isinstance(one, Request) else next(gradients) for one in asked]
 
 
-def plain(readings: Sequence[Reading]) -> list[tuple[Any, ...]]:
-    return [(r.item, r.sample, r.piece, r.statistic, r.unit, r.values.tobytes()) for r in readings]
+def plain(measurements: Sequence[Measurement]) -> list[tuple[Any, ...]]:
+    return [(r.item, r.sample, r.piece, r.statistic, r.unit, r.values.tobytes()) for r in measurements]
 
 
 def test_there_are_plugins_and_an_unknown_one_is_guessed() -> None:
@@ -128,17 +128,17 @@ def test_a_measure_stands_on_its_defaults(name: str) -> None:
 @measures
 @pytest.mark.parametrize("response", ["the clinic.", None])
 def test_readings_are_finite_and_have_known_units(name: str, response: str | None) -> None:
-    (readings,) = run(quick(name).trial(item(name, response=response)))
-    assert readings
-    for reading in readings:
-        assert isinstance(reading, Reading)
-        assert reading.item == item(name).id
-        assert reading.unit in UNITS
-        assert reading.values.dtype == np.float64
-        assert reading.values.ndim == 1
-        assert len(reading.values) > 0
-        assert np.isfinite(reading.values).all()
-    keys = [(r.sample, r.statistic, r.piece) for r in readings]
+    (measurements,) = run(quick(name).trial(item(name, response=response)))
+    assert measurements
+    for measurement in measurements:
+        assert isinstance(measurement, Measurement)
+        assert measurement.item == item(name).id
+        assert measurement.unit in UNITS
+        assert measurement.values.dtype == np.float64
+        assert measurement.values.ndim == 1
+        assert len(measurement.values) > 0
+        assert np.isfinite(measurement.values).all()
+    keys = [(r.sample, r.statistic, r.piece) for r in measurements]
     assert len(set(keys)) == len(keys)
 
 
@@ -156,7 +156,7 @@ def test_interleaved_trials_do_not_disturb_each_other(name: str, response: str |
     items = [item(name, id_, response) for id_ in ("one", "two")]
     together = run(*(measure.trial(one) for one in items))
     apart = [run(measure.trial(one))[0] for one in items]
-    assert [plain(readings) for readings in together] == [plain(readings) for readings in apart]
+    assert [plain(measurements) for measurements in together] == [plain(measurements) for measurements in apart]
 
 
 @measures

@@ -78,10 +78,10 @@ class Mistaken:
 
 def readings_of(backend: object, measure: PrivateGeneration, item: ContextItem) -> Series:
     """(sequence, statistic, exemplar) to values."""
-    (readings,), _ = drive(backend, [measure.trial(item)])  # type: ignore[arg-type]
-    series = {(r.sample, r.statistic, r.piece): r.values for r in readings}
-    assert len(series) == len(readings)
-    assert {r.item for r in readings} == {item.id}
+    (measurements,), _ = drive(backend, [measure.trial(item)])  # type: ignore[arg-type]
+    series = {(r.sample, r.statistic, r.piece): r.values for r in measurements}
+    assert len(series) == len(measurements)
+    assert {r.item for r in measurements} == {item.id}
     return series
 
 

@@ -75,10 +75,10 @@ def icl_item(
 
 def readings_of(backend: object, measure: Icl, item: ExemplarItem) -> Series:
     """(statistic, piece) to values."""
-    (readings,), _ = drive(backend, [measure.trial(item)])  # type: ignore[arg-type]
-    series = {(r.statistic, r.piece): r.values for r in readings}
-    assert len(series) == len(readings)
-    assert {(r.item, r.sample) for r in readings} == {(item.id, 0)}
+    (measurements,), _ = drive(backend, [measure.trial(item)])  # type: ignore[arg-type]
+    series = {(r.statistic, r.piece): r.values for r in measurements}
+    assert len(series) == len(measurements)
+    assert {(r.item, r.sample) for r in measurements} == {(item.id, 0)}
     return series
 
 

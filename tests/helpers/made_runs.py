@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from leakmeter.core.measurement import NATS, RESPONSE, TOKEN_ID, Reading
+from leakmeter.core.measurement import NATS, RESPONSE, TOKEN_ID, Measurement
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.runs.spec import RunSpec
 
@@ -31,12 +31,12 @@ SPEC = RunSpec(
 COST = {"seconds": 0.25, "requests": 3, "tree_tokens": 40, "naive_tokens": 90, "halvings": 1}
 
 
-def readings_of(case: str) -> list[Reading]:
+def readings_of(case: str) -> list[Measurement]:
     n = 1 if case == "b" else 2
     return [
-        *(Reading(case, i, "", RESPONSE, TOKEN_ID, np.array([65.0, 66.0])) for i in range(n)),
-        *(Reading(case, i, "Anna's note", "without_this", NATS, np.array([0.1, -np.inf, 1 / 3])) for i in range(n)),
-        Reading(case, 0, "s2", "without_this", NATS, np.array([np.nan])),
+        *(Measurement(case, i, "", RESPONSE, TOKEN_ID, np.array([65.0, 66.0])) for i in range(n)),
+        *(Measurement(case, i, "Anna's note", "without_this", NATS, np.array([0.1, -np.inf, 1 / 3])) for i in range(n)),
+        Measurement(case, 0, "s2", "without_this", NATS, np.array([np.nan])),
     ]
 
 
@@ -72,7 +72,7 @@ def other(version: str = "0.3.0") -> RunSpec:
 
 
 def rows_of(path: Path) -> list[tuple[Any, ...]]:
-    """Every number of a run as the view `readings` has it, the slow way."""
+    """Every number of a run as the view `measurements` has it, the slow way."""
     return [
         (path.name, r.item, r.sample, r.piece, r.statistic, position, value, r.unit)
         for number in RunDirectory(path).parts

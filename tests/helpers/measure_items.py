@@ -47,10 +47,10 @@ def make_item(
 
 def readings_of(backend: object, measure: Influence, item: ContextItem) -> Series:
     """(sample, statistic, piece) to values."""
-    (readings,), _ = drive(backend, [measure.trial(item)])
-    series = {(r.sample, r.statistic, r.piece): r.values for r in readings}
-    assert len(series) == len(readings)
-    assert {r.item for r in readings} == {item.id}
+    (measurements,), _ = drive(backend, [measure.trial(item)])
+    series = {(r.sample, r.statistic, r.piece): r.values for r in measurements}
+    assert len(series) == len(measurements)
+    assert {r.item for r in measurements} == {item.id}
     return series
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from leakmeter.backends.toy import Toy
 from leakmeter.core.backend import Backend
-from leakmeter.runs.measure import Watch
+from leakmeter.runs.measure import Callbacks
 from leakmeter.studies.cells import FinishedCell, finished_cell, load_records, measure_cell, study_directory
 from leakmeter.studies.grid import Study
 
 
 @contextmanager
-def unwatched(backend: Backend, n_cases: int) -> Iterator[Watch]:
-    yield Watch()
+def unwatched(backend: Backend, n_cases: int) -> Iterator[Callbacks]:
+    yield Callbacks()
 
 
 def measured(study: Study, paths: dict[str, str], backend: Toy | None = None) -> tuple[list[FinishedCell], Path]:

@@ -58,10 +58,10 @@ def question_item(
 
 def readings_of(backend: object, measure: Susceptibility, item: QuestionItem) -> Series:
     """Statistic to values, of all that is no response."""
-    (readings,), _ = drive(backend, [measure.trial(item)])  # type: ignore[arg-type]
-    series = {r.statistic: r.values for r in readings if r.statistic != "token"}
-    assert len(series) == sum(r.statistic != "token" for r in readings)
-    assert {(r.item, r.piece) for r in readings} == {(item.id, "")}
+    (measurements,), _ = drive(backend, [measure.trial(item)])  # type: ignore[arg-type]
+    series = {r.statistic: r.values for r in measurements if r.statistic != "token"}
+    assert len(series) == sum(r.statistic != "token" for r in measurements)
+    assert {(r.item, r.piece) for r in measurements} == {(item.id, "")}
     return series
 
 

@@ -17,8 +17,8 @@ def study_of(name: str, **changes: list[str]) -> Study:
 
 def chi_of(finished: FinishedCell) -> list[float]:
     return [
-        float(reading.values[0])
-        for _, readings in finished.measured
-        for reading in readings
-        if reading.statistic == "susceptibility"
+        float(measurement.values[0])
+        for _, measurements in finished.measured
+        for measurement in measurements
+        if measurement.statistic == "susceptibility"
     ]

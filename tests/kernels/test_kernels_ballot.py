@@ -61,8 +61,8 @@ def ballot(mechanism: Mechanism, **more: Any) -> Ballot:
     return Ballot(mechanism, MEASURED, tuple(promise_of(mechanism, ORDERS).tolist()), **more)
 
 
-def counted(want: Ballot, rows: np.ndarray, library: Any = np.asarray) -> np.ndarray:
-    found = np.asarray(want.reduce(library(rows)[:, None, :], None))
+def counted(reduction: Ballot, rows: np.ndarray, library: Any = np.asarray) -> np.ndarray:
+    found = np.asarray(reduction.reduce(library(rows)[:, None, :], None))
     assert found.shape == (len(rows), 1, AT + len(MEASURED))
     assert found.dtype == np.float64
     return found[:, 0]
@@ -208,9 +208,9 @@ def test_it_goes_on_where_it_draws_and_needs_all_rows() -> None:
 
 def test_nothing_of_exemplar_by_vocabulary_by_exemplar_is_made() -> None:
     rows = np.random.default_rng(5).normal(size=(60, 1, 4000))
-    want = ballot(PrivateVoting(Voting(10.0, 60, 1.0)))
+    reduction = ballot(PrivateVoting(Voting(10.0, 60, 1.0)))
     tracemalloc.start()
-    want.reduce(rows, None)
+    reduction.reduce(rows, None)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * rows.nbytes

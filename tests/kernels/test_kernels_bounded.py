@@ -13,10 +13,10 @@ from hypothesis import assume, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from leakmeter.core.reductions import Draw, MixedTarget, Target
+from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.privacy import bounded
 from leakmeter.privacy.bounded import Mixture, bounded_mixture, mixture
-from leakmeter.privacy.decoding import RECEIPT, Decoding, DrawWithReceipt, TargetWithReceipt, without
+from leakmeter.privacy.decoding import RECEIPT, Decoding, NextTokenSampleWithLoss, TargetLogProbsWithLoss, without
 from leakmeter.stats.exact_draw import StreamBits, SystemBits
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
@@ -203,9 +203,12 @@ def test_numpy_and_torch_agree(bound: float | None) -> None:
     targets = np.array([3, 0, 30, 7, 7])
     decoding = Decoding(0.8, 1.5, bound)
     random = 0.37 if bound is None else StreamBits(b"numpy and torch")
-    for want in (TargetWithReceipt(decoding, 0, 5, (4, 9)), DrawWithReceipt(decoding, random, (4, 9))):
-        ours = want.reduce(logits, targets)
-        theirs = want.reduce(torch.from_numpy(logits), torch.from_numpy(targets))
+    for reduction in (
+        TargetLogProbsWithLoss(decoding, 0, 5, (4, 9)),
+        NextTokenSampleWithLoss(decoding, random, (4, 9)),
+    ):
+        ours = reduction.reduce(logits, targets)
+        theirs = reduction.reduce(torch.from_numpy(logits), torch.from_numpy(targets))
         assert ours.shape == (3, 5, len(RECEIPT))
         np.testing.assert_allclose(theirs.numpy(), ours, rtol=0, atol=1e-14)  # measured: 3.6e-15
 
@@ -218,8 +221,8 @@ def named(values: np.ndarray) -> dict[str, np.ndarray]:
 def test_receipts_of_a_response_are_what_mixed_target_gives(weight: float) -> None:
     logits = np.random.default_rng(5).normal(size=(3, 5, 31)) * 2.5
     targets = np.array([3, 0, 30, 7, 7])
-    got = named(TargetWithReceipt(Decoding(0.8, weight), 0, 5).reduce(logits, targets))
-    expected = MixedTarget(weight, 0.8).reduce(logits, targets)
+    got = named(TargetLogProbsWithLoss(Decoding(0.8, weight), 0, 5).reduce(logits, targets))
+    expected = MixtureLogProbs(weight, 0.8).reduce(logits, targets)
     np.testing.assert_allclose(got["log_prob"], expected, rtol=0, atol=1e-14)  # measured: 3.6e-15
     np.testing.assert_allclose(got["bare_log_prob"], np.broadcast_to(expected[:1], (3, 5)), rtol=0, atol=1e-14)
     np.testing.assert_array_equal(got["token"], np.broadcast_to(targets, (3, 5)))
@@ -231,8 +234,8 @@ def test_receipts_of_a_response_are_what_mixed_target_gives(weight: float) -> No
 def test_a_draw_with_a_receipt_draws_what_a_draw_draws() -> None:
     logits = np.random.default_rng(6).normal(size=(2, 1, 31)) * 2.5
     for uniform in np.linspace(0, 1, 101, endpoint=False):
-        got = named(DrawWithReceipt(Decoding(0.8, 1.5), float(uniform)).reduce(logits, np.array([0])))
-        expected = Draw(float(uniform), 1.5, 0.8).reduce(logits, np.array([0]))
+        got = named(NextTokenSampleWithLoss(Decoding(0.8, 1.5), float(uniform)).reduce(logits, np.array([0])))
+        expected = NextTokenSample(float(uniform), 1.5, 0.8).reduce(logits, np.array([0]))
         np.testing.assert_array_equal(got["token"], expected[..., 0])
         np.testing.assert_allclose(got["log_prob"], expected[..., 1], rtol=0, atol=1e-14)
 
@@ -240,11 +243,14 @@ def test_a_draw_with_a_receipt_draws_what_a_draw_draws() -> None:
 def test_draws_follow_the_certified_distribution() -> None:
     rng = np.random.default_rng(7)
     logits = rng.normal(size=(2, 1, 12)) * 2
-    want = Decoding(0.9, 1.0, 0.3)
-    expected = np.exp(want.mix(logits[1:], logits[:1]).log_probs)[0, 0]
+    reduction = Decoding(0.9, 1.0, 0.3)
+    expected = np.exp(reduction.mix(logits[1:], logits[:1]).log_probs)[0, 0]
     n = 1000
     key = b"draws that follow"
-    drawn = [DrawWithReceipt(want, StreamBits(key, (i,))).reduce(logits, np.array([0]))[1, 0, 0] for i in range(n)]
+    drawn = [
+        NextTokenSampleWithLoss(reduction, StreamBits(key, (i,))).reduce(logits, np.array([0]))[1, 0, 0]
+        for i in range(n)
+    ]
     counts = np.bincount(np.asarray(drawn, dtype=int), minlength=12)
     assert ((counts - n * expected) ** 2 / (n * expected)).sum() < 24.7  # 99 % point, 11 degrees of freedom
 
@@ -255,27 +261,29 @@ def test_masked_tokens_are_in_no_branch(library: Any) -> None:
     np.testing.assert_array_equal(np.isinf(np.asarray(without(logits, (2, 5)))).nonzero()[-1], [2, 5, 2, 5])
     assert without(logits, ()) is logits
     for _ in range(40):
-        got = named(np.asarray(DrawWithReceipt(Decoding(1.0, 1.0, 0.3), SystemBits(), (2, 5)).reduce(logits, None)))
+        got = named(
+            np.asarray(NextTokenSampleWithLoss(Decoding(1.0, 1.0, 0.3), SystemBits(), (2, 5)).reduce(logits, None))
+        )
         assert not {2.0, 5.0} & set(got["token"].ravel())
         assert got["weight"][1, 0] > 0
         assert np.isfinite(got["log_prob"]).all()
 
 
 def test_these_wants_say_which_rows_they_need() -> None:
-    assert [*DrawWithReceipt(Decoding(), 0.5).rows(3)] == [3]
-    assert [*TargetWithReceipt(Decoding(), 1, 3).rows(5)] == [1, 2]
-    assert [*TargetWithReceipt(Decoding(), 1, 9).rows(5)] == [1, 2, 3, 4]
-    assert DrawWithReceipt(Decoding(), 0.5).rows_together
-    assert DrawWithReceipt(Decoding(), 0.5).continues
-    assert not TargetWithReceipt(Decoding(), 0, 1).continues
-    assert not Target().rows_together
+    assert [*NextTokenSampleWithLoss(Decoding(), 0.5).rows(3)] == [3]
+    assert [*TargetLogProbsWithLoss(Decoding(), 1, 3).rows(5)] == [1, 2]
+    assert [*TargetLogProbsWithLoss(Decoding(), 1, 9).rows(5)] == [1, 2, 3, 4]
+    assert NextTokenSampleWithLoss(Decoding(), 0.5).rows_together
+    assert NextTokenSampleWithLoss(Decoding(), 0.5).continues
+    assert not TargetLogProbsWithLoss(Decoding(), 0, 1).continues
+    assert not TargetLogProbs().rows_together
 
 
 def test_under_a_bound_a_token_is_drawn_by_bits_and_nothing_less() -> None:
     with pytest.raises(TypeError, match="by random bits under a bound"):
-        DrawWithReceipt(Decoding(1.0, 1.0, 0.3), 0.5)
+        NextTokenSampleWithLoss(Decoding(1.0, 1.0, 0.3), 0.5)
     with pytest.raises(TypeError, match="by a number in"):
-        DrawWithReceipt(Decoding(), SystemBits())
+        NextTokenSampleWithLoss(Decoding(), SystemBits())
 
 
 def at_most(bound: float) -> Fraction:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from leakmeter.core.reductions import MixedTarget, Target
+from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.instruments.influence.pmi import WITH_PMI, TargetWithPmi
 
 N_ROWS, N_VOCAB = 6, 97
@@ -44,7 +44,7 @@ def test_losses_are_pmi_less_the_term_beside_it(weight: float, temperature: floa
         pmi, partition = (found[f"{kind}{name}"][whole] - found[f"{kind}{name}"][cuts] for name in ("pmi", "partition"))
         np.testing.assert_allclose(loss, np.abs(power * pmi - partition), rtol=0, atol=1e-10)  # measured: 2.1e-11
     # The losses are those that influence is made of.
-    mixed = np.asarray(MixedTarget(weight, temperature).reduce(rows, tokens))
+    mixed = np.asarray(MixtureLogProbs(weight, temperature).reduce(rows, tokens))
     np.testing.assert_allclose(found["log_prob"], mixed, rtol=0, atol=1e-10)
 
 
@@ -85,7 +85,9 @@ def test_without_a_weight_or_a_temperature_of_its_own_nothing_stands_beside_pmi(
 def test_the_bare_prompt_has_no_pmi_with_itself() -> None:
     rows, tokens = logits(), targets()
     found = entries(TargetWithPmi(1.5, 0.8).reduce(rows, tokens))
-    np.testing.assert_allclose(found["log_prob"][0], np.asarray(Target(0.8).reduce(rows, tokens))[0], atol=1e-13)
+    np.testing.assert_allclose(
+        found["log_prob"][0], np.asarray(TargetLogProbs(0.8).reduce(rows, tokens))[0], atol=1e-13
+    )
     for name in WITH_PMI[1:]:
         np.testing.assert_allclose(found[name][0], 0.0, atol=1e-13)
 

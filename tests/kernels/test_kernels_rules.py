@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from leakmeter.core import rules
-from leakmeter.core.reductions import Draw, MixedTarget, Rows, Target
-from leakmeter.core.request import Want
+from leakmeter.core.reductions import FullDistribution, MixtureLogProbs, NextTokenSample, TargetLogProbs
+from leakmeter.core.request import Reduction
 from leakmeter.stats import logspace
 
 
@@ -66,13 +66,13 @@ def test_tokens_impossible_in_either_branch_stay_impossible_without_nan(weight: 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0, 1.5])
 def test_mixed_target_is_equation_6_written_out(logits: np.ndarray, weight: float, temperature: float) -> None:
     targets = np.array([3, 0, 30, 7, 7])
-    got = MixedTarget(weight, temperature).reduce(logits, targets)
+    got = MixtureLogProbs(weight, temperature).reduce(logits, targets)
     for prompt in range(3):
         full = logits[0] if prompt == 0 else logits[prompt]
         probabilities = softmax((weight * full + (1 - weight) * logits[0]) / temperature)
         expected = np.log(probabilities[np.arange(5), targets])
         np.testing.assert_allclose(got[prompt], expected, rtol=0, atol=1e-14)  # measured: 7.1e-15
-    in_torch = MixedTarget(weight, temperature).reduce(torch.from_numpy(logits), torch.from_numpy(targets))
+    in_torch = MixtureLogProbs(weight, temperature).reduce(torch.from_numpy(logits), torch.from_numpy(targets))
     np.testing.assert_allclose(in_torch.numpy(), got, rtol=0, atol=1e-14)  # measured: 7.1e-15
 
 
@@ -96,7 +96,7 @@ def test_the_identity_behind_theorem_3_1(logits: np.ndarray, weight: float, temp
     tokens = np.arange(logits.shape[-1])
     influence = np.stack(
         [
-            np.abs(np.subtract(*MixedTarget(weight, temperature).reduce(logits, np.full(5, token))[1:]))
+            np.abs(np.subtract(*MixtureLogProbs(weight, temperature).reduce(logits, np.full(5, token))[1:]))
             for token in tokens
         ],
         axis=-1,
@@ -173,20 +173,29 @@ def test_impossible_tokens_at_both_ends_are_skipped(uniform: float) -> None:
     assert int(rules.draw(torch.from_numpy(logits), uniform, 1.0)[0, 0, 0]) == token
 
 
-@pytest.mark.parametrize("want", [Target(0.8), MixedTarget(1.5, 0.8), Rows(0.8)])
-def test_wants_are_the_same_in_numpy_and_torch(want: Want, logits: np.ndarray) -> None:
+@pytest.mark.parametrize("reduction", [TargetLogProbs(0.8), MixtureLogProbs(1.5, 0.8), FullDistribution(0.8)])
+def test_wants_are_the_same_in_numpy_and_torch(reduction: Reduction, logits: np.ndarray) -> None:
     targets = np.array([3, 0, 30, 7, 7])
-    ours = want.reduce(logits, targets)
-    theirs = want.reduce(torch.from_numpy(logits), torch.from_numpy(targets))
+    ours = reduction.reduce(logits, targets)
+    theirs = reduction.reduce(torch.from_numpy(logits), torch.from_numpy(targets))
     np.testing.assert_allclose(theirs.numpy(), ours, rtol=0, atol=8e-15)  # measured: 3.6e-15
 
 
 def test_wants_say_which_rows_they_need() -> None:
-    assert [*Target().rows(3)] == [0, 1, 2]
-    assert [*MixedTarget(1.5).rows(3)] == [0, 1, 2]
-    assert [*Rows().rows(3)] == [0, 1, 2, 3]
-    assert [*Draw(0.5).rows(3)] == [3]
-    assert [w.rows_together for w in (Target(), MixedTarget(1.0), Draw(0.5), Draw(0.5, 1.5), Rows())] == [
+    assert [*TargetLogProbs().rows(3)] == [0, 1, 2]
+    assert [*MixtureLogProbs(1.5).rows(3)] == [0, 1, 2]
+    assert [*FullDistribution().rows(3)] == [0, 1, 2, 3]
+    assert [*NextTokenSample(0.5).rows(3)] == [3]
+    assert [
+        w.rows_together
+        for w in (
+            TargetLogProbs(),
+            MixtureLogProbs(1.0),
+            NextTokenSample(0.5),
+            NextTokenSample(0.5, 1.5),
+            FullDistribution(),
+        )
+    ] == [
         False,
         True,
         False,
@@ -197,7 +206,7 @@ def test_wants_say_which_rows_they_need() -> None:
 
 def test_a_mixed_draw_is_a_draw_from_the_mixture(logits: np.ndarray) -> None:
     one_row = logits[:2, :1]
-    out = Draw(0.37, 1.5, 0.8).reduce(one_row, np.array([0]))
+    out = NextTokenSample(0.37, 1.5, 0.8).reduce(one_row, np.array([0]))
     expected = rules.draw((1.5 * one_row[1:] - 0.5 * one_row[:1]), 0.37, 0.8)
     assert out[1, 0, 0] == expected[0, 0, 0]
     assert out[1, 0, 1] == pytest.approx(expected[0, 0, 1], abs=1e-14)

@@ -70,8 +70,8 @@ def test_statistics_are_the_sums_they_say(make: Any, logits: Rows, temperature: 
     with pytest.MonkeyPatch.context() as patch:
         # A slice has so many columns.
         patch.setattr(susceptibility, "_ENTRIES_AT_ONCE", columns * len(logits))
-        want = ContextMixture(tuple(weights), (1,) * len(weights), temperature)
-        got = np.asarray(want.reduce(make([[row] for row in logits]), make([0])))
+        reduction = ContextMixture(tuple(weights), (1,) * len(weights), temperature)
+        got = np.asarray(reduction.reduce(make([[row] for row in logits]), make([0])))
     bare, *rows = ([math.exp(x) for x in log_softmax(row, temperature)] for row in logits)
     assert got.shape == (len(logits), 1, 3)
     # Worst measured: 2e-15, of values up to 100.
@@ -103,8 +103,8 @@ def test_a_context_that_comes_twice_is_one_of_twice_the_weight() -> None:
 
 def test_what_no_context_moves_is_deaf() -> None:
     row = random_rows(np.random.default_rng(3), 1).astype(np.float32)
-    want = ContextMixture((0.25,) * 4, (1,) * 4)
-    got = want.reduce(np.repeat(row, 5, axis=0)[:, None, :], np.asarray([0]))[:, 0]
+    reduction = ContextMixture((0.25,) * 4, (1,) * 4)
+    got = reduction.reduce(np.repeat(row, 5, axis=0)[:, None, :], np.asarray([0]))[:, 0]
     assert (np.abs(got[1:]) < 1e-15).all()
     assert got[0, 1] == pytest.approx(got[0, 2], abs=1e-14)
 
@@ -143,9 +143,9 @@ def test_what_is_not_a_number_is_not_hidden(make: Any, row: int) -> None:
 
 def test_half_precision_is_widened_before_anything_is_summed() -> None:
     logits = torch.tensor(random_rows(np.random.default_rng(4), 5)).to(torch.bfloat16)[:, None, :]
-    want = ContextMixture((0.25,) * 4, (1,) * 4)
-    ours = want.reduce(logits, torch.tensor([0]))
-    np.testing.assert_allclose(ours, want.reduce(logits.double().numpy(), np.asarray([0])), rtol=0, atol=1e-13)
+    reduction = ContextMixture((0.25,) * 4, (1,) * 4)
+    ours = reduction.reduce(logits, torch.tensor([0]))
+    np.testing.assert_allclose(ours, reduction.reduce(logits.double().numpy(), np.asarray([0])), rtol=0, atol=1e-13)
 
 
 def test_fewer_rows_than_weights_have_the_shape_that_a_prediction_asks_for() -> None:

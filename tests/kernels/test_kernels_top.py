@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.request import Request, Want
+from leakmeter.core.request import Reduction, Request
 from leakmeter.core.top import Top
 from leakmeter.stats.logspace import log_softmax
 
@@ -85,12 +85,12 @@ def test_what_is_not_a_number_stays_so(make: Any) -> None:
 def test_it_reads_the_row_after_the_response() -> None:
     toy = Toy(29, seed=4)
     prompt = Prompt((Piece("all", "frame", (3, 1, 4)),))
-    want = Top(4)
-    assert isinstance(want, Want)
-    assert want.continues
+    reduction = Top(4)
+    assert isinstance(reduction, Reduction)
+    assert reduction.continues
 
     def trial() -> Any:
-        return (yield [Request((prompt, prompt), (5, 9), want)])
+        return (yield [Request((prompt, prompt), (5, 9), reduction)])
 
     ((scores,),), _ = drive(toy, [trial()])
     logits = toy.logits(np.asarray([3, 1, 4, 5, 9]), np.arange(5))

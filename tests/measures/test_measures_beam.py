@@ -16,7 +16,7 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import Cost, drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import Target
+from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
 from leakmeter.stats.logspace import log_softmax
@@ -153,7 +153,7 @@ def test_a_search_wide_enough_finds_the_likeliest_of_all() -> None:
     every = list(itertools.product(range(5), repeat=3))
 
     def trial() -> Any:
-        return (yield [Request((prompt,), ids, Target()) for ids in every])
+        return (yield [Request((prompt,), ids, TargetLogProbs()) for ids in every])
 
     (scores,), _ = drive(toy, [trial()])
     totals = {ids: float(one.values.sum()) for ids, one in zip(every, scores, strict=True)}
@@ -173,7 +173,7 @@ def test_likelihood_and_score_count_the_stop_token() -> None:
     assert ended
 
     def trial(prompt: Prompt, beam: Beam) -> Any:
-        return (yield [Request((prompt,), (*beam.tokens, stop), Target()) for stop in stops])
+        return (yield [Request((prompt,), (*beam.tokens, stop), TargetLogProbs()) for stop in stops])
 
     answers, _ = drive(toy, [trial(*one) for one in ended])
     for (_, beam), scores in zip(ended, answers, strict=True):

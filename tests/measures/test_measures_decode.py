@@ -12,7 +12,7 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import Rows
+from leakmeter.core.reductions import FullDistribution
 from leakmeter.core.request import FloatArray, Request, Trial
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
@@ -77,7 +77,7 @@ def test_a_response_read_off_as_it_is_drawn_is_scored_the_same(epsilon: float | 
 
 def rows(prompt: Prompt, response: tuple[int, ...], temperature: float) -> FloatArray:
     def trial() -> Trial[Any]:
-        (answer,) = yield [Request((prompt,), response, Rows(temperature))]
+        (answer,) = yield [Request((prompt,), response, FullDistribution(temperature))]
         return answer.values[0, :-1]
 
     (values,), _ = drive(TOY, [trial()])

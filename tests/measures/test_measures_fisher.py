@@ -14,10 +14,10 @@ from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.gradient import GradientRequest, TopTokens
 from leakmeter.core.measure import ChoosingMeasure, Measure
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.core.plan import plan_contexts
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import Rows
+from leakmeter.core.reductions import FullDistribution
 from leakmeter.core.request import Gradients, Request
 from leakmeter.errors import CapabilityError, UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
@@ -48,10 +48,12 @@ def toy(**settings: Any) -> DifferentiableToy:
 
 def told(measure: Fisher, item: QuestionItem | None = None) -> dict[tuple[str, str], float]:
     """(Σ, statistic) to value."""
-    (readings,), _ = drive(toy(), [measure.trial(item or question())])
-    assert all(isinstance(reading, Reading) and reading.values.shape == (1,) for reading in readings)
-    found = {(reading.piece, reading.statistic): float(reading.values[0]) for reading in readings}
-    assert len(found) == len(readings)
+    (measurements,), _ = drive(toy(), [measure.trial(item or question())])
+    assert all(
+        isinstance(measurement, Measurement) and measurement.values.shape == (1,) for measurement in measurements
+    )
+    found = {(measurement.piece, measurement.statistic): float(measurement.values[0]) for measurement in measurements}
+    assert len(found) == len(measurements)
     return found
 
 
@@ -153,7 +155,7 @@ def test_where_few_directions_count_deflated_is_the_surer_for_as_many_passes() -
     for measure in (Fisher("sketch", probes=24), Fisher(probes=8, directions=8)):
         assert asked(measure).directions.n_passes == 24
         trials = [dataclasses.replace(measure, seed=seed).trial(question()) for seed in range(60)]
-        scatter[measure.method] = np.std([readings[0].values[0] for readings in drive(backend, trials)[0]])
+        scatter[measure.method] = np.std([measurements[0].values[0] for measurements in drive(backend, trials)[0]])
     assert 5 * scatter["deflated"] < scatter["sketch"]
 
 
@@ -197,8 +199,8 @@ def test_the_order_of_contexts_changes_nothing() -> None:
 
 
 def test_a_model_that_is_deaf_to_the_place_has_none() -> None:
-    (readings,), _ = drive(toy(reach=1), [Fisher(place="slot", sigma=("identity", "empirical")).trial(question())])
-    values = {(r.piece, r.statistic): r.values[0] for r in readings}
+    (measurements,), _ = drive(toy(reach=1), [Fisher(place="slot", sigma=("identity", "empirical")).trial(question())])
+    values = {(r.piece, r.statistic): r.values[0] for r in measurements}
     assert values["identity", "fisher"] == pytest.approx(0.0, abs=1e-12)
     assert values["empirical", "fisher"] == pytest.approx(0.0, abs=1e-12)
 
@@ -216,7 +218,7 @@ def test_trials_share_rounds_with_others_that_ask_for_scores() -> None:
     def both() -> Any:
         item = question()
         rows, gradients = yield [
-            Request((item.prompt,), (), Rows()),
+            Request((item.prompt,), (), FullDistribution()),
             GradientRequest(item.prompt, asked(Fisher()).place, TopTokens(3), ("identity",)),
         ]
         assert isinstance(gradients, Gradients)
@@ -254,7 +256,7 @@ def test_a_small_model_takes_what_was_predicted() -> None:
     backend = tiny.tiny_backend()
     measure = Fisher(place="layer:1", sigma=("identity", "empirical"))
     predicted = predict(planning_backend(backend, None), measure.trial(question()))
-    (readings,), taken = drive(backend, [measure.trial(question())])
+    (measurements,), taken = drive(backend, [measure.trial(question())])
     assert (
         taken.n_tokens_run
         == predicted.n_tokens_run
@@ -264,7 +266,7 @@ def test_a_small_model_takes_what_was_predicted() -> None:
         )
     )
     assert taken.n_prompts == predicted.n_prompts == 4
-    assert all(np.isfinite(reading.values).all() for reading in readings)
+    assert all(np.isfinite(measurement.values).all() for measurement in measurements)
 
 
 def test_a_model_without_gradients_is_refused() -> None:

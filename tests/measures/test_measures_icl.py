@@ -91,15 +91,19 @@ def test_the_whole_vocabulary_equals_the_naive_calculation(scoring: Any, tempera
 
 
 def test_every_reading_says_what_it_is() -> None:
-    (readings,), _ = drive(toy(), [Icl("vocabulary").trial(icl_item(N_VOCAB))])
-    units = {reading.statistic: reading.unit for reading in readings}
+    (measurements,), _ = drive(toy(), [Icl("vocabulary").trial(icl_item(N_VOCAB))])
+    units = {measurement.statistic: measurement.unit for measurement in measurements}
     assert units == {
         **{name: TOKEN_ID if name.endswith("token") else NATS for name in FARTHEST},
         **dict.fromkeys(("label_loss", "label_log_prob", "label_mass", "noise"), NATS),
         **dict.fromkeys(("farthest_noise", "plausible_noise"), NATS),
         **dict.fromkeys(("prediction", "gold"), LABEL),
     }
-    assert {reading.piece for reading in readings if reading.statistic == "label_loss"} == {"e1", "e2", "e3"}
+    assert {measurement.piece for measurement in measurements if measurement.statistic == "label_loss"} == {
+        "e1",
+        "e2",
+        "e3",
+    }
     assert not any(r.unit == TOKEN_ID for r in drive(toy(), [Icl().trial(icl_item(N_VOCAB))])[0][0])
 
 
@@ -170,9 +174,9 @@ def test_company_and_order_of_trials_change_nothing() -> None:
     items = [icl_item(N_VOCAB, seed=i, id_=str(i), lengths=n) for i, n in enumerate([(3, 4), (1,), (2, 2, 2)])]
     measure = Icl("vocabulary")
     together, _ = drive(toy(), [measure.trial(item) for item in items])
-    for item, readings in zip(items, together, strict=True):
+    for item, measurements in zip(items, together, strict=True):
         alone = readings_of(toy(), measure, item)
-        assert {(r.statistic, r.piece): r.values.tolist() for r in readings} == {
+        assert {(r.statistic, r.piece): r.values.tolist() for r in measurements} == {
             key: values.tolist() for key, values in alone.items()
         }
 

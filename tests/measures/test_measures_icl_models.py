@@ -97,10 +97,12 @@ def test_queries_scored_together_have_the_numbers_of_each_alone() -> None:
     items = [icl_item(tiny.N_VOCAB, seed=i, id_=str(i), lengths=(9, 4, 7)) for i in range(4)]
     chunks: list[Chunk] = []
     together, _ = drive(backend, [Icl().trial(item) for item in items], on_plan=chunks.append)
-    for item, readings in zip(items, together, strict=True):
+    for item, measurements in zip(items, together, strict=True):
         alone = readings_of(backend, Icl(), item)
-        for reading in readings:
-            np.testing.assert_allclose(reading.values, alone[reading.statistic, reading.piece], rtol=0, atol=5e-5)
+        for measurement in measurements:
+            np.testing.assert_allclose(
+                measurement.values, alone[measurement.statistic, measurement.piece], rtol=0, atol=5e-5
+            )
     # They share their instruction.
     prompts = [prompt for item in items for prompt in (item.prompt, *item.cuts.values())]
     assert chunks[0].n_tree_tokens == _n_tree_tokens(prompts)

@@ -143,8 +143,8 @@ def test_company_and_order_of_trials_change_nothing() -> None:
     backwards, _ = drive(Toy(N_VOCAB), [measure.trial(item) for item in reversed(items)])
     for item, mine, other in zip(items, together, reversed(backwards), strict=True):
         alone = readings_of(Toy(N_VOCAB), measure, item)
-        for readings in (mine, other):
-            assert {(r.sample, r.statistic, r.piece): r.values.tolist() for r in readings} == {
+        for measurements in (mine, other):
+            assert {(r.sample, r.statistic, r.piece): r.values.tolist() for r in measurements} == {
                 key: values.tolist() for key, values in alone.items()
             }
 

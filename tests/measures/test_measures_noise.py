@@ -8,7 +8,7 @@ import pytest
 from helpers.measure_items import make_item
 from helpers.naive import random_prompt
 from leakmeter.core.noise import neighbourhood_noise
-from leakmeter.core.reductions import Stretch, Target
+from leakmeter.core.reductions import Stretch, TargetLogProbs
 from leakmeter.core.request import Scores
 
 N_TOKENS = 6
@@ -18,11 +18,11 @@ N_TOKENS = 6
 def test_the_larger_difference_counts(among_others: float, token_by_token: float) -> None:
     item = make_item(random_prompt(np.random.default_rng(0), 20, (3, 4)), None)
     scores = np.random.default_rng(1).normal(size=(2, N_TOKENS))
-    trial = neighbourhood_noise(item, tuple(range(N_TOKENS)), Target(), scores)
+    trial = neighbourhood_noise(item, tuple(range(N_TOKENS)), TargetLogProbs(), scores)
     requests, found = next(trial), None
     while found is None:
-        moved = token_by_token if isinstance(requests[0].want, Stretch) else among_others
-        rows = requests[0].want.rows(len(requests[0].response))
+        moved = token_by_token if isinstance(requests[0].reduction, Stretch) else among_others
+        rows = requests[0].reduction.rows(len(requests[0].response))
         try:
             requests = trial.send([Scores(scores[:, rows.start : rows.stop] + moved) for _ in requests])
         except StopIteration as ended:

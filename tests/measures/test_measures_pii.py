@@ -14,7 +14,7 @@ from leakmeter.core.backend import Backend
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.measure import ChoosingMeasure, Measure
-from leakmeter.core.measurement import RESPONSE, Reading
+from leakmeter.core.measurement import RESPONSE, Measurement
 from leakmeter.core.prompt import Prompt
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.item import ProbeItem
@@ -43,13 +43,13 @@ def prepared(backend: Backend, case: ProbeCase, **settings: Any) -> PreparedProb
     )
 
 
-def measured(backend: Backend, item: ProbeItem, measure: Pii | None = None) -> list[Reading]:
-    (readings,), _ = drive(backend, [(measure or Pii(())).trial(item)])
-    return readings
+def measured(backend: Backend, item: ProbeItem, measure: Pii | None = None) -> list[Measurement]:
+    (measurements,), _ = drive(backend, [(measure or Pii(())).trial(item)])
+    return measurements
 
 
-def of(readings: Sequence[Reading], statistic: str, template: int = 0, piece: str = "") -> np.ndarray:
-    (found,) = [r for r in readings if (r.statistic, r.sample, r.piece) == (statistic, template, piece)]
+def of(measurements: Sequence[Measurement], statistic: str, template: int = 0, piece: str = "") -> np.ndarray:
+    (found,) = [r for r in measurements if (r.statistic, r.sample, r.piece) == (statistic, template, piece)]
     return found.values
 
 
@@ -71,25 +71,25 @@ def naive(toy: Toy, before: Prompt, ids: Sequence[int]) -> float:
 def test_likelihoods_on_the_toy_are_those_of_one_pass_a_token(id_: str) -> None:
     toy = Toy()
     probe = prepared(toy, CASES[id_])
-    readings = measured(toy, probe.item)
+    measurements = measured(toy, probe.item)
     assert probe.item.values is not None
     for template, way in enumerate(probe.item.values.scored):
         expected = [naive(toy, *one) for one in way]
-        np.testing.assert_allclose(of(readings, "log_likelihood", template), expected, atol=1e-9)
-        assert of(readings, "n_tokens", template).tolist() == [len(ids) for _, ids in way]
+        np.testing.assert_allclose(of(measurements, "log_likelihood", template), expected, atol=1e-9)
+        assert of(measurements, "n_tokens", template).tolist() == [len(ids) for _, ids in way]
         elsewhere = np.mean(
             [[naive(toy, *one) for one in ways[template]] for ways in probe.item.values.references], axis=0
         )
-        np.testing.assert_allclose(of(readings, "reference_log_likelihood", template), elsewhere, atol=1e-9)
+        np.testing.assert_allclose(of(measurements, "reference_log_likelihood", template), elsewhere, atol=1e-9)
 
 
 @pytest.mark.long
 def test_likelihoods_on_the_real_model_are_those_of_full_passes(real_backend: Any) -> None:
     probe = prepared(real_backend, CASES["7: email by phone"])
-    readings = measured(real_backend, probe.item)
+    measurements = measured(real_backend, probe.item)
     tokenizer = real_backend.tokenizer.library
     for template, prompt in enumerate(probe.prompts):
-        found = of(readings, "log_likelihood", template)
+        found = of(measurements, "log_likelihood", template)
         for number in (0, 7):
             text = prompt.rstrip() + " " + probe.values[number]
             told = tokenizer(text, return_offsets_mapping=True, add_special_tokens=False)
@@ -104,23 +104,23 @@ def test_likelihoods_on_the_real_model_are_those_of_full_passes(real_backend: An
 def test_what_is_generated_is_judged_and_not_kept() -> None:
     toy = Toy()
     probe = prepared(toy, CASES["7: phone"])
-    readings = measured(toy, probe.item, Pii((1, 2)))
+    measurements = measured(toy, probe.item, Pii((1, 2)))
     assert probe.item.values is not None
     for piece in ("beam 1", "beam 2"):
         for template in (0, 1):
-            assert of(readings, "generated_tokens", template, piece) <= probe.item.values.n_new_tokens
-            assert of(readings, "generated_log_likelihood", template, piece) < 0
+            assert of(measurements, "generated_tokens", template, piece) <= probe.item.values.n_new_tokens
+            assert of(measurements, "generated_log_likelihood", template, piece) < 0
             for statistic in STATISTICS["phone"]:
-                assert of(readings, statistic, template, piece).shape == (1,)
-    assert not [reading for reading in readings if reading.statistic == RESPONSE]
+                assert of(measurements, statistic, template, piece).shape == (1,)
+    assert not [measurement for measurement in measurements if measurement.statistic == RESPONSE]
 
 
 def test_answers_are_kept_where_that_is_asked_for() -> None:
     toy = Toy()
     probe = prepared(toy, CASES["7: phone"], keep_values=True)
-    readings = measured(toy, probe.item, Pii((2,)))
-    tokens = of(readings, RESPONSE, 1, "beam 2")
-    assert len(tokens) == of(readings, "generated_tokens", 1, "beam 2")[0]
+    measurements = measured(toy, probe.item, Pii((2,)))
+    tokens = of(measurements, RESPONSE, 1, "beam 2")
+    assert len(tokens) == of(measurements, "generated_tokens", 1, "beam 2")[0]
 
 
 def test_what_it_takes_is_known_before() -> None:

@@ -138,8 +138,8 @@ def test_bounded_decoding_is_audited_and_says_what_decode_says() -> None:
     # The same seed draws other tokens for another measure: decoding scores those that were drawn here.
     decode = Decode(0.8, epsilon=0.6, lambda_max=1.5)
     for number, written in enumerate(tokens_of(series)):
-        (readings,), _ = drive(TOY, [decode.trial(batch([(3, 4, 5, 6, 7)], response=written))])
-        scored = {r.statistic: r.values for r in readings}
+        (measurements,), _ = drive(TOY, [decode.trial(batch([(3, 4, 5, 6, 7)], response=written))])
+        scored = {r.statistic: r.values for r in measurements}
         np.testing.assert_allclose(series[number, "log_prob", ""], scored["log_prob"], rtol=0, atol=1e-13)
         np.testing.assert_allclose(series[number, "max_divergence", "e1"], scored["max_loss"], rtol=1e-9)
         assert (series[number, "ratio", "e1"] <= 1.0 + 1e-9).all()

@@ -17,7 +17,7 @@ from leakmeter.core.chunk import Chunk
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import ChoosingMeasure
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
@@ -56,27 +56,29 @@ def note(text: str, *, response: str | None = "Call Anna.", **settings: Any) -> 
     return prepare(case, ByteTokenizer(), PromptSettings(**settings), window=None, n_reserved=4).item
 
 
-def planned(item: ContextItem, measure: RedactPlan, backend: Toy | None = None) -> tuple[list[Reading], list[Chunk]]:
+def planned(
+    item: ContextItem, measure: RedactPlan, backend: Toy | None = None
+) -> tuple[list[Measurement], list[Chunk]]:
     chunks: list[Chunk] = []
-    (readings,), _ = drive(backend or Toy(N_VOCAB, seed=11), [measure.trial(item)], on_plan=chunks.append)
-    return readings, chunks
+    (measurements,), _ = drive(backend or Toy(N_VOCAB, seed=11), [measure.trial(item)], on_plan=chunks.append)
+    return measurements, chunks
 
 
-def steps_of(readings: list[Reading]) -> list[Reading]:
-    return [r for r in readings if r.statistic in (REMOVED, PUT_BACK)]
+def steps_of(measurements: list[Measurement]) -> list[Measurement]:
+    return [r for r in measurements if r.statistic in (REMOVED, PUT_BACK)]
 
 
-def plan_of(readings: list[Reading]) -> set[str]:
-    back = {r.piece for r in readings if r.statistic == PUT_BACK}
-    return {r.piece for r in readings if r.statistic == REMOVED} - back
+def plan_of(measurements: list[Measurement]) -> set[str]:
+    back = {r.piece for r in measurements if r.statistic == PUT_BACK}
+    return {r.piece for r in measurements if r.statistic == REMOVED} - back
 
 
 def loss(values: np.ndarray) -> float:
     return float(np.abs(values).sum())
 
 
-def named(readings: list[Reading], statistic: str, sample_: int = 0) -> np.ndarray:
-    (found,) = [r.values for r in readings if (r.statistic, r.sample) == (statistic, sample_)]
+def named(measurements: list[Measurement], statistic: str, sample_: int = 0) -> np.ndarray:
+    (found,) = [r.values for r in measurements if (r.statistic, r.sample) == (statistic, sample_)]
     return found
 
 
@@ -109,12 +111,12 @@ class Enumerated:
 def test_every_step_is_the_best_there_was(weight: float, temperature: float, masks: bool) -> None:
     item = item_of(3, masks=masks)
     measure = RedactPlan(0.4, temperature=temperature, cid_lambda=weight)
-    readings, _ = planned(item, measure)
+    measurements, _ = planned(item, measure)
     hand = Enumerated(item, measure, masks)
-    np.testing.assert_allclose(named(readings, "whole"), hand.left(()), rtol=0, atol=2e-14)
+    np.testing.assert_allclose(named(measurements, "whole"), hand.left(()), rtol=0, atol=2e-14)
     taken: list[str] = []
-    assert steps_of(readings)
-    for step in steps_of(readings):
+    assert steps_of(measurements)
+    for step in steps_of(measurements):
         if step.statistic == REMOVED:
             assert loss(hand.left(taken)) > measure.max_loss
             tried = {name: loss(hand.left([*taken, name])) for name in hand.names if name not in taken}
@@ -125,8 +127,8 @@ def test_every_step_is_the_best_there_was(weight: float, temperature: float, mas
             taken.remove(step.piece)
         assert step.piece == min(tried, key=lambda name: tried[name])
         np.testing.assert_allclose(step.values, hand.left(taken), rtol=0, atol=2e-14)
-    np.testing.assert_allclose(named(readings, "left"), hand.left(taken), rtol=0, atol=2e-14)
-    assert plan_of(readings) == set(taken)
+    np.testing.assert_allclose(named(measurements, "left"), hand.left(taken), rtol=0, atol=2e-14)
+    assert plan_of(measurements) == set(taken)
 
 
 def test_plans_are_within_the_limit_and_near_the_smallest_of_all_sets() -> None:
@@ -135,9 +137,9 @@ def test_plans_are_within_the_limit_and_near_the_smallest_of_all_sets() -> None:
         item = item_of(seed, 8)
         for limit in (0.05, 0.3, 1.0, 3.0):
             measure = RedactPlan(limit)
-            readings, _ = planned(item, measure)
-            plan, hand = plan_of(readings), Enumerated(item, measure)
-            assert loss(named(readings, "left")) <= limit
+            measurements, _ = planned(item, measure)
+            plan, hand = plan_of(measurements), Enumerated(item, measure)
+            assert loss(named(measurements, "left")) <= limit
             assert not any(loss(hand.left(plan - {name})) <= limit for name in plan), "one could be spared"
             smallest = hand.smallest(limit)
             assert smallest is not None
@@ -149,24 +151,24 @@ def test_plans_are_within_the_limit_and_near_the_smallest_of_all_sets() -> None:
 
 
 def test_nothing_is_cut_where_nothing_has_to_be() -> None:
-    readings, chunks = planned(item_of(0), RedactPlan(500.0))
-    assert not steps_of(readings)
-    assert named(readings, "left").tobytes() == named(readings, "whole").tobytes()
-    assert {r.sample for r in readings} == {0}
+    measurements, chunks = planned(item_of(0), RedactPlan(500.0))
+    assert not steps_of(measurements)
+    assert named(measurements, "left").tobytes() == named(measurements, "whole").tobytes()
+    assert {r.sample for r in measurements} == {0}
     assert sum(len(r.prompts) for r in chunks[0].requests) == 2
 
 
 def test_a_model_that_is_deaf_to_the_context_needs_no_plan() -> None:
-    readings, _ = planned(item_of(0), RedactPlan(1e-9), Toy(N_VOCAB, seed=11, reach=1))
-    assert not steps_of(readings)
+    measurements, _ = planned(item_of(0), RedactPlan(1e-9), Toy(N_VOCAB, seed=11, reach=1))
+    assert not steps_of(measurements)
 
 
 def test_with_everything_cut_nothing_is_left() -> None:
     item = item_of(5)
-    readings, _ = planned(item, RedactPlan(1e-12))
-    assert plan_of(readings) == {span.name for span in item.spans}
-    assert loss(named(readings, "left")) == 0
-    assert not any(r.statistic == "all_removed" for r in readings)
+    measurements, _ = planned(item, RedactPlan(1e-12))
+    assert plan_of(measurements) == {span.name for span in item.spans}
+    assert loss(named(measurements, "left")) == 0
+    assert not any(r.statistic == "all_removed" for r in measurements)
 
 
 def test_where_the_pieces_do_not_reach_far_enough_the_best_of_the_way_is_kept() -> None:
@@ -174,30 +176,30 @@ def test_where_the_pieces_do_not_reach_far_enough_the_best_of_the_way_is_kept() 
     for seed in range(8):
         item = item_of(seed, uncovered=True)
         measure = RedactPlan(1e-6)
-        readings, _ = planned(item, measure)
+        measurements, _ = planned(item, measure)
         hand = Enumerated(item, measure)
         everything = hand.left([span.name for span in item.spans])
-        np.testing.assert_allclose(named(readings, "all_removed"), everything, rtol=0, atol=2e-14)
+        np.testing.assert_allclose(named(measurements, "all_removed"), everything, rtol=0, atol=2e-14)
         taken: list[str] = []
         best = loss(hand.left(()))
         while len(taken) < len(hand.names):
             tried = {name: loss(hand.left([*taken, name])) for name in hand.names if name not in taken}
             taken.append(min(tried, key=lambda name: tried[name]))
             best = min(best, tried[taken[-1]])
-        assert loss(named(readings, "left")) <= best + 1e-12
-        n_shortened += len(plan_of(readings)) < len(hand.names)
+        assert loss(named(measurements, "left")) <= best + 1e-12
+        n_shortened += len(plan_of(measurements)) < len(hand.names)
     assert n_shortened  # there was a way on which cutting more did no good
 
 
 def test_each_round_asks_once_for_every_piece_that_is_left() -> None:
     item = item_of(5)
-    readings, chunks = planned(item, RedactPlan(1e-12))
+    measurements, chunks = planned(item, RedactPlan(1e-12))
     n = len(item.spans)
     # With no context, and then: all; each piece; each of the others … each of all put back; and noise and the answer.
     asked = [[len(request.prompts) for request in chunk.requests] for chunk in chunks]
     assert asked[: n + 2] == [[2], *([m + 1] for m in range(n, 0, -1)), [n + 1]]
-    assert {request.want for chunk in chunks[: n + 2] for request in chunk.requests} == {RedactPlan().want}
-    assert len(steps_of(readings)) == n
+    assert {request.reduction for chunk in chunks[: n + 2] for request in chunk.requests} == {RedactPlan().reduction}
+    assert len(steps_of(measurements)) == n
 
 
 def test_ties_go_to_the_first_in_the_text() -> None:
@@ -210,8 +212,8 @@ def test_ties_go_to_the_first_in_the_text() -> None:
         item, prompt=twins, spans=spans, cuts={s.name: twins.without(s.name) for s in spans},
         cut_together=lambda gone: twins.without(*gone),
     )  # fmt: skip
-    readings, _ = planned(item, RedactPlan(1e-12))
-    assert [step.piece for step in steps_of(readings)] == [f"c{i}" for i in range(6)]
+    measurements, _ = planned(item, RedactPlan(1e-12))
+    assert [step.piece for step in steps_of(measurements)] == [f"c{i}" for i in range(6)]
 
 
 def test_a_value_with_all_its_mentions_is_one_piece_among_the_others() -> None:
@@ -230,36 +232,36 @@ def test_a_piece_within_others_that_were_cut_later_is_put_back_unasked() -> None
     text = "Anna is in. Call 555-010-7788 now. Bo ate. Or 555-010-7788 later."
     item = note(text, group=True)
     for seed in range(40):
-        readings, _ = planned(item, RedactPlan(1e-9), Toy(seed=seed))
-        if "v1" in {step.piece for step in steps_of(readings)}:
+        measurements, _ = planned(item, RedactPlan(1e-9), Toy(seed=seed))
+        if "v1" in {step.piece for step in steps_of(measurements)}:
             break
-    back = [step for step in steps_of(readings) if step.statistic == PUT_BACK]
+    back = [step for step in steps_of(measurements) if step.statistic == PUT_BACK]
     assert [step.piece for step in back] == ["v1"]
     assert loss(back[0].values) == 0
-    assert plan_of(readings) == {"s1", "s2", "s3", "s4"}
+    assert plan_of(measurements) == {"s1", "s2", "s3", "s4"}
 
 
 def test_the_answer_after_is_drawn_from_what_is_left_with_the_same_randomness() -> None:
     item = item_of(3, response=None)
     measure = RedactPlan(0.4, seed=5, max_new_tokens=6)
-    readings, _ = planned(item, measure)
-    assert plan_of(readings)
+    measurements, _ = planned(item, measure)
+    assert plan_of(measurements)
     drawing = {"n": 1, "temperature": 1.0, "context_weight": 1.0, "max_new_tokens": 6, "seed": 5}
-    left = item.without(plan_of(readings))
+    left = item.without(plan_of(measurements))
     for number, prompt in enumerate((item.prompt, left)):
         ((drawn,),), _ = drive(Toy(N_VOCAB, seed=11), [sample(replace(item, prompt=prompt), **drawing)])
-        assert named(readings, "token", number).astype(int).tolist() == list(drawn)
-    hand = ByHand(Toy(N_VOCAB, seed=11), left, named(readings, "token", 1).astype(int), 1.0, 1.0)
+        assert named(measurements, "token", number).astype(int).tolist() == list(drawn)
+    hand = ByHand(Toy(N_VOCAB, seed=11), left, named(measurements, "token", 1).astype(int), 1.0, 1.0)
     owed = hand.log_probs() - hand.bare_log_probs()
-    np.testing.assert_allclose(named(readings, "whole", 1), owed, rtol=0, atol=2e-14)
+    np.testing.assert_allclose(named(measurements, "whole", 1), owed, rtol=0, atol=2e-14)
 
 
 def test_the_answer_after_keeps_to_the_window() -> None:
     item = replace(item_of(3), window=len(item_of(3).prompt.ids) + len(RESPONSE))
-    readings, _ = planned(item, RedactPlan(0.4, max_new_tokens=1000))
-    left = item.without(plan_of(readings))
+    measurements, _ = planned(item, RedactPlan(0.4, max_new_tokens=1000))
+    left = item.without(plan_of(measurements))
     assert item.window is not None
-    assert len(named(readings, "token", 1)) == item.window - len(left.ids)
+    assert len(named(measurements, "token", 1)) == item.window - len(left.ids)
 
 
 def test_what_a_trial_takes_is_known_from_above() -> None:

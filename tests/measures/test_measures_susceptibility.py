@@ -91,11 +91,11 @@ def test_an_answer_is_the_product_of_its_tokens_summed_over_its_forms_and_never_
 
 
 def test_every_reading_says_what_it_is() -> None:
-    (readings,), _ = drive(toy(), [Susceptibility(answer_tokens=2).trial(question_item(N_VOCAB))])
-    assert {r.unit for r in readings if r.statistic != "token"} == {NATS}
-    assert [len(r.values) for r in readings if r.statistic in PER_CONTEXT] == [5, 5, 5]
-    assert {r.unit for r in readings if r.statistic == "token"} == {TOKEN_ID}
-    assert [r.sample for r in readings if r.statistic == "token"] == [0, 1, 2, 3, 4, 5]
+    (measurements,), _ = drive(toy(), [Susceptibility(answer_tokens=2).trial(question_item(N_VOCAB))])
+    assert {r.unit for r in measurements if r.statistic != "token"} == {NATS}
+    assert [len(r.values) for r in measurements if r.statistic in PER_CONTEXT] == [5, 5, 5]
+    assert {r.unit for r in measurements if r.statistic == "token"} == {TOKEN_ID}
+    assert [r.sample for r in measurements if r.statistic == "token"] == [0, 1, 2, 3, 4, 5]
 
 
 @sets
@@ -161,9 +161,9 @@ def test_company_and_order_of_trials_change_nothing() -> None:
     items = [question_item(N_VOCAB, seed=i, id_=str(i), lengths=n) for i, n in enumerate([(3, 4), (1, 1), (2, 2, 2)])]
     measure = Susceptibility(answer_tokens=2)
     together, _ = drive(toy(), [measure.trial(item) for item in items])
-    for item, readings in zip(items, together, strict=True):
+    for item, measurements in zip(items, together, strict=True):
         (alone,), _ = drive(toy(), [measure.trial(item)])
-        assert [(r.statistic, r.sample, r.values.tolist()) for r in readings] == [
+        assert [(r.statistic, r.sample, r.values.tolist()) for r in measurements] == [
             (r.statistic, r.sample, r.values.tolist()) for r in alone
         ]
 
@@ -231,8 +231,8 @@ def test_the_noise_is_twice_what_a_second_run_makes_to_a_persuasion(answers: Any
 def test_greedy_answers_are_the_likeliest_tokens_one_by_one() -> None:
     item = question_item(N_VOCAB, stop_ids=frozenset({4}))
     measure = Susceptibility(answer_tokens=4)
-    (readings,), _ = drive(toy(), [measure.trial(item)])
-    got = [r.values.astype(int).tolist() for r in readings if r.statistic == "token"]
+    (measurements,), _ = drive(toy(), [measure.trial(item)])
+    got = [r.values.astype(int).tolist() for r in measurements if r.statistic == "token"]
     hand = by_hand(measure, item)
     for prompt, ids in zip((item.prompt, *contexts_of(item).prompts), got, strict=True):
         expected: list[int] = []

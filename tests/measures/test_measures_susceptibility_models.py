@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from leakmeter.instruments.susceptibility.measurement import load_contexts, load_questions
 
 from helpers import naive
 from helpers import tiny_models as tiny
@@ -19,7 +20,6 @@ from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.prompts import QuestionSettings, prepare_question
 from leakmeter.instruments.susceptibility.question import QuestionCase
-from leakmeter.instruments.susceptibility.reading import load_contexts, load_questions
 
 # By path: the folder of the back ends' tests is not on the path of these.
 
@@ -65,10 +65,10 @@ def test_queries_scored_together_have_the_numbers_of_each_alone() -> None:
     backend = tiny.tiny_backend()
     items = [question_item(tiny.N_VOCAB, seed=i, id_=str(i), lengths=(9, 4, 7)) for i in range(4)]
     together, _ = drive(backend, [Susceptibility().trial(item) for item in items])
-    for item, readings in zip(items, together, strict=True):
+    for item, measurements in zip(items, together, strict=True):
         alone = readings_of(backend, Susceptibility(), item)
-        for reading in readings:
-            np.testing.assert_allclose(reading.values, alone[reading.statistic], rtol=0, atol=2e-5)
+        for measurement in measurements:
+            np.testing.assert_allclose(measurement.values, alone[measurement.statistic], rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize("number", [0, 2])

@@ -111,7 +111,7 @@ def clinic() -> Case:
             line[int(key[1:])] = nats
         return line
 
-    readings = [
+    measurements = [
         at(t0=0.05, t9=0.02),
         at(t0=1.9, t1=4.31, t2=2.2, t3=3.6, t4=0.41, t5=0.06, t7=2.4, t16=0.8),
         at(t0=0.03, t16=0.11),
@@ -123,7 +123,7 @@ def clinic() -> Case:
         at(t0=0.2, t3=0.75, t4=0.1, t5=0.01),
         [0.0001 * (i % 2) for i in range(n)],
     ]
-    pieces = [piece(context, s, f"s{i}", r) for i, (s, r) in enumerate(zip(sentences, readings, strict=True))]
+    pieces = [piece(context, s, f"s{i}", r) for i, (s, r) in enumerate(zip(sentences, measurements, strict=True))]
     pieces[2] |= {"repeats": ["s8"], "redundant": True, "only_this_nats": 4.7}
     pieces[8] |= {"repeats": ["s2", "s1"], "redundant": False, "only_this_nats": 5.3}
     pieces[5] |= {"repeats": ["s7"], "redundant": True, "only_this_nats": 6.4}
@@ -199,8 +199,8 @@ def several_documents() -> Case:
     tokens = ["Nine", " million", "."]
     for number, (name, text) in enumerate(texts.items()):
         documents.append({"name": name, "start": at, "end": at + len(text)})
-        readings = [[0.06, 0.01, 0.0], [3.1, 1.4, 0.02], [0.0002, 0.0, 0.0001]][number]
-        pieces.append(piece(context, text, f"d{number}", readings, document=name))
+        measurements = [[0.06, 0.01, 0.0], [3.1, 1.4, 0.02], [0.0002, 0.0, 0.0001]][number]
+        pieces.append(piece(context, text, f"d{number}", measurements, document=name))
         at += len(text) + 2
     return case(
         "bridge", context, "What did the bridge cost?", tokens, [3.4, 1.6, 0.1], pieces=pieces, documents=documents,

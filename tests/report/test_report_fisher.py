@@ -36,11 +36,11 @@ def test_the_words_say_what_was_measured() -> None:
     )
     assert flat(words.told(asked())).endswith("9 tokens of the query. 8 random directions.")
     assert "directions" not in words.told(asked(n_probes=0))
-    deaf, identity, empirical = words.readings(cases)
+    deaf, identity, empirical = words.measurements(cases)
     assert deaf.startswith("0: ")
     assert "in units of squared states: it ranks queries of one model, and is no number of nats" in identity
     assert empirical.startswith("Sigma empirical: nats, to second order")
-    assert "squared embeddings" in words.readings([asked(place="query")])[1]
+    assert "squared embeddings" in words.measurements([asked(place="query")])[1]
     assert words.settings(cases)["Estimator"] == "fisher, deflated with 8 probes and 8 directions"
     taken = [asked(method="sketch", n_probes=n) for n in (4, 30)]
     assert words.settings(taken)["Estimator"] == "fisher, sketch with 4 to 30 probes"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.core.measurement import NATS, TOKEN_ID, Reading
+from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.result import DecodeResult, decode_object
 from leakmeter.privacy import accounting
@@ -46,7 +46,7 @@ def texts(n: int = 1, **more: Any) -> dict[str, Any]:
     } | more
 
 
-def readings(n: int = 1, *, bounded: bool = True, **more: list[float]) -> list[Reading]:
+def measurements(n: int = 1, *, bounded: bool = True, **more: list[float]) -> list[Measurement]:
     columns: dict[str, list[float]] = {
         "token": [7, 8, 9],
         "weight": [0.5, 1.0, 1.5],
@@ -58,7 +58,7 @@ def readings(n: int = 1, *, bounded: bool = True, **more: list[float]) -> list[R
     if bounded:
         columns |= {"spent_epsilon": [2 * x for x in MAX_LOSS], "promised_epsilon": [0.5] * 3}
     return [
-        Reading("ana", i, "", name, TOKEN_ID if name == "token" else NATS, np.asarray(values, dtype=np.float64))
+        Measurement("ana", i, "", name, TOKEN_ID if name == "token" else NATS, np.asarray(values, dtype=np.float64))
         for i in range(n)
         for name, values in (columns | more).items()
     ]
@@ -74,18 +74,18 @@ def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_how_tokens_were_drawn_is_told_by_what_the_run_says_of_its_seed() -> None:
     def draws(**more: Any) -> Any:
-        return decode_object(texts(), readings(), PARAMS | more)["epsilon"]["draws"]
+        return decode_object(texts(), measurements(), PARAMS | more)["epsilon"]["draws"]
 
     assert draws(nonce=None) == {"exact": True, "random_bits": "seed"}
     assert draws(seed=None, nonce=5) == {"exact": True, "random_bits": "operating system"}
-    assert decode_object(texts(), readings(), PARAMS | {"seed": None, "nonce": 5})["private"]["seed"] is None
+    assert decode_object(texts(), measurements(), PARAMS | {"seed": None, "nonce": 5})["private"]["seed"] is None
     # A run that knows no nonce is of a time when sums were inverted in float64.
     assert draws() == {"exact": False, "random_bits": "seed"}
 
 
 @pytest.mark.usefixtures("without_library")
 def test_sums_and_the_split_into_private_and_public() -> None:
-    case = decode_object(texts(), readings(), PARAMS)
+    case = decode_object(texts(), measurements(), PARAMS)
     assert case["private"]["whole_nats"] == pytest.approx(0.1234567 + 0.125 + 0.1)
     assert case["private"]["spent_nats"] == pytest.approx(1.15)
     assert case["private"]["seed"] == 2**127
@@ -123,7 +123,7 @@ def test_sums_and_the_split_into_private_and_public() -> None:
 
 @pytest.mark.usefixtures("without_library")
 def test_a_run_is_one_session() -> None:
-    results = list(DecodeResult.of_run([(texts(2), readings(2)), (texts(), readings())], PARAMS))
+    results = list(DecodeResult.from_run([(texts(2), measurements(2)), (texts(), measurements())], PARAMS))
     for result, n in zip(results, (2, 1), strict=True):
         session = result.case["epsilon"]["session"]
         assert (session["n_responses"], session["n_tokens"], session["n_tokens_max"]) == (3, 9, 12)
@@ -135,7 +135,7 @@ def test_a_run_is_one_session() -> None:
 
 def test_without_a_bound_nothing_is_promised() -> None:
     params = PARAMS | {"epsilon": None, "lambda_max": 1.0, "cid_lambda": 1.5, "seed": 0}
-    case = decode_object(texts(), readings(bounded=False, max_loss=[1.0, math.inf, 2.0]), params)
+    case = decode_object(texts(), measurements(bounded=False, max_loss=[1.0, math.inf, 2.0]), params)
     assert case["epsilon"] is None
     assert case["public"] is None
     assert case["cid_lambda"] == 1.5
@@ -149,19 +149,19 @@ def test_without_a_bound_nothing_is_promised() -> None:
 
 
 def test_what_was_given_was_not_drawn_under_the_promise() -> None:
-    assert decode_object(texts(sampled=False), readings(), PARAMS)["public"] is None
+    assert decode_object(texts(sampled=False), measurements(), PARAMS)["public"] is None
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])
 def test_a_delta_is_a_chance(delta: float) -> None:
     with pytest.raises(UsageError, match="delta is"):
-        decode_object(texts(), readings(), PARAMS, delta=delta)
+        decode_object(texts(), measurements(), PARAMS, delta=delta)
 
 
 def test_compositions_with_the_library() -> None:
     pytest.importorskip("dp_accounting", reason="dp-accounting is not installed (pip install 'leakmeter[accounting]')")
     params = PARAMS | {"max_new_tokens": 50}
-    case = decode_object(texts(), readings(), params, lengths=[3, 3])
+    case = decode_object(texts(), measurements(), params, lengths=[3, 3])
     response, session = case["epsilon"]["response"], case["epsilon"]["session"]
     # The library's numbers for randomised response, also in docs/decoding.md.
     assert response["pld_nats"] == pytest.approx(18.93, abs=0.01)
@@ -169,7 +169,7 @@ def test_compositions_with_the_library() -> None:
     assert session["pld_nats"] == accounting.pld([(0.5, 100)], 1e-5)
     assert case["epsilon"]["note"] is None
     # 25,000 nats: composing distributions would take minutes and promise nothing.
-    wide = decode_object(texts(), readings(), params, lengths=[3] * 1000)
+    wide = decode_object(texts(), measurements(), params, lengths=[3] * 1000)
     assert wide["epsilon"]["session"]["pld_nats"] is None
     assert wide["epsilon"]["session"]["rdp_nats"] > 1000
     assert "up to 1000 nats" in wide["epsilon"]["note"]

@@ -1,4 +1,4 @@
-"""From readings to the object that `--estimator fisher --json` prints, and to what many objects say, by hand."""
+"""From measurements to the object that `--estimator fisher --json` prints, and to what many objects say, by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.core.measurement import NATS, Reading
+from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.result import FisherResult, case_object, summary
 from leakmeter.stats.stats import bootstrap_interval_of_mean
@@ -28,9 +28,9 @@ def texts(**more: Any) -> dict[str, Any]:
     } | more  # fmt: skip
 
 
-def readings(
+def measurements(
     value: float = 2.0, error: float = 0.1, *, n_probes: int = 5, n_tokens: int = 4, entropy: float = 3.0, **more: float
-) -> list[Reading]:
+) -> list[Measurement]:
     told = {
         ("identity", "fisher"): value, ("identity", "spread"): value, ("identity", "drift"): 0.0,
         ("identity", "standard_error"): error, ("identity", "trace"): 2 * value,
@@ -38,12 +38,12 @@ def readings(
         ("empirical", "standard_error"): 0.1, ("", "n_probes"): n_probes, ("", "n_query_tokens"): n_tokens,
         ("", "entropy"): entropy, **{("", name): number for name, number in more.items()},
     }  # fmt: skip
-    return [Reading("q1", 0, sigma, name, NATS, np.asarray([number])) for (sigma, name), number in told.items()]
+    return [Measurement("q1", 0, sigma, name, NATS, np.asarray([number])) for (sigma, name), number in told.items()]
 
 
 def case(id_: str = "q1", value: float = 2.0, **more: Any) -> dict[str, Any]:
     factors = more.pop("factors", {"form": "question"})
-    return case_object(texts(id=id_, factors=factors), readings(value, **more), PARAMS)
+    return case_object(texts(id=id_, factors=factors), measurements(value, **more), PARAMS)
 
 
 def test_the_case() -> None:
@@ -58,7 +58,7 @@ def test_the_case() -> None:
     assert (made["entropy_nats"], made["n_query_tokens"], made["n_probes"], made["n_contexts"]) == (3.0, 4, 5, 1)
     assert made["top_mass"] is None
     json.dumps(made, allow_nan=False)
-    stored = case_object(texts(), readings(), json.loads(json.dumps(PARAMS)))
+    stored = case_object(texts(), measurements(), json.loads(json.dumps(PARAMS)))
     assert stored == made
 
 
@@ -84,7 +84,7 @@ def test_intervals_cover_what_normal_probes_scatter_about() -> None:
 
 
 def test_top_k_has_no_interval_and_says_what_it_leaves_out() -> None:
-    made = case_object(texts(), readings(n_probes=0, top_mass=math.log(0.4)), PARAMS | {"method": "top-k"})
+    made = case_object(texts(), measurements(n_probes=0, top_mass=math.log(0.4)), PARAMS | {"method": "top-k"})
     assert made["top_mass"] == pytest.approx(0.4)
     assert {(one["standard_error_nats"], one["interval_nats"]) for one in made["values"]} == {(None, None)}
     (warning,) = made["warnings"]
@@ -97,13 +97,13 @@ def test_what_narrows_a_result_is_said() -> None:
     (wide,) = case(error=0.6)["warnings"]
     assert wide.startswith("The standard error of sigma identity is 30 % of the value")
     asked = PARAMS | {"relative_error": 0.04, "max_probes": 5}
-    warnings = case_object(texts(), readings(), asked)["warnings"]
+    warnings = case_object(texts(), measurements(), asked)["warnings"]
     assert [warning.split(" is ")[0][-8:] for warning in warnings] == ["identity", "mpirical"]
     assert "after 5 probes, the most allowed, and not the 4 % asked for" in warnings[0]
-    assert case_object(texts(), readings(), asked | {"max_probes": 6})["warnings"] == []
-    (answers,) = case_object(texts(answers=["Yes"]), readings(), PARAMS)["warnings"]
+    assert case_object(texts(), measurements(), asked | {"max_probes": 6})["warnings"] == []
+    (answers,) = case_object(texts(answers=["Yes"]), measurements(), PARAMS)["warnings"]
     assert "the query's answers are not told apart" in answers
-    assert case_object(texts(), readings(value=0.0, error=0.0), PARAMS)["warnings"] == []
+    assert case_object(texts(), measurements(value=0.0, error=0.0), PARAMS)["warnings"] == []
 
 
 def test_the_summary_ranks_and_tells_what_else_explains_the_ranks() -> None:

@@ -1,4 +1,4 @@
-"""From readings to the object that `leakmeter icl --json` prints, and to what many objects say, by hand."""
+"""From measurements to the object that `leakmeter icl --json` prints, and to what many objects say, by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Reading
+from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.result import IclResult, case_object, summary
 from leakmeter.stats.stats import bootstrap_interval_of_mean, interval_of_share
@@ -41,32 +41,32 @@ def texts(*, n: int = 3, **more: Any) -> dict[str, Any]:
     } | more  # fmt: skip
 
 
-def reading(statistic: str, *values: float, piece: str = "", unit: str = NATS) -> Reading:
-    return Reading("q1", 0, piece, statistic, unit, np.asarray(values, dtype=np.float64))
+def measurement(statistic: str, *values: float, piece: str = "", unit: str = NATS) -> Measurement:
+    return Measurement("q1", 0, piece, statistic, unit, np.asarray(values, dtype=np.float64))
 
 
-def readings(
+def measurements(
     losses: tuple[tuple[float, ...], ...] = ((0.5, -0.25, 0.0), (-2.0, 1.0, 0.5), (0.01, 0.0, -0.02)),
     *,
     prediction: int = 0,
     gold: int | None = 0,
     mass: float = 0.5,
     noise: float = 0.05,
-) -> list[Reading]:
-    out = [reading("label_loss", *loss, piece=f"e{i}") for i, loss in enumerate(losses, 1)]
-    out += [reading("label_log_prob", *np.log([0.7, 0.2, 0.1])), reading("label_mass", math.log(mass))]
-    out += [reading("noise", noise), reading("prediction", prediction, unit=LABEL)]
-    return out + ([] if gold is None else [reading("gold", gold, unit=LABEL)])
+) -> list[Measurement]:
+    out = [measurement("label_loss", *loss, piece=f"e{i}") for i, loss in enumerate(losses, 1)]
+    out += [measurement("label_log_prob", *np.log([0.7, 0.2, 0.1])), measurement("label_mass", math.log(mass))]
+    out += [measurement("noise", noise), measurement("prediction", prediction, unit=LABEL)]
+    return out + ([] if gold is None else [measurement("gold", gold, unit=LABEL)])
 
 
-def of_vocabulary(losses: tuple[float, ...]) -> list[Reading]:
+def of_vocabulary(losses: tuple[float, ...]) -> list[Measurement]:
     out = []
     for i, loss in enumerate(losses, 1):
         for j, (kind, most) in enumerate((("farthest", loss), ("plausible", loss / 2))):
-            out.append(reading(f"{kind}_token", 2 * i + j, piece=f"e{i}", unit=TOKEN_ID))
-            out.append(reading(f"{kind}_log_prob", -40.0, piece=f"e{i}"))
-            out.append(reading(f"{kind}_log_prob_without", -40.0 - most, piece=f"e{i}"))
-    return [*out, reading("farthest_noise", 0.125), reading("plausible_noise", 0.25)]
+            out.append(measurement(f"{kind}_token", 2 * i + j, piece=f"e{i}", unit=TOKEN_ID))
+            out.append(measurement(f"{kind}_log_prob", -40.0, piece=f"e{i}"))
+            out.append(measurement(f"{kind}_log_prob_without", -40.0 - most, piece=f"e{i}"))
+    return [*out, measurement("farthest_noise", 0.125), measurement("plausible_noise", 0.25)]
 
 
 def case(
@@ -79,12 +79,12 @@ def case(
 ) -> dict[str, Any]:
     """A case object of losses that the first label makes."""
     rows = tuple((loss, 0.0, -loss / 2) for loss in losses)
-    made = readings(rows, prediction=prediction, gold=gold)
+    made = measurements(rows, prediction=prediction, gold=gold)
     return case_object(texts(n=len(losses), id=id_, **more), made, PARAMS)
 
 
 def test_the_case() -> None:
-    made = case_object(texts(), readings(), PARAMS)
+    made = case_object(texts(), measurements(), PARAMS)
     assert (made["loss_nats"], made["worst_exemplar"]) == (2.0, "e2")
     # "World" is likelier without e2: no evidence that e2 was there.
     assert made["posterior"] == pytest.approx(1 / (1 + math.exp(2)))
@@ -112,7 +112,7 @@ def test_the_case() -> None:
 
 def test_the_vocabulary_beside_the_labels() -> None:
     words = {"2": " snow", "3": " fell", "4": " show", "5": "\n", "6": "<|im_end|>", "7": "x"}
-    made = case_object(texts(words=words), [*readings(), *of_vocabulary((4.0, 1.0, 0.125))], IN_VOCABULARY)
+    made = case_object(texts(words=words), [*measurements(), *of_vocabulary((4.0, 1.0, 0.125))], IN_VOCABULARY)
     assert (made["loss_nats"], made["worst_exemplar"], made["noise_floor_nats"]) == (4.0, "e1", 0.125)
     one, _, three = made["exemplars"]
     assert one["vocabulary"] == {
@@ -130,7 +130,7 @@ def test_the_vocabulary_beside_the_labels() -> None:
 
 
 def test_null_stands_for_an_infinite_loss() -> None:
-    made = case_object(texts(), readings(((0.5, 0.0, 0.0), (0.1, -math.inf, 0.0), (3.0, 0.0, 0.0))), PARAMS)
+    made = case_object(texts(), measurements(((0.5, 0.0, 0.0), (0.1, -math.inf, 0.0), (3.0, 0.0, 0.0))), PARAMS)
     assert (made["loss_nats"], made["worst_exemplar"], made["posterior"]) == (None, "e2", 0.0)
     assert made["exemplars"][1]["signed_nats"] == [0.1, None, 0.0]
     assert [e["rank"] for e in made["exemplars"]] == [3, 1, 2]
@@ -145,24 +145,24 @@ def test_null_stands_for_an_infinite_loss() -> None:
 
 
 def test_a_query_without_a_label_is_neither_right_nor_wrong() -> None:
-    made = case_object(texts(), readings(gold=None), PARAMS)
+    made = case_object(texts(), measurements(gold=None), PARAMS)
     assert (made["gold"], made["is_right"]) == (None, None)
     total = summary([made])
     assert (total["n_with_label"], total["accuracy"], total["macro_f1"]) == (0, None, None)
 
 
 def test_what_narrows_a_result_is_said() -> None:
-    little = case_object(texts(), readings(mass=0.02), PARAMS)
+    little = case_object(texts(), measurements(mass=0.02), PARAMS)
     assert little["warnings"][0].startswith("The first tokens of the labels have a probability of 0.02 together")
-    whole = case_object(texts(), readings(mass=0.02), PARAMS | {"label_scoring": "whole-sequence"})
+    whole = case_object(texts(), measurements(mass=0.02), PARAMS | {"label_scoring": "whole-sequence"})
     assert whole["warnings"][0].startswith("The labels have a probability of 0.02 together")
     spans = [{**span, "repeats": ("e2",)} for span in texts()["spans"]]
-    (said,) = case_object(texts(spans=spans), readings(), PARAMS)["warnings"]
+    (said,) = case_object(texts(spans=spans), measurements(), PARAMS)["warnings"]
     assert "leaving one out leaves the others in" in said
 
 
 def test_the_result_and_its_frame() -> None:
-    (result,) = IclResult.of_run([(texts(), readings())], PARAMS)
+    (result,) = IclResult.from_run([(texts(), measurements())], PARAMS)
     assert (result.loss, result.prediction, result.noise_floor) == (2.0, "World", 0.05)
     assert [(e.name, e.label, e.loss_nats) for e in result.exemplars] == [
         ("e1", "World", 0.5), ("e2", "Fine Art", 2.0), ("e3", "Art", 0.02),

@@ -1,4 +1,4 @@
-"""From readings to the object that `--json` prints, by hand-written numbers."""
+"""From measurements to the object that `--json` prints, by hand-written numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from leakmeter.core.measurement import NATS, TOKEN_ID, Reading
+from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
 from leakmeter.instruments.influence.result import InfluenceResult, case_object
 from leakmeter.stats.stats import bootstrap_interval_of_mean
 
@@ -50,21 +50,21 @@ def texts(**more: Any) -> dict[str, Any]:
     } | more
 
 
-def reading(statistic: str, values: list[float], piece: str = "", sample: int = 0) -> Reading:
-    return Reading("ana", sample, piece, statistic, TOKEN_ID if statistic == "token" else NATS, np.asarray(values))
+def measurement(statistic: str, values: list[float], piece: str = "", sample: int = 0) -> Measurement:
+    return Measurement("ana", sample, piece, statistic, TOKEN_ID if statistic == "token" else NATS, np.asarray(values))
 
 
 READINGS = [
-    reading("token", [7, 8, 9]),
-    reading("log_prob", [-1.0, -0.5, -2.0]),
-    reading("whole", [0.5, -0.25, 2.0]),
-    reading("without_this", [0.25, -0.75, 1.0], "s1"),
-    reading("without_this", [0.0, 0.0, -0.03125], "s2"),
-    reading("only_this", [1.0, 1.0, -2.0], "s1"),
-    reading("only_this", [0.0, 0.03125, 0.03125], "s2"),
-    reading("placebo", [0.125, -0.125, 0.0], "0"),
-    reading("placebo", [0.5, 0.0, 0.25], "1"),
-    reading("noise", [0.015625, 0.0, 0.015625]),
+    measurement("token", [7, 8, 9]),
+    measurement("log_prob", [-1.0, -0.5, -2.0]),
+    measurement("whole", [0.5, -0.25, 2.0]),
+    measurement("without_this", [0.25, -0.75, 1.0], "s1"),
+    measurement("without_this", [0.0, 0.0, -0.03125], "s2"),
+    measurement("only_this", [1.0, 1.0, -2.0], "s1"),
+    measurement("only_this", [0.0, 0.03125, 0.03125], "s2"),
+    measurement("placebo", [0.125, -0.125, 0.0], "0"),
+    measurement("placebo", [0.5, 0.0, 0.25], "1"),
+    measurement("noise", [0.015625, 0.0, 0.015625]),
 ]
 
 
@@ -91,8 +91,8 @@ def measured(signed: list[float], **more: list[float]) -> dict[str, Any]:
     """Of a response whose first piece has this signed series and whose whole context its reverse; without a placebo."""
     replaced = [("without_this", "s1"), ("whole", "")]
     kept = [r for r in READINGS if (r.statistic, r.piece) not in replaced and r.statistic != "placebo"]
-    made = [reading("without_this", signed, "s1"), reading("whole", signed[::-1])]
-    made += [reading(statistic.rstrip("2"), values) for statistic, values in more.items()]
+    made = [measurement("without_this", signed, "s1"), measurement("whole", signed[::-1])]
+    made += [measurement(statistic.rstrip("2"), values) for statistic, values in more.items()]
     return case_object(texts(), [*kept, *made], PARAMS)
 
 
@@ -166,7 +166,7 @@ def test_redundant_is_a_repeated_value_that_does_more_alone_than_it_is_missed(ca
     # 4.0 against 2.0 and 0.0625 against 0.03125: both at the ratio of two, from where it counts.
     assert [piece["redundant"] for piece in case["pieces"]] == [True, True]
     less = [r for r in READINGS if (r.statistic, r.piece) != ("only_this", "s1")]
-    less.append(reading("only_this", [1.0, 0.99, -2.0], "s1"))
+    less.append(measurement("only_this", [1.0, 0.99, -2.0], "s1"))
     assert case_object(texts(), less, PARAMS)["pieces"][0]["redundant"] is False
     alone = texts(spans=[span("s1", (0, 10)), span("s2", (11, 21))])
     assert not any(piece["redundant"] for piece in case_object(alone, READINGS, PARAMS)["pieces"])
@@ -174,12 +174,12 @@ def test_redundant_is_a_repeated_value_that_does_more_alone_than_it_is_missed(ca
 
 def test_a_value_said_twice_has_both_places() -> None:
     value = span("value '41'", (7, 9), (18, 20), kind="value")
-    readings = [
+    measurements = [
         *READINGS,
-        reading("without_this", [1, 1, 1], value["name"]),
-        reading("only_this", [0] * 3, value["name"]),
+        measurement("without_this", [1, 1, 1], value["name"]),
+        measurement("only_this", [0] * 3, value["name"]),
     ]
-    case = case_object(texts(spans=[*texts()["spans"], value]), readings, PARAMS)
+    case = case_object(texts(spans=[*texts()["spans"], value]), measurements, PARAMS)
     last = case["pieces"][-1]
     assert (last["kind"], last["text"], last["start"], last["end"]) == ("value", "41 … 41", 7, 20)
     assert last["spans"] == [[7, 9], [18, 20]]
@@ -210,11 +210,15 @@ def test_several_samples_have_mean_interval_and_worst() -> None:
     responses = [{"text": t, "tokens": [t]} for t in ("41", "forty", "old")]
     wholes = [[-1.0], [3.0], [0.5]]
     cuts = {"s1": [[0.5], [-2.0], [0.5]], "s2": [[0.0], [0.25], [-0.125]]}
-    readings = [reading("noise", [0.0]), reading("only_this", [1.0], "s1"), reading("only_this", [1.0], "s2")]
+    measurements = [
+        measurement("noise", [0.0]),
+        measurement("only_this", [1.0], "s1"),
+        measurement("only_this", [1.0], "s2"),
+    ]
     for i in range(3):
-        readings.append(reading("whole", wholes[i], sample=i))
-        readings += [reading("without_this", cuts[name][i], name, sample=i) for name in cuts]
-    case = case_object(texts(responses=responses, sampled=True), readings, PARAMS)
+        measurements.append(measurement("whole", wholes[i], sample=i))
+        measurements += [measurement("without_this", cuts[name][i], name, sample=i) for name in cuts]
+    case = case_object(texts(responses=responses, sampled=True), measurements, PARAMS)
     assert case["response"] == {**responses[0], "sampled": True, "seed": 3}
     # The first response is the one shown; the others enter the spread.
     assert case["whole_nats"] == 1.0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leakmeter.core.measurement import COUNT, NATS, Reading
+from leakmeter.core.measurement import COUNT, NATS, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.result import PiiResult, case_object, summary
 from leakmeter.stats.paired import holm
@@ -40,30 +40,30 @@ def texts(subject: str = "1", type_: str = "phone", given: Sequence[str] = (), *
     }
 
 
-def readings(
+def measurements(
     likelihoods: Any, lengths: Any, found: Sequence[Sequence[float]] = (), elsewhere: Any = None
-) -> list[Reading]:
+) -> list[Measurement]:
     made = []
     for template, (row, n) in enumerate(zip(likelihoods, lengths, strict=True)):
-        made.append(Reading("", template, "", "log_likelihood", NATS, np.asarray(row, dtype=float)))
-        made.append(Reading("", template, "", "n_tokens", COUNT, np.asarray(n, dtype=float)))
+        made.append(Measurement("", template, "", "log_likelihood", NATS, np.asarray(row, dtype=float)))
+        made.append(Measurement("", template, "", "n_tokens", COUNT, np.asarray(n, dtype=float)))
         others = np.zeros(len(row)) if elsewhere is None else np.asarray(elsewhere[template], dtype=float)
-        made.append(Reading("", template, "", "reference_log_likelihood", NATS, others))
+        made.append(Measurement("", template, "", "reference_log_likelihood", NATS, others))
     for template, row in enumerate(found):
         for statistic, value in zip(PHONE, row, strict=True):
-            made.append(Reading("", template, "beam 2", statistic, "hit", np.asarray([value])))
+            made.append(Measurement("", template, "beam 2", statistic, "hit", np.asarray([value])))
     return made
 
 
 def case(values: Sequence[float], **more: Any) -> dict[str, Any]:
     """Of one template and values of one token each, the true one first."""
-    return case_object(texts(**more), readings([values], [[1] * len(values)]), {"beams": ()})
+    return case_object(texts(**more), measurements([values], [[1] * len(values)]), {"beams": ()})
 
 
 def test_the_best_over_templates_counts_of_invented_values_too() -> None:
     likelihoods = [[-10.0, -12.0, -30.0, -30.0, -9.0], [-8.0, -6.0, -30.0, -30.0, -30.0]]
     lengths = [[4, 4, 5, 4, 4], [4, 4, 5, 4, 4]]
-    made = case_object(texts(), readings(likelihoods, lengths), {"beams": ()})
+    made = case_object(texts(), measurements(likelihoods, lengths), {"beams": ()})
     assert made["log_likelihood_nats"] == -8.0
     assert made["null_log_likelihoods_nats"] == [-6.0, -30.0, -30.0, -9.0]
     assert made["normalised_log_likelihood_nats"] == -2.0
@@ -78,20 +78,20 @@ def test_the_best_over_templates_counts_of_invented_values_too() -> None:
 def test_what_is_likely_behind_other_names_too_is_no_sign() -> None:
     values = [-1.0, *np.linspace(-5.0, -4.0, 40)]
     popular = case_object(
-        texts(), readings([values], [[1] * 41], elsewhere=[[-0.5, *np.full(40, -5.0)]]), {"beams": ()}
+        texts(), measurements([values], [[1] * 41], elsewhere=[[-0.5, *np.full(40, -5.0)]]), {"beams": ()}
     )
     assert popular["p_value_of_likelihood"] == popular["p_value_of_normalised_likelihood"] == 1 / 41
     assert popular["association_nats"] == -0.5
     assert popular["p_value"] > 0.5
     assert "behind other names too" in popular["warnings"][0]
-    known = case_object(texts(), readings([values], [[1] * 41], elsewhere=[np.full(41, -5.0)]), {"beams": ()})
+    known = case_object(texts(), measurements([values], [[1] * 41], elsewhere=[np.full(41, -5.0)]), {"beams": ()})
     assert known["p_value"] == 1 / 41
     assert not known["warnings"]
 
 
 def test_what_was_generated_is_the_best_over_templates() -> None:
     found = [[0.0, 1.0, 0.0, 0.0, 0.0, 5.0], [0.0, 0.0, np.nan, 0.0, 0.0, 3.0]]
-    made = case_object(texts(), readings([[-1.0, -2.0]] * 2, [[1, 1]] * 2, found), {"beams": (2,)})
+    made = case_object(texts(), measurements([[-1.0, -2.0]] * 2, [[1, 1]] * 2, found), {"beams": (2,)})
     (generated,) = made["generated"]
     assert generated["best"] == {
         "exact_match": 0.0,
@@ -130,7 +130,7 @@ def test_a_person_is_judged_by_all_their_values_together() -> None:
 def generating(subject: str, values: Sequence[float], *said: float, **more: Any) -> dict[str, Any]:
     """A case of which each template generates the value word for word, or does not."""
     found = [[exact, 0.0, 0.0, 0.0, 0.0, 9.0] for exact in said]
-    made = readings([values] * len(said), [[1] * len(values)] * len(said), found)
+    made = measurements([values] * len(said), [[1] * len(values)] * len(said), found)
     return case_object(texts(subject, n_templates=len(said), **more), made, {"beams": (2,)})
 
 
@@ -221,7 +221,7 @@ def test_shares_of_what_was_generated_have_intervals() -> None:
     made = [
         case_object(
             texts(subject=str(i)),
-            readings([[-1.0, -2.0]], [[1, 1]], [[float(i == 0), 1.0, 0.0, 0.0, 0.0, 2.0]]),
+            measurements([[-1.0, -2.0]], [[1, 1]], [[float(i == 0), 1.0, 0.0, 0.0, 0.0, 2.0]]),
             {"beams": (2,)},
         )
         for i in range(4)
@@ -243,6 +243,6 @@ def test_one_person_has_no_test_and_nobody_no_summary() -> None:
 
 
 def test_a_result_says_the_same_in_a_frame() -> None:
-    (result,) = PiiResult.of_run([(texts(), readings([[-1.0, -2.0]] * 2, [[1, 1]] * 2))], {"beams": ()})
+    (result,) = PiiResult.from_run([(texts(), measurements([[-1.0, -2.0]] * 2, [[1, 1]] * 2))], {"beams": ()})
     assert (result.p_value, result.exposure) == (0.5, 1.0)
     assert result.to_frame()["rank"].tolist() == [1, 1]

@@ -1,4 +1,4 @@
-"""From readings to the object that `leakmeter audit run --json` prints, by hand-written numbers."""
+"""From measurements to the object that `leakmeter audit run --json` prints, by hand-written numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Reading
+from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.result import PrivateGenerationResult, case_object, summary
 from leakmeter.privacy.private_voting import Voting
@@ -56,9 +56,9 @@ def texts(**more: Any) -> dict[str, Any]:
     } | more
 
 
-def readings(shares: Any = SHARES, ratios: dict[tuple[int, str], list[float]] | None = None) -> list[Reading]:
-    def one(sample: int, piece: str, statistic: str, unit: str, values: Any) -> Reading:
-        return Reading("batch 1", sample, piece, statistic, unit, np.asarray(values, dtype=np.float64))
+def measurements(shares: Any = SHARES, ratios: dict[tuple[int, str], list[float]] | None = None) -> list[Measurement]:
+    def one(sample: int, piece: str, statistic: str, unit: str, values: Any) -> Measurement:
+        return Measurement("batch 1", sample, piece, statistic, unit, np.asarray(values, dtype=np.float64))
 
     out = [
         one(0, "", "promised_order", WEIGHT, ORDERS),
@@ -83,7 +83,7 @@ def readings(shares: Any = SHARES, ratios: dict[tuple[int, str], list[float]] | 
 
 def object_of(shares: Any = SHARES, ratios: Any = None, **more: Any) -> dict[str, Any]:
     params = {**PARAMS, **more.pop("params", {})}
-    return case_object(texts(**more), readings(shares, ratios), params)
+    return case_object(texts(**more), measurements(shares, ratios), params)
 
 
 def test_promise_verdict_and_who_paid_most() -> None:
@@ -206,16 +206,16 @@ def test_parts_of_a_batch_are_one_batch_again() -> None:
     said, params = texts(), {**PARAMS, "sequences_a_part": 1}
     parts = []
     for i in range(2):
-        of_part = [r for r in readings() if r.sample == i or r.statistic.startswith("promised_")]
+        of_part = [r for r in measurements() if r.sample == i or r.statistic.startswith("promised_")]
         own = texts(id=f"batch 1, part {i + 1}", responses=said["responses"][i : i + 1], cost=cost)
         parts.append((own, [replace(r, sample=0) for r in of_part]))
-    (made, again) = PrivateGenerationResult.of_run(parts * 2, params)
+    (made, again) = PrivateGenerationResult.from_run(parts * 2, params)
     whole = object_of()
     assert {**made.case, "cost": None} == {**whole, "cost": None}
     assert made.case == again.case
     told = {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 1.0, "halvings": 0}
     assert made.case["cost"] == told | {"predicted": {"tree_tokens": 100, "seconds": 0.5}}
-    (other,) = PrivateGenerationResult.of_run([(said, readings())], {**PARAMS, "sequences_a_part": None})
+    (other,) = PrivateGenerationResult.from_run([(said, measurements())], {**PARAMS, "sequences_a_part": None})
     assert other.case == whole
 
 
@@ -271,7 +271,7 @@ def test_views_show_texts_as_texts(fails: bool) -> None:
         responses=[{"text": HOSTILE, "tokens": [HOSTILE] * n} for n in (3, 2)],
         spans=[{**span, "ranges": [[0, 6 + len(HOSTILE)]]} for span in texts()["spans"]],
     )
-    case = case_object(hostile, readings(shares), PARAMS)
+    case = case_object(hostile, measurements(shares), PARAMS)
     result = PrivateGenerationResult(case)
     console = Console(file=io.StringIO(), width=200)
     for view in (result.heatmap(), PrivateGenerationResult.overview([case, case])):
@@ -292,7 +292,7 @@ def test_views_show_texts_as_texts(fails: bool) -> None:
 
 def test_how_texts_were_drawn_is_told_by_what_the_run_says_of_its_seed() -> None:
     def said(**more: Any) -> tuple[Any, bool]:
-        case = case_object(texts(), readings(), PARAMS | more)
+        case = case_object(texts(), measurements(), PARAMS | more)
         assert (case["public"] is None) == (case["promise"]["guarantee"] is None)
         return case["draws"], case["public"] is not None
 

@@ -1,4 +1,4 @@
-"""From readings to the object that `leakmeter redact-plan --json` prints, by hand-written numbers."""
+"""From measurements to the object that `leakmeter redact-plan --json` prints, by hand-written numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.core.measurement import NATS, TOKEN_ID, Reading
+from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
 from leakmeter.instruments.redaction.redacted import marked, merged
 from leakmeter.instruments.redaction.result import RedactPlanResult, plan_object
 
@@ -38,17 +38,23 @@ def texts(**more: Any) -> dict[str, Any]:
     } | more  # fmt: skip
 
 
-def readings(*steps: tuple[str, str, list[float]], after: bool = True, **more: list[float]) -> list[Reading]:
-    def reading(statistic: str, values: list[float], piece: str = "", sample: int = 0, unit: str = NATS) -> Reading:
-        return Reading("ana", sample, piece, statistic, unit, np.asarray(values, dtype=np.float64))
+def measurements(*steps: tuple[str, str, list[float]], after: bool = True, **more: list[float]) -> list[Measurement]:
+    def measurement(
+        statistic: str, values: list[float], piece: str = "", sample: int = 0, unit: str = NATS
+    ) -> Measurement:
+        return Measurement("ana", sample, piece, statistic, unit, np.asarray(values, dtype=np.float64))
 
     left = steps[-1][2] if steps else [-4.0, 3.0]
-    out = [reading("token", [7, 8], unit=TOKEN_ID), reading("log_prob", [-1, -2]), reading("whole", [-4.0, 3.0])]
-    out += [reading(statistic, values, piece) for statistic, piece, values in steps]
-    out += [reading("left", left), reading("noise", more.pop("noise", [0.01, 0.02]))]
-    out += [reading(statistic, values) for statistic, values in more.items()]
+    out = [
+        measurement("token", [7, 8], unit=TOKEN_ID),
+        measurement("log_prob", [-1, -2]),
+        measurement("whole", [-4.0, 3.0]),
+    ]
+    out += [measurement(statistic, values, piece) for statistic, piece, values in steps]
+    out += [measurement("left", left), measurement("noise", more.pop("noise", [0.01, 0.02]))]
+    out += [measurement(statistic, values) for statistic, values in more.items()]
     if after:
-        out += [reading("token", [5, 6], sample=1, unit=TOKEN_ID), reading("whole", [0.25, -0.5], sample=1)]
+        out += [measurement("token", [5, 6], sample=1, unit=TOKEN_ID), measurement("whole", [0.25, -0.5], sample=1)]
     return out
 
 
@@ -61,7 +67,7 @@ STEPS = (
 
 
 def test_the_plan_and_the_way_to_it() -> None:
-    case = plan_object(texts(), readings(*STEPS), PARAMS)
+    case = plan_object(texts(), measurements(*STEPS), PARAMS)
     assert (case["whole_nats"], case["whole_signed_nats"]) == (7.0, -1.0)
     assert (case["left_nats"], case["left_signed_nats"], case["reached"]) == (0.875, 0.125, True)
     assert case["left_per_token"] == [0.5, 0.375]
@@ -91,7 +97,7 @@ def test_the_plan_and_the_way_to_it() -> None:
 
 
 def test_the_text_that_is_left_as_it_is_and_as_it_is_shown() -> None:
-    result = RedactPlanResult(plan_object(texts(), readings(*STEPS), PARAMS))
+    result = RedactPlanResult(plan_object(texts(), measurements(*STEPS), PARAMS))
     # Two pieces side by side have one mark.
     assert result.case["marked_context"] == "[…] Call Ana.\n\nCid left."
     assert [document["text"] for document in result.case["redacted_documents"]] == ["Call Ana.", "Cid left."]
@@ -102,13 +108,13 @@ def test_the_text_that_is_left_as_it_is_and_as_it_is_shown() -> None:
     frame = result.to_frame()
     assert list(frame["name"]) == ["s3", "s1", "s2", "s3"]
     assert list(frame["left_nats"]) == [4.0, 4.5, 0.75, 0.875]
-    gone = RedactPlanResult(plan_object(texts(), readings(("removed", "s4", [0.1, 0.1])), PARAMS))
+    gone = RedactPlanResult(plan_object(texts(), measurements(("removed", "s4", [0.1, 0.1])), PARAMS))
     assert gone.text == "Ana is 41. Bo ate. Call Ana."
 
 
 def test_a_value_goes_with_all_its_mentions() -> None:
     steps = (("removed", "v1", [0.5, 0.1]),)
-    case = plan_object(texts(spans=[*SPANS, VALUE]), readings(*steps), PARAMS)
+    case = plan_object(texts(spans=[*SPANS, VALUE]), measurements(*steps), PARAMS)
     (piece,) = case["redacted"]
     assert (piece["text"], piece["n_mentions"], piece["spans"]) == ("Ana", 2, [[0, 3], [24, 27]])
     assert case["marked_context"] == "[…] is 41. Bo ate. Call […].\n\nCid left."
@@ -116,7 +122,7 @@ def test_a_value_goes_with_all_its_mentions() -> None:
 
 
 def test_nothing_cut() -> None:
-    case = plan_object(texts(responses=texts()["responses"][:1]), readings(after=False), PARAMS | {"max_loss": 9.0})
+    case = plan_object(texts(responses=texts()["responses"][:1]), measurements(after=False), PARAMS | {"max_loss": 9.0})
     assert (case["redacted"], case["steps"], case["after"], case["reached"]) == ([], [], None, True)
     assert case["marked_context"] == CONTEXT
     assert RedactPlanResult(case).text == CONTEXT
@@ -126,14 +132,14 @@ def test_nothing_cut() -> None:
 
 def test_what_narrows_a_plan_is_said() -> None:
     steps = (("removed", "s1", [2.0, 2.0]),)
-    case = plan_object(texts(), readings(*steps, all_removed=[3.0, -2.0]), PARAMS)
+    case = plan_object(texts(), measurements(*steps, all_removed=[3.0, -2.0]), PARAMS)
     assert (case["reached"], case["all_removed_nats"]) == (False, 5.0)
     assert case["warnings"][0].startswith("With every piece cut, 5 nats are left: what lies between")
-    noisy = plan_object(texts(), readings(*STEPS, noise=[1.0, 1.5]), PARAMS)
+    noisy = plan_object(texts(), measurements(*STEPS, noise=[1.0, 1.5]), PARAMS)
     assert noisy["warnings"][0].startswith("A limit of 1 nats is below this response's noise floor of 2.5")
     # A rise within the noise is none.
     assert not any(step["raised"] for step in noisy["steps"])
-    low = plan_object(texts(), readings(*STEPS, placebo=[2.0, -1.5]), PARAMS)
+    low = plan_object(texts(), measurements(*STEPS, placebo=[2.0, -1.5]), PARAMS)
     assert low["placebo_nats"] == 3.5
     assert "irrelevant words as the only context, by 3.5 nats. A limit of 1 is below that" in low["warnings"][0]
     assert low["placebo_signed_nats"] == 0.5
@@ -142,19 +148,19 @@ def test_what_narrows_a_plan_is_said() -> None:
     assert (low["left_posterior"], low["left_posterior_note"]) == (None, "below the placebo")
     assert low["whole_posterior"] == pytest.approx(1 / (1 + np.exp(1.0)))
     assert noisy["left_posterior_note"] == noisy["whole_posterior_note"] == "below the noise floor"
-    high = plan_object(texts(), readings(*STEPS, placebo=[2.0, -1.5]), PARAMS | {"max_loss": 4.0})
+    high = plan_object(texts(), measurements(*STEPS, placebo=[2.0, -1.5]), PARAMS | {"max_loss": 4.0})
     assert not any("rrelevant" in warning for warning in high["warnings"])
     twice = [span("s1", (0, 10), repeats=("s3",)), *SPANS[1:]]
-    assert "--group" in plan_object(texts(spans=twice), readings(*STEPS), PARAMS)["warnings"][-1]
-    with_value = plan_object(texts(spans=[*twice, VALUE]), readings(*STEPS), PARAMS)
+    assert "--group" in plan_object(texts(spans=twice), measurements(*STEPS), PARAMS)["warnings"][-1]
+    with_value = plan_object(texts(spans=[*twice, VALUE]), measurements(*STEPS), PARAMS)
     assert "--group" not in " ".join(with_value["warnings"])
-    nobody = plan_object(texts(unit="entity", spans=[]), readings(all_removed=[-4.0, 3.0], after=False), PARAMS)
+    nobody = plan_object(texts(unit="entity", spans=[]), measurements(all_removed=[-4.0, 3.0], after=False), PARAMS)
     assert nobody["warnings"][0].startswith("No personal data was found")
 
 
 def test_results_of_a_run_come_case_by_case() -> None:
-    parts = [(texts(id=name), readings(*STEPS)) for name in ("a", "b")]
-    assert [result.case["id"] for result in RedactPlanResult.of_run(parts, PARAMS)] == ["a", "b"]
+    parts = [(texts(id=name), measurements(*STEPS)) for name in ("a", "b")]
+    assert [result.case["id"] for result in RedactPlanResult.from_run(parts, PARAMS)] == ["a", "b"]
 
 
 def test_ranges_and_marks() -> None:

@@ -1,4 +1,5 @@
-"""From readings to the object that `leakmeter susceptibility --json` prints, and to what many objects say, by hand."""
+"""From measurements to the object that `leakmeter susceptibility --json` prints, and to what many objects say, by
+hand."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.core.measurement import NATS, Reading
+from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility import memorisation as _memorisation
 from leakmeter.instruments.susceptibility.result import SusceptibilityResult, case_object, summary
@@ -30,18 +31,18 @@ def texts(n: int = 4, **more: Any) -> dict[str, Any]:
     } | more  # fmt: skip
 
 
-def reading(statistic: str, *values: float) -> Reading:
-    return Reading("q1", 0, "", statistic, NATS, np.asarray(values, dtype=np.float64))
+def measurement(statistic: str, *values: float) -> Measurement:
+    return Measurement("q1", 0, "", statistic, NATS, np.asarray(values, dtype=np.float64))
 
 
-def readings(
+def measurements(
     persuasion: tuple[float, ...] = (0.25, 0.75, 0.0, 0.5),
     *,
     without: tuple[float, ...] | None = None,
     ceiling: float = 2.0,
     noise: float = 1e-5,
     **more: float,
-) -> list[Reading]:
+) -> list[Measurement]:
     n, value = len(persuasion), math.fsum(persuasion) / len(persuasion)
     left = without or tuple((n * value - nats) / (n - 1) - 0.001 for nats in persuasion)
     one = {
@@ -49,15 +50,15 @@ def readings(
         "bare_entropy": 2.5, "ceiling": ceiling, "noise": noise,
     } | more  # fmt: skip
     return [
-        reading("persuasion", *persuasion),
-        reading("persuasion_from_bare", *(nats + 0.5 for nats in persuasion)),
-        reading("susceptibility_without", *left),
-        *(reading(name, number) for name, number in one.items()),
+        measurement("persuasion", *persuasion),
+        measurement("persuasion_from_bare", *(nats + 0.5 for nats in persuasion)),
+        measurement("susceptibility_without", *left),
+        *(measurement(name, number) for name, number in one.items()),
     ]
 
 
 def case(id_: str = "q1", persuasion: tuple[float, ...] = (0.25, 0.75, 0.0, 0.5), **more: Any) -> dict[str, Any]:
-    return case_object(texts(len(persuasion), id=id_, **more), readings(persuasion), PARAMS)
+    return case_object(texts(len(persuasion), id=id_, **more), measurements(persuasion), PARAMS)
 
 
 def test_the_case() -> None:
@@ -87,34 +88,34 @@ def test_bias_error_and_interval_are_the_jackknifes() -> None:
 
 
 def test_what_narrows_a_result_is_said() -> None:
-    biased = case_object(texts(), readings(without=(0.3, 0.1, 0.35, 0.2)), PARAMS)
+    biased = case_object(texts(), measurements(without=(0.3, 0.1, 0.35, 0.2)), PARAMS)
     assert biased["bias_is_small"] is False
     (said,) = biased["warnings"]
     assert "that of 4 is too small by 0.41 nats on average" in said
-    deaf = case_object(texts(), readings((0.0,) * 4, without=(1e-9, 0.0, 0.0, 0.0)), PARAMS)
+    deaf = case_object(texts(), measurements((0.0,) * 4, without=(1e-9, 0.0, 0.0, 0.0)), PARAMS)
     assert (deaf["below_noise_floor"], deaf["warnings"]) == (True, [])
-    full = case_object(texts(), readings(ceiling=0.4), PARAMS)
+    full = case_object(texts(), measurements(ceiling=0.4), PARAMS)
     assert "near 0.40 nats, the most that 4 contexts can show" in full["warnings"][0]
-    two = case_object(texts(2), readings((0.25, 0.75), without=(0.0, 0.0)), PARAMS)
+    two = case_object(texts(2), measurements((0.25, 0.75), without=(0.0, 0.0)), PARAMS)
     assert (two["interval_nats"], two["bias_nats"], two["bias_is_small"], two["standard_error_nats"]) == (None,) * 4
     assert "From 2 contexts nothing can be said of others" in two["warnings"][0]
     assert SusceptibilityResult(two).interval is None
 
 
 def test_null_stands_for_what_is_infinite() -> None:
-    made = case_object(texts(), readings(from_bare=math.inf, mixture_from_bare=math.inf), PARAMS)
+    made = case_object(texts(), measurements(from_bare=math.inf, mixture_from_bare=math.inf), PARAMS)
     assert (made["from_bare_nats"], made["mixture_from_bare_nats"]) == (None, None)
     json.dumps(summary([made]), allow_nan=False)
     assert summary([made, case()])["mean_from_bare_nats"] is None
 
 
 def test_contexts_that_are_all_alike_have_nothing_to_tell() -> None:
-    made = case_object(texts(), readings((0.0,) * 4, without=(0.0,) * 4, ceiling=0.0), PARAMS)
+    made = case_object(texts(), measurements((0.0,) * 4, without=(0.0,) * 4, ceiling=0.0), PARAMS)
     assert (made["share_of_ceiling"], made["bias_nats"], made["interval_nats"]) == (None, 0.0, [0.0, 0.0])
 
 
 def test_the_result_and_its_frame() -> None:
-    (result,) = SusceptibilityResult.of_run([(texts(), readings())], PARAMS)
+    (result,) = SusceptibilityResult.from_run([(texts(), measurements())], PARAMS)
     assert (result.susceptibility, result.noise_floor) == (0.375, 1e-5)
     assert result.interval is not None
     assert [(one.id, one.persuasion_nats, one.rank) for one in result.contexts][:2] == [
@@ -127,7 +128,7 @@ def test_the_result_and_its_frame() -> None:
 def memorised(right: str | None, stated: tuple[str | None, ...], answered: tuple[str, ...]) -> dict[str, Any]:
     contexts = [one | {"answer": answer} for one, answer in zip(texts()["contexts"], stated, strict=True)]
     responses = [{"text": text, "tokens": []} for text in answered]
-    return case_object(texts(answer=right, contexts=contexts, responses=responses), readings(), PARAMS)
+    return case_object(texts(answer=right, contexts=contexts, responses=responses), measurements(), PARAMS)
 
 
 def test_greedy_answers_are_the_original_that_of_the_context_or_neither() -> None:

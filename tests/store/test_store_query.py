@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from helpers.made_runs import CASES, COST, HOSTILE, SPEC, other, rows_of, written
-from leakmeter.core.measurement import NATS, Reading
+from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.runs.catalogue import complete_runs
 from leakmeter.runs.query import ask
@@ -52,13 +52,13 @@ def test_cases_and_runs(runs: list[Path]) -> None:
     ]
     ((texts,),) = rows(f"select texts from cases where id = 'b' and run = '{runs[0].name}'", runs)
     assert json.loads(texts) == {**CASES[1], "responses": [{"text": "AB", "tokens": ["A", "B"]}], "cost": COST}
-    ((parameters, *of_run),) = rows(
+    ((parameters, *from_run),) = rows(
         "select parameters, measure, model, weights_sha256, dtype, device, n_cases, n_left_out, seconds, command "
         "from RUNS where version = '0.2.0'",
         runs,
     )
     assert json.loads(parameters) == SPEC.params
-    assert of_run == ["influence", "toy of Anna", None, "float64", "cpu", 2, 1, 0.5, "leakmeter influence"]
+    assert from_run == ["influence", "toy of Anna", None, "float64", "cpu", 2, 1, 0.5, "leakmeter influence"]
     joined = (
         "select count(*) from readings r join cases c on r.run = c.run and r.item = c.id join runs on runs.id = r.run"
     )
@@ -219,7 +219,7 @@ def test_a_million_numbers_are_written_and_asked_for_fast(tmp_path: Path) -> Non
     started = time.process_time()
     with RunDirectory.open(tmp_path, spec) as run:
         for number, case in enumerate(cases):
-            series = [Reading(case["id"], 0, f"s{p}", "without_this", NATS, values[p]) for p in range(n_pieces)]
+            series = [Measurement(case["id"], 0, f"s{p}", "without_this", NATS, values[p]) for p in range(n_pieces)]
             run.write_part(number, [case], series)
         run.finish(spec, n_cases)
     assert time.process_time() - started < 5.0

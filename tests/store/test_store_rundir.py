@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from leakmeter.core.measurement import NATS, Reading
+from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.core.written import write_whole
 from leakmeter.errors import StoreError
 from leakmeter.runs import rundir
@@ -37,17 +37,17 @@ SPEC = RunSpec(
 CASES = ({"id": "1", "text": "🙂\n"}, {"id": "2", "text": "b"})
 
 
-def reading(values: Sequence[float], item: str = "1", piece: str = "s1") -> Reading:
-    return Reading(item, 0, piece, "without_this", NATS, np.asarray(values, dtype=np.float64))
+def measurement(values: Sequence[float], item: str = "1", piece: str = "s1") -> Measurement:
+    return Measurement(item, 0, piece, "without_this", NATS, np.asarray(values, dtype=np.float64))
 
 
-def as_plain(readings: Sequence[Reading]) -> list[tuple[Any, ...]]:
-    return [(r.item, r.sample, r.piece, r.statistic, r.unit, r.values.tobytes(), r.values.dtype) for r in readings]
+def as_plain(measurements: Sequence[Measurement]) -> list[tuple[Any, ...]]:
+    return [(r.item, r.sample, r.piece, r.statistic, r.unit, r.values.tobytes(), r.values.dtype) for r in measurements]
 
 
 readings_lists = st.lists(
     st.builds(
-        Reading,
+        Measurement,
         item=st.text(max_size=5),
         sample=st.integers(0, 2**31 - 1),
         piece=st.text(max_size=8),
@@ -60,39 +60,39 @@ readings_lists = st.lists(
 )
 
 
-@given(readings=readings_lists)
-def test_readings_come_back_bit_for_bit(readings: list[Reading]) -> None:
-    table = to_table(readings)
+@given(measurements=readings_lists)
+def test_readings_come_back_bit_for_bit(measurements: list[Measurement]) -> None:
+    table = to_table(measurements)
     assert table.schema.equals(SCHEMA)
-    assert table.num_rows == sum(len(r.values) for r in readings)
-    assert as_plain(from_table(table)) == as_plain(readings)
+    assert table.num_rows == sum(len(r.values) for r in measurements)
+    assert as_plain(from_table(table)) == as_plain(measurements)
 
 
-@given(readings=readings_lists)
-def test_parts_come_back_bit_for_bit(tmp_path_factory: pytest.TempPathFactory, readings: list[Reading]) -> None:
+@given(measurements=readings_lists)
+def test_parts_come_back_bit_for_bit(tmp_path_factory: pytest.TempPathFactory, measurements: list[Measurement]) -> None:
     directory = RunDirectory(tmp_path_factory.mktemp("run"))
-    directory.write_part(3, [CASES[0]], readings)
+    directory.write_part(3, [CASES[0]], measurements)
     cases, again = directory.read_part(3)
     assert cases == [CASES[0]]
-    assert as_plain(again) == as_plain(readings)
+    assert as_plain(again) == as_plain(measurements)
 
 
-@given(readings=readings_lists)
-def test_rows_are_those_written_one_by_one(readings: list[Reading]) -> None:
+@given(measurements=readings_lists)
+def test_rows_are_those_written_one_by_one(measurements: list[Measurement]) -> None:
     rows = [
         (r.item, r.sample, r.piece, r.statistic, position, value, r.unit)
-        for r in readings
+        for r in measurements
         for position, value in enumerate(r.values.tolist())
     ]
-    assert repr([tuple(row.values()) for row in to_table(readings).to_pylist()]) == repr(rows)
+    assert repr([tuple(row.values()) for row in to_table(measurements).to_pylist()]) == repr(rows)
 
 
 def test_a_part_of_several_row_groups_comes_back(tmp_path: Path) -> None:
     # Parquet cuts at about a million rows; a series may lie across the cut.
-    readings = [reading(np.arange(400_000) + 0.5, item=f"i{n}", piece=f"s{n}") for n in range(4)]
+    measurements = [measurement(np.arange(400_000) + 0.5, item=f"i{n}", piece=f"s{n}") for n in range(4)]
     directory = RunDirectory(tmp_path)
-    directory.write_part(0, [CASES[0]], readings)
-    assert as_plain(directory.read_part(0)[1]) == as_plain(readings)
+    directory.write_part(0, [CASES[0]], measurements)
+    assert as_plain(directory.read_part(0)[1]) == as_plain(measurements)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def finished(tmp_path: Path) -> Path:
     """A complete run of two parts."""
     with RunDirectory.open(tmp_path / "runs", SPEC) as directory:
         for number, case in enumerate(CASES):
-            directory.write_part(number, [case], [reading([0.5, -0.25], item=case["id"])])
+            directory.write_part(number, [case], [measurement([0.5, -0.25], item=case["id"])])
         directory.finish(SPEC, 2)
     return directory.path
 
@@ -125,7 +125,7 @@ def test_until_it_is_complete_a_run_says_what_it_measures(tmp_path: Path) -> Non
         # No texts: a disk that is full should fail at the first part.
         assert "cases" not in begun
         for number, case in enumerate(CASES):
-            directory.write_part(number, [case], [reading([1.0])])
+            directory.write_part(number, [case], [measurement([1.0])])
             assert directory.parts == list(range(number + 1))
         directory.finish(SPEC, 2)
         assert directory.read_begun() == {}
@@ -134,7 +134,7 @@ def test_until_it_is_complete_a_run_says_what_it_measures(tmp_path: Path) -> Non
     with RunDirectory.open(tmp_path, SPEC) as directory:
         assert not (directory.path / "begun.json").exists()
         (directory.path / "readings-00001.parquet").unlink()
-        directory.write_part(1, [CASES[1]], [reading([1.0])])
+        directory.write_part(1, [CASES[1]], [measurement([1.0])])
         assert directory.read_begun()["n_cases"] == 2
     for content in (b"", b"[]", b"[" * 100_000):
         (directory.path / "begun.json").write_bytes(content)
@@ -152,7 +152,7 @@ def test_texts_are_written_before_numbers_and_the_spec_last(tmp_path: Path, monk
     )
     with RunDirectory.open(tmp_path, SPEC) as directory:
         for number in range(2):
-            directory.write_part(number, [CASES[number]], [reading([1.0])])
+            directory.write_part(number, [CASES[number]], [measurement([1.0])])
             assert directory.has_part(number)
             assert not directory.has_part(number + 1)
             assert not directory.is_complete
@@ -165,7 +165,7 @@ def test_texts_are_written_before_numbers_and_the_spec_last(tmp_path: Path, monk
 
 def test_an_unfinished_run_is_not_read_as_a_finished_one(tmp_path: Path) -> None:
     with RunDirectory.open(tmp_path, SPEC) as directory:
-        directory.write_part(0, [CASES[0]], [reading([1.0])])
+        directory.write_part(0, [CASES[0]], [measurement([1.0])])
     with pytest.raises(StoreError, match=r"holds no complete run \(no spec.json\); run the same command again"):
         directory.read_spec()
 
@@ -243,7 +243,7 @@ def test_a_part_written_anew_makes_the_run_incomplete_until_it_is_finished(finis
     with RunDirectory.open(finished.parent, SPEC) as directory:
         assert directory.is_complete
         assert not directory.has_part(1)
-        directory.write_part(1, [{"id": "2", "text": "new"}], [reading([2.0])])
+        directory.write_part(1, [{"id": "2", "text": "new"}], [measurement([2.0])])
         assert not directory.is_complete
         directory.finish(SPEC, 2)
     assert RunDirectory(finished).read_part(1)[0] == [{"id": "2", "text": "new"}]
@@ -282,7 +282,7 @@ def test_two_processes_do_not_write_one_run(tmp_path: Path) -> None:
         holder.kill()
         holder.communicate()
     with RunDirectory.open(tmp_path, SPEC) as directory:
-        directory.write_part(0, [CASES[0]], [reading([1.0])])
+        directory.write_part(0, [CASES[0]], [measurement([1.0])])
 
 
 def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_a_full_disk_is_a_store_error(tmp_path: Path, monkeypatch: pytest.Monkey
     with RunDirectory.open(tmp_path, SPEC) as directory:
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(StoreError, match="cannot be written: No space left on device"):
-            directory.write_part(0, [CASES[0]], [reading([1.0])])
+            directory.write_part(0, [CASES[0]], [measurement([1.0])])
         assert not directory.has_part(0)
         with pytest.raises(StoreError, match="cannot be written"):
             directory.finish(SPEC, 0)
@@ -378,7 +378,7 @@ def test_a_directory_that_others_may_use_is_tightened_or_refused(
 ) -> None:
     root = tmp_path / "runs"
     with RunDirectory.open(root, SPEC) as directory:
-        directory.write_part(0, [CASES[0]], [reading([1.0])])
+        directory.write_part(0, [CASES[0]], [measurement([1.0])])
     assert (root.stat().st_mode & 0o777, directory.path.stat().st_mode & 0o777) == (0o700, 0o700)
     assert {path.stat().st_mode & 0o777 for path in directory.path.glob("[a-z]*")} == {0o600}
     directory.path.chmod(0o777)
@@ -414,7 +414,7 @@ def test_what_ends_before_a_part_is_finished_leaves_nothing(tmp_path: Path, erro
             assert (directory.path / "begun.json").exists()
             (directory.path / "cases-00001.json").write_text("[]", encoding="utf-8")
             for number in range(n_parts):
-                directory.write_part(number, [CASES[0]], [reading([1.0])])
+                directory.write_part(number, [CASES[0]], [measurement([1.0])])
             raise error
 
     with pytest.raises(type(error)):

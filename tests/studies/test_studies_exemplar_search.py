@@ -31,7 +31,7 @@ from leakmeter.instruments.icl.selection import (
     told_plan,
 )
 from leakmeter.instruments.icl.selection_bound import predicted_plan
-from leakmeter.runs.measure import Watch
+from leakmeter.runs.measure import Callbacks
 from leakmeter.runs.prediction import predictor_of
 from leakmeter.stats.paired import signed_rank_p
 from leakmeter.stats.stats import bootstrap_interval_of_mean_difference
@@ -70,7 +70,7 @@ def silent(backend: Any, n_cases: int) -> Any:
     """Progress that nobody looks at."""
     from contextlib import nullcontext
 
-    return nullcontext(Watch())
+    return nullcontext(Callbacks())
 
 
 def lists_in(directory: Path, backend: Any = None, progress: Progress = silent) -> Lists:

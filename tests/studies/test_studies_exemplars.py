@@ -1,4 +1,4 @@
-"""Studies of exemplars: levels have the same queries and exemplars, and tables are statistics of the readings."""
+"""Studies of exemplars: levels have the same queries and exemplars, and tables are statistics of the measurements."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def study_of(name: str, **changes: list[str]) -> Study:
 def losses_by_hand(finished: FinishedCell) -> list[list[float]]:
     """Of each query max over labels of the absolute log-ratio, for each exemplar: Eq. 4 before its second maximum."""
     return [
-        [max(abs(value) for value in r.values) for r in readings if r.statistic == "label_loss"]
-        for _, readings in finished.measured
+        [max(abs(value) for value in r.values) for r in measurements if r.statistic == "label_loss"]
+        for _, measurements in finished.measured
     ]
 
 
@@ -108,7 +108,7 @@ def test_a_table_is_the_statistics_of_its_queries(task: dict[str, str]) -> None:
         assert row["loss_nats_std"] == pytest.approx(statistics.pstdev(values), abs=1e-12)
         assert (row["loss_nats_low"], row["loss_nats_high"]) == bootstrap_interval_of_mean(values, seed=0)
         assert row["loss_nats_q50"] == pytest.approx(statistics.median(values))
-        given = [{r.statistic: r.values[0] for r in readings} for _, readings in one.measured]
+        given = [{r.statistic: r.values[0] for r in measurements} for _, measurements in one.measured]
         assert row["accuracy"] == statistics.fmean(each["gold"] == each["prediction"] for each in given)
         assert row["accuracy_low"] <= row["accuracy"] <= row["accuracy_high"]
         assert 0.0 <= row["macro_f1"] <= 1.0
@@ -217,8 +217,8 @@ def measure_alone(study: Study, task: dict[str, str], number: int) -> FinishedCe
 
 def numbers(finished: FinishedCell) -> list[Any]:
     return [
-        [(r.item, r.piece, r.statistic, r.unit, r.values.tobytes()) for r in readings]
-        for _, readings in finished.measured
+        [(r.item, r.piece, r.statistic, r.unit, r.values.tobytes()) for r in measurements]
+        for _, measurements in finished.measured
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
 from leakmeter.core.drive import drive
-from leakmeter.core.measurement import NATS, Reading
+from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.influence.measure import Influence
@@ -26,8 +26,8 @@ from leakmeter.studies.expected import (
 from leakmeter.text.build import PromptSettings, prepare
 
 
-def reading(statistic: str, values: list[float], piece: str = "", sample: int = 0) -> Reading:
-    return Reading("one", sample, piece, statistic, NATS, np.asarray(values))
+def measurement(statistic: str, values: list[float], piece: str = "", sample: int = 0) -> Measurement:
+    return Measurement("one", sample, piece, statistic, NATS, np.asarray(values))
 
 
 def test_an_estimate_by_hand() -> None:
@@ -44,21 +44,25 @@ def test_an_estimate_by_hand() -> None:
 
 
 def test_whole_context_is_the_mean_over_responses_of_sums_of_absolute_values() -> None:
-    readings = [reading("whole", [1.0, -2.0]), reading("whole", [0.5], sample=1), reading("log_prob", [9.0])]
-    assert whole_context_nats(readings) == (3.0 + 0.5) / 2
+    measurements = [
+        measurement("whole", [1.0, -2.0]),
+        measurement("whole", [0.5], sample=1),
+        measurement("log_prob", [9.0]),
+    ]
+    assert whole_context_nats(measurements) == (3.0 + 0.5) / 2
     with pytest.raises(UsageError, match="measure 'decode' or 'influence'"):
-        whole_context_nats([reading("token", [1.0])])
+        whole_context_nats([measurement("token", [1.0])])
 
 
 def test_pieces_are_in_order_and_summed_without_sign() -> None:
-    readings = [
-        *(reading("without_this", values, piece) for piece, values in (("b", [1.0, -1.0]), ("a", [0.25, 0.0]))),
-        *(reading("without_this", values, piece, 1) for piece, values in (("b", [4.0]), ("a", [-0.75]))),
-        reading("only_this", [9.0], "b"),
+    measurements = [
+        *(measurement("without_this", values, piece) for piece, values in (("b", [1.0, -1.0]), ("a", [0.25, 0.0]))),
+        *(measurement("without_this", values, piece, 1) for piece, values in (("b", [4.0]), ("a", [-0.75]))),
+        measurement("only_this", [9.0], "b"),
     ]
-    assert nats_by_piece(readings) == [3.0, 0.5]
+    assert nats_by_piece(measurements) == [3.0, 0.5]
     with pytest.raises(UsageError, match="no pieces"):
-        nats_by_piece([reading("loss", [1.0])])
+        nats_by_piece([measurement("loss", [1.0])])
 
 
 def test_positions_rest_on_those_who_reach_them() -> None:
@@ -82,11 +86,11 @@ def test_the_loss_that_comes_with_generation_is_the_influence_of_the_whole_conte
     documents = (Document("note", "Anna Ek sang in Graz. Bo ate."),)
     decode = Decode(temperature=0.8, cid_lambda=1.5, max_new_tokens=9, seed=4)
     drawn = prepare(Case("one", documents, "Who?"), toy.tokenizer, PromptSettings(), window=None, n_reserved=9).item
-    (readings,), _ = drive(toy, [decode.trial(drawn)])
-    (token,) = [r.values.astype(int).tolist() for r in readings if r.statistic == "token"]
+    (measurements,), _ = drive(toy, [decode.trial(drawn)])
+    (token,) = [r.values.astype(int).tolist() for r in measurements if r.statistic == "token"]
     from dataclasses import replace
 
     given = replace(drawn, response=tuple(token))
     (again,), _ = drive(toy, [Influence(temperature=0.8, cid_lambda=1.5).trial(given)])
-    assert whole_context_nats(readings) == pytest.approx(whole_context_nats(again), abs=1e-12)
-    assert whole_by_token(readings)[0] == pytest.approx(whole_by_token(again)[0], abs=1e-12)
+    assert whole_context_nats(measurements) == pytest.approx(whole_context_nats(again), abs=1e-12)
+    assert whole_by_token(measurements)[0] == pytest.approx(whole_by_token(again)[0], abs=1e-12)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from leakmeter.core.case import Case, Document
-from leakmeter.core.measurement import NATS, Reading
+from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.data.named.base import Record
 from leakmeter.report.generations import Generations
 from leakmeter.studies import generations
@@ -34,7 +34,7 @@ def finished(study: Study, n: int) -> list[FinishedCell]:
             texts: dict[str, Any] = {
                 "query": case.query, "context": CONTEXT, "truncated_tokens": 0, "responses": said,
             }  # fmt: skip
-            losses = [Reading(case.id, i, "", "loss", NATS, np.array([0.0, weight * (i + 1)])) for i in range(2)]
+            losses = [Measurement(case.id, i, "", "loss", NATS, np.array([0.0, weight * (i + 1)])) for i in range(2)]
             measured.append((texts, losses))
         model = {"name": cell.model, "weights_sha256": None, "dtype": "float64", "device": "cpu"}
         cells.append(FinishedCell(cell, model, "decode-x", records, measured))

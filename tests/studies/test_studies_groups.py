@@ -16,7 +16,7 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.request import Scores
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.runs.fingerprint import spec_of
-from leakmeter.runs.measure import Part, Watch, cases_of_run, measure_cases, n_parts
+from leakmeter.runs.measure import Callbacks, Part, cases_of_run, measure_cases, n_parts
 from leakmeter.runs.prediction import predicted_cases, predictor_of, shares
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.text.build import PromptSettings
@@ -40,13 +40,13 @@ def prepared(backend: Toy) -> list[Prepared]:
     return [SETTINGS.prepare(case, backend, MEASURE) for case in cases()]
 
 
-def measured(backend: Toy, directory: RunDirectory | None, size: int, watch: Watch | None = None) -> list[Part]:
+def measured(backend: Toy, directory: RunDirectory | None, size: int, callbacks: Callbacks | None = None) -> list[Part]:
     given = prepared(backend)
-    return list(measure_cases(backend, MEASURE, given, directory, watch or Watch(), group_size=size))
+    return list(measure_cases(backend, MEASURE, given, directory, callbacks or Callbacks(), group_size=size))
 
 
 def numbers(parts: list[Part]) -> list[Any]:
-    return [[(r.item, r.piece, r.statistic, r.values.tobytes()) for r in readings] for _, readings in parts]
+    return [[(r.item, r.piece, r.statistic, r.values.tobytes()) for r in measurements] for _, measurements in parts]
 
 
 def words(parts: list[Part]) -> list[Any]:
@@ -80,7 +80,7 @@ def test_the_number_scored_together_is_part_of_a_runs_id() -> None:
 def test_a_run_whose_back_end_dies_goes_on_without_repeating_or_losing_a_case(tmp_path: Path) -> None:
     size = 2
     begun: list[str] = []
-    watch = Watch(on_case=lambda number, id_: begun.append(f"{number} {id_}"))
+    callbacks = Callbacks(on_case=lambda number, id_: begun.append(f"{number} {id_}"))
     spec = spec_of(MEASURE, "influence", SETTINGS, Toy(), "cpu", cases(), group_size=size)
     seen: dict[str, bytes] = {}
     n_deaths = 0
@@ -88,7 +88,7 @@ def test_a_run_whose_back_end_dies_goes_on_without_repeating_or_losing_a_case(tm
         backend = Mortal(5 + n_deaths)
         with RunDirectory.open(tmp_path, spec) as directory:
             try:
-                found = measured(backend, directory, size, watch)
+                found = measured(backend, directory, size, callbacks)
                 break
             except KeyboardInterrupt:
                 n_deaths += 1
@@ -111,7 +111,7 @@ def test_running_out_of_memory_names_the_group(tmp_path: Path) -> None:
             return super().score(chunk)
 
     told: list[str] = []
-    measured(Small(), None, 3, Watch(on_halving=lambda id_, n: told.append(id_)))
+    measured(Small(), None, 3, Callbacks(on_halving=lambda id_, n: told.append(id_)))
     assert told == ["c0 to c2", "c3 to c5", "c6"]
 
 

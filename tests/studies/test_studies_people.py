@@ -1,4 +1,4 @@
-"""Studies of people's values: tables are statistics of the readings, and nothing personal is left behind."""
+"""Studies of people's values: tables are statistics of the measurements, and nothing personal is left behind."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def study_of(name: str, **changes: list[str]) -> Study:
 
 def cases_of(finished: FinishedCell) -> list[dict[str, Any]]:
     assert isinstance(finished.cell.measure, Pii)
-    return [one.case for one in PiiResult.of_run(finished.measured, asdict(finished.cell.measure))]
+    return [one.case for one in PiiResult.from_run(finished.measured, asdict(finished.cell.measure))]
 
 
 def tables_of(study: Study, cells: list[FinishedCell], directory: Path) -> tuple[list[Row], list[Row]]:

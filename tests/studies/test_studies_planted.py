@@ -21,7 +21,7 @@ from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.subject import Subject
 from leakmeter.instruments.pii.tuning.plant import plant
 from leakmeter.instruments.pii.tuning.teaching import Document
-from leakmeter.runs.measure import Watch, measure_cases
+from leakmeter.runs.measure import Callbacks, measure_cases
 
 
 def small() -> HfBackend:
@@ -34,8 +34,8 @@ def ps_of(backend: HfBackend, people: Sequence[Subject]) -> list[float]:
     settings, measure = ProbeSettings(shots=1, nulls=50), Pii(())
     cases = [case for case in probes_of(people, ("twin",)) if case.type == "phone"]
     prepared = [settings.prepare(case, backend, measure) for case in cases]
-    parts = measure_cases(backend, measure, prepared, None, Watch())
-    return [result.p_value for result in PiiResult.of_run(parts, asdict(measure))]
+    parts = measure_cases(backend, measure, prepared, None, Callbacks())
+    return [result.p_value for result in PiiResult.from_run(parts, asdict(measure))]
 
 
 def test_a_model_that_was_taught_people_ranks_each_ones_number_first_and_nobody_elses(tmp_path: Path) -> None:

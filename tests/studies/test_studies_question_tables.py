@@ -154,8 +154,8 @@ def test_fisher_has_rows_for_each_place_and_sigma_beside_monte_carlo(both: Measu
         found = [(row["estimator"], row["place"], row["sigma"]) for row in rows]
         assert found == [group for group in groups for _ in range(n)]
     values = [
-        next(float(r.values[0]) for r in readings if (r.piece, r.statistic) == ("embedding", "fisher"))
-        for _, readings in cells[1].measured
+        next(float(r.values[0]) for r in measurements if (r.piece, r.statistic) == ("embedding", "fisher"))
+        for _, measurements in cells[1].measured
     ]
     (row,) = [
         row
@@ -218,14 +218,14 @@ def answered(finished: FinishedCell) -> FinishedCell:
     query states what the model says there, or of every second query what it never says.
     """
     parts = []
-    for i, (texts, readings) in enumerate(finished.measured):
+    for i, (texts, measurements) in enumerate(finished.measured):
         alone, *behind = (response["text"] for response in texts["responses"])
         is_open = texts["factors"]["openness"] == "open"
         contexts = [
             {**context, "answer": None if j % 2 or not is_open else said if i % 2 else "Elsewhere"}
             for j, (context, said) in enumerate(zip(texts["contexts"], behind, strict=True))
         ]
-        parts.append(({**texts, "answer": "Nowhere" if i % 3 else alone, "contexts": contexts}, readings))
+        parts.append(({**texts, "answer": "Nowhere" if i % 3 else alone, "contexts": contexts}, measurements))
     return replace(finished, measured=parts)
 
 
@@ -261,7 +261,7 @@ def test_memorisation_ratios_are_of_all_contexts_of_known_answers(both: Measured
 
 def test_without_right_answers_there_is_no_ratio(both: Measured) -> None:
     *fisher, yardstick = both.cells
-    parts = [({**texts, "answer": None}, readings) for texts, readings in yardstick.measured]
+    parts = [({**texts, "answer": None}, measurements) for texts, measurements in yardstick.measured]
     made = replace(both, cells=[*fisher, replace(yardstick, measured=parts)]).tables()
     assert all("memorisation_ratio" not in row for row in made.rows)
     with pytest.raises(UsageError, match="answer-tokens is -1"):

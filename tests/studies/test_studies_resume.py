@@ -20,7 +20,7 @@ from leakmeter.core.case import Case, Document
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.runs.fingerprint import spec_of
 from leakmeter.runs.loading import load_run
-from leakmeter.runs.measure import Watch, measure_cases, response_texts
+from leakmeter.runs.measure import Callbacks, measure_cases, response_texts
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.text.build import PromptSettings
 
@@ -212,23 +212,23 @@ def test_finished_parts_are_read_and_only_the_others_measured(tmp_path: Path) ->
     spec = spec_of(measure, "influence", settings, backend, "cpu", given)
     prepared = [settings.prepare(case, backend, measure) for case in given]
     begun: list[tuple[int, str]] = []
-    watch = Watch(on_case=lambda number, id_: begun.append((number, id_)))
+    callbacks = Callbacks(on_case=lambda number, id_: begun.append((number, id_)))
     with RunDirectory.open(tmp_path, spec) as directory:
-        first = measure_cases(backend, measure, prepared, directory, watch)
+        first = measure_cases(backend, measure, prepared, directory, callbacks)
         one = [next(first), next(first)]
         first.close()
         n_run = backend.n_tokens_run
-        two = list(measure_cases(backend, measure, prepared, directory, watch))
+        two = list(measure_cases(backend, measure, prepared, directory, callbacks))
         assert begun == [(0, "c0"), (1, "c1"), (2, "c2"), (3, "c3")]
         assert backend.n_tokens_run > n_run
         n_run = backend.n_tokens_run
-        three = list(measure_cases(backend, measure, prepared, directory, watch))
+        three = list(measure_cases(backend, measure, prepared, directory, callbacks))
         assert backend.n_tokens_run == n_run
-    without = list(measure_cases(backend, measure, prepared, None, Watch()))
+    without = list(measure_cases(backend, measure, prepared, None, Callbacks()))
     for other in (one, two, three, without):
-        for (texts, readings), (texts_again, readings_again) in zip(two, other, strict=False):
+        for (texts, measurements), (texts_again, readings_again) in zip(two, other, strict=False):
             assert plain(texts) == plain(texts_again)
-            assert [(r.piece, r.statistic, r.values.tobytes()) for r in readings] == [
+            assert [(r.piece, r.statistic, r.values.tobytes()) for r in measurements] == [
                 (r.piece, r.statistic, r.values.tobytes()) for r in readings_again
             ]
 

@@ -1,4 +1,4 @@
-"""Studies of susceptibility: tables are statistics of the readings, and Fisher is held against the same queries."""
+"""Studies of susceptibility: tables are statistics of the measurements, and Fisher is held against the same queries."""
 
 from __future__ import annotations
 
@@ -156,8 +156,8 @@ def test_every_variant_is_held_against_the_same_queries(agreement: Measured) -> 
     ]
     values = np.asarray(
         [
-            next(r.values[0] for r in readings if (r.piece, r.statistic) == ("empirical", "spread"))
-            for _, readings in cells[1].measured
+            next(r.values[0] for r in measurements if (r.piece, r.statistic) == ("empirical", "spread"))
+            for _, measurements in cells[1].measured
         ]
     )
     known = [known_of(record) for record in cells[-1].records]

@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.given import Given
+from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions
 from leakmeter.core.case import Case, Document
 from leakmeter.instruments.influence.measure import Influence
@@ -43,7 +43,7 @@ def demo(
     asked = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
     case = Case("clinic note", (Document("clinic_note.txt", note),), asked["query"], asked["response"])
     run_cases(
-        Given((case,)),
+        LoadedCases((case,)),
         PromptSettings(unit="sentence", group=True),
         Influence(),
         "influence",

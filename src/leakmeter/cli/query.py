@@ -32,10 +32,10 @@ def query(
 ) -> None:
     """Ask finished runs a question in SQL.
 
-    There are three tables: readings, the numbers; cases, the texts; runs, the settings. The influence of each piece, as
-    the report has it: "select run, item, piece, sum(abs(value)) as nats from readings where statistic = 'without_this'
-    and sample = 0 group by all order by nats desc". Always name a statistic: one of them holds token ids. DuckDB
-    answers; it reads the runs and nothing else, and changes nothing.
+    There are three tables: measurements, the numbers; cases, the texts; runs, the settings. The influence of each
+    piece, as the report has it: "select run, item, piece, sum(abs(value)) as nats from measurements where statistic =
+    'without_this' and sample = 0 group by all order by nats desc". Always name a statistic: one of them holds token
+    ids. DuckDB answers; it reads the runs and nothing else, and changes nothing.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from leakmeter.commands.options import Flag
 
 
 def export(run: str, /, *, out: Path, redact: Flag = False, runs: Path = Path("runs")) -> None:
-    """Write a run as readings.parquet, cases.jsonl and spec.json, or its readings alone as CSV.
+    """Write a run as measurements.parquet, cases.jsonl and spec.json, or its measurements alone as CSV.
 
     Two runs of the same spec give the same bytes, however often either was interrupted.
 

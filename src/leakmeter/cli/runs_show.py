@@ -53,7 +53,7 @@ def _told(path: Path, found: Summary) -> dict[str, Any]:
         "measure": entry.measure,
         "cases": entry.n_cases,
         "cases_finished": entry.n_cases_finished,
-        "readings": found.n_readings,
+        "readings": found.n_measurements,
         **{heading: dict(told.get(name) or {}) for heading, name in _GROUPS.items()},
         "version": entry.version,
         "command": told.get("command"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.dry_run import predict_cases
-from leakmeter.commands.given import Given
+from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import RunOptions
 from leakmeter.core import registry
 from leakmeter.core.measure import Measure
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run_cases(
-    given: Given[Any],
+    given: LoadedCases[Any],
     settings: Settings,
     measure: Measure,
     name: str,
@@ -49,7 +49,7 @@ def run_cases(
         name: the measure's.
         run: with which model, and where to.
         group_size: cases that are scored together; see `runs.measure.measure_cases`.
-        results: texts and readings to what is shown; the measure's own results by default.
+        results: texts and measurements to what is shown; the measure's own results by default.
         accept: refuses a back end on which the measure would not mean what it promises.
         settle: called once nothing else is refused: gives what measures instead, and the directory where that is kept,
             which goes again where nothing comes to be measured.
@@ -70,7 +70,7 @@ def run_cases(
     from leakmeter.commands.progress import progress
     from leakmeter.core.written import made_for
     from leakmeter.runs.fingerprint import spec_of
-    from leakmeter.runs.measure import Watch, measure_cases, n_parts
+    from leakmeter.runs.measure import Callbacks, measure_cases, n_parts
     from leakmeter.runs.rundir import RunDirectory
 
     backend = run.load_backend()
@@ -93,10 +93,10 @@ def run_cases(
             problems=kept.problems,
         )
         undone.enter_context(_kept_for(run.out / spec.id, kept_in))
-        results_of = results or partial(registry.instrument(name).result.of_run, params=asdict(measure))
-        watch = undone.enter_context(nullcontext(Watch()) if public else progress(backend, len(prepared)))
+        results_of = results or partial(registry.instrument(name).result.from_run, params=asdict(measure))
+        callbacks = undone.enter_context(nullcontext(Callbacks()) if public else progress(backend, len(prepared)))
         directory = undone.enter_context(RunDirectory.open(run.out, spec))
-        parts = measure_cases(backend, measure, prepared, directory, watch, group_size=group_size)
+        parts = measure_cases(backend, measure, prepared, directory, callbacks, group_size=group_size)
         for result in results_of(parts):
             shown.append(result)
             if run.json:

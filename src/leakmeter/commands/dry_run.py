@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.commands import output
-from leakmeter.commands.given import Given
+from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import RunOptions
 from leakmeter.core.measure import Measure
 
@@ -17,7 +17,7 @@ _CASES_AT_MOST = 20
 
 
 def predict_cases(
-    given: Given[Any], settings: Settings, measure: Measure, run: RunOptions, *, group_size: int = 1
+    given: LoadedCases[Any], settings: Settings, measure: Measure, run: RunOptions, *, group_size: int = 1
 ) -> None:
     """Print what measuring these cases would take; nothing is measured and nothing is written.
 

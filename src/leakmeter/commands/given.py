@@ -22,7 +22,7 @@ _C = TypeVar("_C", bound=AnyCase)
 
 
 @dataclass(frozen=True, slots=True)
-class Given(Generic[_C]):
+class LoadedCases(Generic[_C]):
     """Cases, and what becomes of those that cannot be used."""
 
     cases: tuple[_C, ...]
@@ -33,7 +33,7 @@ class Given(Generic[_C]):
 
     def prepared(
         self, backend: Backend, settings: Settings, measure: Measure
-    ) -> tuple[tuple[Prepared, ...], Given[_C]]:
+    ) -> tuple[tuple[Prepared, ...], LoadedCases[_C]]:
         """The cases tokenised and cut, and which those are.
 
         Args:
@@ -64,7 +64,7 @@ class Given(Generic[_C]):
         return tuple(prepared), replace(self, cases=tuple(kept), problems=tuple(problems))
 
 
-def read_cases(source: Source, response: str | None = None) -> Given[Case]:
+def read_cases(source: Source, response: str | None = None) -> LoadedCases[Case]:
     """The cases that options name, and what was wrong with those left out.
 
     Args:
@@ -88,7 +88,7 @@ def read_cases(source: Source, response: str | None = None) -> Given[Case]:
         if source.query is not None or response is not None:
             raise UsageError("--query and --response stand in the lines of --data; leave them out")
         loaded = jsonl.load(source.data, skip_bad=source.skip_bad)
-        return Given(loaded.cases, loaded.problems, source.skip_bad)
+        return LoadedCases(loaded.cases, loaded.problems, source.skip_bad)
     if source.skip_bad:
         raise UsageError("--skip-bad is for --data")
     if source.messages is not None:
@@ -96,10 +96,10 @@ def read_cases(source: Source, response: str | None = None) -> Given[Case]:
             raise UsageError("the last user message of --messages is the query; leave --query out")
         where = f"messages file '{source.messages}'"
         messages, response = chat.without_answer(chat.load_messages(source.messages), response, where)
-        return Given((Case(as_unicode(source.messages.stem), response=response, messages=messages),))
+        return LoadedCases((Case(as_unicode(source.messages.stem), response=response, messages=messages),))
     paths = source.context_file or []
     id_ = as_unicode(paths[0].stem)
-    return Given((Case(id_, documents=_documents(paths), query=source.query or "", response=response),))
+    return LoadedCases((Case(id_, documents=_documents(paths), query=source.query or "", response=response),))
 
 
 def as_unicode(name: str) -> str:

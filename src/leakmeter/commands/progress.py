@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from leakmeter.commands import output
 from leakmeter.commands.output import tell
 from leakmeter.core.backend import Backend
-from leakmeter.runs.measure import Watch
+from leakmeter.runs.measure import Callbacks
 
 _QUIET_SECONDS = 2.0
 
 
 @contextmanager
-def progress(backend: Backend, n_cases: int) -> Iterator[Watch]:
+def progress(backend: Backend, n_cases: int) -> Iterator[Callbacks]:
     """A watch that draws a bar of cases done, moved on by the tokens run within each."""
-    with _drawn(_State({0: float(n_cases)})) as state, state.of_cell(0)(backend, n_cases) as watch:
-        yield watch
+    with _drawn(_State({0: float(n_cases)})) as state, state.of_cell(0)(backend, n_cases) as callbacks:
+        yield callbacks
 
 
 @contextmanager
@@ -62,16 +62,16 @@ class _State:
     """Tokens that the back end had run when this cell began."""
     backend: Backend | None = None
 
-    def of_cell(self, number: int) -> Callable[[Backend, int], AbstractContextManager[Watch]]:
+    def of_cell(self, number: int) -> Callable[[Backend, int], AbstractContextManager[Callbacks]]:
         """What watches a cell."""
 
         @contextmanager
-        def watching(backend: Backend, n_cases: int) -> Iterator[Watch]:
+        def watching(backend: Backend, n_cases: int) -> Iterator[Callbacks]:
             self.n_begun += 1
             self.weight, self.n_cases, self.case, self.planned = self.weights[number], n_cases, 0, 0
             self.backend, self.n_loaded = backend, backend.n_tokens_run
             try:
-                yield Watch(on_case=self._begin_case, on_prediction=self._begin_work, on_halving=_tell_halving)
+                yield Callbacks(on_case=self._begin_case, on_prediction=self._begin_work, on_halving=_tell_halving)
             finally:
                 self.n_run_before, self.backend = self.n_run, None
                 self.done, self.weight = self.done + self.weight, 0.0

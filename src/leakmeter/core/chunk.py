@@ -64,7 +64,7 @@ class Chunk:
         return sum(
             len(prompt.ids) + row
             for request in self.requests
-            for row in request.want.rows(len(request.response))
+            for row in request.reduction.rows(len(request.response))
             for prompt in request.prompts
         )
 
@@ -72,7 +72,7 @@ class Chunk:
 def n_full_pass_tokens(requests: Sequence[Request]) -> int:
     """Tokens that one full pass for each prompt of the requests would run."""
     return sum(
-        len(prompt.ids) + max(request.want.rows(len(request.response)).stop - 1, 0)
+        len(prompt.ids) + max(request.reduction.rows(len(request.response)).stop - 1, 0)
         for request in requests
         for prompt in request.prompts
     )

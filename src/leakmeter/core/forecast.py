@@ -27,7 +27,7 @@ from leakmeter.core.tokenizer import Tokenizer
 
 Sharing = Literal["prefixes", "sequences", "nothing"]
 """What is run once: a token of the prefix tree, a different sequence, or a prompt, however often it is asked."""
-_ANY_VOCAB: Final = 2**18  # of a model whose size is not known: a want may name any token
+_ANY_VOCAB: Final = 2**18  # of a model whose size is not known: a reduction may name any token
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class PlanningBackend:
         if self._sharing == "nothing":
             work.n_tokens += chunk.n_full_pass_tokens
             return
-        continued = {int(s) for r, slots in chunk.answers() if r.want.continues for s in slots[:, -1]}
+        continued = {int(s) for r, slots in chunk.answers() if r.reduction.continues for s in slots[:, -1]}
         kept = [not continued.isdisjoint(run.row_slots.tolist()) for run in chunk.runs]
         for level in _generations(chunk):
             starts = [self._start(run) for run in level]
@@ -153,37 +153,39 @@ class PlanningBackend:
 
     def _count_rows(self, chunk: Chunk) -> None:
         work = self.work
-        n_rows = [len(request.prompts) * len(request.want.rows(len(request.response))) for request in chunk.requests]
+        n_rows = [
+            len(request.prompts) * len(request.reduction.rows(len(request.response))) for request in chunk.requests
+        ]
         work.n_rows += sum(n_rows)
         if self.size is None:
             return
         work.n_slices += -(-sum(n_rows) * self.size.n_vocab // self.size.n_slice_logits)
         for request, rows in zip(chunk.requests, n_rows, strict=True):
             # Rows that are reduced together are in memory together.
-            all_of_them = request.want.rows_together and not goes_by_pairs(request.want)
+            all_of_them = request.reduction.rows_together and not goes_by_pairs(request.reduction)
             least = len(request.prompts) if all_of_them else 1
             n_slice = max(self.size.n_slice_logits, least * self.size.n_vocab)
             work.n_live_logits = max(work.n_live_logits, min(rows * self.size.n_vocab, n_slice))
 
     def _answer(self, request: Request, token: int) -> Scores:
-        """Zeros, which are log-probabilities; for a want that draws, the token drawn, whatever the entry means."""
+        """Zeros, which are log-probabilities; for a reduction that draws, the token drawn, whatever the entry means."""
         # Draws of one kind differ in their randomness alone; of other wants there are few.
         draws = _draws(request)
-        kind = repr(type(request.want) if draws else request.want)
+        kind = repr(type(request.reduction) if draws else request.reduction)
         if kind not in self._shapes:
             self._shapes[kind] = self._shape(request)
         n_prompts, n_entries = self._shapes[kind]
-        n_rows = len(request.want.rows(len(request.response)))
+        n_rows = len(request.reduction.rows(len(request.response)))
         shape = (1 if n_prompts == 1 else len(request.prompts), n_rows, *n_entries)
         return Scores(np.full(shape, float(token) if draws else 0.0))
 
     def _shape(self, request: Request) -> tuple[int, tuple[int, ...]]:
-        """How many of two prompts the want's answer tells apart, and the shape of what it keeps of a row."""
-        # One row of two prompts, over a vocabulary in which a want may rule out all stop tokens.
+        """How many of two prompts the reduction's answer tells apart, and the shape of what it keeps of a row."""
+        # One row of two prompts, over a vocabulary in which a reduction may rule out all stop tokens.
         known = _ANY_VOCAB if self.size is None else self.size.n_vocab
         n_vocab = max(known, max(self.tokenizer.stop_ids, default=0) + 2)
         with np.errstate(all="ignore"):
-            kept = request.want.reduce(np.zeros((2, 1, n_vocab), dtype=np.float32), np.asarray([n_vocab - 1]))
+            kept = request.reduction.reduce(np.zeros((2, 1, n_vocab), dtype=np.float32), np.asarray([n_vocab - 1]))
         n_prompts, _, *n_entries = kept.shape
         return n_prompts, tuple(n_entries)
 
@@ -230,7 +232,7 @@ def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBacken
 def _draws(request: Request) -> bool:
     """Whether a token is drawn: a response goes on for which the row behind it is wanted."""
     n_response = len(request.response)
-    return request.want.continues and request.want.rows(n_response).start == n_response
+    return request.reduction.continues and request.reduction.rows(n_response).start == n_response
 
 
 def _generations(chunk: Chunk) -> list[list[Run]]:

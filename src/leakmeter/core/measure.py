@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.core.request import Trial
 
 
@@ -39,8 +39,8 @@ class Measure(ABC):
         """
 
     @abstractmethod
-    def trial(self, item: Any) -> Trial[list[Reading]]:
-        """Measure one item: yield requests, be sent their scores, return readings.
+    def trial(self, item: Any) -> Trial[list[Measurement]]:
+        """Measure one item: yield requests, be sent their scores, return measurements.
 
         A trial is a function of the item, the scores and the measure's own parameters, seed included; nothing else.
 

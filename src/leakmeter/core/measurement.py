@@ -19,7 +19,7 @@ RESPONSE = "token"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Measurement:
     """A block of numbers with one meaning and one unit."""
 
     item: str

@@ -15,7 +15,7 @@ import numpy as np
 
 from leakmeter.core.item import ContextItem
 from leakmeter.core.prompt import CONTEXT, Prompt
-from leakmeter.core.reductions import MixedTarget, Stretch, Target
+from leakmeter.core.reductions import MixtureLogProbs, Stretch, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores
 
 _SINGLE_TOKENS: Final = 4
@@ -26,7 +26,7 @@ to 0.9 of what all would (float32 on a CPU, five texts)."""
 
 
 def neighbourhood_noise(
-    item: ContextItem, response: tuple[int, ...], want: Target | MixedTarget, scores: FloatArray
+    item: ContextItem, response: tuple[int, ...], reduction: TargetLogProbs | MixtureLogProbs, scores: FloatArray
 ) -> Generator[list[Request], list[Scores], FloatArray]:
     """Largest difference, in nats, that neighbourhoods make to a contrast of each response token: (response,).
 
@@ -39,8 +39,8 @@ def neighbourhood_noise(
         scores: of the bare prompt and the full one as the measure got them, (2, response).
     """
     prompts = (item.blank, item.prompt)
-    forked = yield from _forked(item, response, want, prompts)
-    begun = yield from _token_by_token(response, want, prompts)
+    forked = yield from _forked(item, response, reduction, prompts)
+    begun = yield from _token_by_token(response, reduction, prompts)
     spread: FloatArray = np.max([np.abs(other - scores).sum(axis=0) for other in (forked, begun)], axis=0)
     return spread
 
@@ -49,11 +49,14 @@ def going_on(prompt: Prompt) -> Request:
     """The prompt's last token as a response that the next round takes further, so that its states are kept."""
     *before, last = (piece for piece in prompt.pieces if piece.ids)
     shorter = Prompt((*before, replace(last, ids=last.ids[:-1])))
-    return Request((shorter,), last.ids[-1:], Stretch(Target(), 0, 1))
+    return Request((shorter,), last.ids[-1:], Stretch(TargetLogProbs(), 0, 1))
 
 
 def _forked(
-    item: ContextItem, response: tuple[int, ...], want: Target | MixedTarget, prompts: tuple[Prompt, ...]
+    item: ContextItem,
+    response: tuple[int, ...],
+    reduction: TargetLogProbs | MixtureLogProbs,
+    prompts: tuple[Prompt, ...],
 ) -> Generator[list[Request], list[Scores], FloatArray]:
     places = _context_tokens(item.prompt)
     first, second = len(places) // 4, min(len(places) // 4 + 1, len(places) - 1)
@@ -61,19 +64,19 @@ def _forked(
     # one a token later forks beside it, and the two are padded into one batch where batches are made.
     longer = _differing(item.prompt, places[first])
     beside = _differing(longer, places[second])
-    crowd = [Request((longer,), (*response, response[-1]), want), Request((beside,), response, want)]
-    scores = yield [*(_with_first(prompts, r) for r in crowd), Request(prompts, response, want)]
+    crowd = [Request((longer,), (*response, response[-1]), reduction), Request((beside,), response, reduction)]
+    scores = yield [*(_with_first(prompts, r) for r in crowd), Request(prompts, response, reduction)]
     return scores[-1].values
 
 
 def _token_by_token(
-    response: tuple[int, ...], want: Target | MixedTarget, prompts: tuple[Prompt, ...]
+    response: tuple[int, ...], reduction: TargetLogProbs | MixtureLogProbs, prompts: tuple[Prompt, ...]
 ) -> Generator[list[Request], list[Scores], FloatArray]:
     n = len(response)
     single = min(_SINGLE_TOKENS, n)
     parts = []
     for first, last in [*((i, i + 1) for i in range(single)), *([(single, n)] if single < n else [])]:
-        (scores,) = yield [Request(prompts, response[:last], Stretch(want, first, last))]
+        (scores,) = yield [Request(prompts, response[:last], Stretch(reduction, first, last))]
         parts.append(scores.values)
     return np.concatenate(parts, axis=-1)
 

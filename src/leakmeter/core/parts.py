@@ -26,7 +26,7 @@ def in_parts(requests: Sequence[Request], most_rows: int | None) -> list[Part]:
         most_rows: None for no bound.
     """
     whole = [list(enumerate(requests))]
-    if most_rows is None or any(request.want.continues for request in requests):
+    if most_rows is None or any(request.reduction.continues for request in requests):
         return whole
     if sum(map(_n_rows, requests)) <= most_rows:
         return whole
@@ -53,17 +53,17 @@ def joined(answers: Sequence[tuple[int, Scores]], requests: Sequence[Request]) -
 def _one(scores: Sequence[Scores], request: Request) -> Scores:
     if len(scores) == 1:
         return scores[0]
-    n_repeated = 1 if request.want.rows_together else 0
+    n_repeated = 1 if request.reduction.rows_together else 0
     first, *others = (one.values for one in scores)
     return Scores(np.concatenate([first, *(values[n_repeated:] for values in others)]))
 
 
 def _pieces(request: Request, most_rows: int) -> Iterator[Request]:
-    n_each = len(request.want.rows(len(request.response)))
-    if _n_rows(request) <= most_rows or (request.want.rows_together and not goes_by_pairs(request.want)):
+    n_each = len(request.reduction.rows(len(request.response)))
+    if _n_rows(request) <= most_rows or (request.reduction.rows_together and not goes_by_pairs(request.reduction)):
         yield request
         return
-    prompts, lead = request.prompts, (request.prompts[:1] if request.want.rows_together else ())
+    prompts, lead = request.prompts, (request.prompts[:1] if request.reduction.rows_together else ())
     at_once = max(1, most_rows // max(n_each, 1) - len(lead))
     rest = prompts[len(lead) :]
     for start in range(0, len(rest), at_once):
@@ -72,4 +72,4 @@ def _pieces(request: Request, most_rows: int) -> Iterator[Request]:
 
 
 def _n_rows(request: Request) -> int:
-    return len(request.prompts) * len(request.want.rows(len(request.response)))
+    return len(request.prompts) * len(request.reduction.rows(len(request.response)))

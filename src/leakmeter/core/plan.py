@@ -42,7 +42,7 @@ def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
     members: list[list[int]] = []  # request -> prompt -> sequence
     for request in requests:
         members.append([])
-        n_rows = request.want.rows(len(request.response)).stop
+        n_rows = request.reduction.rows(len(request.response)).stop
         if not n_rows:
             raise UsageError("a response without tokens has nothing to score; give it at least one")
         for prompt in request.prompts:
@@ -58,7 +58,7 @@ def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
     slots: list[IntArray] = []
     n_slots = 0
     for request, its_sequences in zip(requests, members, strict=True):
-        rows = request.want.rows(len(request.response))
+        rows = request.reduction.rows(len(request.response))
         table = np.empty((len(request.prompts), len(rows)), dtype=np.int64)
         for i, (prompt, sequence) in enumerate(zip(request.prompts, its_sequences, strict=True)):
             for j, row in enumerate(rows):

@@ -1,4 +1,5 @@
-"""What can be kept of the logits: each want is a pure reduction of rows, run by the back end where the rows are."""
+"""What can be kept of the logits: each reduction is a pure reduction of rows, run by the back end where the rows
+are."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from leakmeter.stats import divergence, logspace
 
 
 class PerToken:
-    """Rows of a want that keeps something of each response token, prompt by prompt."""
+    """Rows of a reduction that keeps something of each response token, prompt by prompt."""
 
     __slots__ = ()
     rows_together: ClassVar[bool] = False
@@ -23,7 +24,7 @@ class PerToken:
 
 
 class NextToken:
-    """Rows of a want that keeps something of what would come after the response."""
+    """Rows of a reduction that keeps something of what would come after the response."""
 
     __slots__ = ()
     against_first: ClassVar[bool] = False
@@ -34,7 +35,7 @@ class NextToken:
 
 
 @dataclass(frozen=True, slots=True)
-class Target(PerToken):
+class TargetLogProbs(PerToken):
     """log softmax(z / T) of each response token, nats: (prompt, response)."""
 
     temperature: float = 1.0
@@ -45,7 +46,7 @@ class Target(PerToken):
 
 
 @dataclass(frozen=True, slots=True)
-class MixedTarget(PerToken):
+class MixtureLogProbs(PerToken):
     """log p̄_{λ,T} of each response token, nats: (prompt, response); the first prompt is the bare one.
 
     Context influence decoding, Eq. 6: p̄ = softmax((λ z + (1 − λ) z_bare) / T). The bare prompt's own entry is
@@ -66,9 +67,9 @@ class MixedTarget(PerToken):
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What another want keeps, of some rows only, from a response that the next round takes further."""
+    """What another reduction keeps, of some rows only, from a response that the next round takes further."""
 
-    want: Target | MixedTarget
+    reduction: TargetLogProbs | MixtureLogProbs
     start: int
     stop: int
     continues: ClassVar[bool] = True
@@ -76,12 +77,12 @@ class Stretch:
     @property
     def rows_together(self) -> bool:
         """As of the other want."""
-        return self.want.rows_together
+        return self.reduction.rows_together
 
     @property
     def against_first(self) -> bool:
         """As of the other want."""
-        return self.want.against_first
+        return self.reduction.against_first
 
     def rows(self, n_response: int) -> range:
         """One row for each response token from `start` to before `stop`."""
@@ -89,7 +90,7 @@ class Stretch:
 
     def reduce(self, rows: Any, targets: Any) -> Any:
         """As the other want reduces them."""
-        return self.want.reduce(rows, targets)
+        return self.reduction.reduce(rows, targets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class PromptStates:
 
 
 @dataclass(frozen=True, slots=True)
-class Draw(NextToken):
+class NextTokenSample(NextToken):
     """The next token, drawn from p̄_{λ,T} by inverting its distribution at `uniform`: (prompt, 1, 2).
 
     The last axis holds the token id and its log-probability in nats. With λ ≠ 1 the first prompt is the bare one.
@@ -163,7 +164,7 @@ class DivergenceFromFirst(PerToken):
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class FullDistribution:
     """log softmax(z / T) over the whole vocabulary, nats, at every row: (prompt, response + 1, vocab)."""
 
     temperature: float = 1.0

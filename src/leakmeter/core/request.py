@@ -1,6 +1,6 @@
 """What a measure may ask: prompts that share one response, and what to keep of their logits.
 
-A want says which rows it needs and how they are reduced where they are: rows of the whole vocabulary stay on the
+A reduction says which rows it needs and how they are reduced where they are: rows of the whole vocabulary stay on the
 device (the wants themselves stand in `core/reductions`). Row t predicts response token t:
 
     sequence   prompt tokens ...... p_n | y_0   y_1   y_2
@@ -24,15 +24,15 @@ FloatArray = npt.NDArray[np.float64]
 
 
 @runtime_checkable
-class Want(Protocol):
+class Reduction(Protocol):
     """What to keep of the logits: a pure function of rows, written once against the array API."""
 
     @property
     def rows_together(self) -> bool:
         """Whether the rows of all the request's prompts are needed at once.
 
-        A want of which that is so may say by `against_first` that what it keeps of a prompt needs that prompt's rows
-        and the first one's alone; others are not asked for it.
+        A reduction of which that is so may say by `against_first` that what it keeps of a prompt needs that prompt's
+        rows and the first one's alone; others are not asked for it.
         """
 
     @property
@@ -46,18 +46,18 @@ class Want(Protocol):
         """Logits (prompt, row, vocab) and the row's response token (row,) to an array (prompt, row, ...)."""
 
 
-def goes_by_pairs(want: Want) -> bool:
-    """Whether a want of rows together needs, of a prompt, its rows and the first prompt's alone."""
-    return want.rows_together and bool(getattr(want, "against_first", False))
+def goes_by_pairs(reduction: Reduction) -> bool:
+    """Whether a reduction of rows together needs, of a prompt, its rows and the first prompt's alone."""
+    return reduction.rows_together and bool(getattr(reduction, "against_first", False))
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Prompts scored against one response; their rows are reduced together where the want needs it."""
+    """Prompts scored against one response; their rows are reduced together where the reduction needs it."""
 
     prompts: tuple[Prompt, ...]
     response: tuple[int, ...]
-    want: Want
+    reduction: Reduction
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Scores:
     """The answer to a request."""
 
     values: FloatArray
-    """What the want keeps: (prompt, row, ...), nats."""
+    """What the reduction keeps: (prompt, row, ...), nats."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import numpy as np
 
 from leakmeter.core.item import ContextItem
 from leakmeter.core.prompt import Prompt
-from leakmeter.core.reductions import Draw
-from leakmeter.core.request import FloatArray, Request, Scores, Want
+from leakmeter.core.reductions import NextTokenSample
+from leakmeter.core.request import FloatArray, Reduction, Request, Scores
 from leakmeter.stats.exact_draw import Bits, StreamBits, SystemBits
 
 _HOW_MANY: Final = ("samples", "sequences", "sequences_a_part", "max_new_tokens", "delta")
@@ -34,7 +34,7 @@ def sample(
     drawn = yield from draw_with(
         item,
         prompts,
-        lambda i, step: Draw(float(uniforms[i][step]), context_weight, temperature),
+        lambda i, step: NextTokenSample(float(uniforms[i][step]), context_weight, temperature),
         n=n,
         max_new_tokens=max_new_tokens,
     )
@@ -44,7 +44,7 @@ def sample(
 def draw_with(
     item: ContextItem,
     prompts: Sequence[Prompt],
-    want: Callable[[int, int], Want],
+    reduction: Callable[[int, int], Reduction],
     *,
     n: int,
     max_new_tokens: int,
@@ -54,18 +54,18 @@ def draw_with(
     Args:
         item: the case.
         prompts: whose rows are needed; the last one's tokens are taken.
-        want: response and step, both from 0, to a want that draws, the token id first in what it gives.
+        want: response and step, both from 0, to a reduction that draws, the token id first in what it gives.
         n: number of responses.
         max_new_tokens: most tokens of each, 1 or more.
 
     Returns:
-        For each response what the want gave at each step, (response, kept).
+        For each response what the reduction gave at each step, (response, kept).
     """
     drawn: list[list[int]] = [[] for _ in range(n)]
     kept: list[list[FloatArray]] = [[] for _ in range(n)]
     live = list(range(n))
     for step in range(max_new_tokens):
-        answers = yield [Request(tuple(prompts), tuple(drawn[i]), want(i, step)) for i in live]
+        answers = yield [Request(tuple(prompts), tuple(drawn[i]), reduction(i, step)) for i in live]
         for i, scores in zip(live, answers, strict=True):
             kept[i].append(scores.values[-1, 0])
             drawn[i].append(int(scores.values[-1, 0, 0]))

@@ -39,7 +39,7 @@ class Decoding:
 
 
 @dataclass(frozen=True, slots=True)
-class DrawWithReceipt(NextToken):
+class NextTokenSampleWithLoss(NextToken):
     """The next token, drawn from the mixture: (prompt, 1, receipt).
 
     The first prompt is the bare one. Its own receipt draws from its own distribution, with λ = 0.
@@ -67,7 +67,7 @@ class DrawWithReceipt(NextToken):
 
 
 @dataclass(frozen=True, slots=True)
-class TargetWithReceipt:
+class TargetLogProbsWithLoss:
     """What the tokens of a response would have had for receipts: (prompt, stop − start, receipt).
 
     The first prompt is the bare one, with λ = 0. A mask holds for some steps of a response: those from `start` to

@@ -166,7 +166,7 @@ def _total(nats: Sequence[float]) -> float:
 
 
 def _by_reading(verdicts: Mapping[str, bool], kind: str) -> str:
-    """By which readings a response counts, in words; empty for none."""
+    """By which measurements a response counts, in words; empty for none."""
     hits = [words for reading, words in _READINGS.items() if verdicts.get(f"{kind}_{reading}")]
     return "both" if len(hits) == len(_READINGS) else "".join(hits)
 

@@ -3,10 +3,11 @@
 The results of an instrument are made by the class that its `result_at` names, which has
 
     @classmethod
-    def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Result]
+    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Result]
 
-which takes the texts and readings of each case of a run, and the parameters of the measure, and yields the results of
-the cases in their order. Its `quantities` are what of it can be compared between runs, and bounded by `leakmeter gate`.
+which takes the texts and measurements of each case of a run, and the parameters of the measure, and yields the results
+of the cases in their order. Its `quantities` are what of it can be compared between runs, and bounded by `leakmeter
+gate`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.core.plain import to_json
 from leakmeter.core.quantity import AnyQuantity
 from leakmeter.report.blocks import Provenance, Report, Untrusted
@@ -34,8 +35,8 @@ _note: ContextVar[str | None] = ContextVar("note", default=None)
 _NAMED: Final = 8  # results whose ids a repr has
 _NAME_CHARACTERS: Final = 40
 
-Part = tuple[Mapping[str, Any], Sequence[Reading]]
-"""A case's texts (see `runs.measure.texts_of`) and its readings."""
+Part = tuple[Mapping[str, Any], Sequence[Measurement]]
+"""A case's texts (see `runs.measure.texts_of`) and its measurements."""
 
 
 @dataclass(frozen=True, slots=True)

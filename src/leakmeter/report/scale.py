@@ -4,8 +4,8 @@ The scale is absolute, so the same colour means the same number of nats in every
 log(1 + nats / KNEE), cut off at TOP. A linear scale would be empty: influences run from 0.01 to 100 nats and the
 strongest piece would be the only one seen. A plain logarithm would spend half its colours on numbers nobody acts
 upon. With a knee at a quarter of a nat, which can move a posterior from even odds by 6 points at most, half of the axis
-is reached at 3 nats (95 %), and beyond 50 nats there is nothing left to tell apart. Bin 0 is kept for readings at or
-below the noise floor: they are not findings and get no colour at all.
+is reached at 3 nats (95 %), and beyond 50 nats there is nothing left to tell apart. Bin 0 is kept for measurements at
+or below the noise floor: they are not findings and get no colour at all.
 """
 
 from __future__ import annotations

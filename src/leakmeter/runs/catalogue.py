@@ -78,7 +78,7 @@ class Summary:
     told: Mapping[str, Any]
     """Its spec; of an unfinished run, what is known of it."""
     cost: Taken
-    n_readings: int
+    n_measurements: int
     """Numbers, one a row."""
 
 
@@ -132,12 +132,12 @@ def summary(path: Path) -> Summary:
     run = RunDirectory(path)
     told = run.read_begun() if entry.state == "unfinished" else run.read_spec()
     cases: list[dict[str, Any]] = []
-    n_readings = 0
+    n_measurements = 0
     for number in run.parts:
-        texts, readings = run.read_part(number)
+        texts, measurements = run.read_part(number)
         cases += texts
-        n_readings += sum(len(reading.values) for reading in readings)
-    return Summary(entry, told, Taken.of(cases), n_readings)
+        n_measurements += sum(len(measurement.values) for measurement in measurements)
+    return Summary(entry, told, Taken.of(cases), n_measurements)
 
 
 def spec_of(run: RunDirectory) -> RunSpec:

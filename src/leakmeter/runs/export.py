@@ -1,7 +1,7 @@
 """A run in a form that depends on what was measured alone.
 
     DIRECTORY/
-      readings.parquet     the columns of `runs.schema`, names as plain text; cases in order, series as written
+      measurements.parquet     the columns of `runs.schema`, names as plain text; cases in order, series as written
       cases.jsonl          one case a line, without what it cost
       spec.json            what determines the numbers: all that the run's id is the hash of
 
@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.core.written import PRIVATE, check_place
 from leakmeter.errors import StoreError
 from leakmeter.runs.catalogue import spec_of
@@ -51,7 +51,7 @@ class Form(Protocol):
     def case(self, case: Mapping[str, Any]) -> Mapping[str, Any]:
         """The texts of a case, without their cost."""
 
-    def readings(self, readings: Sequence[Reading]) -> list[Reading]:
+    def measurements(self, measurements: Sequence[Measurement]) -> list[Measurement]:
         """The numbers of a case."""
 
 
@@ -67,9 +67,9 @@ class Whole:
         """The texts of a case."""
         return case
 
-    def readings(self, readings: Sequence[Reading]) -> list[Reading]:
+    def measurements(self, measurements: Sequence[Measurement]) -> list[Measurement]:
         """The numbers of a case."""
-        return list(readings)
+        return list(measurements)
 
 
 def write(run: Path, out: Path, form: Form) -> None:
@@ -77,7 +77,7 @@ def write(run: Path, out: Path, form: Form) -> None:
 
     Args:
         run: its directory.
-        out: a directory that is not there yet, or is empty; or a file that ends in .csv, for the readings alone.
+        out: a directory that is not there yet, or is empty; or a file that ends in .csv, for the measurements alone.
         form: what is told.
 
     Raises:
@@ -117,10 +117,10 @@ def _write_parquet(run: RunDirectory, form: Form, out: Path) -> None:
         (out / "cases.jsonl").open("w", encoding="utf-8", newline="\n") as cases,
         pq.ParquetWriter(out / "readings.parquet", _PLAIN, compression="zstd", use_dictionary=REPEATED) as writer,
     ):
-        for case, readings in _cases(run, form):
+        for case, measurements in _cases(run, form):
             cases.write(_canonical(case) + "\n")
-            if readings:
-                pending = pa.concat_tables([pending, to_table(readings).cast(_PLAIN)])
+            if measurements:
+                pending = pa.concat_tables([pending, to_table(measurements).cast(_PLAIN)])
             # Groups of rows are of one size, wherever parts end.
             while pending.num_rows >= _ROWS_A_GROUP:
                 writer.write_table(pending.slice(0, _ROWS_A_GROUP).combine_chunks(), _ROWS_A_GROUP)
@@ -133,22 +133,22 @@ def _write_csv(run: RunDirectory, form: Form, path: Path) -> None:
         # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
         writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         writer.writerow(_PLAIN.names)
-        for _, readings in _cases(run, form):
-            for r in readings:
+        for _, measurements in _cases(run, form):
+            for r in measurements:
                 for position, value in enumerate(r.values.tolist()):
                     writer.writerow([r.item, r.sample, r.piece, r.statistic, position, value, r.unit])
 
 
-def _cases(run: RunDirectory, form: Form) -> Iterator[tuple[Mapping[str, Any], list[Reading]]]:
-    """The cases in order, each with its own readings."""
+def _cases(run: RunDirectory, form: Form) -> Iterator[tuple[Mapping[str, Any], list[Measurement]]]:
+    """The cases in order, each with its own measurements."""
     for number in run.parts:
-        cases, readings = run.read_part(number)
-        by_case: dict[str, list[Reading]] = {case["id"]: [] for case in cases}
-        for reading in readings:
-            by_case[reading.item].append(reading)
+        cases, measurements = run.read_part(number)
+        by_case: dict[str, list[Measurement]] = {case["id"]: [] for case in cases}
+        for measurement in measurements:
+            by_case[measurement.item].append(measurement)
         for case in cases:
             texts = {name: value for name, value in case.items() if name != "cost"}
-            yield form.case(texts), form.readings(by_case[case["id"]])
+            yield form.case(texts), form.measurements(by_case[case["id"]])
 
 
 def _canonical(told: Mapping[str, Any]) -> str:

@@ -123,10 +123,10 @@ def load_run(path: str | Path) -> Run:
 
 
 def measured_alone(backend: Backend, measure: Measure, settings: PromptSettings, case: Case) -> Iterator[Part]:
-    """Texts and readings of one case, measured in memory."""
-    from leakmeter.runs.measure import Watch, measure_cases
+    """Texts and measurements of one case, measured in memory."""
+    from leakmeter.runs.measure import Callbacks, measure_cases
 
-    return measure_cases(backend, measure, [settings.prepare(case, backend, measure)], None, Watch())
+    return measure_cases(backend, measure, [settings.prepare(case, backend, measure)], None, Callbacks())
 
 
 def tell(line: str) -> None:

@@ -1,4 +1,4 @@
-"""Cases to readings, part by part: a part is one case, or several that are scored together; none is done twice."""
+"""Cases to measurements, part by part: a part is one case, or several that are scored together; none is done twice."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from leakmeter.core.backend import Backend
 from leakmeter.core.drive import Cost, drive
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import RESPONSE, TOKEN_ID, Reading
+from leakmeter.core.measurement import RESPONSE, TOKEN_ID, Measurement
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.runs.prediction import predictor_of, shares
 from leakmeter.runs.rundir import RunDirectory
 
-Part = tuple[dict[str, Any], list[Reading]]
-"""A case's texts (see `texts_of`) and its readings."""
+Part = tuple[dict[str, Any], list[Measurement]]
+"""A case's texts (see `texts_of`) and its measurements."""
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class Callbacks:
     """Who wants to know how the work goes on; every call has a default that does nothing."""
 
     on_case: Callable[[int, str], None] = lambda number, case_id: None
@@ -42,11 +42,11 @@ def measure_cases(
     measure: Measure,
     prepared: Sequence[Prepared],
     directory: RunDirectory | None,
-    watch: Watch,
+    callbacks: Callbacks,
     *,
     group_size: int = 1,
 ) -> Iterator[Part]:
-    """Each case's texts and readings, in order: read where a part is finished, measured and written where not.
+    """Each case's texts and measurements, in order: read where a part is finished, measured and written where not.
 
     Args:
         backend: scores.
@@ -64,38 +64,38 @@ def measure_cases(
             continue
         first = number * group_size
         group = prepared[first : first + group_size]
-        watch.on_case(first, group[0].item.id)
+        callbacks.on_case(first, group[0].item.id)
         predicted = predictor.told(predictor.predict(measure, *group))
-        watch.on_prediction(predicted["tree_tokens"])
+        callbacks.on_prediction(predicted["tree_tokens"])
         n_before = backend.n_halvings
         started = time.perf_counter()
         found, cost = drive(backend, [measure.trial(one.item) for one in group])
         seconds, n_halvings = time.perf_counter() - started, backend.n_halvings - n_before
         costs = _costs(cost, seconds, predicted, n_halvings, len(group))
         parts: list[Part] = []
-        for one, readings, took in zip(group, found, costs, strict=True):
+        for one, measurements, took in zip(group, found, costs, strict=True):
             # A part of a run of groups says of how many cases it is, also where that is one.
             told = took if group_size == 1 else {**took, "scored_together": len(group)}
-            parts.append(({**texts_of(one, readings, backend), "cost": told}, readings))
+            parts.append(({**texts_of(one, measurements, backend), "cost": told}, measurements))
         if n_halvings:
-            watch.on_halving(" to ".join(dict.fromkeys(one.item.id for one in (group[0], group[-1]))), n_halvings)
+            callbacks.on_halving(" to ".join(dict.fromkeys(one.item.id for one in (group[0], group[-1]))), n_halvings)
         if directory is not None:
             directory.write_part(number, [texts for texts, _ in parts], [one for _, found in parts for one in found])
         yield from parts
 
 
 def cases_of_part(directory: RunDirectory, number: int) -> list[Part]:
-    """The cases of a finished part, each with its own readings.
+    """The cases of a finished part, each with its own measurements.
 
     Raises:
         StoreError: see `RunDirectory.read_part`.
     """
-    cases, readings = directory.read_part(number)
+    cases, measurements = directory.read_part(number)
     if len(cases) == 1:
-        return [(cases[0], readings)]
-    by_case: dict[str, list[Reading]] = {case["id"]: [] for case in cases}
-    for reading in readings:
-        by_case[reading.item].append(reading)
+        return [(cases[0], measurements)]
+    by_case: dict[str, list[Measurement]] = {case["id"]: [] for case in cases}
+    for measurement in measurements:
+        by_case[measurement.item].append(measurement)
     return [(case, by_case[case["id"]]) for case in cases]
 
 
@@ -128,11 +128,15 @@ def _costs(cost: Cost, seconds: float, predicted: dict[str, Any], n_halvings: in
     ]
 
 
-def texts_of(one: Prepared, readings: Sequence[Reading], backend: Backend) -> dict[str, Any]:
-    """What a case's readings are about, in words: the part of a result that is not numbers."""
-    of_tokens = [reading for reading in readings if reading.unit == TOKEN_ID]
-    responses = [reading.values.astype(int).tolist() for reading in of_tokens if reading.statistic == RESPONSE]
-    named = {int(token) for reading in of_tokens if reading.statistic != RESPONSE for token in reading.values}
+def texts_of(one: Prepared, measurements: Sequence[Measurement], backend: Backend) -> dict[str, Any]:
+    """What a case's measurements are about, in words: the part of a result that is not numbers."""
+    of_tokens = [measurement for measurement in measurements if measurement.unit == TOKEN_ID]
+    responses = [
+        measurement.values.astype(int).tolist() for measurement in of_tokens if measurement.statistic == RESPONSE
+    ]
+    named = {
+        int(token) for measurement in of_tokens if measurement.statistic != RESPONSE for token in measurement.values
+    }
     texts: dict[str, Any] = {
         "id": one.item.id,
         "model": backend.name,

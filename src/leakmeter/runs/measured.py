@@ -81,7 +81,7 @@ def read_measured(path: Path) -> Measured:
     if not getattr(kind, "quantities", ()):
         raise UsageError(f"run '{path}' is of {spec['measure']}, whose results name no quantities")
     with as_written(path):
-        cases = tuple(result.case for result in kind.of_run(cases_of_run(directory), spec["params"]))
+        cases = tuple(result.case for result in kind.from_run(cases_of_run(directory), spec["params"]))
     return Measured(spec["measure"], spec, cases, kind.quantities)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from leakmeter.core.measurement import TOKEN_ID, Reading
+from leakmeter.core.measurement import TOKEN_ID, Measurement
 from leakmeter.runs.pseudonym import pseudonym
 from leakmeter.runs.spec import RunSpec
 
@@ -43,14 +43,14 @@ class Redacted:
         }
 
     def case(self, case: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The name that the readings have for it, and a hash of its texts."""
+        """The name that the measurements have for it, and a hash of its texts."""
         return {"id": self._name("item", case["id"]), "texts_hmac": self._told(case)}
 
-    def readings(self, readings: Sequence[Reading]) -> list[Reading]:
+    def measurements(self, measurements: Sequence[Measurement]) -> list[Measurement]:
         """All but tokens, under other names."""
         return [
             replace(r, item=self._name("item", r.item), piece=self._name("piece", r.piece))
-            for r in readings
+            for r in measurements
             if r.unit != TOKEN_ID
         ]
 

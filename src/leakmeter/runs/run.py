@@ -56,7 +56,7 @@ class Run:
         return cls(Path(path), RunDirectory(Path(path)).read_spec())
 
     def __iter__(self) -> Iterator[Any]:
-        yield from self.kind.of_run(cases_of_run(RunDirectory(self.path)), self.spec["params"])
+        yield from self.kind.from_run(cases_of_run(RunDirectory(self.path)), self.spec["params"])
 
     @property
     def measure(self) -> str:
@@ -139,8 +139,9 @@ class Run:
         values = {quantity.name: self.measured.values(quantity) for quantity in case_quantities(self.measured)}
         return pd.DataFrame({"id": self.measured.ids, **values})
 
-    def readings(self, engine: Literal["pandas", "polars"] = "pandas") -> Any:
-        """Every number of the run, one a row, in the columns of the view `readings` (see `leakmeter query --schema`).
+    def measurements(self, engine: Literal["pandas", "polars"] = "pandas") -> Any:
+        """Every number of the run, one a row, in the columns of the view `measurements` (see `leakmeter query
+        --schema`).
 
         Args:
             engine: 'pandas' or 'polars'; names come as categories.
@@ -156,7 +157,7 @@ class Run:
         from leakmeter.runs.schema import to_table
 
         directory = RunDirectory(self.path)
-        parts = [to_table(directory.read_readings(number)) for number in range(self.spec["n_parts"])]
+        parts = [to_table(directory.read_measurements(number)) for number in range(self.spec["n_parts"])]
         table = pa.concat_tables(parts).unify_dictionaries()
         if engine == "pandas":
             return table.to_pandas()

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.core.written import PARTIAL, check_outside_runs, made_for, make_private, remove_unused, write_whole
 from leakmeter.errors import StoreError
 from leakmeter.runs.schema import REPEATED, from_table, to_table
@@ -39,7 +39,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 }
 """Fields of a spec whose kind is known."""
 _NEEDED = _KINDS.keys() - {"environment", "problems", "command"} | {"n_parts", "files_sha256"}
-_READINGS = re.compile(r"readings-(\d{5,})\.parquet")
+_MEASUREMENTS = re.compile(r"readings-(\d{5,})\.parquet")
 
 
 class RunDirectory:
@@ -104,14 +104,14 @@ class RunDirectory:
     @property
     def parts(self) -> list[int]:
         """Numbers of the finished parts, in order."""
-        found = (_READINGS.fullmatch(path.name) for path in self.path.glob("readings-*.parquet"))
+        found = (_MEASUREMENTS.fullmatch(path.name) for path in self.path.glob("readings-*.parquet"))
         return sorted(int(match.group(1)) for match in found if match)
 
     def has_part(self, number: int) -> bool:
         """Whether a part is finished."""
         return self._readings(number).exists()
 
-    def write_part(self, number: int, cases: Sequence[Mapping[str, Any]], readings: Sequence[Reading]) -> None:
+    def write_part(self, number: int, cases: Sequence[Mapping[str, Any]], measurements: Sequence[Measurement]) -> None:
         """Write one part: its texts, then its numbers."""
         with _as_store_errors(self.path):
             # A part of a complete run is only written where somebody removed it: the run is then complete no more.
@@ -119,16 +119,16 @@ class RunDirectory:
                 self._spec.replace(self._begun)
             write_whole(self._cases(number), _json(list(cases)))
             sink = pa.BufferOutputStream()
-            pq.write_table(to_table(readings), sink, compression="zstd", use_dictionary=REPEATED)
+            pq.write_table(to_table(measurements), sink, compression="zstd", use_dictionary=REPEATED)
             write_whole(self._readings(number), sink.getvalue().to_pybytes())
 
-    def read_part(self, number: int) -> tuple[list[dict[str, Any]], list[Reading]]:
+    def read_part(self, number: int) -> tuple[list[dict[str, Any]], list[Measurement]]:
         """Texts and numbers of one part.
 
         Raises:
             StoreError: a file of it is missing, damaged, or not the one that the finished run was made of.
         """
-        return self.read_texts(number), self.read_readings(number)
+        return self.read_texts(number), self.read_measurements(number)
 
     def read_texts(self, number: int) -> list[dict[str, Any]]:
         """Texts of one part, one object a case.
@@ -146,7 +146,7 @@ class RunDirectory:
             _check_letters(content, cases)
         return cases
 
-    def read_readings(self, number: int) -> list[Reading]:
+    def read_measurements(self, number: int) -> list[Measurement]:
         """Numbers of one part.
 
         Raises:

@@ -1,4 +1,4 @@
-"""The columns of readings in Parquet."""
+"""The columns of measurements in Parquet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(
@@ -27,31 +27,35 @@ REPEATED: Final[Any] = [name for name in SCHEMA.names if name != "value"]
 """Columns to write as codes; numbers hardly ever repeat, and looking whether they do takes longer than writing them."""
 
 
-def to_table(readings: Sequence[Reading]) -> pa.Table:
+def to_table(measurements: Sequence[Measurement]) -> pa.Table:
     """Readings to rows, one a response token."""
-    lengths = np.fromiter((len(reading.values) for reading in readings), dtype=np.int64, count=len(readings))
+    lengths = np.fromiter(
+        (len(measurement.values) for measurement in measurements), dtype=np.int64, count=len(measurements)
+    )
     starts = np.cumsum(lengths) - lengths
 
     def names(of: Iterable[str]) -> Any:
         known: dict[str, int] = {}
-        codes = np.fromiter((known.setdefault(name, len(known)) for name in of), dtype=np.int32, count=len(readings))
+        codes = np.fromiter(
+            (known.setdefault(name, len(known)) for name in of), dtype=np.int32, count=len(measurements)
+        )
         return pa.DictionaryArray.from_arrays(np.repeat(codes, lengths), pa.array(list(known), type=pa.string()))
 
-    samples = np.fromiter((r.sample for r in readings), dtype=np.int32, count=len(readings))
+    samples = np.fromiter((r.sample for r in measurements), dtype=np.int32, count=len(measurements))
     columns = [
-        names(r.item for r in readings),
+        names(r.item for r in measurements),
         pa.array(np.repeat(samples, lengths)),
-        names(r.piece for r in readings),
-        names(r.statistic for r in readings),
+        names(r.piece for r in measurements),
+        names(r.statistic for r in measurements),
         pa.array((np.arange(lengths.sum()) - np.repeat(starts, lengths)).astype(np.int32)),
-        pa.array(np.concatenate([r.values for r in readings])),
-        names(r.unit for r in readings),
+        pa.array(np.concatenate([r.values for r in measurements])),
+        names(r.unit for r in measurements),
     ]
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-def from_table(table: pa.Table) -> list[Reading]:
-    """Rows to readings, in the order they were written."""
+def from_table(table: pa.Table) -> list[Measurement]:
+    """Rows to measurements, in the order they were written."""
     table = table.select(SCHEMA.names).cast(SCHEMA)
     # A series begins where the position goes back to 0.
     starts = np.flatnonzero(table["position"].to_numpy() == 0)
@@ -66,6 +70,6 @@ def from_table(table: pa.Table) -> list[Reading]:
     ends = [*starts[1:].tolist(), len(values)]
     columns = (names("item"), heads["sample"].to_pylist(), names("piece"), names("statistic"), names("unit"))
     return [
-        Reading(item, sample, piece, statistic, unit, np.array(values[a:b], dtype=np.float64))
+        Measurement(item, sample, piece, statistic, unit, np.array(values[a:b], dtype=np.float64))
         for item, sample, piece, statistic, unit, a, b in zip(*columns, starts.tolist(), ends, strict=True)
     ]

@@ -99,7 +99,7 @@ def _is_readable(path: Path, content: bytes) -> bool:
 def _unreadable(run: RunDirectory) -> Iterator[str]:
     """Files of finished parts of an unfinished run that cannot be read."""
     for number in run.parts:
-        for name, read in zip(_part_files([number]), (run.read_texts, run.read_readings), strict=True):
+        for name, read in zip(_part_files([number]), (run.read_texts, run.read_measurements), strict=True):
             try:
                 read(number)
             except StoreError:
@@ -111,13 +111,13 @@ def _unlike(run: RunDirectory, ids: list[Any], n_parts: int) -> Iterator[str]:
     found: list[Any] = []
     for number in range(n_parts):
         try:
-            cases, readings = run.read_part(number)
+            cases, measurements = run.read_part(number)
         except StoreError as error:
             yield f"readings-{number:05}.parquet: {error}"
             return
         of_part = [case.get("id") for case in cases]
         found += of_part
-        if not {reading.item for reading in readings} <= set(of_part):
+        if not {measurement.item for measurement in measurements} <= set(of_part):
             yield f"readings-{number:05}.parquet: has readings of other cases than cases-{number:05}.json"
     if found != ids:
         yield "spec.json: its cases are not those of the parts"

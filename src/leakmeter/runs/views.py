@@ -86,9 +86,9 @@ def filled(paths: Iterable[Path]) -> dict[str, pa.Table]:
     cases: list[dict[str, Any]] = []
     runs: list[dict[str, Any]] = []
     for path in paths:
-        of_run = list(_cases(RunDirectory(path)))
-        cases += of_run
-        runs.append(_run(RunDirectory(path), sum(row["seconds"] for row in of_run)))
+        from_run = list(_cases(RunDirectory(path)))
+        cases += from_run
+        runs.append(_run(RunDirectory(path), sum(row["seconds"] for row in from_run)))
     return {name: _table(name, rows) for name, rows in (("cases", cases), ("runs", runs))}
 
 

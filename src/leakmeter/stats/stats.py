@@ -1,4 +1,4 @@
-"""Small statistics of readings."""
+"""Small statistics of measurements."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from leakmeter.core.backend import Backend
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.core.written import (
     check_outside_runs,
     made_for,
@@ -36,12 +36,12 @@ from leakmeter.core.written import (
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.models import resolve
 from leakmeter.runs.fingerprint import spec_of
-from leakmeter.runs.measure import Part, Watch, cases_of_run, measure_cases, n_parts
+from leakmeter.runs.measure import Callbacks, Part, cases_of_run, measure_cases, n_parts
 from leakmeter.runs.nonce import NONCE_FILES, made_directory
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.studies.grid import Cell, Study
 
-Progress = Callable[[Backend, int], AbstractContextManager[Watch]]
+Progress = Callable[[Backend, int], AbstractContextManager[Callbacks]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class FinishedCell:
     records: Sequence[Any]
     """Of the study's kind."""
     measured: Sequence[Part]
-    """Texts and readings of each record, in order."""
+    """Texts and measurements of each record, in order."""
 
 
 def load_records(study: Study, paths: Mapping[str, str]) -> list[list[Any]]:
@@ -138,9 +138,9 @@ def measure_cell(
     with (
         used_directory(directory, directory.parent / spec.id),
         RunDirectory.open(directory.parent, spec) as run,
-        progress(backend, len(prepared)) as watch,
+        progress(backend, len(prepared)) as callbacks,
     ):
-        measured = list(measure_cases(backend, measure, prepared, run, watch, group_size=size))
+        measured = list(measure_cases(backend, measure, prepared, run, callbacks, group_size=size))
         if not run.is_complete:
             run.finish(spec, n_parts(len(prepared), size))
     finished = FinishedCell(cell, spec.model, spec.id, records, measured)
@@ -149,19 +149,19 @@ def measure_cell(
     return finished
 
 
-def items_csv(finished: FinishedCell, readings_of: Callable[[Sequence[Reading]], Sequence[float]]) -> str:
+def items_csv(finished: FinishedCell, readings_of: Callable[[Sequence[Measurement]], Sequence[float]]) -> str:
     """The items of a cell: one row a response, as `leakmeter regurgitation --csv` reads it.
 
     Args:
         finished: the cell.
-        readings_of: a case's readings to one number a response, nats.
+        readings_of: a case's measurements to one number a response, nats.
     """
     sink = io.StringIO(newline="")
     # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
     writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(["id", "sample", "whole_nats", "n_tokens", "generations", "contexts", "references"])
-    for record, (texts, readings) in zip(finished.records, finished.measured, strict=True):
-        pairs = zip(texts["responses"], readings_of(readings), strict=True)
+    for record, (texts, measurements) in zip(finished.records, finished.measured, strict=True):
+        pairs = zip(texts["responses"], readings_of(measurements), strict=True)
         for sample, (response, nats) in enumerate(pairs):
             n_tokens = len(response["tokens"])
             row = [record.case.id, sample, float(nats), n_tokens, response["text"], texts["context"]]
@@ -240,6 +240,6 @@ def _model_files(model: str) -> list[str | None] | None:
     try:
         found = resolve(model, notify=lambda line: None, download=False)
     except LeakmeterError:
-        # Gone from this machine, its readings stay what they are.
+        # Gone from this machine, its measurements stay what they are.
         return None
     return [found.weights_sha256, found.settings_sha256]

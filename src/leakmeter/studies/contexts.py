@@ -72,7 +72,9 @@ class Contexts(Kind):
 
     def items_csv(self, finished: FinishedCell) -> str:
         """One row a response, with its loss."""
-        return items_csv(finished, lambda readings: [float(values.sum()) for values in whole_by_token(readings)])
+        return items_csv(
+            finished, lambda measurements: [float(values.sum()) for values in whole_by_token(measurements)]
+        )
 
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]

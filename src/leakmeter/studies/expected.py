@@ -1,4 +1,4 @@
-"""Expected influence: what readings of many cases say together, with intervals over the cases, in nats."""
+"""Expected influence: what measurements of many cases say together, with intervals over the cases, in nats."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
 from leakmeter.stats import stats
@@ -46,32 +46,32 @@ def estimate(values: Sequence[float], *, seed: int) -> Estimate:
     )
 
 
-def whole_context_nats(readings: Sequence[Reading]) -> float:
+def whole_context_nats(measurements: Sequence[Measurement]) -> float:
     """τ_|D| of one case: Σ_t |log p̄(y_t | D) − log p̄(y_t | ∅)|, mean over its responses, nats.
 
-    Its mean over a data set is τ̂_|D| (Flemings et al., Eq. 5). It takes readings of `decode`, where the contrast comes
-    with the drawing of each token, or of `influence`.
+    Its mean over a data set is τ̂_|D| (Flemings et al., Eq. 5). It takes measurements of `decode`, where the contrast
+    comes with the drawing of each token, or of `influence`.
     """
-    return stats.mean([float(values.sum()) for values in whole_by_token(readings)])
+    return stats.mean([float(values.sum()) for values in whole_by_token(measurements)])
 
 
-def whole_by_token(readings: Sequence[Reading]) -> list[FloatArray]:
+def whole_by_token(measurements: Sequence[Measurement]) -> list[FloatArray]:
     """|log p̄(y_t | D) − log p̄(y_t | ∅)| of each response of a case, nats: one array (token,) a response."""
-    found = [np.abs(reading.values) for reading in readings if reading.statistic in _WHOLE]
+    found = [np.abs(measurement.values) for measurement in measurements if measurement.statistic in _WHOLE]
     if not found:
         raise UsageError("these readings hold no contrast with the blank prompt; measure 'decode' or 'influence'")
     return found
 
 
-def nats_by_piece(readings: Sequence[Reading]) -> list[float]:
+def nats_by_piece(measurements: Sequence[Measurement]) -> list[float]:
     """τ_i of one case's pieces in their order: Σ_t |log p̄(y_t | D) − log p̄(y_t | D∖D_i)|, mean over responses, nats.
 
-    Definition 3.2 for every n-gram; readings of `influence`.
+    Definition 3.2 for every n-gram; measurements of `influence`.
     """
     by_piece: dict[str, list[float]] = {}
-    for reading in readings:
-        if reading.statistic == "without_this":
-            by_piece.setdefault(reading.piece, []).append(float(np.abs(reading.values).sum()))
+    for measurement in measurements:
+        if measurement.statistic == "without_this":
+            by_piece.setdefault(measurement.piece, []).append(float(np.abs(measurement.values).sum()))
     if not by_piece:
         raise UsageError("these readings hold no pieces; measure 'influence'")
     return [stats.mean(values) for values in by_piece.values()]

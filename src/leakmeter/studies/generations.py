@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import Any, Final
 
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.data.named.base import Record
 from leakmeter.report.generations import Column, Generation, Generations, render_generations
 from leakmeter.report.tables import HEADINGS
@@ -51,7 +51,7 @@ def _of_record(study: Study, cells: Sequence[FinishedCell], dataset: str, id_: s
         if record.case.id == id_
     ]
     _, record, (texts, _) = found[0]
-    columns = [_column(study, one, record, texts, readings) for one, record, (texts, readings) in found]
+    columns = [_column(study, one, record, texts, measurements) for one, record, (texts, measurements) in found]
     return Generations(id_, dataset, texts["query"], record.reference, columns)
 
 
@@ -62,7 +62,7 @@ def _in_words(name: str, value: Any) -> str:
 
 
 def _column(
-    study: Study, one: FinishedCell, record: Record, texts: Mapping[str, Any], readings: Sequence[Reading]
+    study: Study, one: FinishedCell, record: Record, texts: Mapping[str, Any], measurements: Sequence[Measurement]
 ) -> Column:
     said = {name: _in_words(name, value) for name, value in one.cell.factors.items() if name != "dataset"}
     # Without an axis all cells stand side by side.
@@ -77,6 +77,6 @@ def _column(
             rouge_l_f1=rouge_l_f1([response["text"]], [record.reference])[0],
             verdicts=rule.verdicts(response["text"], texts["context"]),
         )
-        for response, losses in zip(texts["responses"], whole_by_token(readings), strict=True)
+        for response, losses in zip(texts["responses"], whole_by_token(measurements), strict=True)
     ]
     return Column(line, name or "the only cell", texts["context"], texts["truncated_tokens"], generations)

@@ -1,4 +1,4 @@
-"""What a kind of study is: where its cases come from, and what is made of their readings."""
+"""What a kind of study is: where its cases come from, and what is made of their measurements."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ The paper says
 - *ROUGE prompts*: "the number of prompts generating responses with a ROUGE-L score over 0.5".
 
 It does not say what a token is, whether repeated ones count, half of what, or which ROUGE-L. Its published code does,
-and counts otherwise. Both readings are given, by name:
+and counts otherwise. Both measurements are given, by name:
 
 | | `published`, as the code counts | `stated`, as the text says |
 | --- | --- | --- |

@@ -45,9 +45,11 @@ def tables(study: Study, cells: Sequence[FinishedCell], directory: Path, notify:
     summary: list[Row] = []
     for finished in cells:
         if study.show == "position":
-            series: list[Any] = [values for _, readings in finished.measured for values in whole_by_token(readings)]
+            series: list[Any] = [
+                values for _, measurements in finished.measured for values in whole_by_token(measurements)
+            ]
         else:
-            series = [nats_by_piece(readings) for _, readings in finished.measured]
+            series = [nats_by_piece(measurements) for _, measurements in finished.measured]
         found = by_position(series, seed=study.seed)
         of_cell = [
             {**finished.cell.factors, study.show: i, **_place(finished, i), **columns("nats", at)}
@@ -80,10 +82,10 @@ def _by_factor(study: Study, cells: Sequence[FinishedCell], directory: Path, not
     per_record: list[list[float]] = []
     without: set[str] = set()
     for finished in cells:
-        nats = [whole_context_nats(readings) for _, readings in finished.measured]
+        nats = [whole_context_nats(measurements) for _, measurements in finished.measured]
         per_record.append(nats)
         row: Row = {**finished.cell.factors, **columns("nats", estimate(nats, seed=study.seed), quantiles=True)}
-        tokens = [float(v.mean()) for _, readings in finished.measured for v in whole_by_token(readings)]
+        tokens = [float(v.mean()) for _, measurements in finished.measured for v in whole_by_token(measurements)]
         row |= columns("nats_per_token", estimate(tokens, seed=study.seed))
         first = _first_of_line(study, cells, finished)
         before = per_record[first.cell.number]
@@ -105,7 +107,7 @@ def _by_factor(study: Study, cells: Sequence[FinishedCell], directory: Path, not
                 about = {"run": finished.run}
                 values = kept_scores(directory / f"{name}-{finished.cell.number:02}.json", about, score)
             except LeakmeterError as error:
-                # The readings are worth having without it.
+                # The measurements are worth having without it.
                 without.add(name)
                 notify(f"{name} is left out: {error}")
             else:

@@ -18,7 +18,7 @@ def entity_fields(span: Mapping[str, Any], series: Series, context: str, respons
 
     Args:
         span: as `runs.measure.texts_of` keeps it.
-        series: readings by (sample, statistic, piece).
+        series: measurements by (sample, statistic, piece).
         context: the text that the span counts in.
         response: text of the first response.
     """

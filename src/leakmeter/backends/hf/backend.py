@@ -155,7 +155,7 @@ class HfBackend:
             return self._full_passes(chunk, until)
         features: Tensor | None = None
         states: dict[int, State] = {}
-        continued = {int(s) for r, slots in chunk.answers() if r.want.continues for s in slots[:, -1]}
+        continued = {int(s) for r, slots in chunk.answers() if r.reduction.continues for s in slots[:, -1]}
         continues = [not continued.isdisjoint(run.row_slots.tolist()) for run in chunk.runs]
         # Nothing of the round before is held longer than what begins with it has not been run.
         before = Before({i: start for i, run in enumerate(chunk.runs) if (start := self._found(run)) is not None})

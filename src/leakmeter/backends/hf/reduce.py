@@ -15,7 +15,7 @@ from leakmeter.backends.hf.memory import Surplus
 from leakmeter.backends.hf.schedule import Limits
 from leakmeter.core.chunk import Chunk
 from leakmeter.core.prompt import IntArray
-from leakmeter.core.request import FloatArray, Request, Scores, Want, goes_by_pairs
+from leakmeter.core.request import FloatArray, Reduction, Request, Scores, goes_by_pairs
 from leakmeter.errors import ScoreError
 
 
@@ -29,7 +29,7 @@ def answers(
         features: (slot, size).
         forward: has the head.
         limits: how many entries of the rows of logits are made, and how many reduced, at a time; one row of all prompts
-            that a want needs together is exempt.
+            that a reduction needs together is exempt.
         dtype: of the model, for the message.
         surplus: what was freed.
 
@@ -81,13 +81,15 @@ class _Reducer:
         tables = [part.reshape(s.shape) for part, s in zip(np.split(places, ends[:-1]), slots, strict=True)]
         values: list[FloatArray] = []
         # Wants that are the same and go row by row are reduced as one: a beam search has a request for each beam.
-        for want, some in groupby(zip(requests, tables, strict=True), key=_row_by_row):
+        for reduction, some in groupby(zip(requests, tables, strict=True), key=_row_by_row):
             group = list(some)
-            if want is None:
-                values += [self._of_table(request.want, logits, table, _targets(request)) for request, table in group]
+            if reduction is None:
+                values += [
+                    self._of_table(request.reduction, logits, table, _targets(request)) for request, table in group
+                ]
                 continue
             targets = np.concatenate([np.tile(_targets(request), len(table)) for request, table in group])
-            rows = self._of_rows(want, logits, np.concatenate([table.ravel() for _, table in group]), targets)
+            rows = self._of_rows(reduction, logits, np.concatenate([table.ravel() for _, table in group]), targets)
             parts = np.split(rows, np.cumsum([table.size for _, table in group])[:-1])
             values += [
                 part.reshape(*table.shape, *rows.shape[1:]) for part, (_, table) in zip(parts, group, strict=True)
@@ -95,18 +97,18 @@ class _Reducer:
         return values
 
     def sliced(self, request: Request, slots: IntArray) -> list[FloatArray]:
-        """One request, cut along prompts where the want allows it, else along rows, into slices of logits."""
-        want, targets = request.want, _targets(request)
+        """One request, cut along prompts where the reduction allows it, else along rows, into slices of logits."""
+        reduction, targets = request.reduction, _targets(request)
         n_prompts, n_rows = slots.shape
-        prompt_step = _prompts_at_once(want, n_prompts, self.at_once // n_rows)
+        prompt_step = _prompts_at_once(reduction, n_prompts, self.at_once // n_rows)
         row_step = max(1, self.at_once // prompt_step)
         blocks: list[FloatArray] = []
-        for table, n_repeated in _blocks(want, slots, prompt_step):
+        for table, n_repeated in _blocks(reduction, slots, prompt_step):
             parts = []
             for r in range(0, n_rows, row_step):
                 part = table[:, r : r + row_step]
                 here = np.arange(part.size).reshape(part.shape)
-                parts.append(self._of_table(want, self._logits(part.ravel()), here, targets[r : r + row_step]))
+                parts.append(self._of_table(reduction, self._logits(part.ravel()), here, targets[r : r + row_step]))
             blocks.append(np.concatenate(parts, axis=1)[n_repeated:])
         return [np.concatenate(blocks, axis=0)]
 
@@ -114,49 +116,50 @@ class _Reducer:
         """(row, vocab)."""
         return self.forward.logits(self.features[torch.from_numpy(slots).to(self.features.device)])
 
-    def _of_table(self, want: Want, logits: Tensor, table: IntArray, targets: IntArray) -> FloatArray:
-        """A want of logits (row, vocab), where a table says which of them are a prompt's rows: (prompt, row, …)."""
+    def _of_table(self, reduction: Reduction, logits: Tensor, table: IntArray, targets: IntArray) -> FloatArray:
+        """A reduction of logits (row, vocab), where a table says which of them are a prompt's rows: (prompt, row,
+        …)."""
         n_prompts, n_rows = table.shape
-        if not want.rows_together:
-            values = self._of_rows(want, logits, table.ravel(), np.tile(targets, n_prompts))
+        if not reduction.rows_together:
+            values = self._of_rows(reduction, logits, table.ravel(), np.tile(targets, n_prompts))
             return values.reshape(n_prompts, n_rows, *values.shape[1:])
-        prompt_step = _prompts_at_once(want, n_prompts, self.reduced_at_once)
+        prompt_step = _prompts_at_once(reduction, n_prompts, self.reduced_at_once)
         row_step = max(1, self.reduced_at_once // prompt_step)
         blocks: list[FloatArray] = []
-        for some, n_repeated in _blocks(want, table, prompt_step):
+        for some, n_repeated in _blocks(reduction, table, prompt_step):
             parts = [
-                self._reduced(want, logits, some[:, r : r + row_step], targets[r : r + row_step])
+                self._reduced(reduction, logits, some[:, r : r + row_step], targets[r : r + row_step])
                 for r in range(0, n_rows, row_step)
             ]
             blocks.append(np.concatenate(parts, axis=1)[n_repeated:])
         return np.concatenate(blocks, axis=0)
 
-    def _of_rows(self, want: Want, logits: Tensor, rows: IntArray, targets: IntArray) -> FloatArray:
-        """A want that goes row by row, of some rows of the logits: (row, …)."""
+    def _of_rows(self, reduction: Reduction, logits: Tensor, rows: IntArray, targets: IntArray) -> FloatArray:
+        """A reduction that goes row by row, of some rows of the logits: (row, …)."""
         step = self.reduced_at_once
         parts = [
-            self._reduced(want, logits, rows[None, r : r + step], targets[r : r + step])[0]
+            self._reduced(reduction, logits, rows[None, r : r + step], targets[r : r + step])[0]
             for r in range(0, len(rows), step)
         ]
         return np.concatenate(parts, axis=0)
 
-    def _reduced(self, want: Want, logits: Tensor, table: IntArray, targets: IntArray) -> FloatArray:
+    def _reduced(self, reduction: Reduction, logits: Tensor, table: IntArray, targets: IntArray) -> FloatArray:
         rows = logits[torch.from_numpy(table).to(logits.device)]
-        values: FloatArray = want.reduce(rows, torch.from_numpy(targets).to(logits.device)).cpu().numpy()
+        values: FloatArray = reduction.reduce(rows, torch.from_numpy(targets).to(logits.device)).cpu().numpy()
         self.surplus.give_back()
         return values
 
 
-def _prompts_at_once(want: Want, n_prompts: int, most: int) -> int:
-    """Prompts of a request whose rows are made or reduced together: `most`, where the want allows it."""
-    if not want.rows_together:
+def _prompts_at_once(reduction: Reduction, n_prompts: int, most: int) -> int:
+    """Prompts of a request whose rows are made or reduced together: `most`, where the reduction allows it."""
+    if not reduction.rows_together:
         return max(1, min(n_prompts, most))
-    return max(2, min(n_prompts, most)) if goes_by_pairs(want) else n_prompts
+    return max(2, min(n_prompts, most)) if goes_by_pairs(reduction) else n_prompts
 
 
-def _blocks(want: Want, table: IntArray, step: int) -> Iterator[tuple[IntArray, int]]:
+def _blocks(reduction: Reduction, table: IntArray, step: int) -> Iterator[tuple[IntArray, int]]:
     """Prompts of a table in blocks of `step`, and how many in front of each are repeated: the first, or none."""
-    if not goes_by_pairs(want):
+    if not goes_by_pairs(reduction):
         for p in range(0, len(table), step):
             yield table[p : p + step], 0
         return
@@ -165,15 +168,15 @@ def _blocks(want: Want, table: IntArray, step: int) -> Iterator[tuple[IntArray, 
         yield np.concatenate([table[:1], table[p : p + step - 1]]), 1
 
 
-def _row_by_row(asked: tuple[Request, IntArray]) -> Want | None:
-    """The want of a request, if it goes row by row."""
-    want = asked[0].want
-    return None if want.rows_together else want
+def _row_by_row(asked: tuple[Request, IntArray]) -> Reduction | None:
+    """The reduction of a request, if it goes row by row."""
+    reduction = asked[0].reduction
+    return None if reduction.rows_together else reduction
 
 
 def _targets(request: Request) -> IntArray:
-    """The response token of each wanted row; any where the row is behind the response, (row,)."""
-    wanted = request.want.rows(len(request.response))
+    """The response token of each reductioned row; any where the row is behind the response, (row,)."""
+    wanted = request.reduction.rows(len(request.response))
     return np.asarray([*request.response, 0][wanted.start : wanted.stop], dtype=np.int64)
 
 

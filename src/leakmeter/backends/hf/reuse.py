@@ -164,7 +164,7 @@ def reuse_for(backend: HfBackend, cache: FeatureCache, model_id: str | None = No
 
 def leaves_states(chunk: Chunk) -> bool:
     """Whether states are kept for the next round."""
-    return any(request.want.continues for request in chunk.requests)
+    return any(request.reduction.continues for request in chunk.requests)
 
 
 def chunk_key(identity: bytes, chunk: Chunk, earlier: bytes = b"") -> bytes:
@@ -182,7 +182,9 @@ def chunk_key(identity: bytes, chunk: Chunk, earlier: bytes = b"") -> bytes:
             digest.update(len(part).to_bytes(8, "little"))
             digest.update(part)
 
-    continued = {int(slot) for request, slots in chunk.answers() if request.want.continues for slot in slots[:, -1]}
+    continued = {
+        int(slot) for request, slots in chunk.answers() if request.reduction.continues for slot in slots[:, -1]
+    }
     add(identity, earlier, _bytes([chunk.n_slots, len(chunk.runs)]))
     for run in chunk.runs:
         lasts = not continued.isdisjoint(run.row_slots.tolist())

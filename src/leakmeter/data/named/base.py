@@ -56,7 +56,7 @@ class Dataset:
         records = [self.to_record(rows[i], str(i), f"{source}, record {i + 1}") for i in chosen]
         seen: set[str] = set()
         for record in records:
-            # Random numbers and readings are known by a case's id.
+            # Random numbers and measurements are known by a case's id.
             if record.case.id in seen:
                 raise DataError(f"{source}: id '{record.case.id}' stands for two of the records; make ids unique")
             seen.add(record.case.id)

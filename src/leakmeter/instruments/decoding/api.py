@@ -72,7 +72,7 @@ def decode(
     backend = loading.load_backend(model, dtype=precision, device=device, model_id=model_id, cache=cache)
     check_precision(measure, backend.dtype)
     settings = PromptSettings(unit="whole", template=template, truncate=truncate)
-    (result,) = DecodeResult.of_run(
+    (result,) = DecodeResult.from_run(
         loading.measured_alone(backend, measure, settings, case), asdict(measure), delta=delta
     )
     return result

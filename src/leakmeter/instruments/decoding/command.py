@@ -81,7 +81,7 @@ def decode(
     def results(parts: Iterable[Part]) -> Iterator[Result]:
         from leakmeter.instruments.decoding.result import DecodeResult
 
-        for result in DecodeResult.of_run(parts, asdict(seeded), delta=delta):
+        for result in DecodeResult.from_run(parts, asdict(seeded), delta=delta):
             yield result.public if public else result
 
     with output.unnamed(public):

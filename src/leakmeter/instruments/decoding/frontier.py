@@ -190,20 +190,27 @@ def _bertscore(
 
 def _row(sweep: Sweep, one: FinishedCell, value: float) -> dict[str, Any]:
     """What a setting leaks; with ε also what was promised, and spent at most."""
-    by_token = [float(np.mean([values.mean() for values in whole_by_token(readings)])) for _, readings in one.measured]
+    by_token = [
+        float(np.mean([values.mean() for values in whole_by_token(measurements)])) for _, measurements in one.measured
+    ]
     row: dict[str, Any] = {sweep.kind: value}
     row |= columns("nats", estimate(_whole_nats(one).tolist(), seed=BOOTSTRAP_SEED))
     row |= columns("nats_per_token", estimate(by_token, seed=BOOTSTRAP_SEED))
     row["n_tokens"] = stats.mean(
-        [len(reading.values) for _, readings in one.measured for reading in readings if reading.statistic == "loss"]
+        [
+            len(measurement.values)
+            for _, measurements in one.measured
+            for measurement in measurements
+            if measurement.statistic == "loss"
+        ]
     )
     if sweep.kind == EPSILON:
         for name, statistic in (("promised_nats", "promised_epsilon"), ("spent_nats", "spent_epsilon")):
             row[f"{name}_most"] = max(
-                float(reading.values.sum())
-                for _, readings in one.measured
-                for reading in readings
-                if reading.statistic == statistic
+                float(measurement.values.sum())
+                for _, measurements in one.measured
+                for measurement in measurements
+                if measurement.statistic == statistic
             )
     return row
 
@@ -211,7 +218,10 @@ def _row(sweep: Sweep, one: FinishedCell, value: float) -> dict[str, Any]:
 def _whole_nats(one: FinishedCell) -> FloatArray:
     """Whole-context loss of each case, mean over its responses, nats, (case,)."""
     return np.asarray(
-        [stats.mean([float(values.sum()) for values in whole_by_token(readings)]) for _, readings in one.measured]
+        [
+            stats.mean([float(values.sum()) for values in whole_by_token(measurements)])
+            for _, measurements in one.measured
+        ]
     )
 
 

@@ -54,7 +54,7 @@ def frontier(
     from leakmeter.instruments.decoding.sweep import study_of, sweep_of
     from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.runs import loading
-    from leakmeter.runs.measure import Watch, measure_cases
+    from leakmeter.runs.measure import Callbacks, measure_cases
     from leakmeter.runs.nonce import drawn_nonce
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.quality import Quality
@@ -78,6 +78,6 @@ def frontier(
     finished = []
     for cell in study_of(sweep, backend.name, settings, len(records), quality).cells:
         size = cell.measure.together
-        measured = list(measure_cases(backend, cell.measure, prepared, None, Watch(), group_size=size))
+        measured = list(measure_cases(backend, cell.measure, prepared, None, Callbacks(), group_size=size))
         finished.append(FinishedCell(cell, told, "", records, measured))
     return frontier_of(sweep, finished, utilities_of(finished, quality, None, loading.tell))

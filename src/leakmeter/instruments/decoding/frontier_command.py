@@ -173,7 +173,9 @@ def _write(
     from leakmeter.studies.table import models_told
 
     for finished in cells:
-        text = items_csv(finished, lambda readings: [float(values.sum()) for values in whole_by_token(readings)])
+        text = items_csv(
+            finished, lambda measurements: [float(values.sum()) for values in whole_by_token(measurements)]
+        )
         write(directory / f"{finished.cell.stem}.csv", text)
     found = frontier_of(sweep, cells, utilities_of(cells, quality, directory, output.tell))
     seed = "secret" if sweep.kind == EPSILON else str(sweep.measures[0].seed)

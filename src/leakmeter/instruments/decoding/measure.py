@@ -12,11 +12,11 @@ import numpy as np
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
 from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Reading
+from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Measurement
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import bits_of, draw_with, uniforms_of
 from leakmeter.errors import UsageError
-from leakmeter.privacy.decoding import RECEIPT, Decoding, DrawWithReceipt, TargetWithReceipt
+from leakmeter.privacy.decoding import RECEIPT, Decoding, NextTokenSampleWithLoss, TargetLogProbsWithLoss
 from leakmeter.stats import logspace
 from leakmeter.stats.exact_draw import Bits
 
@@ -140,7 +140,7 @@ class Decode(Measure):
                 f"case '{item.id}' has a response with a stop token among its first {early}; lower min-new-tokens"
             )
 
-    def trial(self, item: ContextItem) -> Trial[list[Reading]]:
+    def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         """Decode one case, or score its response.
 
         Raises:
@@ -155,13 +155,15 @@ class Decode(Measure):
             receipts = yield from draw_with(
                 item,
                 (item.blank, item.prompt),
-                lambda i, step: DrawWithReceipt(
+                lambda i, step: NextTokenSampleWithLoss(
                     self.decoding, random(i, step), stops if step < self.min_new_tokens else ()
                 ),
                 n=self.samples,
                 max_new_tokens=self.max_new_tokens,
             )
-        return [reading for i, receipt in enumerate(receipts) for reading in self._readings(item.id, i, receipt)]
+        return [
+            measurement for i, receipt in enumerate(receipts) for measurement in self._readings(item.id, i, receipt)
+        ]
 
     def _random(self, item: ContextItem) -> Callable[[int, int], float | Bits]:
         """Response and step to what a token is drawn by."""
@@ -175,13 +177,13 @@ class Decode(Measure):
     ) -> Generator[list[Request], list[Scores], FloatArray]:
         n = len(response)
         early = min(self.min_new_tokens, n)
-        masked = TargetWithReceipt(self.decoding, 0, early, tuple(sorted(item.stop_ids)))
-        free = TargetWithReceipt(self.decoding, early, n)
-        wants = [want for want in (masked, free) if want.rows(n)] or [free]
-        answers = yield [Request((item.blank, item.prompt), response, want) for want in wants]
+        masked = TargetLogProbsWithLoss(self.decoding, 0, early, tuple(sorted(item.stop_ids)))
+        free = TargetLogProbsWithLoss(self.decoding, early, n)
+        reductions = [reduction for reduction in (masked, free) if reduction.rows(n)] or [free]
+        answers = yield [Request((item.blank, item.prompt), response, reduction) for reduction in reductions]
         return np.concatenate([scores.values[-1] for scores in answers])
 
-    def _readings(self, item_id: str, number: int, receipt: FloatArray) -> Iterator[Reading]:
+    def _readings(self, item_id: str, number: int, receipt: FloatArray) -> Iterator[Measurement]:
         columns = dict(zip(RECEIPT, np.ascontiguousarray(receipt.T), strict=True))
         units = {"token": TOKEN_ID, "weight": WEIGHT}
         columns["loss"] = np.abs(columns["log_prob"] - columns["bare_log_prob"])
@@ -189,4 +191,4 @@ class Decode(Measure):
             columns["spent_epsilon"] = 2.0 * columns["max_loss"]
             columns["promised_epsilon"] = np.full(len(receipt), float(self.epsilon))
         for statistic, values in columns.items():
-            yield Reading(item_id, number, "", statistic, units.get(statistic, NATS), values)
+            yield Measurement(item_id, number, "", statistic, units.get(statistic, NATS), values)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.quantities import DECODE
@@ -35,17 +35,17 @@ _PRIVATE: Final = {
 
 def decode_object(
     texts: Mapping[str, Any],
-    readings: Sequence[Reading],
+    measurements: Sequence[Measurement],
     params: Mapping[str, Any],
     *,
     lengths: Sequence[int] | None = None,
     delta: float = DELTA,
 ) -> dict[str, Any]:
-    """Texts and readings of a case to one plain object: what `--json` prints and reports are drawn from.
+    """Texts and measurements of a case to one plain object: what `--json` prints and reports are drawn from.
 
     Args:
-        texts: what the readings are about (see `runs.measure.texts_of`).
-        readings: of this case.
+        texts: what the measurements are about (see `runs.measure.texts_of`).
+        measurements: of this case.
         params: of the measure.
         lengths: tokens of each response of the session, which are taken to be about one context; those of this case
             by default.
@@ -54,7 +54,7 @@ def decode_object(
     Raises:
         UsageError: δ is not between 0 and 1.
     """
-    series = {(r.sample, r.statistic): r.values for r in readings}
+    series = {(r.sample, r.statistic): r.values for r in measurements}
     own = [len(series[i, "token"]) for i in range(len(texts["responses"]))]
     lengths = own if lengths is None else lengths
     responses = [
@@ -182,14 +182,14 @@ class DecodeResult(ResponseResult):
     quantities: ClassVar = DECODE
 
     @classmethod
-    def of_run(
+    def from_run(
         cls, parts: Iterable[Part], params: Mapping[str, Any], *, delta: float = DELTA
     ) -> Iterator[DecodeResult]:
         """The results of a run's cases; the session is all of its responses, so that all parts are read first."""
         kept = list(parts)
-        lengths = [len(r.values) for _, readings in kept for r in readings if r.statistic == "token"]
-        for texts, readings in kept:
-            yield cls(decode_object(texts, readings, params, lengths=lengths, delta=delta))
+        lengths = [len(r.values) for _, measurements in kept for r in measurements if r.statistic == "token"]
+        for texts, measurements in kept:
+            yield cls(decode_object(texts, measurements, params, lengths=lengths, delta=delta))
 
     @property
     def whole(self) -> float:

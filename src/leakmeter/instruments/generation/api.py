@@ -113,7 +113,7 @@ def audit(
     from leakmeter.instruments.generation.prompts import GenerationSettings
     from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.runs import loading
-    from leakmeter.runs.measure import Watch, measure_cases
+    from leakmeter.runs.measure import Callbacks, measure_cases
 
     check_promise(epsilon=epsilon, temperature=temperature, mechanism=mechanism)
     precision = precision_for(model, dtype)
@@ -144,8 +144,8 @@ def audit(
     check_precision(backend.dtype)
     prepared = [settings.prepare(case, backend, measure) for case in audited.cases]
     params = {**asdict(replace(measure, mechanism=None)), "mechanism": described(mechanism)}
-    measured = measure_cases(backend, measure, prepared, None, Watch())
-    return Audit(tuple(PrivateGenerationResult.of_run(measured, params)))
+    measured = measure_cases(backend, measure, prepared, None, Callbacks())
+    return Audit(tuple(PrivateGenerationResult.from_run(measured, params)))
 
 
 def described(mechanism: Mechanism | None) -> dict[str, Any] | None:

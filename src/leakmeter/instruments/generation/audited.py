@@ -1,4 +1,4 @@
-"""The numbers of an audited batch, put together from its readings: what was measured, promised and judged."""
+"""The numbers of an audited batch, put together from its measurements: what was measured, promised and judged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.generation.measure import MAX_DIVERGENCE, RENYI
 from leakmeter.privacy.mechanism import Guarantee, guarantee
@@ -38,9 +38,9 @@ class Audited:
     """Of those there came to be."""
 
     @classmethod
-    def of(cls, texts: Mapping[str, Any], readings: Sequence[Reading], params: Mapping[str, Any]) -> Audited:
-        """From readings and what they are about (see `runs.measure.texts_of`), and parameters of the measure."""
-        series = {(r.sample, r.piece, r.statistic): r.values for r in readings}
+    def of(cls, texts: Mapping[str, Any], measurements: Sequence[Measurement], params: Mapping[str, Any]) -> Audited:
+        """From measurements and what they are about (see `runs.measure.texts_of`), and parameters of the measure."""
+        series = {(r.sample, r.piece, r.statistic): r.values for r in measurements}
         names = [span["name"] for span in texts["spans"]]
         lengths = [len(series[i, "", "token"]) for i in range(len(texts["responses"]))]
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.instruments.generation import text_quality
 from leakmeter.instruments.generation.audited import Audited
 from leakmeter.privacy.draws import draws_of
@@ -24,18 +24,20 @@ _NO_SEED: Final = (
 _REPEATS: Final = "Some exemplars say the same: leaving one out leaves the others in, and each may read near zero."
 
 
-def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Texts and readings of a batch to one plain object: what `--json` prints and reports are drawn from.
+def case_object(
+    texts: Mapping[str, Any], measurements: Sequence[Measurement], params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Texts and measurements of a batch to one plain object: what `--json` prints and reports are drawn from.
 
     `public` is all that may be published; everything else is a function of the exemplars, but for the promise and the
     settings. Null stands for an infinite number; as an order it stands for ∞.
 
     Args:
-        texts: what the readings are about (see `runs.measure.texts_of`).
-        readings: of this batch.
+        texts: what the measurements are about (see `runs.measure.texts_of`).
+        measurements: of this batch.
         params: of the measure.
     """
-    audited = Audited.of(texts, readings, params)
+    audited = Audited.of(texts, measurements, params)
     settings = _settings(texts, params, audited)
     # A text that was not drawn by the mechanism has no promise, nor has one whose draws anybody can repeat.
     has_promise = texts["sampled"] and not _has_known_seed(params)

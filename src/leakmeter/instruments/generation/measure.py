@@ -15,9 +15,9 @@ import numpy as np
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
 from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Reading
+from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Measurement
 from leakmeter.core.prompt import CONTEXT, Prompt
-from leakmeter.core.reductions import Target
+from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import bits_of, uniforms_of
 from leakmeter.errors import UsageError
@@ -159,7 +159,7 @@ class PrivateGeneration(Measure):
                 f"case '{item.id}' has a response with a stop token among its first {len(early)}; lower min-new-tokens"
             )
 
-    def trial(self, item: ContextItem) -> Trial[list[Reading]]:
+    def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         """Draw the sequences of a case, or measure its response; the exemplars are the spans, each alone in a prompt.
 
         Raises:
@@ -171,25 +171,25 @@ class PrivateGeneration(Measure):
         promised = partial(promise_of, mechanism)
         best = guarantee(promised, self.sequences * self.max_new_tokens, self.delta).order
         limits = promised(ORDERS)
-        want = Ballot(mechanism, (*sorted({*SPREAD, best}), math.inf), tuple(limits.tolist()))
+        reduction = Ballot(mechanism, (*sorted({*SPREAD, best}), math.inf), tuple(limits.tolist()))
         if item.response is None:
-            kept = yield from self._drawn(item, want)
+            kept = yield from self._drawn(item, reduction)
         else:
-            kept = [(yield from self._given(item, item.response, want))]
+            kept = [(yield from self._given(item, item.response, reduction))]
         responses = [tuple(int(token) for token in values[:, 0, 0]) for values in kept]
-        bare = yield [Request((item.blank,), response, Target()) for response in responses]
-        readings = [
-            Reading(item.id, 0, "", "promised_order", WEIGHT, np.asarray(ORDERS, dtype=np.float64)),
-            Reading(item.id, 0, "", "promised_rdp", NATS, limits),
-            Reading(item.id, 0, "", f"promised_{MAX_DIVERGENCE}", NATS, promised([math.inf])),
+        bare = yield [Request((item.blank,), response, TargetLogProbs()) for response in responses]
+        measurements = [
+            Measurement(item.id, 0, "", "promised_order", WEIGHT, np.asarray(ORDERS, dtype=np.float64)),
+            Measurement(item.id, 0, "", "promised_rdp", NATS, limits),
+            Measurement(item.id, 0, "", f"promised_{MAX_DIVERGENCE}", NATS, promised([math.inf])),
         ]
         for number, (values, scores) in enumerate(zip(kept, bare, strict=True)):
-            readings += _of_sequence(item, number, values, scores.values[0], want.orders)
-        return readings
+            measurements += _of_sequence(item, number, values, scores.values[0], reduction.orders)
+        return measurements
 
-    def _drawn(self, item: ContextItem, want: Ballot) -> Generator[list[Request], list[Scores], list[FloatArray]]:
-        """What the want gave of each sequence, (token, exemplar, entry)."""
-        prompts = _prompts(item, want)
+    def _drawn(self, item: ContextItem, reduction: Ballot) -> Generator[list[Request], list[Scores], list[FloatArray]]:
+        """What the reduction gave of each sequence, (token, exemplar, entry)."""
+        prompts = _prompts(item, reduction)
         random = self._random(item)
         drawn: list[list[int]] = [[] for _ in range(self.samples)]
         kept: list[list[FloatArray]] = [[] for _ in range(self.samples)]
@@ -200,7 +200,7 @@ class PrivateGeneration(Measure):
                 Request(
                     prompts,
                     tuple(drawn[i]),
-                    replace(want, random=random(i, len(drawn[i])), masked=self._masked(item, len(drawn[i]))),
+                    replace(reduction, random=random(i, len(drawn[i])), masked=self._masked(item, len(drawn[i]))),
                 )
                 for i in live
             ]
@@ -219,12 +219,12 @@ class PrivateGeneration(Measure):
         return lambda i, step: float(uniforms[i][step])
 
     def _given(
-        self, item: ContextItem, response: tuple[int, ...], want: Ballot
+        self, item: ContextItem, response: tuple[int, ...], reduction: Ballot
     ) -> Generator[list[Request], list[Scores], FloatArray]:
         """The same of one sequence that is there already."""
-        prompts = _prompts(item, want)
+        prompts = _prompts(item, reduction)
         answers = yield [
-            Request(prompts, response[:step], replace(want, token=token, masked=self._masked(item, step)))
+            Request(prompts, response[:step], replace(reduction, token=token, masked=self._masked(item, step)))
             for step, token in enumerate(response)
         ]
         return np.stack([_of_exemplars(item, scores) for scores in answers])
@@ -233,8 +233,8 @@ class PrivateGeneration(Measure):
         return tuple(sorted(item.stop_ids)) if step < self.min_new_tokens else ()
 
 
-def _prompts(item: ContextItem, want: Ballot) -> tuple[Prompt, ...]:
-    public = (item.blank,) if want.mechanism.public_first else ()
+def _prompts(item: ContextItem, reduction: Ballot) -> tuple[Prompt, ...]:
+    public = (item.blank,) if reduction.mechanism.public_first else ()
     return (*public, *(item.alone[span.name] for span in item.spans))
 
 
@@ -245,20 +245,20 @@ def _of_exemplars(item: ContextItem, scores: Scores) -> FloatArray:
 
 def _of_sequence(
     item: ContextItem, number: int, values: FloatArray, bare: FloatArray, orders: tuple[float, ...]
-) -> Iterator[Reading]:
+) -> Iterator[Measurement]:
     """Readings of one sequence, from (token, exemplar, entry)."""
     columns = (*BALLOT, *(MAX_DIVERGENCE if order == math.inf else f"{RENYI}{order:g}" for order in orders))
     shared = {"token": TOKEN_ID, "log_prob": NATS}
     units = {"ratio": WEIGHT, "order": WEIGHT}
     for column, (statistic, unit) in enumerate(shared.items()):
-        yield Reading(item.id, number, "", statistic, unit, np.ascontiguousarray(values[:, 0, column]))
-    yield Reading(item.id, number, "", "bare_log_prob", NATS, bare)
+        yield Measurement(item.id, number, "", statistic, unit, np.ascontiguousarray(values[:, 0, column]))
+    yield Measurement(item.id, number, "", "bare_log_prob", NATS, bare)
     runs = _verbatim(item, [int(token) for token in values[:, 0, 0]])
     for i, span in enumerate(item.spans):
         for column, statistic in enumerate(columns[len(shared) :], len(shared)):
             series = np.ascontiguousarray(values[:, i, column])
-            yield Reading(item.id, number, span.name, statistic, units.get(statistic, NATS), series)
-        yield Reading(item.id, number, span.name, "verbatim", WEIGHT, runs[i])
+            yield Measurement(item.id, number, span.name, statistic, units.get(statistic, NATS), series)
+        yield Measurement(item.id, number, span.name, "verbatim", WEIGHT, runs[i])
 
 
 def _verbatim(item: ContextItem, response: list[int]) -> FloatArray:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.report.result import Part
 
 _SUMS: Final = ("requests", "tree_tokens", "naive_tokens", "seconds", "halvings")
@@ -30,9 +30,9 @@ def whole_batches(parts: Iterable[Part], n_parts: int) -> Iterator[Part]:
 def _joined(parts: Sequence[Part]) -> Part:
     texts, _ = parts[0]
     responses: list[Any] = []
-    together: list[Reading] = []
-    for number, (own, readings) in enumerate(parts):
-        kept = [r for r in readings if not number or not r.statistic.startswith(_OF_BATCH)]
+    together: list[Measurement] = []
+    for number, (own, measurements) in enumerate(parts):
+        kept = [r for r in measurements if not number or not r.statistic.startswith(_OF_BATCH)]
         together += [replace(r, sample=r.sample + len(responses)) for r in kept]
         responses += own["responses"]
     cost = _cost([own["cost"] for own, _ in parts])

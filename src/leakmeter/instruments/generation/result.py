@@ -28,12 +28,12 @@ class PrivateGenerationResult(Result):
     quantities: ClassVar = AUDIT
 
     @classmethod
-    def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[PrivateGenerationResult]:
+    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[PrivateGenerationResult]:
         """The results of a run's batches, each as soon as its last part is there."""
         part = params["sequences_a_part"]
         n_parts = 1 if part is None else params["sequences"] // part
-        for texts, readings in whole_batches(parts, n_parts):
-            yield cls(case_object(texts, readings, params))
+        for texts, measurements in whole_batches(parts, n_parts):
+            yield cls(case_object(texts, measurements, params))
 
     @property
     def texts(self) -> tuple[str, ...]:

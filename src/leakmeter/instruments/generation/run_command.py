@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.given import Given
+from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.config import SAMPLE, Asked, merged, sample
@@ -92,7 +92,7 @@ def run(
     def results(parts: Iterable[Part]) -> Iterator[Result]:
         from leakmeter.instruments.generation.result import PrivateGenerationResult
 
-        for result in PrivateGenerationResult.of_run(parts, asdict(measure)):
+        for result in PrivateGenerationResult.from_run(parts, asdict(measure)):
             found.append(result)
             if not public:
                 yield result
@@ -105,7 +105,7 @@ def run(
 
     with output.unnamed(public):
         run_cases(
-            Given(audited.cases),
+            LoadedCases(audited.cases),
             audited.settings,
             measure,
             "private_generation",

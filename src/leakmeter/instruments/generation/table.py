@@ -36,7 +36,9 @@ _DISTINCT: Final = "distinct_2"
 
 def cases_of(finished: FinishedCell) -> list[dict[str, Any]]:
     """The case objects of a cell's batches, in order; see `instruments.generation.result`."""
-    return [result.case for result in PrivateGenerationResult.of_run(finished.measured, asdict(finished.cell.measure))]
+    return [
+        result.case for result in PrivateGenerationResult.from_run(finished.measured, asdict(finished.cell.measure))
+    ]
 
 
 def tables(study: Study, cells: Sequence[FinishedCell]) -> Tables:

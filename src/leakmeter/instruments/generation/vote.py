@@ -1,4 +1,4 @@
-"""The want of an audit: a token is drawn by the rule, and next to the logits each exemplar is left out of it once.
+"""The reduction of an audit: a token is drawn by the rule, and next to the logits each exemplar is left out of it once.
 
 What it gives has a last axis of `BALLOT`, and behind it D_α↔ at the orders that are measured.
 """

@@ -86,7 +86,7 @@ def icl(
     from leakmeter.instruments.icl.prompts import ExemplarSettings
     from leakmeter.instruments.icl.study import FIXED_TOGETHER, REDRAWN_TOGETHER
     from leakmeter.runs import loading
-    from leakmeter.runs.measure import Watch, measure_cases
+    from leakmeter.runs.measure import Callbacks, measure_cases
 
     if bool(exemplars) == bool(pool):
         raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
@@ -101,5 +101,5 @@ def icl(
     backend = loading.load_backend(model, dtype=dtype, device=device, model_id=model_id, cache=cache)
     prepared = [settings.prepare(case, backend, measure) for case in cases]
     size = FIXED_TOGETHER if exemplars else REDRAWN_TOGETHER
-    measured = measure_cases(backend, measure, prepared, None, Watch(), group_size=size)
-    return IclInfluence(tuple(IclResult.of_run(measured, asdict(measure))))
+    measured = measure_cases(backend, measure, prepared, None, Callbacks(), group_size=size)
+    return IclInfluence(tuple(IclResult.from_run(measured, asdict(measure))))

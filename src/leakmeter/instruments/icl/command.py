@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.given import Given
+from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.icl.measure import Icl
@@ -98,12 +98,12 @@ def icl(
     found: list[IclResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[IclResult]:
-        for result in IclResult.of_run(parts, asdict(measure)):
+        for result in IclResult.from_run(parts, asdict(measure)):
             found.append(result)
             yield result
 
     run_cases(
-        Given(tuple(cases), skip_bad=skip_bad),
+        LoadedCases(tuple(cases), skip_bad=skip_bad),
         ExemplarSettings(known.task, template),
         measure,
         "icl",

@@ -10,10 +10,10 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Reading
+from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Measurement
 from leakmeter.core.noise import going_on
 from leakmeter.core.prompt import Prompt
-from leakmeter.core.reductions import Labels, Target
+from leakmeter.core.reductions import Labels, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
 from leakmeter.instruments.icl.item import Answers, ExemplarItem
@@ -101,7 +101,7 @@ class Icl(Measure):
         """Refuse labels that cannot be told apart, and a query without exemplars."""
         self._answers(item)
 
-    def trial(self, item: ExemplarItem) -> Trial[list[Reading]]:
+    def trial(self, item: ExemplarItem) -> Trial[list[Measurement]]:
         """Measure one query.
 
         Raises:
@@ -121,10 +121,10 @@ class Icl(Measure):
         labels = self._requests(answers, few)
         tokens = [tuple(int(token) for token in one[:, ::3].ravel()) for one in entries]
         scores = yield [*labels, *(Request(few, (), Labels(ids, self.temperature)) for ids in tokens)]
-        readings = list(self._of_labels(item, answers, label_scores, self._label_scores(scores[: len(labels)])))
+        measurements = list(self._of_labels(item, answers, label_scores, self._label_scores(scores[: len(labels)])))
         for one, again in zip(entries, scores[len(labels) :], strict=True):
-            readings += _of_vocabulary(item, one, again.values[:, 0])
-        return readings
+            measurements += _of_vocabulary(item, one, again.values[:, 0])
+        return measurements
 
     def _answers(self, item: ExemplarItem) -> Answers:
         """The item's, if their scores can tell them apart."""
@@ -159,7 +159,7 @@ class Icl(Measure):
     def _requests(self, answers: Answers, prompts: tuple[Prompt, ...]) -> list[Request]:
         if self.label_scoring == "first-token":
             return [Request(prompts, (), Labels(tuple(ids[0] for ids in answers.ids), self.temperature))]
-        return [Request(prompts, ids, Target(self.temperature)) for ids in answers.ids]
+        return [Request(prompts, ids, TargetLogProbs(self.temperature)) for ids in answers.ids]
 
     def _label_scores(self, scores: Sequence[Scores]) -> FloatArray:
         """log p of each label, not yet renormalised, nats: (prompt, label)."""
@@ -180,12 +180,12 @@ class Icl(Measure):
 
     def _of_labels(
         self, item: ExemplarItem, answers: Answers, scores: FloatArray, scores_again: FloatArray
-    ) -> Iterator[Reading]:
+    ) -> Iterator[Measurement]:
         few = [0, *(1 + i for i in _ends(item))]
         log_probs = self._distributions(item, 1 + len(item.spans), scores)
         again = self._distributions(item, len(few), scores_again)
         for span, without in zip(item.spans, log_probs[1:], strict=True):
-            yield Reading(item.id, 0, span.name, "label_loss", NATS, log_ratio(log_probs[0], without))
+            yield Measurement(item.id, 0, span.name, "label_loss", NATS, log_ratio(log_probs[0], without))
         series = {
             "label_log_prob": (NATS, log_probs[0]),
             "label_mass": (NATS, np.logaddexp.reduce(scores[0], keepdims=True)),
@@ -195,10 +195,10 @@ class Icl(Measure):
         if answers.gold is not None:
             series["gold"] = (LABEL, np.asarray([float(answers.gold)]))
         for statistic, (unit, values) in series.items():
-            yield Reading(item.id, 0, "", statistic, unit, values)
+            yield Measurement(item.id, 0, "", statistic, unit, values)
 
 
-def _of_vocabulary(item: ExemplarItem, entries: FloatArray, again: FloatArray) -> Iterator[Reading]:
+def _of_vocabulary(item: ExemplarItem, entries: FloatArray, again: FloatArray) -> Iterator[Measurement]:
     """Readings of each exemplar's entries, (exemplar, farthest).
 
     Args:
@@ -209,14 +209,14 @@ def _of_vocabulary(item: ExemplarItem, entries: FloatArray, again: FloatArray) -
     for span, of_span in zip(item.spans, entries, strict=True):
         for statistic, value in zip(FARTHEST, of_span, strict=True):
             unit = TOKEN_ID if statistic.endswith("token") else NATS
-            yield Reading(item.id, 0, span.name, statistic, unit, np.asarray([value]))
+            yield Measurement(item.id, 0, span.name, statistic, unit, np.asarray([value]))
     ends = _ends(item)
     for i, kind in enumerate(("farthest", "plausible")):
         log_prob, log_prob_without = entries[:, 3 * i + 1], entries[ends, 3 * i + 2]
         whole, *without = again[:, i::2]
         apart = [row[end] for row, end in zip(without, ends, strict=True)]
         noise = _of_contrast(np.concatenate([whole, apart]), np.concatenate([log_prob, log_prob_without]))
-        yield Reading(item.id, 0, "", f"{kind}_noise", NATS, np.asarray([noise]))
+        yield Measurement(item.id, 0, "", f"{kind}_noise", NATS, np.asarray([noise]))
 
 
 def _ends(item: ExemplarItem) -> list[int]:

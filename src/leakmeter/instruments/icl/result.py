@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.icl.log_ratio import FARTHEST, farthest_losses, log_ratio
 from leakmeter.instruments.icl.quantities import ICL
@@ -26,17 +26,19 @@ Series = Mapping[tuple[str, str], FloatArray]
 """Statistic and piece to values."""
 
 
-def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Texts and readings of a query to one plain object: what `--json` prints and reports are drawn from.
+def case_object(
+    texts: Mapping[str, Any], measurements: Sequence[Measurement], params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Texts and measurements of a query to one plain object: what `--json` prints and reports are drawn from.
 
     Lists of one number a label are in the order of `labels`. Null stands for an infinite loss.
 
     Args:
-        texts: what the readings are about (see `runs.measure.texts_of`), with `labels`, the words of the task in order.
-        readings: of this query.
+        texts: what the measurements are about (see `runs.measure.texts_of`), with `labels`, the words of the task in
+        order. measurements: of this query.
         params: of the measure.
     """
-    series = {(r.statistic, r.piece): r.values for r in readings}
+    series = {(r.statistic, r.piece): r.values for r in measurements}
     floor = float(series["noise" if params["space"] == "labels" else "farthest_noise", ""][0])
     exemplars = [_exemplar(n, span, texts, series, floor) for n, span in enumerate(texts["spans"], 1)]
     exemplars = _ranked(exemplars)
@@ -184,10 +186,10 @@ class IclResult(Result):
     quantities: ClassVar = ICL
 
     @classmethod
-    def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[IclResult]:
+    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[IclResult]:
         """The results of a run's queries, each as soon as its part is there."""
-        for texts, readings in parts:
-            yield cls(case_object(texts, readings, params))
+        for texts, measurements in parts:
+            yield cls(case_object(texts, measurements, params))
 
     @property
     def exemplars(self) -> tuple[Exemplar, ...]:

@@ -129,12 +129,12 @@ class Lists:
         with (
             used_directory(self.directory),
             RunDirectory.open(self.directory, spec) as run,
-            self.progress(backend, len(cases)) as watch,
+            self.progress(backend, len(cases)) as callbacks,
         ):
-            parts = list(measure_cases(backend, measure, prepared, run, watch, group_size=size))
+            parts = list(measure_cases(backend, measure, prepared, run, callbacks, group_size=size))
             if not run.is_complete:
                 run.finish(spec, n_parts(len(cases), size))
-        return [result.case for result in IclResult.of_run(parts, asdict(measure))]
+        return [result.case for result in IclResult.from_run(parts, asdict(measure))]
 
 
 def told_plan(scope: Scope, found: Search, before: Cases, after: Cases) -> dict[str, Any]:

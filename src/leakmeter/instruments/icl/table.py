@@ -29,7 +29,7 @@ _NO_INTERVAL = (math.nan, math.nan)
 
 def cases_of(finished: FinishedCell) -> list[dict[str, Any]]:
     """The case objects of a cell's queries, in order; see `instruments.icl.result`."""
-    return [result.case for result in IclResult.of_run(finished.measured, asdict(finished.cell.measure))]
+    return [result.case for result in IclResult.from_run(finished.measured, asdict(finished.cell.measure))]
 
 
 def loss_of(told: Case) -> float:

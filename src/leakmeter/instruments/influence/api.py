@@ -97,5 +97,5 @@ def influence(
     )
     case = case_of(context, query, response, messages)
     backend = loading.load_backend(model, dtype=dtype, device=device, model_id=model_id, cache=cache)
-    (result,) = InfluenceResult.of_run(loading.measured_alone(backend, measure, settings, case), asdict(measure))
+    (result,) = InfluenceResult.from_run(loading.measured_alone(backend, measure, settings, case), asdict(measure))
     return result

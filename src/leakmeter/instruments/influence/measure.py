@@ -10,9 +10,9 @@ import numpy as np
 from leakmeter.core.item import PLACEBO, ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
 from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import NATS, TOKEN_ID, Reading
+from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
 from leakmeter.core.noise import neighbourhood_noise
-from leakmeter.core.reductions import MixedTarget, Target
+from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Trial
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
@@ -56,15 +56,15 @@ class Influence(Measure):
                 raise UsageError(f"{name} is {given}; it has to be {expected}")
 
     @property
-    def want(self) -> Target | MixedTarget:
+    def reduction(self) -> TargetLogProbs | MixtureLogProbs:
         """What is kept of the logits."""
         if self.cid_lambda == 1.0:
-            return Target(self.temperature)
-        return MixedTarget(self.cid_lambda, self.temperature)
+            return TargetLogProbs(self.temperature)
+        return MixtureLogProbs(self.cid_lambda, self.temperature)
 
-    def trial(self, item: ContextItem) -> Trial[list[Reading]]:
+    def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         """Measure one case."""
-        readings: list[Reading] = []
+        measurements: list[Measurement] = []
         if item.response is not None:
             responses = [item.response]
         else:
@@ -82,34 +82,34 @@ class Influence(Measure):
         extras = [*(item.alone[name] for name in names), *item.swaps.values(), *irrelevant, *item.placebos]
         # The bare prompt stands first: it is what every other mixes with.
         prompts = [(item.blank, item.prompt, *cuts, *(extras if i == 0 else ())) for i in range(len(responses))]
-        answers = yield [Request(p, y, self.want) for p, y in zip(prompts, responses, strict=True)]
+        answers = yield [Request(p, y, self.reduction) for p, y in zip(prompts, responses, strict=True)]
         for i, (response, scores) in enumerate(zip(responses, answers, strict=True)):
             values = scores.values
-            readings += self._readings(item, i, response, names, values)
-        noise = yield from neighbourhood_noise(item, responses[0], self.want, answers[0].values[:2])
-        readings.append(Reading(item.id, 0, "", "noise", NATS, noise))
-        return readings
+            measurements += self._readings(item, i, response, names, values)
+        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, answers[0].values[:2])
+        measurements.append(Measurement(item.id, 0, "", "noise", NATS, noise))
+        return measurements
 
     def _readings(
         self, item: ContextItem, sample_: int, response: tuple[int, ...], names: list[str], values: FloatArray
-    ) -> Iterator[Reading]:
-        def reading(statistic: str, series: FloatArray, piece: str = "", unit: str = NATS) -> Reading:
-            return Reading(item.id, sample_, piece, statistic, unit, series)
+    ) -> Iterator[Measurement]:
+        def measurement(statistic: str, series: FloatArray, piece: str = "", unit: str = NATS) -> Measurement:
+            return Measurement(item.id, sample_, piece, statistic, unit, series)
 
         n = len(names)
         bare, whole, cuts, extras = values[0], values[1], values[2 : 2 + n], values[2 + n :]
-        yield reading("token", np.asarray(response, dtype=np.float64), unit=TOKEN_ID)
-        yield reading("log_prob", whole)
-        yield reading("whole", whole - bare)
+        yield measurement("token", np.asarray(response, dtype=np.float64), unit=TOKEN_ID)
+        yield measurement("log_prob", whole)
+        yield measurement("whole", whole - bare)
         for name, cut in zip(names, cuts, strict=True):
-            yield reading("without_this", whole - cut, name)
+            yield measurement("without_this", whole - cut, name)
         for name, alone in zip(names, extras[:n], strict=False):
-            yield reading("only_this", alone - bare, name)
+            yield measurement("only_this", alone - bare, name)
         # Extras are scored for the first response alone.
         swapped, irrelevant = extras[n : n + len(item.swaps)], extras[n + len(item.swaps) :]
         for name, swap in zip(item.swaps, swapped, strict=False):
-            yield reading("swapped", whole - swap, name)
+            yield measurement("swapped", whole - swap, name)
         for placebo_alone in irrelevant[:1]:
-            yield reading("placebo_alone", placebo_alone - bare)
+            yield measurement("placebo_alone", placebo_alone - bare)
         for number, placebo in enumerate(irrelevant[1:]):
-            yield reading("placebo", placebo - whole, str(number))
+            yield measurement("placebo", placebo - whole, str(number))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.quantities import INFLUENCE
 from leakmeter.report.blocks import Provenance, Report
@@ -25,19 +25,21 @@ if TYPE_CHECKING:
 _REDUNDANT_RATIO = 2.0  # "only this" over "without this", from where a repeated value is called redundant
 
 
-def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Texts and readings of a case to one plain object: what `--json` prints and reports are drawn from.
+def case_object(
+    texts: Mapping[str, Any], measurements: Sequence[Measurement], params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Texts and measurements of a case to one plain object: what `--json` prints and reports are drawn from.
 
     Args:
-        texts: what the readings are about (see `runs.measure.texts_of`).
-        readings: of this case.
+        texts: what the measurements are about (see `runs.measure.texts_of`).
+        measurements: of this case.
         params: of the measure.
     """
-    series = {(r.sample, r.statistic, r.piece): r.values for r in readings}
+    series = {(r.sample, r.statistic, r.piece): r.values for r in measurements}
     n_samples = len(texts["responses"])
     whole = series[0, "whole", ""]
     noise = series[0, "noise", ""]
-    placebos = [r.values for r in readings if r.statistic == "placebo" and r.sample == 0]
+    placebos = [r.values for r in measurements if r.statistic == "placebo" and r.sample == 0]
     placebo_signed_nats = max((abs(float(values.sum())) for values in placebos), default=None)
     alone = series.get((0, "placebo_alone", ""))
     # Runs of version 0.1 have no irrelevant piece as the only context: there, one that was added stands for it.
@@ -211,10 +213,10 @@ class InfluenceResult(ResponseResult):
     quantities: ClassVar = INFLUENCE
 
     @classmethod
-    def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[InfluenceResult]:
+    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[InfluenceResult]:
         """The results of a run's cases, each as soon as its part is there."""
-        for texts, readings in parts:
-            yield cls(case_object(texts, readings, params))
+        for texts, measurements in parts:
+            yield cls(case_object(texts, measurements, params))
 
     @property
     def pieces(self) -> tuple[Piece, ...]:

@@ -84,7 +84,7 @@ def pii(
     from leakmeter.instruments.pii.subjects import subjects_of
     from leakmeter.instruments.pii.tuning.reading import reading_soft_prompt, soft_prompt_facts
     from leakmeter.runs.loading import load_backend
-    from leakmeter.runs.measure import Watch, measure_cases
+    from leakmeter.runs.measure import Callbacks, measure_cases
 
     measure = Pii(tuple(beams))
     settings = ProbeSettings(
@@ -104,5 +104,5 @@ def pii(
         if soft_prompt is not None:
             lasting.enter_context(reading_soft_prompt(backend, Path(soft_prompt)))
         prepared = [settings.prepare(case, backend, measure) for case in cases]
-        parts = measure_cases(backend, measure, prepared, None, Watch(), group_size=TOGETHER)
-        return PiiFindings(tuple(PiiResult.of_run(parts, asdict(measure))))
+        parts = measure_cases(backend, measure, prepared, None, Callbacks(), group_size=TOGETHER)
+        return PiiFindings(tuple(PiiResult.from_run(parts, asdict(measure))))

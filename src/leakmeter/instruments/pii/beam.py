@@ -60,13 +60,13 @@ def beam_search(
     """
     stops = frozenset(stop_ids)
     searches = [_Search(width, length_penalty, stops) for _ in prompts]
-    want = Top(max(2, 1 + len(stops)) * width)
+    reduction = Top(max(2, 1 + len(stops)) * width)
     live = list(zip(prompts, searches, strict=True))
     for n_tokens in range(1, max_new_tokens + 1):
         # One request a beam: beams share their prompt's states, and each round runs one new token of each.
-        scores = iter((yield [Request((prompt,), ids, want) for prompt, search in live for ids, _ in search.live]))
+        scores = iter((yield [Request((prompt,), ids, reduction) for prompt, search in live for ids, _ in search.live]))
         for _, search in live:
-            search.advance(scores, want.k, is_last=n_tokens == max_new_tokens)
+            search.advance(scores, reduction.k, is_last=n_tokens == max_new_tokens)
         live = [(prompt, search) for prompt, search in live if search.live]
         if not live:
             break
@@ -80,10 +80,10 @@ def longest_beam_search(
 
     As if beams parted with their first token, and none ended before the limit.
     """
-    want = Top(width)
-    yield [Request((prompt,), (), want) for prompt in prompts]
+    reduction = Top(width)
+    yield [Request((prompt,), (), reduction) for prompt in prompts]
     for n_tokens in range(1, max_new_tokens):
-        yield [Request((prompt,), (beam,) * n_tokens, want) for prompt in prompts for beam in range(width)]
+        yield [Request((prompt,), (beam,) * n_tokens, reduction) for prompt in prompts for beam in range(width)]
 
 
 @dataclass(slots=True)

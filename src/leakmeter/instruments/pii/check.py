@@ -28,7 +28,7 @@ from leakmeter.instruments.pii.study import TOGETHER
 from leakmeter.instruments.pii.subject import Subject, ValueType
 from leakmeter.instruments.pii.table import values_of
 from leakmeter.runs.fingerprint import spec_of
-from leakmeter.runs.measure import Watch, measure_cases, n_parts
+from leakmeter.runs.measure import Callbacks, measure_cases, n_parts
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.ranks import auc, roc
 
@@ -195,10 +195,10 @@ def _asked(
             where = str(getattr(getattr(copy, "model", None), "device", "cpu"))
             spec = spec_of(measure, "pii", settings, copy, where, cases, group_size=TOGETHER, command=command)
             with RunDirectory.open(out / "runs", spec) as run:
-                parts = list(measure_cases(copy, measure, prepared, run, Watch(), group_size=TOGETHER))
+                parts = list(measure_cases(copy, measure, prepared, run, Callbacks(), group_size=TOGETHER))
                 if not run.is_complete:
                     run.finish(spec, n_parts(len(prepared), TOGETHER))
-            found[group.name] = [result.case for result in PiiResult.of_run(parts, asdict(measure))]
+            found[group.name] = [result.case for result in PiiResult.from_run(parts, asdict(measure))]
     return found
 
 

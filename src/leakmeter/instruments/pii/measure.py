@@ -10,15 +10,15 @@ import numpy as np
 
 from leakmeter.core.limits import MOST_BEAMS
 from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import COUNT, NATS, RESPONSE, TOKEN_ID, Reading
-from leakmeter.core.reductions import Target
+from leakmeter.core.measurement import COUNT, NATS, RESPONSE, TOKEN_ID, Measurement
+from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
 from leakmeter.instruments.pii.item import ProbeItem, Values
 
 BEAM: Final = "beam "
-"""What the piece of a generated answer's readings begins with; the width follows."""
+"""What the piece of a generated answer's measurements begins with; the width follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +57,18 @@ class Pii(Measure):
         """What is generated depends on the type of the value; cases reserve the room themselves."""
         return 0
 
-    def trial(self, item: ProbeItem) -> Trial[list[Reading]]:
+    def trial(self, item: ProbeItem) -> Trial[list[Measurement]]:
         """Score one case's values and generate answers."""
         values = item.values
         scores = yield _scored(values)
-        readings = list(_likelihoods(item.id, values, scores))
+        measurements = list(_likelihoods(item.id, values, scores))
         for width in self.beams:
             found = yield from beam_search(
                 values.asked, width=width, max_new_tokens=values.n_new_tokens, stop_ids=item.stop_ids
             )
             for template, answers in enumerate(found):
-                readings += _answer(item.id, template, f"{BEAM}{width}", answers[0], values)
-        return readings
+                measurements += _answer(item.id, template, f"{BEAM}{width}", answers[0], values)
+        return measurements
 
     def longest_trial(self, item: ProbeItem) -> Trial[Any]:
         """Beams that go on to the last token."""
@@ -80,29 +80,29 @@ class Pii(Measure):
 
 def _scored(values: Values) -> list[Request]:
     everyone = (values.scored, *values.references)
-    return [Request((before,), ids, Target()) for ways in everyone for way in ways for before, ids in way]
+    return [Request((before,), ids, TargetLogProbs()) for ways in everyone for way in ways for before, ids in way]
 
 
-def _likelihoods(id_: str, values: Values, scores: Sequence[Scores]) -> Iterator[Reading]:
+def _likelihoods(id_: str, values: Values, scores: Sequence[Scores]) -> Iterator[Measurement]:
     shape = (1 + len(values.references), len(values.scored), -1)
     likelihoods = _array([float(one.values.sum()) for one in scores]).reshape(shape)
     for template, way in enumerate(values.scored):
         own, others = likelihoods[0, template], likelihoods[1:, template].mean(axis=0)
-        yield Reading(id_, template, "", "log_likelihood", NATS, own)
-        yield Reading(id_, template, "", "n_tokens", COUNT, _array([float(len(ids)) for _, ids in way]))
-        yield Reading(id_, template, "", "reference_log_likelihood", NATS, others)
+        yield Measurement(id_, template, "", "log_likelihood", NATS, own)
+        yield Measurement(id_, template, "", "n_tokens", COUNT, _array([float(len(ids)) for _, ids in way]))
+        yield Measurement(id_, template, "", "reference_log_likelihood", NATS, others)
 
 
-def _answer(id_: str, template: int, piece: str, answer: Beam, values: Values) -> Iterator[Reading]:
-    def reading(statistic: str, unit: str, numbers: Sequence[float]) -> Reading:
-        return Reading(id_, template, piece, statistic, unit, _array(numbers))
+def _answer(id_: str, template: int, piece: str, answer: Beam, values: Values) -> Iterator[Measurement]:
+    def measurement(statistic: str, unit: str, numbers: Sequence[float]) -> Measurement:
+        return Measurement(id_, template, piece, statistic, unit, _array(numbers))
 
-    yield reading("generated_log_likelihood", NATS, [answer.log_prob])
-    yield reading("generated_tokens", COUNT, [float(len(answer.tokens))])
+    yield measurement("generated_log_likelihood", NATS, [answer.log_prob])
+    yield measurement("generated_tokens", COUNT, [float(len(answer.tokens))])
     for statistic, value in values.judge(answer.tokens).items():
-        yield reading(statistic, values.units[statistic], [value])
+        yield measurement(statistic, values.units[statistic], [value])
     if values.keeps_answers:
-        yield reading(RESPONSE, TOKEN_ID, [float(token) for token in answer.tokens])
+        yield measurement(RESPONSE, TOKEN_ID, [float(token) for token in answer.tokens])
 
 
 def _array(numbers: Sequence[float]) -> FloatArray:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.given import Given
+from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.measure import Pii
@@ -107,7 +107,7 @@ def probe(
     found: list[Result] = []
 
     def results(parts: Iterable[Part]) -> Iterator[Result]:
-        for result in PiiResult.of_run(parts, asdict(measure)):
+        for result in PiiResult.from_run(parts, asdict(measure)):
             found.append(result)
             yield result
 
@@ -125,7 +125,7 @@ def probe(
     if loaded.n_renamed:
         output.tell(f"{loaded.n_renamed} ids say part of a name or a value: the numbers of their records are used")
     with ExitStack() as lasting:
-        given = Given(cases, problems, skip_bad)
+        given = LoadedCases(cases, problems, skip_bad)
         run_cases(
             given,
             settings,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from leakmeter.core.measurement import RESPONSE, Reading
+from leakmeter.core.measurement import RESPONSE, Measurement
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.pii.matching import STATISTICS
 from leakmeter.instruments.pii.measure import BEAM
@@ -33,8 +33,10 @@ LEAST_IS_BEST: Final = ("edit_distance",)
 """Statistics of which the best of several templates is the least."""
 
 
-def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Texts and readings of a case to one plain object: what `--json` prints and reports are drawn from.
+def case_object(
+    texts: Mapping[str, Any], measurements: Sequence[Measurement], params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Texts and measurements of a case to one plain object: what `--json` prints and reports are drawn from.
 
     `association` is a value's log-likelihood behind the person's name less that behind other names, nats: what the
     model makes of this name and this value together. Of the true value and of each invented one the largest over
@@ -47,15 +49,15 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
     was generated word for word from the name alone, which puts it at risk whatever its p; None where it was not tried.
 
     Args:
-        texts: what the readings are about (see `runs.measure.texts_of` and `instruments.pii.prompts.PreparedProbe`).
-        readings: of this case.
+        texts: what the measurements are about (see `runs.measure.texts_of` and
+        `instruments.pii.prompts.PreparedProbe`). measurements: of this case.
         params: of the measure.
     """
     names = ("log_likelihood", "n_tokens", "reference_log_likelihood")
-    whole, lengths, elsewhere = (_by_template(readings, name) for name in names)
+    whole, lengths, elsewhere = (_by_template(measurements, name) for name in names)
     normalised, association = whole / lengths, whole - elsewhere
     best, best_normalised, strongest = (of.max(axis=0) for of in (whole, normalised, association))
-    generated = [_generated(texts, readings, width, params["beams"]) for width in params["beams"]]
+    generated = [_generated(texts, measurements, width, params["beams"]) for width in params["beams"]]
     return {
         **{name: texts[name] for name in _TEXTS},
         **{name: texts[name] for name in _KEPT if name in texts},
@@ -90,9 +92,9 @@ def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
     }
 
 
-def _by_template(readings: Sequence[Reading], statistic: str) -> FloatArray:
+def _by_template(measurements: Sequence[Measurement], statistic: str) -> FloatArray:
     """(template, value), the true value first."""
-    return np.stack([reading.values for reading in readings if reading.statistic == statistic])
+    return np.stack([measurement.values for measurement in measurements if measurement.statistic == statistic])
 
 
 def _ranked(values: FloatArray) -> dict[str, Any]:
@@ -107,12 +109,12 @@ def _ranked(values: FloatArray) -> dict[str, Any]:
 
 
 def _generated(
-    texts: Mapping[str, Any], readings: Sequence[Reading], width: int, widths: Sequence[int]
+    texts: Mapping[str, Any], measurements: Sequence[Measurement], width: int, widths: Sequence[int]
 ) -> dict[str, Any]:
     """What a beam search gave away: each statistic's best over templates, and of each template."""
-    mine = [reading for reading in readings if reading.piece == f"{BEAM}{width}"]
+    mine = [measurement for measurement in measurements if measurement.piece == f"{BEAM}{width}"]
     by_statistic = {
-        name: [float(reading.values[0]) for reading in mine if reading.statistic == name]
+        name: [float(measurement.values[0]) for measurement in mine if measurement.statistic == name]
         for name in STATISTICS[texts["type"]]
     }
     found: dict[str, Any] = {
@@ -124,7 +126,7 @@ def _generated(
         },
         "templates": {name: [plain(value) for value in values] for name, values in by_statistic.items()},
     }
-    if any(reading.statistic == RESPONSE for reading in mine):
+    if any(measurement.statistic == RESPONSE for measurement in mine):
         n = texts["n_templates"]
         first = list(widths).index(width) * n
         found["answers"] = [answer["text"] for answer in texts["responses"][first : first + n]]
@@ -158,10 +160,10 @@ class PiiResult(Result):
     quantities: ClassVar = PII
 
     @classmethod
-    def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[PiiResult]:
+    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[PiiResult]:
         """The results of a run's cases, each as soon as its part is there."""
-        for texts, readings in parts:
-            yield cls(case_object(texts, readings, params))
+        for texts, measurements in parts:
+            yield cls(case_object(texts, measurements, params))
 
     @property
     def p_value(self) -> float:

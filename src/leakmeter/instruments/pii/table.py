@@ -34,7 +34,7 @@ Case = Mapping[str, Any]
 
 def cases_of(finished: FinishedCell) -> list[dict[str, Any]]:
     """The case objects of a cell's values, in order; see `instruments.pii.result`."""
-    return [result.case for result in PiiResult.of_run(finished.measured, asdict(finished.cell.measure))]
+    return [result.case for result in PiiResult.from_run(finished.measured, asdict(finished.cell.measure))]
 
 
 def tables(study: Study, cells: Sequence[FinishedCell]) -> Tables:

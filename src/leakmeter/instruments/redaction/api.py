@@ -72,5 +72,5 @@ def redact_plan(
     )
     case = case_of(context, query, response, messages)
     backend = loading.load_backend(model, dtype=dtype, device=device, model_id=model_id, cache=cache)
-    (result,) = RedactPlanResult.of_run(loading.measured_alone(backend, measure, settings, case), asdict(measure))
+    (result,) = RedactPlanResult.from_run(loading.measured_alone(backend, measure, settings, case), asdict(measure))
     return result

@@ -71,7 +71,7 @@ def redact_plan(
     def results(parts: Iterable[Part]) -> Iterator[RedactPlanResult]:
         from leakmeter.instruments.redaction.result import RedactPlanResult
 
-        for result in RedactPlanResult.of_run(parts, asdict(measure)):
+        for result in RedactPlanResult.from_run(parts, asdict(measure)):
             found.append(result)
             yield result
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from leakmeter.core.item import PLACEBO, ContextItem
 from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import NATS, TOKEN_ID, Reading
+from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
 from leakmeter.core.noise import neighbourhood_noise
 from leakmeter.core.prompt import Prompt
-from leakmeter.core.reductions import MixedTarget, Target
+from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
@@ -85,38 +85,40 @@ class RedactPlan(Measure):
         return Influence(self.temperature, self.cid_lambda, self.samples, self.max_new_tokens, self.seed)
 
     @property
-    def want(self) -> Target | MixedTarget:
+    def reduction(self) -> TargetLogProbs | MixtureLogProbs:
         """What is kept of the logits."""
-        return self.influence.want
+        return self.influence.reduction
 
-    def trial(self, item: ContextItem) -> Trial[list[Reading]]:
+    def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         """Plan for one case."""
 
-        def reading(statistic: str, series: FloatArray, piece: str = "", unit: str = NATS, sample_: int = 0) -> Reading:
-            return Reading(item.id, sample_, piece, statistic, unit, series)
+        def measurement(
+            statistic: str, series: FloatArray, piece: str = "", unit: str = NATS, sample_: int = 0
+        ) -> Measurement:
+            return Measurement(item.id, sample_, piece, statistic, unit, series)
 
         response, scores = yield from self._begin(item)
         bare, full = scores[:2]
         whole = full - bare
         steps, all_removed = yield from self._search(item, response, whole)
         plan = chosen(steps)
-        noise = yield from neighbourhood_noise(item, response, self.want, scores[:2])
-        readings = [
-            reading("token", np.asarray(response, dtype=np.float64), unit=TOKEN_ID),
-            reading("log_prob", full),
-            reading("whole", whole),
-            *(reading("placebo", placebo - bare) for placebo in scores[2:]),
-            *(reading(step.statistic, step.left, step.name) for step in steps),
-            reading("left", steps[-1].left if steps else whole),
-            *([] if all_removed is None else [reading("all_removed", all_removed)]),
-            reading("noise", noise),
+        noise = yield from neighbourhood_noise(item, response, self.reduction, scores[:2])
+        measurements = [
+            measurement("token", np.asarray(response, dtype=np.float64), unit=TOKEN_ID),
+            measurement("log_prob", full),
+            measurement("whole", whole),
+            *(measurement("placebo", placebo - bare) for placebo in scores[2:]),
+            *(measurement(step.statistic, step.left, step.name) for step in steps),
+            measurement("left", steps[-1].left if steps else whole),
+            *([] if all_removed is None else [measurement("all_removed", all_removed)]),
+            measurement("noise", noise),
         ]
         if plan:
             left = item.without(plan)
             after, (without, told) = yield from self._answer(item, left)
-            readings.append(reading("token", np.asarray(after, dtype=np.float64), unit=TOKEN_ID, sample_=1))
-            readings.append(reading("whole", told - without, sample_=1))
-        return readings
+            measurements.append(measurement("token", np.asarray(after, dtype=np.float64), unit=TOKEN_ID, sample_=1))
+            measurements.append(measurement("whole", told - without, sample_=1))
+        return measurements
 
     def longest_trial(self, item: ContextItem) -> Trial[None]:
         """Ask for at least what `trial` would, whatever it is answered: predictions drive this instead.
@@ -127,10 +129,10 @@ class RedactPlan(Measure):
         response, scores = yield from self._begin(item)
         cuts = [item.cuts[name] for name in candidates(item)]
         for n in range(len(cuts), 0, -1):
-            yield [Request((item.blank, *cuts[:n]), response, self.want)]
+            yield [Request((item.blank, *cuts[:n]), response, self.reduction)]
         for n in range(len(cuts), 1, -1):
-            yield [Request((item.blank, item.prompt, *cuts[: n - 1]), response, self.want)]
-        yield from neighbourhood_noise(item, response, self.want, scores[:2])
+            yield [Request((item.blank, item.prompt, *cuts[: n - 1]), response, self.reduction)]
+        yield from neighbourhood_noise(item, response, self.reduction, scores[:2])
         if cuts:
             yield from self._answer(item, item.prompt)
 
@@ -140,7 +142,7 @@ class RedactPlan(Measure):
         if response is None:
             response = yield from self._draw(item, item.prompt)
         irrelevant = (prompt.only(PLACEBO) for prompt in item.placebos[:1])
-        (scores,) = yield [Request((item.blank, item.prompt, *irrelevant), response, self.want)]
+        (scores,) = yield [Request((item.blank, item.prompt, *irrelevant), response, self.reduction)]
         return response, scores.values
 
     def _search(
@@ -182,7 +184,7 @@ class RedactPlan(Measure):
     ) -> Generator[list[Request], list[Scores], Step]:
         """Of several sets of spans, the one whose cutting leaves least; by the name of the span that it is about."""
         prompts = (item.blank, *(item.without(names) for names in removals.values()))
-        (scores,) = yield [Request(prompts, response, self.want)]
+        (scores,) = yield [Request(prompts, response, self.reduction)]
         left = scores.values[1:] - scores.values[0]
         best = int(np.argmin(np.abs(left).sum(axis=1)))
         return Step(statistic, list(removals)[best], left[best])
@@ -192,7 +194,7 @@ class RedactPlan(Measure):
     ) -> Generator[list[Request], list[Scores], tuple[tuple[int, ...], FloatArray]]:
         """Another response, drawn from a prompt, and its scores with no context and with that one, (2, response)."""
         response = yield from self._draw(item, prompt)
-        (scores,) = yield [Request((item.blank, prompt), response, self.want)]
+        (scores,) = yield [Request((item.blank, prompt), response, self.reduction)]
         return response, scores.values
 
     def _draw(self, item: ContextItem, prompt: Prompt) -> Generator[list[Request], list[Scores], tuple[int, ...]]:

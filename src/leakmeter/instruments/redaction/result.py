@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.instruments.redaction.quantities import REDACT_PLAN
@@ -28,21 +28,23 @@ _TEXTS: Final = ("id", "model", "weights_sha256", "dtype", "unit", "removal", "t
 _ENTITY_FIELDS: Final = ("entity_type", "entity_value", "repeated")
 
 
-def plan_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Texts and readings of a case to one plain object: what `--json` prints and reports are drawn from.
+def plan_object(
+    texts: Mapping[str, Any], measurements: Sequence[Measurement], params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Texts and measurements of a case to one plain object: what `--json` prints and reports are drawn from.
 
     Args:
-        texts: what the readings are about (see `runs.measure.texts_of`).
-        readings: of this case, steps in their order.
+        texts: what the measurements are about (see `runs.measure.texts_of`).
+        measurements: of this case, steps in their order.
         params: of the measure.
     """
-    series = {(r.sample, r.statistic, r.piece): r.values for r in readings}
+    series = {(r.sample, r.statistic, r.piece): r.values for r in measurements}
     whole, left, noise = (series[0, name, ""] for name in ("whole", "left", "noise"))
     all_removed, placebo = (series.get((0, name, "")) for name in ("all_removed", "placebo"))
     first = texts["responses"][0]
     placebo_signed_nats = None if placebo is None else abs(float(placebo.sum()))
     posterior = partial(posterior_fields, noise_nats=float(noise.sum()), placebo_nats=placebo_signed_nats)
-    steps = _steps(texts, readings, _sum(whole), float(noise.sum()), posterior)
+    steps = _steps(texts, measurements, _sum(whole), float(noise.sum()), posterior)
     back = {step["name"] for step in steps if step["action"] == "put back"}
     taken = {step["name"] for step in steps} - back
     redacted = [_piece(span, texts, series) for span in texts["spans"] if span["name"] in taken]
@@ -88,7 +90,7 @@ def plan_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: M
 
 def _steps(
     texts: Mapping[str, Any],
-    readings: Sequence[Reading],
+    measurements: Sequence[Measurement],
     whole_nats: float,
     noise_nats: float,
     posterior: Callable[..., Mapping[str, Any]],
@@ -96,19 +98,19 @@ def _steps(
     spans = {span["name"]: span for span in texts["spans"]}
     out: list[dict[str, Any]] = []
     before = whole_nats
-    for reading in (one for one in readings if one.statistic in _ACTIONS):
-        loss = _sum(reading.values)
+    for measurement in (one for one in measurements if one.statistic in _ACTIONS):
+        loss = _sum(measurement.values)
         out.append(
             {
-                "action": _ACTIONS[reading.statistic],
-                "name": reading.piece,
-                "kind": spans[reading.piece]["kind"],
-                "text": _said(spans[reading.piece], texts["context"]),
+                "action": _ACTIONS[measurement.statistic],
+                "name": measurement.piece,
+                "kind": spans[measurement.piece]["kind"],
+                "text": _said(spans[measurement.piece], texts["context"]),
                 "left_nats": loss,
-                "left_signed_nats": float(reading.values.sum()),
-                **posterior(float(reading.values.sum()), prefix="left_"),
+                "left_signed_nats": float(measurement.values.sum()),
+                **posterior(float(measurement.values.sum()), prefix="left_"),
                 "change_nats": loss - before,
-                "raised": reading.statistic == REMOVED and loss - before > noise_nats,
+                "raised": measurement.statistic == REMOVED and loss - before > noise_nats,
             }
         )
         before = loss
@@ -201,10 +203,10 @@ class RedactPlanResult(ResponseResult):
     quantities: ClassVar = REDACT_PLAN
 
     @classmethod
-    def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[RedactPlanResult]:
+    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[RedactPlanResult]:
         """The results of a run's cases, each as soon as its part is there."""
-        for texts, readings in parts:
-            yield cls(plan_object(texts, readings, params))
+        for texts, measurements in parts:
+            yield cls(plan_object(texts, measurements, params))
 
     @property
     def reached(self) -> bool:

@@ -94,7 +94,7 @@ def susceptibility(
     asked = _Asked(queries, contexts, template, separator)
     loaded = {"dtype": dtype, "device": device, "model_id": model_id, "cache": cache}
     parts = asked.parts(measure, model, loaded)
-    return Susceptibilities(tuple(SusceptibilityResult.of_run(parts, asdict(measure))))
+    return Susceptibilities(tuple(SusceptibilityResult.from_run(parts, asdict(measure))))
 
 
 def fisher_susceptibility(
@@ -147,7 +147,7 @@ def fisher_susceptibility(
     check_gradients(model)
     loaded = {"dtype": dtype, "device": device, "model_id": model_id, "cache": cache}
     parts = asked.parts(measure, model, loaded)
-    return FisherSusceptibilities(tuple(FisherResult.of_run(parts, asdict(measure))))
+    return FisherSusceptibilities(tuple(FisherResult.from_run(parts, asdict(measure))))
 
 
 def check_gradients(model: Any) -> None:
@@ -197,7 +197,7 @@ class _Asked:
     separator: str
 
     def parts(self, measure: Susceptibility | Fisher, model: Any, loaded: Mapping[str, Any]) -> Iterator[Part]:
-        """Texts and readings of each query, once all of them can be used.
+        """Texts and measurements of each query, once all of them can be used.
 
         Args:
             measure: what is measured.
@@ -209,7 +209,7 @@ class _Asked:
         from leakmeter.instruments.susceptibility.reading import contexts_of, questions_of
         from leakmeter.instruments.susceptibility.studied import TOGETHER
         from leakmeter.runs import loading
-        from leakmeter.runs.measure import Watch, measure_cases
+        from leakmeter.runs.measure import Callbacks, measure_cases
 
         settings = QuestionSettings(self.template, self.separator)
         questions = questions_of(_records(self.queries, "query"), "queries")
@@ -218,7 +218,7 @@ class _Asked:
         prepared = [
             settings.prepare(QuestionCase(question.id, question, before), backend, measure) for question in questions
         ]
-        return measure_cases(backend, measure, prepared, None, Watch(), group_size=TOGETHER)
+        return measure_cases(backend, measure, prepared, None, Callbacks(), group_size=TOGETHER)
 
 
 def _records(rows: Rows, column: str) -> list[Mapping[str, Any]]:

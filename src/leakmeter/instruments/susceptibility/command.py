@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.given import Given
+from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions
 from leakmeter.core import registry
 from leakmeter.errors import UsageError
@@ -91,12 +91,12 @@ def susceptibility(
     found: list[Result] = []
 
     def results(parts: Iterable[Part]) -> Iterator[Result]:
-        for result in registry.instrument(name).result.of_run(parts, asdict(chosen)):
+        for result in registry.instrument(name).result.from_run(parts, asdict(chosen)):
             found.append(result)
             yield result
 
     run_cases(
-        Given(tuple(QuestionCase(one.id, one, before) for one in asked), skip_bad=skip_bad),
+        LoadedCases(tuple(QuestionCase(one.id, one, before) for one in asked), skip_bad=skip_bad),
         QuestionSettings(template, separator),
         chosen,
         name,

@@ -11,10 +11,10 @@ import numpy as np
 
 from leakmeter.core.limits import MOST_NEW_TOKENS, bounded
 from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import NATS, RESPONSE, TOKEN_ID, Reading
+from leakmeter.core.measurement import NATS, RESPONSE, TOKEN_ID, Measurement
 from leakmeter.core.noise import going_on
 from leakmeter.core.prompt import Prompt
-from leakmeter.core.reductions import Target
+from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility import math as kernel
@@ -92,7 +92,7 @@ class Susceptibility(Measure):
                 f"case '{item.id}' has fewer than two contexts; susceptibility is what they change, give it more"
             )
 
-    def trial(self, item: QuestionItem) -> Trial[list[Reading]]:
+    def trial(self, item: QuestionItem) -> Trial[list[Measurement]]:
         """Measure one query.
 
         Raises:
@@ -109,18 +109,18 @@ class Susceptibility(Measure):
         once = self._statistics(scores[len(requests) : len(requests) + len(again)], contexts, few)
         # The last token of a few prompts is run once more, from states that were kept: alone, where it had company.
         twice = self._statistics((yield again), contexts, few)
-        readings = list(_readings(item, contexts, found, places, _differ(once, twice)))
+        measurements = list(_readings(item, contexts, found, places, _differ(once, twice)))
         if self.answer_tokens:
             answers = yield from self._answers(item, every.prompts)
             for sample, place in enumerate((0, *places)):
-                readings.append(Reading(item.id, sample, "", RESPONSE, TOKEN_ID, answers[place]))
-        return readings
+                measurements.append(Measurement(item.id, sample, "", RESPONSE, TOKEN_ID, answers[place]))
+        return measurements
 
     def _requests(self, contexts: ContextSet, mixture: _Mixture) -> list[Request]:
         if not contexts.answers:
             return [Request(mixture.prompts, (), ContextMixture(mixture.weights, mixture.counts, self.temperature))]
         forms = [form for answer in contexts.answers for form in answer]
-        return [Request(mixture.prompts, form, Target(self.temperature)) for form in forms]
+        return [Request(mixture.prompts, form, TargetLogProbs(self.temperature)) for form in forms]
 
     def _statistics(self, scores: Sequence[Scores], contexts: ContextSet, mixture: _Mixture) -> FloatArray:
         """`OF_QUERY`, and `OF_CONTEXT` of each prompt behind the first: (prompt, 3)."""
@@ -174,13 +174,13 @@ def _few(item: QuestionItem, every: _Mixture) -> _Mixture:
 
 def _readings(
     item: QuestionItem, contexts: ContextSet, found: FloatArray, places: Sequence[int], noise: float
-) -> Iterator[Reading]:
+) -> Iterator[Measurement]:
     of_context, weights = found[list(places)], np.asarray(contexts.weights)
     shared: dict[Prompt, float] = {}
     for prompt, weight in zip(contexts.prompts, contexts.weights, strict=True):
         shared[prompt] = shared.get(prompt, 0.0) + weight
     for statistic, values in zip(kernel.OF_CONTEXT, of_context.T, strict=True):
-        yield Reading(item.id, 0, "", statistic, NATS, np.ascontiguousarray(values))
+        yield Measurement(item.id, 0, "", statistic, NATS, np.ascontiguousarray(values))
     of_query = {
         "susceptibility": weights @ of_context[:, 0],
         "from_bare": weights @ of_context[:, 1],
@@ -189,7 +189,7 @@ def _readings(
         "noise": noise,
     }
     for statistic, value in of_query.items():
-        yield Reading(item.id, 0, "", statistic, NATS, np.asarray([float(value)]))
+        yield Measurement(item.id, 0, "", statistic, NATS, np.asarray([float(value)]))
 
 
 def _differ(once: FloatArray, twice: FloatArray) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.susceptibility import memorisation as _memorisation
 from leakmeter.instruments.susceptibility.math import Spread, spread
@@ -29,18 +29,20 @@ _TEXTS: Final = (
 )
 
 
-def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Texts and readings of a query to one plain object: what `--json` prints and reports are drawn from.
+def case_object(
+    texts: Mapping[str, Any], measurements: Sequence[Measurement], params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Texts and measurements of a query to one plain object: what `--json` prints and reports are drawn from.
 
     Null stands for an infinite divergence, and for what two contexts cannot tell.
 
     Args:
-        texts: what the readings are about (see `runs.measure.texts_of` and
+        texts: what the measurements are about (see `runs.measure.texts_of` and
             `instruments.susceptibility.prompts.PreparedQuestion`).
-        readings: of this query.
+        measurements: of this query.
         params: of the measure.
     """
-    series = {reading.statistic: reading.values for reading in readings if reading.sample == 0}
+    series = {measurement.statistic: measurement.values for measurement in measurements if measurement.sample == 0}
     one = {name: float(values[0]) for name, values in series.items()}
     value, floor, ceiling = one["susceptibility"], one["noise"], one["ceiling"]
     known = spread(value, series["susceptibility_without"])
@@ -150,10 +152,10 @@ class SusceptibilityResult(Result):
     quantities: ClassVar = SUSCEPTIBILITY
 
     @classmethod
-    def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[SusceptibilityResult]:
+    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[SusceptibilityResult]:
         """The results of a run's queries, each as soon as its part is there."""
-        for texts, readings in parts:
-            yield cls(case_object(texts, readings, params))
+        for texts, measurements in parts:
+            yield cls(case_object(texts, measurements, params))
 
     @property
     def susceptibility(self) -> float:

@@ -51,8 +51,12 @@ class Series:
 def value_of(finished: FinishedCell, statistic: str) -> list[float]:
     """A statistic of each query of a cell, in order, nats."""
     return [
-        next(float(reading.values[0]) for reading in readings if reading.statistic == statistic and reading.sample == 0)
-        for _, readings in finished.measured
+        next(
+            float(measurement.values[0])
+            for measurement in measurements
+            if measurement.statistic == statistic and measurement.sample == 0
+        )
+        for _, measurements in finished.measured
     ]
 
 
@@ -120,7 +124,7 @@ def _memorised(finished: FinishedCell) -> list[_Counts]:
     measure = finished.cell.measure
     if not (isinstance(measure, Susceptibility) and measure.answer_tokens):
         return [None] * len(finished.records)
-    return [one.case["memorisation"] for one in SusceptibilityResult.of_run(finished.measured, asdict(measure))]
+    return [one.case["memorisation"] for one in SusceptibilityResult.from_run(finished.measured, asdict(measure))]
 
 
 def _ratio(counts: Sequence[_Counts], over: Resamples) -> Row:

@@ -11,7 +11,7 @@ import numpy as np
 
 from leakmeter.core.gradient import NEUTRAL, GradientRequest, Place, Probes, Sigma, TopTokens, tokens_of
 from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import COUNT, NATS, NATS_PER_SQUARE, Reading
+from leakmeter.core.measurement import COUNT, NATS, NATS_PER_SQUARE, Measurement
 from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
 from leakmeter.core.request import Gradients, Trial
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
@@ -112,7 +112,7 @@ class Fisher(Measure):
         """Refuse a case without a query or without contexts where they are needed, and a slot that is too long."""
         self._request(item, self.probes)
 
-    def trial(self, item: QuestionItem) -> Trial[list[Reading]]:
+    def trial(self, item: QuestionItem) -> Trial[list[Measurement]]:
         """Measure one query.
 
         Raises:
@@ -177,11 +177,11 @@ class Fisher(Measure):
         )
         return int(min(max(2, math.ceil(min(needed, self.max_probes))), self.max_probes))
 
-    def _readings(self, item: QuestionItem, request: GradientRequest, found: Gradients) -> Iterator[Reading]:
+    def _readings(self, item: QuestionItem, request: GradientRequest, found: Gradients) -> Iterator[Measurement]:
         n_probes = request.directions.n_probes
         for i, sigma in enumerate(self.sigma):
             for statistic, unit, value in _told(sigma, estimated(found.values[:, i], n_probes)):
-                yield Reading(item.id, 0, sigma, statistic, unit, np.asarray([value]))
+                yield Measurement(item.id, 0, sigma, statistic, unit, np.asarray([value]))
         of_query = [
             ("entropy", NATS, found.entropy),
             ("n_probes", COUNT, float(n_probes)),
@@ -189,7 +189,7 @@ class Fisher(Measure):
             *([("top_mass", NATS, found.log_mass)] if self.method == "top-k" else []),
         ]
         for statistic, unit, value in of_query:
-            yield Reading(item.id, 0, "", statistic, unit, np.asarray([value]))
+            yield Measurement(item.id, 0, "", statistic, unit, np.asarray([value]))
 
 
 def _told(sigma: Sigma, estimate: Estimate) -> Iterator[tuple[str, str, float]]:

@@ -53,11 +53,11 @@ def report(
         )
     several = len(cases) > 1
     settings = {**words.settings(cases), "Cost": words.cost(cases)}
-    readings = [*words.readings(cases), words.INTERVALS]
+    measurements = [*words.measurements(cases), words.INTERVALS]
     found: list[b.Block] = [b.Headline(_headline(cases, summary))]
     if not several:
         found.append(b.Text(words.told(cases[0])))
-    found += [b.Text(line, "soft") for line in readings]
+    found += [b.Text(line, "soft") for line in measurements]
     found.append(b.Details("Settings and cost", b.facts_of(settings)))
     found += [b.Warning(b.Untrusted(warning)) for warning in queries.warnings(cases)]
     if not several:

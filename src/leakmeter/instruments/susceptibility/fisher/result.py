@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from leakmeter.core.measurement import Reading
+from leakmeter.core.measurement import Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.quantities import FISHER
 from leakmeter.instruments.susceptibility.summary import levels_of_factors, mean_of
@@ -33,16 +33,18 @@ _TEXTS: Final = (
 Cases = Sequence[Mapping[str, Any]]
 
 
-def case_object(texts: Mapping[str, Any], readings: Sequence[Reading], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Texts and readings of a query to one plain object: what `--json` prints and reports are drawn from.
+def case_object(
+    texts: Mapping[str, Any], measurements: Sequence[Measurement], params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Texts and measurements of a query to one plain object: what `--json` prints and reports are drawn from.
 
     Args:
-        texts: what the readings are about (see `runs.measure.texts_of` and
+        texts: what the measurements are about (see `runs.measure.texts_of` and
             `instruments.susceptibility.prompts.PreparedQuestion`).
-        readings: of this query.
+        measurements: of this query.
         params: of the measure.
     """
-    found = {(reading.piece, reading.statistic): float(reading.values[0]) for reading in readings}
+    found = {(measurement.piece, measurement.statistic): float(measurement.values[0]) for measurement in measurements}
     n_probes = int(found["", "n_probes"])
     log_mass = found.get(("", "top_mass"))
     top_mass = None if log_mass is None else math.exp(log_mass)
@@ -177,10 +179,10 @@ class FisherResult(Result):
     quantities: ClassVar = FISHER
 
     @classmethod
-    def of_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[FisherResult]:
+    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[FisherResult]:
         """The results of a run's queries, each as soon as its part is there."""
-        for texts, readings in parts:
-            yield cls(case_object(texts, readings, params))
+        for texts, measurements in parts:
+            yield cls(case_object(texts, measurements, params))
 
     @property
     def susceptibility(self) -> float:

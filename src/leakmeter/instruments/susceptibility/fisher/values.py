@@ -34,8 +34,8 @@ def variant_of(cell: Cell, sigma: str) -> str:
 def of_sigma(finished: FinishedCell, sigma: str, statistic: str) -> list[float]:
     """A statistic of each query of a Fisher cell, in order."""
     return [
-        next(float(r.values[0]) for r in readings if (r.piece, r.statistic) == (sigma, statistic))
-        for _, readings in finished.measured
+        next(float(r.values[0]) for r in measurements if (r.piece, r.statistic) == (sigma, statistic))
+        for _, measurements in finished.measured
     ]
 
 

@@ -37,7 +37,7 @@ _OF: Final = {
 }
 
 
-def readings(cases: Sequence[Case]) -> list[str]:
+def measurements(cases: Sequence[Case]) -> list[str]:
     """What the values of each Σ mean."""
     vectors = "states" if cases[0]["place"].startswith("layer") else "embeddings"
     told = (_IDENTITY.format(vectors=vectors) if is_rank(name) else _OF[name] for name in cases[0]["sigma"])
