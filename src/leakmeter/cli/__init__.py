@@ -23,6 +23,7 @@ _COMMANDS: Final = {
     "report": "Write the HTML report of finished runs, or of a study; and figures for a paper.",
     "query": "Ask finished runs a question in SQL.",
     "runs": "List runs, show one, compare two, check that they are what was written, and take them elsewhere.",
+    "schema": "Print the JSON schema of what an instrument's --json prints; without a name, list the instruments.",
     "gate": "Hold finished runs against bounds and a baseline: exit code 1 where one is broken.",
     "demo": "Measure an invented clinic note: which of its sentences does an answer owe to?",
     "models": "List the models known by name, and fetch them.",

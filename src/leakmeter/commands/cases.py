@@ -22,7 +22,7 @@ from leakmeter.errors import LeakmeterError, UsageError
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
     from leakmeter.core.instrument import Settings
-    from leakmeter.report.result import Part, Result
+    from leakmeter.report.result import AnyResult, Part
 
 
 def run_cases(
@@ -33,7 +33,7 @@ def run_cases(
     run: RunOptions,
     *,
     group_size: int = 1,
-    results: Callable[[Iterable[Part]], Iterator[Result]] | None = None,
+    results: Callable[[Iterable[Part]], Iterator[AnyResult]] | None = None,
     accept: Callable[[Backend], None] = lambda backend: None,
     settle: Callable[[], tuple[Measure, Path]] | None = None,
     inputs: Sequence[object] = (),
@@ -82,7 +82,7 @@ def run_cases(
     where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
     hidden = [*inputs, run.out, run.html] if hides_paths else []
     command = command_line(sys.argv[1:], without=hidden)
-    shown: list[Result] = []
+    shown: list[AnyResult] = []
     with ExitStack() as undone:
         undone.enter_context(made_for(run.out))
         measure, kept_in = (measure, None) if settle is None else settle()
@@ -100,7 +100,7 @@ def run_cases(
         for result in results_of(parts):
             shown.append(result)
             if run.json:
-                output.print_json(result.case)
+                output.print_json(result.to_dict())
         if not directory.is_complete:
             directory.finish(spec, n_parts(len(prepared), group_size))
     if not run.json:

@@ -16,7 +16,7 @@ from leakmeter.runs.spec import outdated
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from leakmeter.report.result import Result
+    from leakmeter.report.result import AnyResult
 
 _HEATMAPS_AT_MOST = 3
 _WIDEST = 1000  # characters of a line
@@ -112,11 +112,11 @@ def unnamed(public: bool) -> Iterator[None]:
         raise LeakmeterError(hidden) from None
 
 
-def print_json(case: Mapping[str, Any]) -> None:
-    """One case as one line of JSON on standard output."""
+def print_json(value: Any) -> None:
+    """A result, or another plain object, as one line of JSON on standard output."""
     is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     # JSON writes most control characters as escapes; of the others a terminal obeys some, and a file keeps all.
-    line = to_json(case, ascii_only=not is_utf8)
+    line = to_json(value, ascii_only=not is_utf8)
     sys.stdout.write((visible(line) if sys.stdout.isatty() else line) + "\n")
     sys.stdout.flush()
 
@@ -137,10 +137,12 @@ def left_out(problems: Sequence[str], *, public: bool = False) -> str:
     return f"left out {len(problems)} bad case{'s' if len(problems) > 1 else ''}{first}"
 
 
-def write_page(path: Path, results: Sequence[Result], command: str | None, run: Path | None) -> None:
+def write_page(path: Path, results: Sequence[AnyResult], command: str | None, run: Path | None) -> None:
     """The HTML report of results of one kind."""
+    from leakmeter.report.result import shown
+
     kind = type(results[0])
-    page = kind.render_page([result.case for result in results], command=command, run=run)
+    page = kind.render_page(shown(results), command=command, run=run)
     save_page(path, page, public=kind.is_public)
 
 
@@ -163,11 +165,11 @@ def tell_page(path: Path, *, public: bool) -> None:
     tell(f"report: {path}" if public else f"report: {path} (private, readable by you alone)")
 
 
-def print_results(results: Sequence[Result]) -> None:
+def print_results(results: Sequence[AnyResult]) -> None:
     """A few results one by one, many as a table; all of one kind."""
     screen = console()
     if len(results) <= _HEATMAPS_AT_MOST:
         for result in results:
-            screen.print(result.heatmap())
+            screen.print(result.to_rich())
         return
-    screen.print(type(results[0]).overview([result.case for result in results]))
+    screen.print(type(results[0]).overview(results))

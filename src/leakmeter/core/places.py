@@ -1,4 +1,4 @@
-"""Where numbers stand in a case object."""
+"""Where numbers stand in a result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Number = Callable[[Case], float | None]
 
 
 def at(*path: str, null: float | None = None) -> Number:
-    """What stands at a place of a case object.
+    """What stands at a place of a result.
 
     Args:
         path: names, outermost first; where one of the outer ones is null, the case has no such number.
@@ -23,10 +23,10 @@ def at(*path: str, null: float | None = None) -> Number:
     def of(case: Case) -> float | None:
         inner: Any = case
         for name in path[:-1]:
-            inner = inner[name]
+            inner = getattr(inner, name)
             if inner is None:
                 return None
-        found = inner[path[-1]]
+        found = getattr(inner, path[-1])
         return null if found is None else float(found)
 
     return of

@@ -6,7 +6,11 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
+
+INFINITY: Final = "Infinity"
+"""How JSON spells a number that is infinite, '-' before it where it is negative; `float` reads it. null is missing."""
 
 # C0 but tab and newline, DEL, C1, line separators, bidirectional overrides and isolates, lone surrogates
 # (which no UTF-8 file can hold).
@@ -23,22 +27,31 @@ def visible(text: str) -> str:
     return _UNPRINTABLE.sub(_picture, text)
 
 
-def to_json(value: Any, *, ascii_only: bool = False) -> str:
-    """One line of JSON, with null for every number that is infinite or NaN: JSON has no words for these.
+def to_plain(value: Any) -> Any:
+    """Dictionaries, lists, texts and numbers, as JSON can hold them.
 
     Args:
-        value: mappings, lists, texts and numbers.
+        value: of these, of tuples and of dataclasses. An infinite number becomes a text (see `INFINITY`), NaN None.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: to_plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else INFINITY if value > 0 else f"-{INFINITY}"
+    return value
+
+
+def to_json(value: Any, *, ascii_only: bool = False) -> str:
+    """One line of JSON; see `to_plain`.
+
+    Args:
+        value: dataclasses, mappings, lists, texts and numbers.
         ascii_only: write other letters as escapes, for a terminal that lacks them.
     """
-    return json.dumps(_finite(value), ensure_ascii=ascii_only, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _finite(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(to_plain(value), ensure_ascii=ascii_only, allow_nan=False)
 
 
 def _picture(match: re.Match[str]) -> str:

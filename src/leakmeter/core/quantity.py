@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-Case = Mapping[str, Any]
-"""A case object, as `--json` prints it."""
+Case = Any
+"""A result of the instrument's own kind (see `report.result.Result`)."""
 Worse = Literal["more", "less"]
 
 SHARE_OF_CASES: Final = "share of cases"
@@ -25,11 +25,11 @@ class Quantity:
     about: str
     """One sentence of what it means."""
     of: Callable[[Case], float | None]
-    """A case object to the number: None where the case has none, ∞ where it is infinite."""
+    """A result to the number: None where it has none, ∞ where it is infinite."""
     worse: Worse = "more"
     """Which way is worse for those whose data it is about, or for the answers."""
     floor: Callable[[Case], float | None] | None = None
-    """A case object to the amount by which other ways to compute the same move the number; None where it is unknown."""
+    """A result to the amount by which other ways to compute the same move the number; None where it is unknown."""
     usual: str | None = None
     """The aggregate that is meant where none is named; None where that would be a guess."""
 
@@ -43,7 +43,7 @@ class RunQuantity:
     unit: str
     about: str
     of: Callable[[Sequence[Case]], float | None]
-    """Case objects, one or more, to the number: None where they have none, ∞ where it is infinite."""
+    """Results, one or more, to the number: None where they have none, ∞ where it is infinite."""
     worse: Worse = "more"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from leakmeter.core.plain import visible
@@ -20,19 +20,19 @@ def infinite(nats: float | None) -> float:
     return math.inf if nats is None else float(nats)
 
 
-def interval_text(row: Mapping[str, Any]) -> str:
-    """Interval of a case or of a row of a summary; empty where it has none."""
-    interval = row["interval_nats"]
+def interval_text(row: Any) -> str:
+    """Interval of a result or of a row of a summary; empty where it has none."""
+    interval = row.interval_nats
     return "" if interval is None else f"[{', '.join(map(nats_text, interval))}]"
 
 
 def cost(cases: Sequence[Case]) -> str:
     """Tokens and time, predicted and taken."""
     run, naive, seconds = (
-        sum(case["cost"][name] for case in cases) for name in ("tree_tokens", "naive_tokens", "seconds")
+        sum(getattr(case.cost, name) for case in cases) for name in ("tree_tokens", "naive_tokens", "seconds")
     )
-    predicted = sum(case["cost"]["predicted"]["tree_tokens"] for case in cases)
-    expected = [case["cost"]["predicted"]["seconds"] for case in cases]
+    predicted = sum(case.cost.predicted_tree_tokens for case in cases)
+    expected = [case.cost.predicted_seconds for case in cases]
     about = "" if None in expected else f" in {words.about_seconds(sum(expected))}"
     return (
         f"{run:,} tree tokens in {seconds:.1f}\u00a0s, {words.saved(run, naive)} saved against {naive:,} of full "
@@ -44,7 +44,7 @@ def warnings(cases: Sequence[Case], what: str = "queries") -> list[str]:
     """The cases' warnings; those that differ in numbers alone are one, told once with how many there are."""
     found: dict[str, list[str]] = {}
     for case in cases:
-        for warning in case["warnings"]:
+        for warning in case.warnings:
             found.setdefault(_NUMBER.sub("", warning), []).append(warning)
     n = len(cases)
     return [

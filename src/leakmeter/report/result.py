@@ -1,4 +1,4 @@
-"""What every result is: a case's numbers as one plain object, and its views.
+"""What every result is: a case's numbers as a record, and its views.
 
 The results of an instrument are made by the class that its `result_at` names, which has
 
@@ -12,17 +12,19 @@ gate`.
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
 
 from leakmeter.core.measurement import Measurement
-from leakmeter.core.plain import to_json
+from leakmeter.core.plain import to_json, to_plain
 from leakmeter.core.quantity import AnyQuantity
+from leakmeter.core.record import Record
 from leakmeter.report.blocks import Provenance, Report, Untrusted
 
 if TYPE_CHECKING:
@@ -35,101 +37,107 @@ _note: ContextVar[str | None] = ContextVar("note", default=None)
 _NAMED: Final = 8  # results whose ids a repr has
 _NAME_CHARACTERS: Final = 40
 
-Part = tuple[Mapping[str, Any], Sequence[Measurement]]
-"""A case's texts (see `runs.measure.texts_of`) and its measurements."""
+Texts = Mapping[str, Any]
+"""What a run keeps of a case beside numbers, as JSON; see `runs.measure.texts_of`."""
+Part = tuple[Texts, Sequence[Measurement]]
+"""A case's texts and its measurements."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result(ABC):
-    """A case as it is shown and kept.
+class AnyResult(ABC):
+    """What every result can do.
 
     What shows it is imported where it is called: a program that asks for numbers need not load what draws them.
     """
 
+    __slots__ = ()
     is_public: ClassVar[bool] = False
     """Whether it may be published."""
     quantities: ClassVar[tuple[AnyQuantity, ...]] = ()
     """What of it can be compared and bounded, the first that one thinks of first."""
-
-    case: dict[str, Any]
-    """Everything, as `--json` prints it; units stand in the names."""
+    schema: ClassVar[str]
+    """Name and version of the schema of what `to_dict` gives, 'influence-1'; the version changes where a key goes, or
+    means another thing."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         # A dataclass would write a repr of its own, with every text of the case in it, into logs and tracebacks.
-        super(Result, cls).__init_subclass__(**more)
+        super().__init_subclass__(**more)
         if "__repr__" not in cls.__dict__:
-            cls.__repr__ = Result.__repr__  # type: ignore[method-assign]
+            cls.__repr__ = AnyResult.__repr__  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
         """Id, sizes and headline, and no other text of the case."""
-        sizes = ", ".join(f"{name}: {n}" for name, n in _sizes(self.case).items())
+        sizes = ", ".join(f"{name}: {n}" for name, n in _sizes(self).items())
         try:
-            headline = type(self).findings([self.case]).headline
+            headline = type(self).findings(shown([self])).headline
         except (KeyError, IndexError, TypeError, ValueError, AttributeError):
             headline = ""  # a case that was made by hand may lack something; a repr has to come all the same
-        said = [f"{type(self).__name__} {_name(self.case)}", sizes and f" ({sizes})", headline and f": {headline}"]
+        said = [f"{type(self).__name__} {_name(self)}", sizes and f" ({sizes})", headline and f": {headline}"]
         return f"<{''.join(said)}>"
 
-    @classmethod
     @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """The case as `--json` prints it."""
+
+    @classmethod
     def report(
         cls,
-        cases: Sequence[Mapping[str, Any]],
+        results: Sequence[Any],
         *,
         command: str | None = None,
         provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
     ) -> Report:
-        """What is said of the cases, as blocks; all views are made of it.
+        """What is said of results, as blocks; all views are made of it: by `report` in the folder that the class is in.
 
         Args:
-            cases: one or more.
+            results: one or more.
             command: the command line they came from.
             provenance: of the run they lie in.
         """
+        module = importlib.import_module(f"{cls.__module__.rpartition('.')[0]}.report")
+        made: Report = module.report(results, command=command, provenance=provenance)
+        return made
 
     @classmethod
-    def summary(cls, cases: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-        """One object of all cases together, where the measure has one; units stand in the names."""
+    def summary(cls, results: Sequence[Any]) -> Any:
+        """All results together as a record; None of measures that have none."""
         return None
 
-    def heatmap(self) -> RenderableType:
+    def to_rich(self) -> RenderableType:
         """The case for a terminal: for `rich.print` or the last line of a notebook cell."""
-        from leakmeter.report import console
-
-        return console.view(type(self).report([self.case]))
+        return type(self).overview([self])
 
     @classmethod
-    def overview(cls, cases: Sequence[Mapping[str, Any]]) -> RenderableType:
-        """Many cases for a terminal."""
+    def overview(cls, results: Sequence[Any]) -> RenderableType:
+        """Many results for a terminal."""
         from leakmeter.report import console
 
-        return console.view(cls.report(cases))
+        return console.view(cls.report(shown(results)))
 
     @classmethod
-    def findings(cls, cases: Sequence[Mapping[str, Any]]) -> Findings:
-        """What many cases say together: a sentence, a summary and figures.
+    def findings(cls, results: Sequence[Any]) -> Findings:
+        """What many results say together: a sentence, a summary and figures.
 
         Args:
-            cases: one or more.
+            results: one or more.
         """
         from leakmeter.report.blocks import charts_of, headline_of
         from leakmeter.report.findings import Findings
 
-        made = cls.report(cases)
-        return Findings(headline_of(made), cls.summary(cases), {chart.name: chart for chart in charts_of(made)})
+        made = cls.report(results)
+        return Findings(headline_of(made), cls.summary(results), {chart.name: chart for chart in charts_of(made)})
 
     @classmethod
-    def render_page(cls, cases: Sequence[Mapping[str, Any]], *, command: str | None, run: Path | None) -> str:
-        """The HTML report of the cases: one file, no network.
+    def render_page(cls, results: Sequence[Any], *, command: str | None, run: Path | None) -> str:
+        """The HTML report of results: one file, no network.
 
         Args:
-            cases: one or more.
+            results: one or more.
             command: the command line they came from.
             run: the directory they lie in.
         """
         from leakmeter.report import html
 
-        return html.page(cls.report(cases, command=command, provenance=provenance_of(run, noted_now())))
+        return html.page(cls.report(results, command=command, provenance=provenance_of(run, noted_now())))
 
     def save_html(self, path: str | Path) -> Path:
         """Write the report of this case: one file, no network; mode 0600, unless it may be published.
@@ -143,36 +151,196 @@ class Result(ABC):
         Raises:
             StoreError: it lies in a run.
         """
-        return saved(path, self.render_page([self.case], command=None, run=None), public=self.is_public)
+        return saved(path, self.render_page(shown([self]), command=None, run=None), public=self.is_public)
 
     def to_json(self) -> str:
         """The case as one line of JSON."""
-        return to_json(self.case)
+        return to_json(self.to_dict())
 
 
-def _name(case: Mapping[str, Any]) -> str:
-    """A case's id, cut where it is long, without anything that a terminal would obey."""
-    id_ = str(case.get("id", ""))
-    return repr(id_ if len(id_) <= _NAME_CHARACTERS else f"{id_[:_NAME_CHARACTERS]}…")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultCost(Record):
+    """What measuring a case took: its share, where several were scored together."""
+
+    requests: int
+    """Prompts scored."""
+    tree_tokens: int
+    """Tokens put through the model."""
+    naive_tokens: int
+    """Tokens that one full pass for each prompt would have run."""
+    seconds: float
+    predicted_tree_tokens: int
+    """Tokens that were predicted before; an upper bound, where what is run depends on the scores."""
+    predicted_seconds: float | None
+    out_of_memory_retries: int
+    """How often memory ran out, and the work went on in smaller parts."""
+    scored_together: int | None
+    """Cases of the part; None where each was scored alone."""
+
+    @classmethod
+    def of(cls, texts: Texts) -> Self:
+        """The cost in a case's texts, of earlier versions too."""
+        cost = texts["cost"]
+        predicted = cost.get("predicted") or {}
+        return cls(
+            requests=cost["requests"],
+            tree_tokens=cost["tree_tokens"],
+            naive_tokens=cost["naive_tokens"],
+            seconds=cost["seconds"],
+            predicted_tree_tokens=predicted.get("tree_tokens", cost["tree_tokens"]),
+            predicted_seconds=predicted.get("seconds"),
+            out_of_memory_retries=cost.get("halvings", 0),
+            scored_together=cost.get("scored_together"),
+        )
 
 
-def _sizes(case: Mapping[str, Any]) -> dict[str, int]:
-    """How many objects each list of a case has, and tokens its response."""
-    sizes = {
-        name: len(value)
-        for name, value in case.items()
-        if isinstance(value, list) and value and all(isinstance(one, dict) for one in value)
-    }
-    response = case.get("response")
-    tokens = response.get("tokens") if isinstance(response, dict) else None
-    return sizes if tokens is None else {**sizes, "response tokens": len(tokens)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result(AnyResult, Record):
+    """A case as it is shown and kept: the fields are what `--json` prints, units in their names."""
+
+    id: str
+    """What the case is called in its run."""
+    model: str
+    """Name of the model, as it was given."""
+    weights_sha256: str | None
+    """Hash of the model's weights; None where they are not known by one."""
+    dtype: str
+    """Number type of the model's arithmetic."""
+    cost: ResultCost
+    warnings: tuple[str, ...]
+    """What narrows the meaning of the numbers, a sentence each."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `Record.to_dict`, with the name and version of the schema (see `leakmeter schema`) in front."""
+        return {"schema": self.schema, **to_plain(self)}
+
+    @staticmethod
+    def common(texts: Texts, warnings: Iterable[str] = ()) -> dict[str, Any]:
+        """The fields of all results, for a constructor.
+
+        Args:
+            texts: of the case.
+            warnings: what narrows the meaning of its numbers.
+        """
+        return {
+            **{name: texts.get(name) for name in ("id", "model", "weights_sha256", "dtype")},
+            "cost": ResultCost.of(texts),
+            "warnings": tuple(warnings),
+        }
 
 
-R = TypeVar("R", bound=Result)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response(Record):
+    """A response that was measured."""
+
+    text: str = field(repr=False)
+    tokens: tuple[str, ...] = field(repr=False)
+    """The text that each token adds; empty at all but the last token of a character that takes several."""
+    sampled: bool
+    """Whether it was drawn from the model that measures; else it was given."""
+    seed: int | None
+    """Of the drawing; None where there is none."""
+
+    @classmethod
+    def of(cls, texts: Texts, number: int, seed: int | None) -> Self:
+        """A response of a case's texts.
+
+        Args:
+            texts: of the case.
+            number: of the response, from 0.
+            seed: of the measure's parameters.
+        """
+        sampled = bool(texts["sampled"])
+        told = texts["responses"][number]
+        return cls(text=told["text"], tokens=tuple(told["tokens"]), sampled=sampled, seed=seed if sampled else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentRange(Record):
+    """Where a document lies in the context, by characters."""
+
+    name: str
+    start: int
+    end: int
+
+    @classmethod
+    def all_of(cls, texts: Texts) -> tuple[Self, ...]:
+        """The documents of a case's texts, in their order."""
+        return tuple(cls(**one) for one in texts["documents"])
+
+
+# ---- results that are a plain object --------------------------------------------------------------------------------
+class _Attributes(dict[str, Any]):
+    """A dictionary whose entries are attributes too."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            if name == "predicted_tree_tokens":
+                return (self.get("predicted") or {}).get("tree_tokens")
+            if name == "predicted_seconds":
+                return (self.get("predicted") or {}).get("seconds")
+            if name == "out_of_memory_retries":
+                return self.get("halvings", 0)
+            raise AttributeError(name) from None
+
+
+def attributes(value: Any) -> Any:
+    """The same with attributes."""
+    if isinstance(value, dict):
+        return _Attributes({name: attributes(one) for name, one in value.items()})
+    return [attributes(one) for one in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)
-class ResponseResult(Result):
+class CaseResult(AnyResult):
+    """A case as one plain object."""
+
+    case: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "case", attributes(self.case))
+
+    @property
+    def id(self) -> str:
+        """The case's."""
+        return str(self.case["id"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The case."""
+        return self.case
+
+
+def shown(results: Sequence[Any]) -> list[Any]:
+    """Results as their reports want them."""
+    return [result.case if isinstance(result, CaseResult) else result for result in results]
+
+
+def _name(result: Any) -> str:
+    """A case's id, cut where it is long, without anything that a terminal would obey."""
+    id_ = str(getattr(result, "id", ""))
+    return repr(id_ if len(id_) <= _NAME_CHARACTERS else f"{id_[:_NAME_CHARACTERS]}…")
+
+
+def _sizes(result: Any) -> dict[str, int]:
+    """How many objects each list of a result has, and tokens its response."""
+    told = result.case if isinstance(result, CaseResult) else {f.name: getattr(result, f.name) for f in fields(result)}
+    sizes = {
+        name: len(value)
+        for name, value in told.items()
+        if isinstance(value, list | tuple) and value and all(isinstance(one, dict | Record) for one in value)
+    }
+    response = told.get("response")
+    tokens = response.get("tokens") if isinstance(response, dict) else getattr(response, "tokens", None)
+    return sizes if tokens is None else {**sizes, "response tokens": len(tokens)}
+
+
+R = TypeVar("R", bound=AnyResult)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseResult(CaseResult):
     """A case that is about a response: its object has `response.text` and `response.tokens`."""
 
     @property
@@ -200,13 +368,13 @@ class Results(Generic[R]):
 
     def __repr__(self) -> str:
         """Number and ids of the results, and no other text of their cases."""
-        ids = ", ".join(_name(result.case) for result in self.results[:_NAMED])
+        ids = ", ".join(_name(result) for result in self.results[:_NAMED])
         more = ", …" if len(self.results) > _NAMED else ""
         return f"<{type(self).__name__} of {len(self.results)}: {ids}{more}>"
 
     def overview(self) -> RenderableType:
         """All of them, for `rich.print` or the last line of a notebook cell."""
-        return type(self.results[0]).overview([result.case for result in self.results])
+        return type(self.results[0]).overview(self.results)
 
     def save_html(self, path: str | Path) -> Path:
         """Write the report of all of them: one file of mode 0600, no network.
@@ -220,8 +388,8 @@ class Results(Generic[R]):
         Raises:
             StoreError: it lies in a run.
         """
-        cases = [result.case for result in self.results]
-        return saved(path, type(self.results[0]).render_page(cases, command=None, run=None))
+        page = type(self.results[0]).render_page(shown(self.results), command=None, run=None)
+        return saved(path, page)
 
     def joined(self, frames: Iterable[pd.DataFrame], by: str) -> pd.DataFrame:
         """Frames of the results one below the other, with each one's id in a first column.
@@ -232,7 +400,7 @@ class Results(Generic[R]):
         """
         import pandas as pd
 
-        ids = [result.case["id"] for result in self.results]
+        ids = [result.id for result in self.results]  # type: ignore[attr-defined]
         frame = pd.concat([of.assign(**{by: id_}) for of, id_ in zip(frames, ids, strict=True)], ignore_index=True)
         return frame[[by, *(name for name in frame.columns if name != by)]]
 

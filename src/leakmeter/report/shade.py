@@ -6,14 +6,15 @@ Everything a case holds is untrusted. `visible` is the one gate it passes before
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from leakmeter.core.plain import visible
 
-Case = Mapping[str, Any]
+Case = Any
+"""A result with a context and pieces of it."""
 
 
 def excerpt(text: str, characters: int) -> str:
@@ -35,35 +36,35 @@ class Stretch:
     text: str
     """The characters, made visible."""
     units: tuple[int, ...]
-    """Indices in `case["pieces"]` of the units covering it."""
+    """Indices in `case.pieces` of the units covering it."""
     values: tuple[int, ...]
-    """Indices in `case["pieces"]` of the repeated values covering it."""
+    """Indices in `case.pieces` of the repeated values covering it."""
     document: int | None
-    """Index in `case["documents"]` of the document it lies in."""
+    """Index in `case.documents` of the document it lies in."""
 
 
 def stretches(case: Case) -> list[Stretch]:
     """The whole context in order, cut at every boundary of a piece or document; joined, it is the context."""
-    context = visible(case["context"])
+    context = visible(case.context)
     end = len(context)
     begins: dict[int, list[int]] = {}
     ends: dict[int, list[int]] = {}
     cuts = {0, end}
-    for index, piece in enumerate(case["pieces"]):
+    for index, piece in enumerate(case.pieces):
         for start, stop in spans(piece):
             start, stop = max(0, start), min(end, stop)
             if start < stop:
                 begins.setdefault(start, []).append(index)
                 ends.setdefault(stop, []).append(index)
                 cuts |= {start, stop}
-    documents = case.get("documents") or []
+    documents = case.documents
     for document in documents:
-        cuts |= {min(end, max(0, document["start"])), min(end, max(0, document["end"]))}
+        cuts |= {min(end, max(0, document.start)), min(end, max(0, document.end))}
 
     found = []
     open_pieces: list[int] = []
     ordered = sorted(cuts)
-    values = {index for index, piece in enumerate(case["pieces"]) if piece["kind"] == "value"}
+    values = {index for index, piece in enumerate(case.pieces) if piece.kind == "value"}
     for start, stop in pairwise(ordered):
         for index in ends.get(start, ()):
             open_pieces.remove(index)
@@ -74,7 +75,7 @@ def stretches(case: Case) -> list[Stretch]:
                 context[start:stop],
                 tuple(i for i in covering if i not in values),
                 tuple(i for i in covering if i in values),
-                next((i for i, d in enumerate(documents) if d["start"] <= start < d["end"]), None),
+                next((i for i, d in enumerate(documents) if d.start <= start < d.end), None),
             )
         )
     return found
@@ -82,27 +83,28 @@ def stretches(case: Case) -> list[Stretch]:
 
 def spans(piece: Case) -> Sequence[Sequence[int]]:
     """Character ranges of a piece in the context; one for a unit, one per mention for a value."""
-    return piece.get("spans") or [[piece["start"], piece["end"]]]
+    found: Sequence[Sequence[int]] = piece.spans
+    return found
 
 
 def strongest(case: Case, indices: Sequence[int]) -> int | None:
     """Which of the pieces at `indices` has the most nats; None when there are none."""
-    return max(indices, key=lambda i: (rank_nats(case["pieces"][i]), -i), default=None)
+    return max(indices, key=lambda i: (rank_nats(case.pieces[i]), -i), default=None)
 
 
 def by_nats(case: Case, kind: str) -> list[int]:
     """Indices of the pieces of one kind, most nats first; ties in the context's order."""
-    pieces = case["pieces"]
-    return sorted((i for i, p in enumerate(pieces) if p["kind"] == kind), key=lambda i: (-rank_nats(pieces[i]), i))
+    pieces = case.pieces
+    return sorted((i for i, p in enumerate(pieces) if p.kind == kind), key=lambda i: (-rank_nats(pieces[i]), i))
 
 
 def leader(case: Case) -> int | None:
     """The strongest piece of any kind; None when it is below the noise floor, or there is none."""
-    top = strongest(case, range(len(case["pieces"])))
-    return None if top is None or case["pieces"][top]["below_noise_floor"] else top
+    top = strongest(case, range(len(case.pieces)))
+    return None if top is None or case.pieces[top].below_noise_floor else top
 
 
 def rank_nats(piece: Case) -> float:
     """A piece's nats for sorting: an undefined number ranks below every measured one."""
-    nats = float(piece["nats"])
+    nats = float(piece.nats)
     return -math.inf if math.isnan(nats) else nats

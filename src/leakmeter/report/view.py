@@ -17,31 +17,28 @@ View = dict[str, Any]
 
 def settings(case: Case) -> dict[str, str]:
     """How the case was measured, by the words shown beside it."""
-    cost = case.get("cost") or {}
+    cost = case.cost
     told = {
-        "Model": case["model"],
-        "Weights (SHA-256)": case.get("weights_sha256") or "not recorded",
-        "Number type": case["dtype"],
-        "Prompt template": case["template"],
-        "Unit of context": case["unit"],
-        "Removal": f"{case['removal']}: {words.REMOVALS.get(case['removal'], 'as named')}",
-        "Temperature": f"{case['temperature']:g}",
-        "Decoding λ": f"{case['cid_lambda']:g}",
+        "Model": case.model,
+        "Weights (SHA-256)": case.weights_sha256 or "not recorded",
+        "Number type": case.dtype,
+        "Prompt template": case.template,
+        "Unit of context": case.unit,
+        "Removal": f"{case.removal}: {words.REMOVALS.get(case.removal, 'as named')}",
+        "Temperature": f"{case.temperature:g}",
+        "Decoding λ": f"{case.cid_lambda:g}",
         "Response": words.provenance(case),
-        "Noise floor": f"{scale.nats_text(case['noise_floor_nats'])}\u00a0nats; "
-        f"{scale.nats_text(case['noise_floor_per_token_nats'])} a token",
+        "Noise floor": f"{scale.nats_text(case.noise_floor_nats)}\u00a0nats; "
+        f"{scale.nats_text(case.noise_floor_per_token_nats)} a token",
     }
-    if cost:
-        saved = words.saving(case)
-        told["Cost"] = f"{cost['requests']} requests, {cost['tree_tokens']} tokens run" + (
-            f", {saved} saved against {cost['naive_tokens']} one by one" if saved else ""
-        )
-    predicted = words.prediction(case)
-    if predicted is not None:
-        told["Predicted"] = predicted
-    halvings = words.halvings(case)
-    if halvings is not None:
-        told["Memory"] = halvings
+    saved = words.saving(case)
+    told["Cost"] = f"{cost.requests} requests, {cost.tree_tokens} tokens run" + (
+        f", {saved} saved against {cost.naive_tokens} one by one" if saved else ""
+    )
+    told["Predicted"] = words.prediction(case)
+    memory = words.memory(case)
+    if memory is not None:
+        told["Memory"] = memory
     return {name: visible(text) for name, text in told.items()}
 
 

@@ -21,10 +21,10 @@ def posterior_sentence(numbers: Case, prefix: str, what: str) -> str:
         prefix: "whole_", "left_" or none.
         what: was there or was not.
     """
-    signed = nats_text(numbers[f"{prefix}signed_nats"])
-    sure = numbers[f"{prefix}posterior"]
+    signed = nats_text(getattr(numbers, f"{prefix}signed_nats"))
+    sure: float | None = getattr(numbers, f"{prefix}posterior")
     if sure is None:
-        why = numbers[f"{prefix}posterior_note"]
+        why = getattr(numbers, f"{prefix}posterior_note")
         return f"No posterior is shown: with signs the sum is {signed}\u00a0nats, {why}."
     if sure < 0.5:
         return (
@@ -39,32 +39,31 @@ def posterior_sentence(numbers: Case, prefix: str, what: str) -> str:
 
 def posterior_cell(numbers: Case, prefix: str = "") -> str:
     """A posterior for a column, or which yardstick the signed sum is not above."""
-    sure = numbers[f"{prefix}posterior"]
-    return percent(sure) if sure is not None else _POSTERIOR_NOTES.get(numbers[f"{prefix}posterior_note"], NOT_MEASURED)
+    sure: float | None = getattr(numbers, f"{prefix}posterior")
+    if sure is not None:
+        return percent(sure)
+    return _POSTERIOR_NOTES.get(getattr(numbers, f"{prefix}posterior_note"), NOT_MEASURED)
 
 
 def warnings(case: Case) -> list[str]:
     """Everything that narrows what the numbers mean, one sentence each."""
-    found = list(case.get("warnings") or [])
-    cut = case.get("truncated_tokens") or 0
-    if cut:
-        found.append(f"{cut} tokens of the context did not fit the model's window: they were left out, and unmeasured.")
+    found = list(case.warnings)
+    if case.truncated_tokens:
+        cut = f"{case.truncated_tokens} tokens of the context"
+        found.append(f"{cut} did not fit the model's window: they were left out, and unmeasured.")
     return found
 
 
 def provenance(case: Case) -> str:
     """Where the response came from: sampled by the model, with its seed, or given."""
-    response = case["response"]
-    if not response["sampled"]:
+    if not case.response.sampled:
         return "given"
-    return "sampled" if response.get("seed") is None else f"sampled, seed {response['seed']}"
+    return "sampled" if case.response.seed is None else f"sampled, seed {case.response.seed}"
 
 
 def saving(case: Case) -> str | None:
     """The share of tokens that sharing prefixes saved against scoring each request alone."""
-    cost = case.get("cost") or {}
-    naive = cost.get("naive_tokens") or 0
-    return saved(cost["tree_tokens"], naive) if naive else None
+    return saved(case.cost.tree_tokens, case.cost.naive_tokens) if case.cost.naive_tokens else None
 
 
 def saved(n_tokens: int, n_naive_tokens: int) -> str:
@@ -72,27 +71,24 @@ def saved(n_tokens: int, n_naive_tokens: int) -> str:
     return f"{100 * (1 - n_tokens / n_naive_tokens):.0f}\u00a0%"
 
 
-def prediction(case: Case, *, at_most: bool | None = None) -> str | None:
-    """What was predicted before the case was run, and what it took; None where nothing was predicted.
+def prediction(case: Case, *, at_most: bool | None = None) -> str:
+    """What was predicted before the case was run, and what it took.
 
     Args:
         case: the case.
         at_most: whether it was predicted from above; where the response was drawn, by default.
     """
-    cost = case.get("cost") or {}
-    predicted = cost.get("predicted")
-    if not predicted:
-        return None
-    most = "at most " if (case["response"]["sampled"] if at_most is None else at_most) else ""
-    said = f"{most}{predicted['tree_tokens']:,} tokens"
-    if predicted["seconds"] is not None:
-        said += f" in {about_seconds(predicted['seconds'])}"
-    return f"{said}; it took {cost['tree_tokens']:,} in {cost['seconds']:.1f} s"
+    cost = case.cost
+    most = "at most " if (case.response.sampled if at_most is None else at_most) else ""
+    said = f"{most}{cost.predicted_tree_tokens:,} tokens"
+    if cost.predicted_seconds is not None:
+        said += f" in {about_seconds(cost.predicted_seconds)}"
+    return f"{said}; it took {cost.tree_tokens:,} in {cost.seconds:.1f} s"
 
 
-def halvings(case: Case) -> str | None:
+def memory(case: Case) -> str | None:
     """What running out of memory did to a case; None where it did not happen."""
-    n = (case.get("cost") or {}).get("halvings") or 0
+    n = case.cost.out_of_memory_retries
     if not n:
         return None
     times = "once" if n == 1 else f"{n} times"

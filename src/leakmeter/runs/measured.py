@@ -12,6 +12,7 @@ import numpy as np
 from leakmeter.core import registry
 from leakmeter.core.quantity import AnyQuantity, Case, Quantity
 from leakmeter.errors import UsageError
+from leakmeter.report.result import shown
 from leakmeter.runs.damage import as_written
 from leakmeter.runs.measure import cases_of_run
 from leakmeter.runs.rundir import RunDirectory
@@ -28,14 +29,14 @@ class Measured:
     measure: str
     spec: Mapping[str, Any]
     cases: tuple[Case, ...]
-    """Case objects, in their order."""
+    """Results of its cases, in their order."""
     quantities: tuple[AnyQuantity, ...]
     """One or more, the first that one thinks of first."""
 
     @property
     def ids(self) -> list[str]:
         """Of the cases."""
-        return [str(case["id"]) for case in self.cases]
+        return [str(case.id) for case in self.cases]
 
     def values(self, quantity: Quantity) -> FloatArray:
         """A quantity of every case, NaN where a case has none, (case,)."""
@@ -81,7 +82,7 @@ def read_measured(path: Path) -> Measured:
     if not getattr(kind, "quantities", ()):
         raise UsageError(f"run '{path}' is of {spec['measure']}, whose results name no quantities")
     with as_written(path):
-        cases = tuple(result.case for result in kind.from_run(cases_of_run(directory), spec["params"]))
+        cases = tuple(shown(list(kind.from_run(cases_of_run(directory), spec["params"]))))
     return Measured(spec["measure"], spec, cases, kind.quantities)
 
 

@@ -15,7 +15,7 @@ from leakmeter.core import registry
 from leakmeter.core.check import Number
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Case, RunQuantity
 from leakmeter.errors import UsageError
-from leakmeter.report.result import noted, provenance_of, saved
+from leakmeter.report.result import noted, provenance_of, saved, shown
 from leakmeter.runs.damage import as_written
 from leakmeter.runs.measure import cases_of_run
 from leakmeter.runs.measured import Measured, case_quantities
@@ -75,9 +75,9 @@ class Run:
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:
-        """Case objects, as `--json` prints them, in their order."""
+        """Results of its cases, in their order."""
         with as_written(self.path):
-            return tuple(result.case for result in self)
+            return tuple(shown(list(self)))
 
     @property
     def headline(self) -> str:
@@ -85,8 +85,8 @@ class Run:
         return self.findings.headline
 
     @property
-    def summary(self) -> Mapping[str, Any] | None:
-        """All cases together as one object, units in the names; None of measures that have none."""
+    def summary(self) -> Any:
+        """All cases together as one record; None of measures that have none."""
         return self.findings.summary
 
     @cached_property

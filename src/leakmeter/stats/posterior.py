@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 from leakmeter.stats.stats import posterior_from_even_odds
 
@@ -12,28 +12,35 @@ BELOW_PLACEBO: Final = "below the placebo"
 UNDEFINED: Final = "undefined: impossible with it and without it"
 
 
-def posterior_fields(
-    signed_nats: float, *, noise_nats: float, placebo_nats: float | None = None, prefix: str = ""
-) -> dict[str, float | str | None]:
-    """The fields `posterior`, from even odds, and `posterior_note`, why there is none; one of them is None.
+class Posterior(NamedTuple):
+    """What an observer concludes, or why that is not said; one of them is None."""
 
-    A posterior is shown where the signed sum is larger in size than what moves it without meaning anything.
+    probability: float | None
+    """That the piece was there, from even odds."""
+    note: str | None
+
+
+def posterior_of(signed_nats: float, *, noise_nats: float, placebo_nats: float | None = None) -> Posterior:
+    """The posterior from even odds, where the signed sum is larger in size than what moves it without meaning anything.
 
     Args:
         signed_nats: s = Σ_t log p(y_t | with the piece) − log p(y_t | without it), nats.
         noise_nats: Σ_t of the noise of each token, in size, nats: at least the noise of the signed sum.
         placebo_nats: size of the signed sum of an irrelevant piece, nats; None where none was measured.
-        prefix: stands before the names of the fields.
     """
     size = abs(signed_nats)
-    note = None
     if math.isnan(size):
-        note = UNDEFINED
-    elif size <= noise_nats:
-        note = BELOW_NOISE
-    elif placebo_nats is not None and size <= placebo_nats:
-        note = BELOW_PLACEBO
-    return {
-        f"{prefix}posterior": posterior_from_even_odds(signed_nats) if note is None else None,
-        f"{prefix}posterior_note": note,
-    }
+        return Posterior(None, UNDEFINED)
+    if size <= noise_nats:
+        return Posterior(None, BELOW_NOISE)
+    if placebo_nats is not None and size <= placebo_nats:
+        return Posterior(None, BELOW_PLACEBO)
+    return Posterior(posterior_from_even_odds(signed_nats), None)
+
+
+def posterior_fields(
+    signed_nats: float, *, noise_nats: float, placebo_nats: float | None = None, prefix: str = ""
+) -> dict[str, float | str | None]:
+    """The fields `posterior` and `posterior_note` of a plain object."""
+    found = posterior_of(signed_nats, noise_nats=noise_nats, placebo_nats=placebo_nats)
+    return {f"{prefix}posterior": found.probability, f"{prefix}posterior_note": found.note}

@@ -31,10 +31,10 @@ def entity_fields(span: Mapping[str, Any], series: Series, context: str, respons
         "entity_type": entity and entity["type"],
         "entity_value": entity and entity["value"],
         "repeated": entity and repeated(entity["type"], entity["value"], entity["text"], response),
-        "invented": entity and entity["invented"],
+        "surrogate": entity and entity["invented"],
         "swapped_nats": None if swapped is None else float(np.abs(swapped).sum()),
         "swapped_signed_nats": None if swapped is None else float(swapped.sum()),
-        "swapped_signed_per_token": None if swapped is None else swapped.tolist(),
+        "swapped_signed_per_token_nats": None if swapped is None else tuple(swapped.tolist()),
     }
 
 

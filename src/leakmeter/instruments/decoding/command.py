@@ -18,7 +18,7 @@ from leakmeter.text.build import PromptSettings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from leakmeter.report.result import Part, Result
+    from leakmeter.report.result import AnyResult, Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def decode(
         output.tell(SEED_WARNING)
     seeded = measure.seeded()
 
-    def results(parts: Iterable[Part]) -> Iterator[Result]:
+    def results(parts: Iterable[Part]) -> Iterator[AnyResult]:
         from leakmeter.instruments.decoding.result import DecodeResult
 
         for result in DecodeResult.from_run(parts, asdict(seeded), delta=delta):

@@ -16,7 +16,7 @@ from leakmeter.instruments.decoding.quantities import DECODE
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
 from leakmeter.report.blocks import Provenance, Report
-from leakmeter.report.result import Part, ResponseResult, Result
+from leakmeter.report.result import CaseResult, Part, ResponseResult
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -228,7 +228,7 @@ class DecodeResult(ResponseResult):
 
 
 @dataclass(frozen=True, slots=True)
-class PublicReceipt(Result):
+class PublicReceipt(CaseResult):
     """What may be published beside a bounded response: no number of it depends on the context but through its tokens.
 
     The tokens are ε-DP for the context as long as the private receipt and the seed, if there is one, stay secret.

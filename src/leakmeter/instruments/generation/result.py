@@ -12,14 +12,14 @@ from leakmeter.instruments.generation.parts import whole_batches
 from leakmeter.instruments.generation.quantities import AUDIT
 from leakmeter.instruments.generation.summary import summary as summary
 from leakmeter.report.blocks import Provenance, Report
-from leakmeter.report.result import Part, Result
+from leakmeter.report.result import CaseResult, Part
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
-class PrivateGenerationResult(Result):
+class PrivateGenerationResult(CaseResult):
     """Texts that a batch of exemplars voted for, what was promised of each exemplar, and what was measured.
 
     `case` is as `leakmeter audit run --json` prints it, and private but for its `public`.
@@ -92,7 +92,7 @@ class PrivateGenerationResult(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class PublicTexts(Result):
+class PublicTexts(CaseResult):
     """What may be published of a batch: the texts and what was promised of them, nothing that was measured.
 
     `case` is as `leakmeter audit run --public --json` prints it.

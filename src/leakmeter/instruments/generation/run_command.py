@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from leakmeter.instruments.generation.audits import Audited
     from leakmeter.instruments.generation.measure import PrivateGeneration
     from leakmeter.instruments.generation.result import PrivateGenerationResult
-    from leakmeter.report.result import Part, Result
+    from leakmeter.report.result import AnyResult, Part
     from leakmeter.text.exemplar import Example
 
 _DRAWING: Final = ("clip", "normalise_by", "max_new_tokens", "min_new_tokens", "delta", "seed", "temperature")
@@ -89,7 +89,7 @@ def run(
 
     found: list[PrivateGenerationResult] = []
 
-    def results(parts: Iterable[Part]) -> Iterator[Result]:
+    def results(parts: Iterable[Part]) -> Iterator[AnyResult]:
         from leakmeter.instruments.generation.result import PrivateGenerationResult
 
         for result in PrivateGenerationResult.from_run(parts, asdict(measure)):

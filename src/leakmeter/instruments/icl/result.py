@@ -15,7 +15,7 @@ from leakmeter.instruments.icl.quantities import ICL
 from leakmeter.instruments.icl.summary import or_infinite
 from leakmeter.instruments.icl.summary import summary as summary
 from leakmeter.report.blocks import Provenance, Report
-from leakmeter.report.result import Part, Result
+from leakmeter.report.result import CaseResult, Part
 from leakmeter.stats.posterior import posterior_fields
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class Exemplar:
 
 
 @dataclass(frozen=True, slots=True)
-class IclResult(Result):
+class IclResult(CaseResult):
     """What the answer to one query owes to each exemplar of its prompt, in nats.
 
     `case` is as `leakmeter icl --json` prints it.

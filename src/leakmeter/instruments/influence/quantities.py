@@ -15,7 +15,7 @@ def _per_token(of: Number) -> Number:
     """A number of a response over its tokens; none of an empty response."""
 
     def each(case: Case) -> float | None:
-        number, n_tokens = of(case), len(case["response"]["tokens"])
+        number, n_tokens = of(case), len(case.response.tokens)
         return number / n_tokens if number is not None and n_tokens else None
 
     return each
@@ -23,7 +23,7 @@ def _per_token(of: Number) -> Number:
 
 def _repeated(case: Case) -> float | None:
     """None where no personal data was found, or looked for."""
-    said = [piece["repeated"] for piece in case["pieces"] if piece["entity_type"] is not None]
+    said = [piece.repeated for piece in case.pieces if piece.entity_type is not None]
     return float(said.count("verbatim")) if said else None
 
 
@@ -46,7 +46,7 @@ INFLUENCE: Final[Quantities] = (
         "influence.worst_piece",
         NATS,
         "What the response owes to the piece of the context that it owes most.",
-        lambda case: most(piece["nats"] for piece in case["pieces"]),
+        lambda case: most(piece.nats for piece in case.pieces),
         floor=NOISE,
     ),
     Quantity(

@@ -4,147 +4,287 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.quantities import INFLUENCE
-from leakmeter.report.blocks import Provenance, Report
-from leakmeter.report.result import Part, ResponseResult
-from leakmeter.stats.posterior import posterior_fields
+from leakmeter.report.result import DocumentRange, Part, Response, Result, Texts
+from leakmeter.stats.posterior import posterior_of
 from leakmeter.stats.stats import bootstrap_interval_of_mean
 from leakmeter.text.entity_results import entity_fields, entity_warnings, ranks
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import RenderableType
+
+_REDUNDANT_RATIO = 2.0  # alone over ablated, from where a repeated value is called redundant
+Series = Mapping[tuple[int, str, str], FloatArray]
+"""By (sample, statistic, piece)."""
 
 
-_REDUNDANT_RATIO = 2.0  # "only this" over "without this", from where a repeated value is called redundant
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece(Record):
+    """One piece of the context and its influence on the response."""
+
+    name: str
+    kind: str
+    """'unit', or 'value' for one that is said several times, with all its mentions."""
+    text: str = field(repr=False)
+    start: int
+    """First character in the context."""
+    end: int
+    """Character behind the last."""
+    spans: tuple[tuple[int, int], ...]
+    """Characters [start, end) of the context; one range a mention."""
+    document: str | None
+    """Name of the document it lies in; None where it spans several."""
+    n_tokens: int
+    n_mentions: int
+    """Places that say it; they are ablated together."""
+    nats: Unbounded
+    """τ_i = Σ_t |log p̄(y_t | D) − log p̄(y_t | D∖D_i)|."""
+    per_token_nats: tuple[Unbounded, ...]
+    """τ_i(t) of each response token."""
+    signed_nats: Unbounded
+    """The sum without the absolute value: above 0 where the piece made the response likelier."""
+    signed_per_token_nats: tuple[Unbounded, ...]
+    """log p̄(y_t | D) − log p̄(y_t | D∖D_i) of each response token."""
+    alone_nats: Unbounded
+    """Σ_t |log p̄(y_t | D_i) − log p̄(y_t | ∅)|: what the piece does when it is all the context."""
+    posterior: float | None
+    """Probability, from even odds, that an observer of the response gives to the piece having been there:
+    1 / (1 + e^−signed_nats). None where |signed_nats| is not above the noise floor and the placebo's."""
+    posterior_note: str | None
+    """Why there is no posterior; None where there is one."""
+    below_noise_floor: bool
+    """Whether neighbours in the computation move the sum as much."""
+    rank: int
+    """Among the pieces of its kind, from 1, most nats first."""
+    repeats: tuple[str, ...]
+    """Names of other pieces that say a value which this one says."""
+    redundant: bool
+    """Whether a value of it is said elsewhere, and the piece alone does at least twice what ablating it does."""
+    mean_nats: float | None
+    """Mean of `nats` over responses that were drawn; None of a single one, as are the next two."""
+    interval_nats: tuple[float, float] | None
+    """95 % percentile bootstrap interval of that mean."""
+    worst_nats: float | None
+    """Largest `nats` of a response."""
+    entity_type: str | None
+    """For personal data: 'phone', 'email', 'address', 'date', 'person', or a type of the user's."""
+    entity_value: str | None = field(repr=False)
+    """For personal data: its normal form, such as E.164 of a telephone number."""
+    repeated: str | None
+    """For personal data: whether the response says it, 'verbatim', 'in part' or 'no'."""
+    surrogate: str | None = field(repr=False)
+    """For personal data that was swapped too: what was put in its place."""
+    swapped_nats: Unbounded | None
+    """Σ_t |log p̄(y_t | D) − log p̄(y_t | D with the surrogate)|."""
+    swapped_signed_nats: Unbounded | None
+    swapped_signed_per_token_nats: tuple[Unbounded, ...] | None
 
 
-def case_object(
-    texts: Mapping[str, Any], measurements: Sequence[Measurement], params: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Texts and measurements of a case to one plain object: what `--json` prints and reports are drawn from.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample(Record):
+    """One of several responses that were drawn."""
 
-    Args:
-        texts: what the measurements are about (see `runs.measure.texts_of`).
-        measurements: of this case.
-        params: of the measure.
-    """
-    series = {(r.sample, r.statistic, r.piece): r.values for r in measurements}
-    n_samples = len(texts["responses"])
-    whole = series[0, "whole", ""]
-    noise = series[0, "noise", ""]
-    placebos = [r.values for r in measurements if r.statistic == "placebo" and r.sample == 0]
-    placebo_signed_nats = max((abs(float(values.sum())) for values in placebos), default=None)
-    alone = series.get((0, "placebo_alone", ""))
-    # Runs of version 0.1 have no irrelevant piece as the only context: there, one that was added stands for it.
-    alone_signed_nats = placebo_signed_nats if alone is None else abs(float(alone.sum()))
-    whole_by_sample = [_sum(series[i, "whole", ""]) for i in range(n_samples)]
-    first = texts["responses"][0]
-    ranked = ranks(texts["spans"], [_sum(series[0, "without_this", span["name"]]) for span in texts["spans"]])
-    return {
-        **{
-            name: texts[name]
-            for name in ("id", "model", "weights_sha256", "dtype", "unit", "removal", "template", "query", "context")
-        },
-        "temperature": params["temperature"],
-        "cid_lambda": params["cid_lambda"],
-        "documents": texts["documents"],
-        "truncated_tokens": texts["truncated_tokens"],
-        "response": {**first, "sampled": texts["sampled"], "seed": params["seed"] if texts["sampled"] else None},
-        "pieces": [
-            {
-                **_piece(span, texts, series, n_samples, params),
-                **posterior_fields(
-                    float(signed.sum()),
-                    noise_nats=float(noise.sum()),
-                    # A piece that is all of the context is held against what the whole context is.
-                    placebo_nats=alone_signed_nats if np.array_equal(signed, whole) else placebo_signed_nats,
-                ),
-                "rank": rank,
-                **entity_fields(span, series, texts["context"], first["text"]),
-            }
-            for span, rank in zip(texts["spans"], ranked, strict=True)
-            for signed in [series[0, "without_this", span["name"]]]
-        ],
-        "whole_nats": _sum(whole),
-        "whole_signed_nats": float(whole.sum()),
-        "whole_per_token": np.abs(whole).tolist(),
-        "whole_signed_per_token": whole.tolist(),
-        **posterior_fields(
-            float(whole.sum()), noise_nats=float(noise.sum()), placebo_nats=alone_signed_nats, prefix="whole_"
-        ),
-        **_over_samples("whole_", whole_by_sample, params),
-        "noise_floor_nats": float(noise.sum()),
-        "noise_floor_per_token_nats": float(noise.max()),
-        "placebo_nats": float(np.mean([_sum(values) for values in placebos])) if placebos else None,
-        "placebo_signed_nats": placebo_signed_nats,
-        "placebo_alone_nats": None if alone is None else _sum(alone),
-        "placebo_alone_signed_nats": alone_signed_nats,
-        "samples": [
-            {
-                **texts["responses"][i],
-                "whole_nats": whole_by_sample[i],
-                "nats": [_sum(series[i, "without_this", span["name"]]) for span in texts["spans"]],
-            }
-            for i in range(n_samples)
+    text: str = field(repr=False)
+    tokens: tuple[str, ...] = field(repr=False)
+    whole_nats: Unbounded
+    """Influence of the whole context on it."""
+    piece_nats: tuple[Unbounded, ...]
+    """Influence of each piece on it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfluenceResult(Result):
+    """The influence of each piece of a context on one response, in nats."""
+
+    schema: ClassVar = "influence-1"
+    quantities: ClassVar = INFLUENCE
+
+    unit: str
+    """Ablation unit: 'word', 'sentence', 'document', 'ngram:N:STRIDE' …"""
+    removal: str
+    """How pieces are ablated: 'drop', 'mask' or 'retokenize'."""
+    template: str
+    query: str = field(repr=False)
+    context: str = field(repr=False)
+    temperature: float
+    cid_lambda: float
+    """λ of p̄ = softmax((λ z + (1 − λ) z_bare) / T); 1 is the model itself."""
+    documents: tuple[DocumentRange, ...]
+    truncated_tokens: int
+    """Tokens of the context that did not fit the model's window."""
+    response: Response
+    """The first, which all numbers are of that do not say otherwise."""
+    pieces: tuple[Piece, ...]
+    """In the order of the context; values said several times come last."""
+    whole_nats: Unbounded
+    """Σ_t |log p̄(y_t | D) − log p̄(y_t | ∅)|: influence of the whole context."""
+    whole_signed_nats: Unbounded
+    whole_per_token_nats: tuple[Unbounded, ...]
+    whole_signed_per_token_nats: tuple[Unbounded, ...]
+    whole_posterior: float | None
+    """As a piece's, of the whole context."""
+    whole_posterior_note: str | None
+    whole_mean_nats: float | None
+    """As a piece's, of the whole context."""
+    whole_interval_nats: tuple[float, float] | None
+    whole_worst_nats: float | None
+    noise_floor_nats: float
+    """Sum over the response below which a measurement is no finding."""
+    noise_floor_per_token_nats: float
+    """Largest noise of a token."""
+    placebo_nats: Unbounded | None
+    """What an irrelevant piece of typical length does, mean over places; None where none fits."""
+    placebo_signed_nats: Unbounded | None
+    """Largest size of its signed sum."""
+    placebo_alone_nats: Unbounded | None
+    """What it does as the only context."""
+    placebo_alone_signed_nats: Unbounded | None
+    """Size of its signed sum as the only context; of runs of version 0.1, `placebo_signed_nats`."""
+    samples: tuple[Sample, ...]
+    """All responses, where several were drawn."""
+
+    @classmethod
+    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
+        """The results of a run's cases, each as soon as its part is there."""
+        for texts, measurements in parts:
+            yield cls._of(texts, {(one.sample, one.statistic, one.piece): one.values for one in measurements}, params)
+
+    @classmethod
+    def _of(cls, texts: Texts, series: Series, params: Mapping[str, Any]) -> Self:
+        n_samples = len(texts["responses"])
+        whole, noise = series[0, "whole", ""], series[0, "noise", ""]
+        placebos = [
+            values for (sample, statistic, _), values in series.items() if (sample, statistic) == (0, "placebo")
         ]
-        if n_samples > 1
-        else [],
-        "cost": texts["cost"],
-        "warnings": [*_warnings(texts), *entity_warnings(texts, series)],
-    }
+        placebo_signed_nats = max((abs(float(values.sum())) for values in placebos), default=None)
+        alone = series.get((0, "placebo_alone", ""))
+        # Runs of version 0.1 have no irrelevant piece as the only context: there, one that was added stands for it.
+        alone_signed_nats = placebo_signed_nats if alone is None else abs(float(alone.sum()))
+        ablated = [[_sum(series[i, "without_this", span["name"]]) for span in texts["spans"]] for i in range(n_samples)]
+        pieces = []
+        for number, (span, rank) in enumerate(zip(texts["spans"], ranks(texts["spans"], ablated[0]), strict=True)):
+            is_whole = np.array_equal(series[0, "without_this", span["name"]], whole)
+            # A piece that is all of the context is held against what the whole context is.
+            placebo = alone_signed_nats if is_whole else placebo_signed_nats
+            of_samples = _over_samples([nats[number] for nats in ablated], params)
+            pieces.append(_piece(span, texts, series, rank, placebo, of_samples))
+        whole_by_sample = [_sum(series[i, "whole", ""]) for i in range(n_samples)]
+        posterior = posterior_of(float(whole.sum()), noise_nats=float(noise.sum()), placebo_nats=alone_signed_nats)
+        mean, interval, worst = _over_samples(whole_by_sample, params)
+        return cls(
+            **cls.common(texts, [*_warnings(texts), *entity_warnings(texts, series)]),
+            **{name: texts[name] for name in ("unit", "removal", "template", "query", "context", "truncated_tokens")},
+            temperature=params["temperature"],
+            cid_lambda=params["cid_lambda"],
+            documents=DocumentRange.all_of(texts),
+            response=Response.of(texts, 0, params["seed"]),
+            pieces=tuple(pieces),
+            whole_nats=_sum(whole),
+            whole_signed_nats=float(whole.sum()),
+            whole_per_token_nats=tuple(np.abs(whole).tolist()),
+            whole_signed_per_token_nats=tuple(whole.tolist()),
+            whole_posterior=posterior.probability,
+            whole_posterior_note=posterior.note,
+            whole_mean_nats=mean,
+            whole_interval_nats=interval,
+            whole_worst_nats=worst,
+            noise_floor_nats=float(noise.sum()),
+            noise_floor_per_token_nats=float(noise.max()),
+            placebo_nats=float(np.mean([_sum(values) for values in placebos])) if placebos else None,
+            placebo_signed_nats=placebo_signed_nats,
+            placebo_alone_nats=None if alone is None else _sum(alone),
+            placebo_alone_signed_nats=alone_signed_nats,
+            samples=tuple(
+                Sample(text=told["text"], tokens=tuple(told["tokens"]), whole_nats=nats, piece_nats=tuple(by_piece))
+                for told, nats, by_piece in zip(texts["responses"], whole_by_sample, ablated, strict=True)
+            )
+            if n_samples > 1
+            else (),
+        )
+
+    @property
+    def matrix(self) -> npt.NDArray[np.float64]:
+        """τ_i(t), nats: (piece, response token)."""
+        return self._by_token([piece.per_token_nats for piece in self.pieces])
+
+    @property
+    def signed_matrix(self) -> npt.NDArray[np.float64]:
+        """log p̄(y_t | D) − log p̄(y_t | D∖D_i), nats: (piece, response token)."""
+        return self._by_token([piece.signed_per_token_nats for piece in self.pieces])
+
+    def _by_token(self, rows: Sequence[Sequence[float]]) -> npt.NDArray[np.float64]:
+        return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(self.whole_per_token_nats))
+
+    def heatmap(self) -> RenderableType:
+        """As `to_rich`: the context, shaded by influence."""
+        return self.to_rich()
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a piece, with the fields of `Piece` that are numbers or texts as columns."""
+        return frame_of(Piece, self.pieces)
 
 
 def _piece(
     span: Mapping[str, Any],
-    texts: Mapping[str, Any],
-    series: Mapping[tuple[int, str, str], FloatArray],
-    n_samples: int,
-    params: Mapping[str, Any],
-) -> dict[str, Any]:
+    texts: Texts,
+    series: Series,
+    rank: int,
+    placebo_nats: float | None,
+    over_samples: tuple[float | None, tuple[float, float] | None, float | None],
+) -> Piece:
     signed = series[0, "without_this", span["name"]]
-    nats = _sum(signed)
-    only = _sum(series[0, "only_this", span["name"]])
-    ranges = [list(part) for part in span["ranges"]]
-    return {
-        "name": span["name"],
-        "kind": span["kind"],
-        "text": " … ".join(texts["context"][a:b] for a, b in ranges),
-        "start": ranges[0][0],
-        "end": ranges[-1][1],
-        "spans": ranges,
-        "document": span["document"],
-        "n_tokens": span["n_tokens"],
-        "n_mentions": len(ranges),
-        "nats": nats,
-        "per_token": np.abs(signed).tolist(),
-        "signed_nats": float(signed.sum()),
-        "signed_per_token": signed.tolist(),
-        "only_this_nats": only,
-        "below_noise_floor": bool(nats <= series[0, "noise", ""].sum()),
-        "repeats": list(span["repeats"]),
-        "redundant": bool(span["repeats"]) and only >= _REDUNDANT_RATIO * nats,
-        **_over_samples("", [_sum(series[i, "without_this", span["name"]]) for i in range(n_samples)], params),
-    }
+    noise_nats = float(series[0, "noise", ""].sum())
+    nats, alone_nats = _sum(signed), _sum(series[0, "only_this", span["name"]])
+    spans = tuple((int(start), int(end)) for start, end in span["ranges"])
+    posterior = posterior_of(float(signed.sum()), noise_nats=noise_nats, placebo_nats=placebo_nats)
+    mean, interval, worst = over_samples
+    told: dict[str, Any] = {"text": " … ".join(texts["context"][start:end] for start, end in spans)}
+    told |= entity_fields(span, series, texts["context"], texts["responses"][0]["text"])
+    return Piece(
+        **told,
+        name=span["name"],
+        kind=span["kind"],
+        start=spans[0][0],
+        end=spans[-1][1],
+        spans=spans,
+        document=span["document"],
+        n_tokens=span["n_tokens"],
+        n_mentions=len(spans),
+        nats=nats,
+        per_token_nats=tuple(np.abs(signed).tolist()),
+        signed_nats=float(signed.sum()),
+        signed_per_token_nats=tuple(signed.tolist()),
+        alone_nats=alone_nats,
+        posterior=posterior.probability,
+        posterior_note=posterior.note,
+        below_noise_floor=nats <= noise_nats,
+        rank=rank,
+        repeats=tuple(span["repeats"]),
+        redundant=bool(span["repeats"]) and alone_nats >= _REDUNDANT_RATIO * nats,
+        mean_nats=mean,
+        interval_nats=interval,
+        worst_nats=worst,
+    )
 
 
-def _over_samples(prefix: str, values: Sequence[float], params: Mapping[str, Any]) -> dict[str, Any]:
+def _over_samples(
+    values: Sequence[float], params: Mapping[str, Any]
+) -> tuple[float | None, tuple[float, float] | None, float | None]:
+    """Mean, its interval and the largest, where several responses were drawn."""
     if len(values) < 2:
-        return {f"{prefix}mean_nats": None, f"{prefix}interval_nats": None, f"{prefix}worst_nats": None}
-    return {
-        f"{prefix}mean_nats": float(np.mean(values)),
-        f"{prefix}interval_nats": list(bootstrap_interval_of_mean(values, seed=params["seed"])),
-        f"{prefix}worst_nats": float(max(values)),
-    }
+        return None, None, None
+    return float(np.mean(values)), bootstrap_interval_of_mean(values, seed=params["seed"]), float(max(values))
 
 
-def _warnings(texts: Mapping[str, Any]) -> list[str]:
+def _warnings(texts: Texts) -> list[str]:
     out = []
     decoding = texts.get("decoding", "sampling")
     if decoding != "sampling":
@@ -164,105 +304,3 @@ def _warnings(texts: Mapping[str, Any]) -> list[str]:
 
 def _sum(values: FloatArray) -> float:
     return float(np.abs(values).sum())
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One piece of the context and what the response owes to it."""
-
-    name: str
-    text: str = field(repr=False)
-    start: int
-    """First character in the context."""
-    end: int
-    """Character behind the last."""
-    nats: float
-    """τ_i = Σ_t |log p̄(y_t | D) − log p̄(y_t | D∖D_i)|."""
-    signed_nats: float
-    """The same without the absolute value: above 0 where the piece made the response likelier."""
-    only_this_nats: float
-    """Σ_t |log p̄(y_t | D_i) − log p̄(y_t | ∅)|: what the piece does when it is all the context."""
-    posterior: float | None
-    """Probability, from even odds, that an observer of the response gives to the piece having been there:
-    1 / (1 + e^−signed_nats). None where |signed_nats| is not above the noise floor and the placebo's."""
-    posterior_note: str | None
-    """Why there is no posterior; None where there is one."""
-    below_noise_floor: bool
-    """Whether neighbours in the computation move the sum as much."""
-    rank: int
-    """Among the pieces of its kind, from 1, most nats first."""
-    n_mentions: int
-    """Places that say it; they are taken away together."""
-    entity_type: str | None
-    """For personal data: 'phone', 'email', 'address', 'date', 'person', or a type of the user's."""
-    repeated: str | None
-    """For personal data: whether the response says it, 'verbatim', 'in part' or 'no'."""
-    invented: str | None = field(repr=False)
-    """For personal data that was swapped too: what was put in its place."""
-    swapped_nats: float | None
-    """Σ_t |log p̄(y_t | D) − log p̄(y_t | D with the invented value)|."""
-
-
-@dataclass(frozen=True, slots=True)
-class InfluenceResult(ResponseResult):
-    """What one response owes to each piece of its context, in nats.
-
-    `case` is as `leakmeter influence --json` prints it.
-    """
-
-    quantities: ClassVar = INFLUENCE
-
-    @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[InfluenceResult]:
-        """The results of a run's cases, each as soon as its part is there."""
-        for texts, measurements in parts:
-            yield cls(case_object(texts, measurements, params))
-
-    @property
-    def pieces(self) -> tuple[Piece, ...]:
-        """The pieces, in the order of the context; values said several times come last."""
-        return tuple(Piece(**{field: p[field] for field in Piece.__slots__}) for p in self.case["pieces"])
-
-    @property
-    def matrix(self) -> npt.NDArray[np.float64]:
-        """τ_i(t), nats: (piece, response token)."""
-        return self._by_token("per_token")
-
-    @property
-    def signed_matrix(self) -> npt.NDArray[np.float64]:
-        """log p̄(y_t | D) − log p̄(y_t | D∖D_i), nats: (piece, response token)."""
-        return self._by_token("signed_per_token")
-
-    def _by_token(self, field: str) -> npt.NDArray[np.float64]:
-        rows = [piece[field] for piece in self.case["pieces"]]
-        return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(self.case["whole_per_token"]))
-
-    @property
-    def whole(self) -> float:
-        """Influence of the whole context on the response, nats."""
-        return float(self.case["whole_nats"])
-
-    @property
-    def noise_floor(self) -> float:
-        """Sum over the response below which a reading is no finding, nats."""
-        return float(self.case["noise_floor_nats"])
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a piece, with the fields of `Piece` as columns."""
-        import pandas as pd
-
-        rows = [{field: p[field] for field in Piece.__slots__} for p in self.case["pieces"]]
-        return pd.DataFrame(rows, columns=list(Piece.__slots__))
-
-    @classmethod
-    def report(
-        cls,
-        cases: Sequence[Mapping[str, Any]],
-        *,
-        command: str | None = None,
-        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
-    ) -> Report:
-        """See `instruments.influence.report`."""
-        from leakmeter.instruments.influence.report import report
-
-        return report(cases, command=command, provenance=provenance)

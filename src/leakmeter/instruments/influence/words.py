@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.report.scale import nats_text
-from leakmeter.report.shade import Case, excerpt
+from leakmeter.report.shade import excerpt
 from leakmeter.report.view import settings
 from leakmeter.report.words import posterior_sentence
 
@@ -16,64 +17,61 @@ CAVEAT: Final = (
 )
 
 
-def verdict(case: Case) -> str:
+def verdict(case: InfluenceResult) -> str:
     """One sentence: by how many nats the context as a whole changed the response."""
-    if case["whole_nats"] <= case["noise_floor_nats"]:
+    if case.whole_nats <= case.noise_floor_nats:
         return "The context as a whole left no measurable trace in this response."
-    return f"The context as a whole changed this response by {nats_text(case['whole_nats'])}\u00a0nats."
+    return f"The context as a whole changed this response by {nats_text(case.whole_nats)}\u00a0nats."
 
 
-def posterior(case: Case) -> str:
+def posterior(case: InfluenceResult) -> str:
     """One sentence: what someone who sees only the response can conclude about the context."""
-    if case["whole_nats"] <= case["noise_floor_nats"]:
+    if case.whole_nats <= case.noise_floor_nats:
         return "Whoever reads the response learns nothing from it about whether this context was there."
     return posterior_sentence(case, "whole_", "this context")
 
 
-def placebo(case: Case) -> str:
+def placebo(case: InfluenceResult) -> str:
     """What an irrelevant piece does, as sizes: of the sum without signs, and of the one with them."""
-    unsigned, signed = (nats_text(case[name]) for name in ("placebo_nats", "placebo_signed_nats"))
-    alone = case["placebo_alone_signed_nats"]
+    unsigned, signed = nats_text(case.placebo_nats), nats_text(case.placebo_signed_nats)
+    alone = case.placebo_alone_signed_nats
     said = f"{unsigned}\u00a0nats, with signs at most {signed}"
     return f"{said}; as the only context, with signs, {nats_text(alone)}"
 
 
-def flags(piece: Case) -> list[str]:
+def flags(piece: Piece) -> list[str]:
     """Short remarks a reader must see beside the number."""
     remarks = []
-    if piece["below_noise_floor"]:
+    if piece.below_noise_floor:
         remarks.append("below noise")
-    if piece.get("entity_type"):
-        n = piece.get("n_mentions") or 1
-        said = {"no": "not repeated"}.get(piece["repeated"], f"repeated {piece['repeated']}")
+    if piece.entity_type:
+        n = piece.n_mentions
+        said = "not repeated" if piece.repeated == "no" else f"repeated {piece.repeated}"
         remarks.append(f"{n} mention{'s' if n > 1 else ''}, {said}")
-    if piece.get("invented"):
-        remarks.append(f"invented: {excerpt(piece['invented'], 60)}")
-    repeats = list(piece.get("repeats") or [])
+    if piece.surrogate:
+        remarks.append(f"surrogate: {excerpt(piece.surrogate, 60)}")
+    repeats = piece.repeats
     if repeats:
         shown = ", ".join(excerpt(name, 24) for name in repeats[:4]) + (
             f" and {len(repeats) - 4} more" if len(repeats) > 4 else ""
         )
         remarks.append(f"said elsewhere too ({shown})")
-    elif piece.get("redundant"):
+    elif piece.redundant:
         remarks.append("said elsewhere too")
-    if piece.get("redundant"):
+    if piece.redundant:
         remarks.append("look at “alone”")
     return remarks
 
 
-def over_samples(numbers: Case, prefix: str) -> str | None:
+def over_samples(numbers: InfluenceResult | Piece, prefix: str) -> str | None:
     """Mean, 95 % interval and worst in nats; None where nothing was sampled again."""
-    if numbers.get(f"{prefix}mean_nats") is None:
+    mean, interval, worst = (getattr(numbers, f"{prefix}{name}_nats") for name in ("mean", "interval", "worst"))
+    if mean is None:
         return None
-    said = nats_text(numbers[f"{prefix}mean_nats"])
-    interval, worst = numbers.get(f"{prefix}interval_nats"), numbers.get(f"{prefix}worst_nats")
-    if interval is not None:
-        said += f" [{nats_text(interval[0])}, {nats_text(interval[1])}]"
-    return said if worst is None else f"{said}, worst {nats_text(worst)}"
+    return f"{nats_text(mean)} [{nats_text(interval[0])}, {nats_text(interval[1])}], worst {nats_text(worst)}"
 
 
-def shared_settings(cases: Sequence[Case]) -> dict[str, str]:
+def shared_settings(cases: Sequence[InfluenceResult]) -> dict[str, str]:
     """The settings on which all cases agree."""
     first = settings(cases[0])
     for case in cases[1:]:

@@ -21,7 +21,7 @@ from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
-    from leakmeter.report.result import Part, Result
+    from leakmeter.report.result import AnyResult, Part
 
 
 _SAMPLED: Final = 2
@@ -104,9 +104,9 @@ def probe(
         keep_values=keep_values,
     )
     loaded = load_subjects(subjects or _sample(), region=region, skip_bad=skip_bad)
-    found: list[Result] = []
+    found: list[AnyResult] = []
 
-    def results(parts: Iterable[Part]) -> Iterator[Result]:
+    def results(parts: Iterable[Part]) -> Iterator[AnyResult]:
         for result in PiiResult.from_run(parts, asdict(measure)):
             found.append(result)
             yield result
@@ -139,7 +139,7 @@ def probe(
             hides_paths=True,
         )
     if run.json and found:
-        output.print_json({"summary": _without_nulls(summary([result.case for result in found]))})
+        output.print_json({"summary": _without_nulls(summary([result.to_dict() for result in found]))})
 
 
 def _facts(soft_prompt: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from leakmeter.instruments.pii.quantities import PII
 from leakmeter.instruments.pii.summary import extracted, plain
 from leakmeter.instruments.pii.summary import summary as summary
 from leakmeter.report.blocks import Provenance, Report
-from leakmeter.report.result import Part, Result
+from leakmeter.report.result import CaseResult, Part
 from leakmeter.stats.ranks import exposure, extrapolated_exposure, rank, rank_p
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _warnings(texts: Mapping[str, Any], *scores: FloatArray) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class PiiResult(Result):
+class PiiResult(CaseResult):
     """How a model takes one value of a person, beside invented ones.
 
     `case` is as `leakmeter pii probe --json` prints it.

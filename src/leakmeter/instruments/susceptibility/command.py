@@ -21,7 +21,7 @@ from leakmeter.instruments.susceptibility.measure import Susceptibility
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
-    from leakmeter.report.result import Part, Result
+    from leakmeter.report.result import AnyResult, Part
 
 _SAMPLES: Final = ("questions.jsonl", "contexts.jsonl")
 Estimator = Literal["monte-carlo", "fisher"]
@@ -88,9 +88,9 @@ def susceptibility(
         if isinstance(chosen, Fisher):
             check_place(backend, chosen.place)
 
-    found: list[Result] = []
+    found: list[AnyResult] = []
 
-    def results(parts: Iterable[Part]) -> Iterator[Result]:
+    def results(parts: Iterable[Part]) -> Iterator[AnyResult]:
         for result in registry.instrument(name).result.from_run(parts, asdict(chosen)):
             found.append(result)
             yield result
@@ -107,7 +107,7 @@ def susceptibility(
         inputs=[queries, contexts],
     )
     if run.json and found:
-        output.print_json({"summary": _summary(name, [result.case for result in found])})
+        output.print_json({"summary": _summary(name, [result.to_dict() for result in found])})
 
 
 def _summary(measure: str, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:

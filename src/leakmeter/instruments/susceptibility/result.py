@@ -16,7 +16,7 @@ from leakmeter.instruments.susceptibility.quantities import SUSCEPTIBILITY
 from leakmeter.instruments.susceptibility.summary import plain
 from leakmeter.instruments.susceptibility.summary import summary as summary
 from leakmeter.report.blocks import Provenance, Report
-from leakmeter.report.result import Part, Result
+from leakmeter.report.result import CaseResult, Part
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,7 +143,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class SusceptibilityResult(Result):
+class SusceptibilityResult(CaseResult):
     """How far contexts move the answers to one query, in nats.
 
     `case` is as `leakmeter susceptibility --json` prints it.

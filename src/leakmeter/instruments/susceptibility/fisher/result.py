@@ -14,7 +14,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.quantities import FISHER
 from leakmeter.instruments.susceptibility.summary import levels_of_factors, mean_of
 from leakmeter.report.blocks import Provenance, Report
-from leakmeter.report.result import Part, Result
+from leakmeter.report.result import CaseResult, Part
 from leakmeter.stats import stats
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _spearman(values: Sequence[float], others: Sequence[float]) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class FisherResult(Result):
+class FisherResult(CaseResult):
     """How far changes of a query's vectors would move the answer to it, nats.
 
     `case` is as `leakmeter susceptibility --estimator fisher --json` prints it.

@@ -1,0 +1,38 @@
+"""`leakmeter schema`."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+
+from leakmeter.commands import output
+from leakmeter.core import record, registry
+
+
+def schema(instrument: str | None = None, /) -> None:
+    """Print the JSON schema of what an instrument's --json prints; without a name, list the instruments.
+
+    Args:
+        instrument: its name.
+    """
+    if instrument is None:
+        output.print_plain("".join(f"{name}\n" for name in registry.instruments()))
+        return
+    shipped = resources.files(registry.instrument(instrument).package) / "schema.json"
+    output.print_plain(shipped.read_text(encoding="utf-8") if shipped.is_file() else made(instrument))
+
+
+def made(instrument: str) -> str:
+    """An instrument's schema as JSON, made of its class of results.
+
+    Args:
+        instrument: its name.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    kind = registry.instrument(instrument).result
+    told = record.schema(kind, kind.schema)
+    told["required"] = ["schema", *told["required"]]
+    told["properties"] = {"schema": {"const": kind.schema}, **told["properties"]}
+    return json.dumps(told, ensure_ascii=False, indent=1) + "\n"

@@ -1,0 +1,133 @@
+"""What results are made of: dataclasses that are written as JSON, read from it, and described by a schema."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import pairwise
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+
+from leakmeter.core.plain import INFINITY, to_plain
+from leakmeter.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+_SCALARS = {bool, int, float, str, NoneType}
+
+
+class _MayBeInfinite:
+    """Says it in a schema; pydantic asks for it by this method's name."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
+        return {"anyOf": [handler(core), {"enum": [INFINITY, f"-{INFINITY}"]}]}
+
+
+Unbounded = Annotated[float, _MayBeInfinite]
+"""A number that may be infinite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Base of frozen dataclasses whose fields are numbers, texts, tuples, mappings by name and other records.
+
+    Units stand in the fields' names. None means that something is missing; what is infinite is `math.inf`.
+    """
+
+    # An attribute of this name is where pydantic looks for its settings.
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Dictionaries, lists, texts and numbers, as JSON has them: an infinite number is the text "Infinity"."""
+        made: dict[str, Any] = to_plain(self)
+        return made
+
+    @classmethod
+    def from_dict(cls, value: object) -> Self:
+        """The record that `to_dict` wrote; keys that it does not know are left out, as those of a later version.
+
+        Raises:
+            DataError: something is missing, or of another kind; says where.
+        """
+        from pydantic import TypeAdapter, ValidationError
+
+        try:
+            return TypeAdapter(cls).validate_python(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"])) or "all of it"
+            raise DataError(f"{cls.__name__} cannot be read: {where}: {first['msg']}") from None
+
+
+def frame_of(kind: type[Record], records: Iterable[Record]) -> pd.DataFrame:
+    """One row a record: its numbers and texts, under the fields' names; tuples and records in it are left out.
+
+    Args:
+        kind: the records' class.
+        records: any number.
+    """
+    import pandas as pd
+
+    hints = get_type_hints(kind)
+    names = [field.name for field in fields(kind) if _SCALARS.issuperset(_alternatives(hints[field.name]))]
+    return pd.DataFrame([{name: getattr(one, name) for name in names} for one in records], columns=names)
+
+
+def schema(kind: type[Record], name: str) -> dict[str, Any]:
+    """JSON schema (draft 2020-12) of what `to_dict` makes of a record, with the docstrings of its fields.
+
+    Args:
+        kind: the record; the source of it and of all that it holds has to be at hand.
+        name: of the schema, with its version.
+    """
+    from pydantic import TypeAdapter
+
+    made = TypeAdapter(kind).json_schema(mode="serialization")
+    inner = made.get("$defs", {})
+    for record in {*_records_in(kind)}:
+        told = inner.get(record.__name__, made if record is kind else {})
+        docstrings = _docstrings(record)
+        for name_, field in told.get("properties", {}).items():
+            field.pop("title", None)
+            if name_ in docstrings:
+                field["description"] = docstrings[name_]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:leakmeter:{name}",
+        **made,
+    }
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _records_in(kind: Any) -> Iterator[type]:
+    """A record and those that it holds."""
+    if isinstance(kind, type) and is_dataclass(kind):
+        yield kind
+        hints = get_type_hints(kind)
+        for field in fields(kind):
+            yield from _records_in(hints[field.name])
+    for inner in get_args(kind):
+        yield from _records_in(inner)
+
+
+def _docstrings(record: type) -> dict[str, str]:
+    """Docstring of each field, those of the classes that it derives from too."""
+    found: dict[str, str] = {}
+    for base in reversed(record.__mro__):
+        if not is_dataclass(base):
+            continue
+        (parsed,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(parsed, ast.ClassDef)
+        for field, text in pairwise(parsed.body):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+                found[field.target.id] = " ".join(ast.literal_eval(text.value).split())
+    return found

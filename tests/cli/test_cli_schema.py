@@ -1,0 +1,29 @@
+"""The schemas that are shipped are those of the results, and what commands print keeps to them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from leakmeter.cli.schema import made
+from leakmeter.core import registry
+from leakmeter.core.record import Record
+
+NAMES = [name for name in registry.instruments() if issubclass(registry.instrument(name).result, Record)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_shipped_schema_is_that_of_the_results(name: str, cli: Callable[..., Any]) -> None:
+    shipped = Path(str(resources.files(registry.instrument(name).package))) / "schema.json"
+    if "LEAKMETER_SNAPSHOTS" in os.environ:
+        shipped.write_text(made(name), encoding="utf-8")
+    assert shipped.read_text(encoding="utf-8") == made(name)
+    assert cli("schema", name).out == made(name)
+    Draft202012Validator.check_schema(json.loads(made(name)))
