@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ("helpers.command_line", "helpers.prepared_cases")
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Tests of the score cache give it a directory of their own; all others see what the model does, and the user's stays
 # as it was.

@@ -13,9 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what is not installed
-
 from benchmarks import __main__ as program
 from benchmarks import base, estimates, extraction, fisher, linear, machine, scenarios, store
 from benchmarks.random_models import random_backend

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import leakmeter
-from helpers.docs_blocks import ROOT, Block, blocks, command_lines, exit_code, words_of
+from helpers.docs_blocks import Block, blocks, command_lines, exit_code, words_of
+from helpers.places import ROOT
 
 PAGE = ROOT / "docs" / "extending.md"
 

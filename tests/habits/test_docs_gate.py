@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from helpers.places import DOCS
 from leakmeter.core import registry
 from leakmeter.core.quantity import Quantity
 
-PAGE = (Path(__file__).parents[2] / "docs" / "gate.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "gate.md").read_text(encoding="utf-8")
 
 
 def test_every_quantity_is_listed_with_its_unit_its_usual_aggregate_and_its_worse_side() -> None:

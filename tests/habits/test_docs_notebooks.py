@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from helpers.places import ROOT
+
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 MODEL = 'MODEL = "smollm2-135m"'
 

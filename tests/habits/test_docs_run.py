@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from helpers.docs_blocks import CONSOLE, PAGES, ROOT, Block, blocks, command_lines, shell_lines, words_of
+from helpers.docs_blocks import CONSOLE, PAGES, Block, blocks, command_lines, shell_lines, words_of
+from helpers.places import ROOT
 
 
 def test_there_is_a_readme_with_examples() -> None:

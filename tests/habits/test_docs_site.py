@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[2]
+from helpers.places import ROOT
+
 DOCS = ROOT / "docs"
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers.docs_blocks import PAGES, ROOT, blocks, command_lines, exit_code, words_of
+from helpers.docs_blocks import PAGES, blocks, command_lines, exit_code, words_of
+from helpers.places import ROOT
 
 TUTORIALS = [page for page in PAGES if page.parent.name == "tutorials"]
 # They train weights, which the toy model has none of, or fetch some; that they parse is tested with all others.

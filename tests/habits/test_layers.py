@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src" / "leakmeter"
+from helpers.places import ROOT
+
+SOURCE = ROOT / "src" / "leakmeter"
 MODULES = sorted(SOURCE.rglob("*.py"))
 NAMES = [str(path.relative_to(SOURCE)) for path in MODULES]
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from helpers.places import ROOT
+
 CASES = [
     {"id": "rent", "context": ["Flat 3b pays 640 a month.", "Flat 4a pays 710."], "query": "What does flat 3b pay?"},
     {"id": "ferry", "context": ["The ferry leaves at 7.", "Ida Fenn has the lists."], "query": "When does it leave?"},

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from helpers.places import ROOT
+
 SOURCE = ROOT / "src" / "leakmeter"
 MODULES = sorted(SOURCE.rglob("*.py"))
 TEXT_SUFFIXES = (

@@ -8,6 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any, Final
 
+from helpers.places import TESTS
+
 FERRY = "The ferry to Quellhof sails at nine. Nurse Tovey Lindqvar holds the key 7731. Her number is 617-555-0134. "
 TASK = """
 name = "mood"
@@ -128,7 +130,7 @@ def write_data(folder: Path) -> None:
     (folder / "chat.json").write_text(json.dumps(chat), encoding="utf-8")
     (folder / "note.txt").write_text(FERRY * 2, encoding="utf-8")
     (folder / "task.toml").write_text(TASK, encoding="utf-8")
-    shutil.copy(Path(__file__).parents[1] / "golden" / "people.jsonl", folder)
+    shutil.copy(TESTS / "golden" / "people.jsonl", folder)
     (folder / "answers.csv").write_text(
         "id,sample,generations,contexts,references\n"
         + "".join(f'"a{i}",0,"{said[i]}","{FERRY}","x"\n' for i in range(3)),

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from leakmeter.core.prompt import Piece, Prompt
-
-SHARED = Path(__file__).parents[3] / "shared"
 
 
 def random_prompt(

@@ -10,10 +10,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from pathlib import Path
 from types import EllipsisType
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+from helpers.places import DOCS
+
+RESULTS = DOCS / "results"
 UNKEPT = ...
 PRINTED = "as the paper printed it"
 Row = dict[str, str]

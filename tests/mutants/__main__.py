@@ -236,10 +236,10 @@ def _broken(one: Break, path: Path) -> Iterator[None]:
 
 
 def _likely(tree: Path, one: Break) -> list[str]:
-    """Test files whose names have one of the words, those of the first word first."""
-    known = sorted((tree / "tests").rglob("test_*.py"))
-    found = [path for word in one.likely for path in known if word in path.stem]
-    return [str(path.relative_to(tree)) for path in dict.fromkeys(found)]
+    """Test files whose paths have one of the words, those of the first word first."""
+    known = [path.relative_to(tree).as_posix() for path in sorted((tree / "tests").rglob("test_*.py"))]
+    found = [path for word in one.likely for path in known if word in path]
+    return list(dict.fromkeys(found))
 
 
 def _kill_session(process: subprocess.Popen[bytes]) -> None:

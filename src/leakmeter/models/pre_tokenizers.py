@@ -3,7 +3,7 @@
 A GGUF file holds vocabulary and merges, but of the split only a name; what the name means stands in llama.cpp's source
 (`src/llama-vocab.cpp`, release b11549). The patterns here are those definitions in the syntax of the tokenizers
 library. They are applied one after another: each cuts the pieces that the one before has left. Every name below is
-held, id for id, against llama.cpp itself in `tests/models/test_models_llama_cpp.py`. A name that is not here is
+held, id for id, against llama.cpp itself in `tests/models/test_llama_cpp.py`. A name that is not here is
 refused, because another split gives other token ids, and other ids other nats, without any error.
 """
 

@@ -1,0 +1,140 @@
+"""Every SQL example of the help and the documentation, asked of measured runs, says what the report says."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakmeter
+from helpers.places import DOCS
+
+Call = Callable[..., Any]
+Rows = list[dict[str, Any]]
+CASES = [
+    {"id": f"c{i}", "context": f"{name} Ek lives in Graz. {name} sang {i} songs. Bo left.", "query": "Who?"}
+    for i, name in enumerate(("Anna", "Cora", "Dora"))
+]
+
+
+def in_documentation() -> list[str]:
+    # What a page says of the instrument that it adds is asked by that page's test.
+    paths = [path for path in sorted(DOCS.rglob("*.md")) if path.name != "extending.md"]
+    pages = "".join(path.read_text(encoding="utf-8") for path in paths)
+    return re.findall(r'^leakmeter query "([^"]+)"', pages, re.MULTILINE)
+
+
+def in_help() -> list[str]:
+    from leakmeter.cli.query import query
+
+    return [" ".join(sql.split()) for sql in re.findall(r'"(select [^"]+)"', query.__doc__ or "", re.DOTALL)]
+
+
+EXAMPLES = [*in_help(), *in_documentation()]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of three cases with two responses each, at two temperatures."""
+    from leakmeter.cli import main
+
+    folder = tmp_path_factory.mktemp("queried")
+    (folder / "cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in CASES), encoding="utf-8")
+    words = ["influence", "--model", "toy", "--data", str(folder / "cases.jsonl"), "--samples", "2", "--json"]
+    for temperature in ("1", "0.5"):
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--max-new-tokens", "4", "--temperature", temperature, "--out", str(folder / "runs")])
+        assert not ended.value.code
+    return folder / "runs"
+
+
+def reported(runs: Path) -> list[tuple[str, dict[str, Any], Any]]:
+    """Run, case as the report has it, and the run itself."""
+    opened = [leakmeter.load_run(path) for path in sorted(runs.iterdir())]
+    return [(run.path.name, case, run) for run in opened for case in run.cases]
+
+
+def pieces(rows: Rows, runs: Path) -> None:
+    expected = {
+        (run, case["id"], piece["name"]): piece["nats"] for run, case, _ in reported(runs) for piece in case["pieces"]
+    }
+    found = {(row["run"], row["item"], row["piece"]): row["nats"] for row in rows}
+    assert len(found) == len(rows)
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def wholes(rows: Rows, runs: Path) -> None:
+    name = list(rows[0])[-1]
+    expected = {(run, case["id"]): case[f"whole_{name}"] for run, case, _ in reported(runs)}
+    assert {(row["run"], row["item"]): row[name] for row in rows} == pytest.approx(expected, rel=1e-12)
+
+
+def means(rows: Rows, runs: Path) -> None:
+    by_temperature: dict[float, list[float]] = {}
+    for _, case, _ in reported(runs):
+        by_temperature.setdefault(case["temperature"], []).append(case["whole_nats"])
+    expected = {t: sum(values) / len(values) for t, values in by_temperature.items()}
+    assert {float(row["t"]): row["mean_nats"] for row in rows} == pytest.approx(expected, rel=1e-12)
+    # The report's own mean, to the digits that its headline shows.
+    for run in {run.path: run for _, _, run in reported(runs)}.values():
+        from leakmeter.report.findings import mean_text
+
+        values = [case["whole_nats"] for case in run.cases]
+        assert mean_text(values) in run.findings.headline
+
+
+def counts(rows: Rows, runs: Path) -> None:
+    expected: Counter[tuple[str, str]] = Counter()
+    for run in {run.path: run for _, _, run in reported(runs)}.values():
+        for measurement in run.measurements().to_dict("records"):
+            expected[measurement["unit"], measurement["statistic"]] += 1
+    assert {(row["unit"], row["statistic"]): row["count_star()"] for row in rows} == expected
+    assert [tuple(row.values())[:2] for row in rows] == sorted(expected)
+
+
+def times(rows: Rows, runs: Path) -> None:
+    by_run: dict[str, list[dict[str, Any]]] = {}
+    for run, case, _ in reported(runs):
+        by_run.setdefault(run, []).append(case)
+    expected = [sum(case["cost"]["seconds"] for case in cases) / len(cases) for cases in by_run.values()]
+    # A run keeps its seconds to the millisecond.
+    assert sorted(row["seconds_a_case"] for row in rows) == pytest.approx(sorted(expected), abs=1e-3)
+    assert {(row["model"], row["dtype"], row["n_cases"]) for row in rows} == {
+        (case["model"], case["dtype"], len(CASES)) for _, case, _ in reported(runs)
+    }
+
+
+def texts(rows: Rows, runs: Path) -> None:
+    expected = [(case["id"], case["template"], case["context"][:40]) for _, case, _ in reported(runs)]
+    assert sorted((row["id"], row["template"], row["context"]) for row in rows) == sorted(expected)
+
+
+CHECKS: dict[str, Callable[[Rows, Path], None]] = {
+    "statistic = 'without_this'": pieces,
+    "avg(nats)": means,
+    "statistic = 'whole'": wholes,
+    "count(*)": counts,
+    "seconds_a_case": times,
+    "from cases": texts,
+}
+"""By what an example has in it, the first that fits."""
+
+
+def test_there_are_examples() -> None:
+    assert len(in_help()) == 1
+    assert len(in_documentation()) == 7
+
+
+@pytest.mark.parametrize("sql", EXAMPLES, ids=lambda sql: sql[:70])
+def test_an_example_says_what_the_report_says(sql: str, runs: Path, cli: Call) -> None:
+    check = next(check for part, check in CHECKS.items() if part in sql)
+    ended = cli("query", sql, "--runs", runs, "--json")
+    assert (ended.code, ended.err) == (0, "")
+    rows = [json.loads(line) for line in ended.out.splitlines()]
+    assert rows
+    check(rows, runs)

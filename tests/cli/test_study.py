@@ -1,0 +1,408 @@
+"""`leakmeter study` with the toy model: tables, the same bytes again, and nothing lost or done twice after a kill."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.places import TESTS
+from leakmeter.runs.export import Whole, write
+from leakmeter.runs.measure import cases_of_run
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.stats.stats import bootstrap_interval_of_mean, mean
+from leakmeter.studies.grid import shipped
+
+Call = Callable[..., Any]
+N_RECORDS = 6
+LAMBDAS = ("0.5", "1.0", "2.0")
+
+
+@pytest.fixture
+def abstracts(tmp_path: Path) -> Path:
+    """Invented abstracts as PubMedQA has them."""
+    rng = random.Random(0)
+    words = "the ferry cat sat on mat Anna Ek called and rain fell in Graz".split()  # noqa: SIM905
+    records = {
+        str(100 + i): {
+            "QUESTION": "Who called?",
+            "CONTEXTS": [" ".join(rng.choices(words, k=40)) + ".", "Bo ate."],
+            "LONG_ANSWER": "Anna called.",
+        }
+        for i in range(N_RECORDS)
+    }
+    path = tmp_path / "abstracts.json"
+    path.write_text(json.dumps(records), encoding="utf-8")
+    return path
+
+
+def words_of(name: str, data: Path, *more: str) -> list[str]:
+    settings = ("model=toy", "max_new_tokens=12", *(f"cid_lambda={value}" for value in LAMBDAS))
+    changes = [part for one in settings for part in ("--set", one) if name == "figure_8" or "lambda" not in one]
+    return ["study", name, "--data", str(data), *changes, *more]
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def study_of(out: Path) -> Path:
+    (path,) = out.glob("study-*")
+    return path
+
+
+def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> None:
+    ended = cli(*words_of("figure_8", abstracts))
+    assert ended.code == 0, ended.err
+    path = study_of(Path("runs"))
+    assert path.stat().st_mode & 0o777 == 0o700
+    table = (path / "table.md").read_text(encoding="utf-8")
+    assert ended.out == table
+    for said in (
+        "command: leakmeter study run figure_8",
+        "seed: 0",
+        "models: toy (weights not hashed",
+        "6 of pubmedqa",
+    ):
+        assert said in table
+    rows = rows_of(path / "table.csv")
+    assert [row["cid_lambda"] for row in rows] == list(LAMBDAS)
+    for number, row in enumerate(rows):
+        items = rows_of(path / f"cell-{number:02}.csv")
+        assert [item["id"] for item in items] == [str(100 + i) for i in range(N_RECORDS)]
+        nats = [float(item["whole_nats"]) for item in items]
+        # The table is the statistics of the items, which are the losses that came with the drawing.
+        assert float(row["nats"]) == mean(nats)
+        interval = bootstrap_interval_of_mean(nats, seed=0)
+        assert (float(row["nats_low"]), float(row["nats_high"])) == interval
+        run = RunDirectory(Path("runs") / json.loads((path / f"cell-{number:02}.json").read_bytes())["run"])
+        for (_, measurements), value in zip(cases_of_run(run), nats, strict=True):
+            (loss,) = [r.values for r in measurements if r.statistic == "loss"]
+            assert float(loss.sum()) == value
+        assert {item["references"] for item in items} == {"Anna called."}
+    assert rows[0]["difference_nats"] == ""
+    assert float(rows[2]["difference_nats"]) == pytest.approx(float(rows[2]["nats"]) - float(rows[0]["nats"]))
+    page = (path / "generations.html").read_text(encoding="utf-8")
+    assert (page.count("<article"), page.count('<div class="text tokens"')) == (N_RECORDS, N_RECORDS * len(LAMBDAS))
+    assert "Anna called." in page
+    again = cli("regurgitation", "--csv", path / "cell-00.csv", "--json")
+    assert json.loads(again.out)["repeat_published"]["prompts"] == int(rows[0]["repeat_published"])
+
+
+def test_the_same_seed_gives_the_same_bytes(cli: Call, abstracts: Path) -> None:
+    for out in ("one", "two"):
+        assert cli(*words_of("figure_8", abstracts, "--out", out)).code == 0
+    one, two = ({path.name: path.read_bytes() for path in study_of(Path(out)).iterdir()} for out in ("one", "two"))
+    assert one == two
+    assert cli(*words_of("figure_8", abstracts, "--out", "three", "--set", "seed=1")).code == 0
+    other = {path.name: path.read_bytes() for path in study_of(Path("three")).iterdir()}
+    assert other["table.csv"] != one["table.csv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "study", "runs"),
+    [
+        ("figure_8", "5ea8aeddfd2594ad", {"46022b3c3803ec51", "696440bf13c0e0eb", "f203f673a0f4b822"}),
+        ("figure_2c", "653da95d64963f5a", {"696440bf13c0e0eb"}),
+        (
+            "figure_3",
+            "9906787e88bcdb26",
+            {"14d6de7896b49939", "2704da3a47b16fb0", "272f65c1e64c26e4", "7940410de34c365c"},
+        ),
+    ],
+)
+def test_a_study_goes_on_where_an_earlier_version_left_it(
+    cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch, name: str, study: str, runs: set[str]
+) -> None:
+    """Names of directories as they have been from the first: what long studies have measured is found again."""
+    version = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda of: "0.1.0" if of == "leakmeter" else version(of))
+    assert cli(*words_of(name, abstracts)).code == 0
+    measure = "influence" if name == "figure_3" else "decode"
+    found = {path.name for path in Path("runs").iterdir()}
+    assert found == {f"study-{name}-laptop-{study}", *(f"{measure}-{run}" for run in runs)}
+
+
+def test_a_finished_study_costs_nothing(cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cli(*words_of("figure_8", abstracts)).code == 0
+    table = (study_of(Path("runs")) / "table.md").read_bytes()
+    import leakmeter.runs.loading
+
+    monkeypatch.setattr(leakmeter.runs.loading, "load_backend", None)
+    assert cli(*words_of("figure_8", abstracts)).code == 0
+    assert (study_of(Path("runs")) / "table.md").read_bytes() == table
+
+
+def test_a_damaged_note_of_a_cell_costs_reading_its_run_again(cli: Call, abstracts: Path) -> None:
+    assert cli(*words_of("figure_8", abstracts)).code == 0
+    path = study_of(Path("runs"))
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    for number, content in enumerate((b"", b'{"model": "toy", "run": 1}', b"[]")):
+        (path / f"cell-{number:02}.json").write_bytes(content)
+    assert cli(*words_of("figure_8", abstracts)).code == 0
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+    assert len(list(Path("runs").glob("decode-*"))) == len(LAMBDAS)
+
+
+def test_the_figure_is_drawn_or_asked_for(cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "matplotlib", None)
+        ended = cli(*words_of("figure_8", abstracts))
+        assert ended.code == 0
+        assert "the figure needs matplotlib: pip install matplotlib\n" in ended.err
+        assert not (study_of(Path("runs")) / "figure.png").exists()
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    assert cli(*words_of("figure_8", abstracts)).code == 0
+    assert (study_of(Path("runs")) / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in (study_of(Path("runs")) / "figure.svg").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["figure_2c", "figure_3"])
+def test_positions_and_pieces(cli: Call, abstracts: Path, name: str) -> None:
+    ended = cli(*words_of(name, abstracts))
+    assert ended.code == 0, ended.err
+    rows = rows_of(study_of(Path("runs")) / "table.csv")
+    if name == "figure_2c":
+        assert [int(row["position"]) for row in rows] == list(range(12))
+        assert {int(row["n"]) for row in rows} == {N_RECORDS}
+    else:
+        blocks = [row for row in rows if row["unit"] == "ngram:32"]
+        assert [int(row["first_token"]) for row in blocks] == [32 * i for i in range(len(blocks))]
+        assert "peak" in ended.out
+
+
+@pytest.mark.parametrize("moments", [6, pytest.param(20, marks=pytest.mark.long)])
+def test_a_study_that_is_killed_ends_like_one_left_alone(abstracts: Path, tmp_path: Path, moments: int) -> None:
+    # A cell of it has a part for each record; those of drawn responses have several records in one.
+    settings = ("model=toy", "max_new_tokens=3", "records=3")
+    words = ["study", "run", "figure_3", "--data", str(abstracts), *(w for one in settings for w in ("--set", one))]
+    command = [sys.executable, str(TESTS / "helpers" / "nursery.py"), str(tmp_path), str(moments), "3", *words]
+    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert told["wrong"] is None
+    assert told["killed"] == moments
+    # Kills came at different moments, some of them in the midst of a cell.
+    assert len(set(told["parts"])) > (3 if moments == 20 else 1)
+    calm = tmp_path / "calm"
+    for number in range(told["studies"]):
+        out = tmp_path / str(number)
+        assert len(list(out.glob("*/readings-*.parquet"))) == 3 * 4
+        assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in calm.iterdir())
+        one, other = ({p.name: p.read_bytes() for p in study_of(folder).iterdir()} for folder in (calm, out))
+        assert one == other
+        assert exported(calm) == exported(out)
+
+
+def exported(out: Path) -> dict[str, bytes]:
+    """Every run under a directory in its canonical form."""
+    found: dict[str, bytes] = {}
+    for run in sorted(path for path in out.iterdir() if not path.name.startswith("study-")):
+        with tempfile.TemporaryDirectory() as made:
+            write(run, Path(made), Whole())
+            found |= {f"{run.name}/{file.name}": file.read_bytes() for file in Path(made).iterdir()}
+    return found
+
+
+@pytest.mark.long
+def test_a_study_of_a_real_model_killed_at_twenty_moments_ends_like_one_left_alone(
+    real_backend: Any, tmp_path: Path
+) -> None:
+    settings = ("relations=2", "entities=2", "contexts=2", "contexts=3", "mentioning=0")
+    words = ["study", "run", "susceptibility_contexts", *(word for one in settings for word in ("--set", one))]
+
+    def start(out: Path) -> subprocess.Popen[bytes]:
+        program = "from leakmeter.cli import main; main()"
+        return subprocess.Popen([sys.executable, "-c", program, *words, "--out", str(out)], stdout=subprocess.DEVNULL)
+
+    calm, rng = tmp_path / "calm", random.Random(1)
+    began = time.monotonic()
+    assert start(calm).wait(timeout=600) == 0
+    seconds = time.monotonic() - began
+    n_killed = n_studies = 0
+    while n_killed < 20:
+        out, code = tmp_path / str(n_studies), -1
+        n_studies += 1
+        while code != 0:
+            process = start(out)
+            try:
+                code = process.wait(timeout=rng.uniform(0.3, 1.0) * seconds if n_killed < 20 else 600)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                assert process.wait() == -signal.SIGKILL
+                n_killed += 1
+        assert exported(calm) == exported(out)
+        one, other = ({p.name: p.read_bytes() for p in study_of(folder).iterdir()} for folder in (calm, out))
+        assert one == other
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--set", "records"], "--set records is not NAME=VALUE"),
+        (["--set", "colour=red"], "no setting of a study named 'colour'"),
+        (["--data", "cnn_dm=x.json"], "is the path of no data set|does not say of which data set|does not use"),
+        (["--size", "huge"], "no size named 'huge'"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(cli: Call, abstracts: Path, more: list[str], told: str) -> None:
+    ended = cli(*words_of("figure_8", abstracts, *more))
+    assert ended.code == 2
+    assert any(part in ended.err for part in told.split("|"))
+    assert ended.err.count("\n") == 1
+    assert not Path("runs").exists()
+
+
+def test_a_data_set_that_is_nowhere_is_one_line(cli: Call) -> None:
+    ended = cli("study", "figure_8", "--data", "nowhere.json", "--set", "model=toy")
+    assert ended.code == 2
+    assert ended.err == "leakmeter: data file 'nowhere.json' cannot be read: No such file or directory\n"
+
+
+def test_fewer_records_than_asked_for_are_said(cli: Call, abstracts: Path) -> None:
+    assert "pubmedqa: 6 records are there where the study asks for 100" in cli(*words_of("figure_8", abstracts)).err
+
+
+def test_what_is_left_is_said_first_and_run_is_the_same_command(cli: Call, abstracts: Path) -> None:
+    short = words_of("figure_8", abstracts)
+    ended = cli("study", "run", *short[1:])
+    assert ended.code == 0, ended.err
+    first = ended.err.splitlines()[1]
+    assert re.fullmatch(r"0 of 3 cells are measured; 18 records are left: [\d,]+ tokens, time not predicted", first)
+    again = cli(*short)
+    assert (again.out, "are measured" in again.err) == (ended.out, False)
+
+
+def test_replicates_have_a_table_over_seeds(cli: Call, abstracts: Path) -> None:
+    ended = cli(*words_of("figure_2c", abstracts, "--set", "replicates=3"))
+    assert ended.code == 0, ended.err
+    assert "## Over seeds" in ended.out
+    path = study_of(Path("runs"))
+    rows, seeds = rows_of(path / "table.csv"), rows_of(path / "seeds.csv")
+    own = [float(row["nats"]) for row in rows if row["position"] == "4"]
+    (row,) = [row for row in seeds if (row["position"], row["value"]) == ("4", "nats")]
+    assert len(set(own)) == 3
+    assert float(row["mean"]) == pytest.approx(statistics.mean(own), rel=1e-12)
+    assert float(row["mean_std"]) == pytest.approx(statistics.stdev(own), rel=1e-12)
+    assert (float(row["least"]), float(row["most"]), row["n_seeds"]) == (min(own), max(own), "3")
+
+
+def test_studies_that_ship_are_listed(cli: Call) -> None:
+    rows = [json.loads(line) for line in cli("study", "list", "--json").out.splitlines()]
+    assert [row["name"] for row in rows] == shipped()
+    (row,) = (row for row in rows if row["name"] == "icl_figure_3")
+    assert row["data"] == ["agnews", "agnews.train", "dbpedia14", "dbpedia14.train", "trec", "trec.train"]
+    assert (row["laptop"], row["paper"]) == ({"cells": 15, "records": 100}, {"cells": 45, "records": 500})
+    shown = cli("study", "list").out
+    for row in rows:
+        assert row["name"] in shown
+
+
+def test_a_dry_run_writes_nothing(cli: Call, abstracts: Path) -> None:
+    ended = cli(*words_of("figure_8", abstracts, "--dry-run"))
+    assert ended.code == 0
+    assert "nothing was run" in ended.out
+    assert not Path("runs").exists()
+
+
+def test_quality_without_its_model_is_left_out_in_one_line(cli: Call, abstracts: Path) -> None:
+    ended = cli(*words_of("figure_8", abstracts, "--set", "factkb=nobody/none"))
+    assert ended.code == 0
+    (line,) = [line for line in ended.err.splitlines() if "FactKB" in line]
+    assert line.startswith("factkb is left out: FactKB needs the model 'nobody/none', which is not on this machine")
+    assert "FactKB" not in ended.out
+
+
+@pytest.fixture
+def moods(cli: Call) -> list[str]:
+    """A study of exemplars of an invented task in this directory, with the toy model."""
+    Path("mood.toml").write_text('labels = ["Glad", "Sad"]\n[fields]\nsaid = "Said"\n', encoding="utf-8")
+    for name, n in (("new", 9), ("old", 6)):
+        lines = "".join(f"{name} {i} ha,{('Glad', 'Sad')[i % 2]}\n" for i in range(n))
+        Path(f"{name}.csv").write_text(f"said,label\n{lines}", encoding="utf-8")
+    data = ("--data", "mood.toml=new.csv", "--data", "mood.toml.train=old.csv")
+    settings = ("model=toy", "dataset=mood.toml", "label_scoring=whole-sequence")
+    return [*data, *(part for one in settings for part in ("--set", one))]
+
+
+@pytest.mark.parametrize("name", ["icl_figure_1", "icl_figure_4"])
+def test_a_study_of_exemplars(cli: Call, moods: list[str], name: str) -> None:
+    ended = cli("study", name, *moods, "--out", "one")
+    assert ended.code == 0, ended.err
+    assert "mood.toml: 9 queries are there where the study asks for 100; all are taken" in ended.err
+    path = study_of(Path("one"))
+    assert ended.out == (path / "table.md").read_text(encoding="utf-8")
+    for said in ("seeds of queries and exemplars: 0 and 0", "queries: 9 of mood.toml", "## Pairs", "Holm"):
+        assert said in ended.out
+    rows = rows_of(path / "table.csv")
+    items = rows_of(path / "cell-00.csv")
+    assert len(items) == 9 * 4
+    if name == "icl_figure_1":
+        assert [row["exemplar_position"] for row in rows] == ["1", "2", "3", "4"]
+        of_first = [float(item["exemplar_loss_nats"]) for item in items if item["exemplar_position"] == "1"]
+        assert float(rows[0]["position_nats"]) == pytest.approx(mean(of_first), abs=1e-12)
+        assert len(rows_of(path / "comparisons.csv")) == 6
+    else:
+        assert [row["calibration"] for row in rows] == ["none", "blank"]
+        of_queries = {item["id"]: float(item["loss_nats"]) for item in items}
+        assert float(rows[0]["loss_nats"]) == pytest.approx(mean(list(of_queries.values())), abs=1e-12)
+        (pair,) = rows_of(path / "comparisons.csv")
+        assert (pair["calibration"], pair["less"], pair["n"]) == ("blank", "none", "9")
+    assert not (path / "generations.html").exists()
+    again = cli("study", name, *moods, "--out", "two")
+    assert again.out == ended.out
+    one, two = ({file.name: file.read_bytes() for file in study_of(Path(out)).iterdir()} for out in ("one", "two"))
+    assert one == two
+
+
+def test_a_finished_study_of_exemplars_costs_nothing(
+    cli: Call, moods: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = cli("study", "icl_figure_4", *moods)
+    import leakmeter.runs.loading
+
+    monkeypatch.setattr(leakmeter.runs.loading, "load_backend", None)
+    assert cli("study", "icl_figure_4", *moods).out == first.out
+
+
+def test_a_dry_run_of_exemplars_predicts_a_group(cli: Call, moods: list[str]) -> None:
+    ended = cli("study", "icl_figure_3", *moods, "--set", "shots=1", "--set", "shots=2", "--dry-run")
+    assert ended.code == 0, ended.err
+    assert "from the first 8 queries of each" in " ".join(ended.out.split())
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--set", "shots=9"], "needs 9 exemplars and there are 6 other than itself"),
+        (["--set", "queries=0"], "queries is 0; it has to be 1 or more"),
+        (["--data", "trec=x.csv"], "--data names 'trec', which this study does not use"),
+        (
+            ["--data", "old.csv"],
+            "does not say of which data set it is; write NAME=FILE, NAME one of agnews, agnews.train",
+        ),
+        (["--set", "dataset=nowhere"], "no task named 'nowhere'"),
+    ],
+)
+def test_what_a_study_of_exemplars_cannot_use_is_one_line(
+    cli: Call, moods: list[str], more: list[str], told: str
+) -> None:
+    ended = cli("study", "icl_figure_1", *moods, *more)
+    assert ended.code == 2
+    errors = [line for line in ended.err.splitlines() if line.startswith("leakmeter: ")]
+    assert len(errors) == 1
+    assert told in errors[0]
+    assert not list(Path(".").glob("runs/icl-*"))

@@ -1,0 +1,367 @@
+"""Classification tasks: published columns and numberings, a user's own task, and what is wrong with a file."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from helpers.places import SHARED
+from leakmeter.data import tasks
+from leakmeter.data.tasks import base
+from leakmeter.errors import DataError, LeakmeterError, UnknownNameError, UsageError
+
+DATA = SHARED / "data"
+OWN = """
+instruction = "Classify the tickets by whom they are for.\\n"
+answer = "For"
+label_column = "Team"
+
+[fields]
+Subject = "Subject"
+body = "Ticket"
+
+[labels]
+1 = "Billing"
+yes = "Repairs"
+"""
+
+
+def write(folder: Path, rows: list[dict[str, Any]], kind: str = "jsonl") -> str:
+    path = folder / f"data.{kind}"
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    elif kind == "json":
+        path.write_text(json.dumps(rows), encoding="utf-8")
+    elif kind == "csv":
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    return str(path)
+
+
+def labels_of(folder: Path, name: str, column: str, values: list[Any], kind: str = "jsonl") -> list[str | None]:
+    path = write(folder, [{"text": f"Text {i}.", column: value} for i, value in enumerate(values)], kind)
+    return [example.label for example in tasks.find(name).load(path, "train")]
+
+
+def test_names() -> None:
+    assert tasks.names() == ["agnews", "dbpedia14", "trec"]
+    for name in tasks.names():
+        assert tasks.find(name).task.name == name
+        assert tasks.load_task(name) == tasks.find(name)
+    with pytest.raises(UnknownNameError, match="no task named 'agnew'; did you mean 'agnews'"):
+        tasks.load_task("agnew")
+
+
+@pytest.mark.parametrize("name", ["agnews", "dbpedia14", "trec"])
+def test_labels_are_those_that_the_instruction_names(name: str) -> None:
+    task = tasks.find(name).task
+    places = [task.instruction.index(word) for word in task.words]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json", "csv", "parquet"])
+def test_a_title_and_a_description_are_one_text(tmp_path: Path, kind: str) -> None:
+    rows = [
+        {"Class Index": 3, "Title": "Fears for pension", "Description": " Unions are disappointed.\nAll of them."},
+        {"Class Index": 4, "Title": "", "Description": "A second team."},
+        {"Class Index": 1, "Title": "Talks", "Description": ""},
+    ]
+    examples = tasks.find("agnews").load(write(tmp_path, rows, kind), "test")
+    assert [(e.id, e.texts, e.label) for e in examples] == [
+        ("0", ("Fears for pension  Unions are disappointed.\nAll of them.",), "Business"),
+        ("1", ("A second team.",), "Technology"),
+        ("2", ("Talks",), "World"),
+    ]
+
+
+AROUND = [
+    " Two spaces before it",
+    "One behind it ",
+    "\tA tab\t",
+    "\n\nLines around it\r\n",
+    "None",
+    "\u00a0A hard one\u3000",
+]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json", "csv", "parquet", "mappings", "hub"])
+@pytest.mark.parametrize("labelled", [True, False])
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("agnews", ("title", "description")),
+        ("agnews", ("text",)),
+        ("dbpedia14", ("content",)),
+        ("trec", ("text",)),
+        ("own", ("text",)),
+    ],
+)
+def test_texts_are_kept_as_given_white_space_and_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, labelled: bool, name: str, columns: tuple[str, ...]
+) -> None:
+    """Whoever reads them, exemplars (with labels) and queries (without): a space is a token of the prompt."""
+    task = {"fields": {"text": "Review"}, "labels": ["Good", "Bad"]}
+    data = tasks.task_of(task, "task") if name == "own" else tasks.find(name)
+    label = "coarse" if name == "trec" else "label"
+    word = data.task.words[0]
+    rows = [{**dict.fromkeys(columns, text), label: word} for text in AROUND]
+    if kind == "mappings":
+        found = data.examples(rows, "rows", labelled=labelled)
+    elif kind == "hub":
+        monkeypatch.setattr(base, "records_of_hub", lambda *_: rows)
+        found = replace(data, hub=base.Hub("somewhere", "default")).load(None, "train", labelled=labelled)
+    else:
+        found = data.load(write(tmp_path, rows, kind), "train", labelled=labelled)
+    assert [example.texts for example in found] == [(" ".join([text] * len(columns)),) for text in AROUND]
+    assert {example.label for example in found} == {word}
+
+
+def test_a_text_is_taken_before_its_parts_and_a_content_without_its_title(tmp_path: Path) -> None:
+    rows = [{"text": "All.", "title": "A", "description": "B", "label": 0, "id": 7}]
+    (example,) = tasks.find("agnews").load(write(tmp_path, rows), "train")
+    assert (example.id, example.texts) == ("7", ("All.",))
+    rows = [{"title": "Abbott", "content": "Abbott makes coaches.", "label": 13}]
+    (example,) = tasks.find("dbpedia14").load(write(tmp_path, rows), "train")
+    assert (example.texts, example.label) == (("Abbott makes coaches.",), "Book")
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_numbers_count_from_one_under_class_index_and_from_zero_under_label(tmp_path: Path, kind: str) -> None:
+    words = list(tasks.find("agnews").task.words)
+    assert labels_of(tmp_path, "agnews", "Class Index", [1, 2, 3, 4], kind) == words
+    assert labels_of(tmp_path, "agnews", "label", [0, 1, 2, 3], kind) == words
+    assert labels_of(tmp_path, "agnews", "label", [0.0, 1.0, 2.0, 3.0], kind) == words
+    things = list(tasks.find("dbpedia14").task.words)
+    assert labels_of(tmp_path, "dbpedia14", "label", list(range(14)), kind) == things
+    assert labels_of(tmp_path, "dbpedia14", "class index", list(range(1, 15)), kind) == things
+
+
+def test_labels_by_published_name_and_by_word_in_any_case(tmp_path: Path) -> None:
+    assert labels_of(tmp_path, "agnews", "label", ["sci/tech", "Technology", " WORLD ", "Science/Tech"]) == [
+        *("Technology", "Technology", "World", "Technology"),
+    ]
+    assert labels_of(tmp_path, "dbpedia14", "label", ["OfficeHolder", "politician"]) == ["Politician"] * 2
+    assert labels_of(tmp_path, "trec", "coarse", ["ABBR", "Abbreviation", "hum"]) == [
+        *("Abbreviation", "Abbreviation", "Person"),
+    ]
+
+
+def test_the_hub_numbers_questions_in_two_orders(tmp_path: Path) -> None:
+    later = ["Abbreviation", "Entity", "Description", "Person", "Location", "Number"]
+    earlier = ["Description", "Entity", "Abbreviation", "Person", "Number", "Location"]
+    assert labels_of(tmp_path, "trec", "coarse_label", list(range(6))) == later
+    assert labels_of(tmp_path, "trec", "label-coarse", list(range(6))) == earlier
+    assert labels_of(tmp_path, "trec", "label_coarse", list(range(6))) == earlier
+    # Elsewhere a number may be one of the fifty finer types.
+    with pytest.raises(DataError, match=r"record 1: 'label' is '3', expected one of 'NUM', .*'ABBR'$"):
+        labels_of(tmp_path, "trec", "label", [3])
+
+
+def test_records_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def records(*names: str) -> list[dict[str, Any]]:
+        asked.append(names)
+        return [{"text": "What is an atom?", "label": 26, "label_coarse": 0, "label_coarse_original": "DESC"}]
+
+    monkeypatch.setattr(base, "records_of_hub", records)
+    for split in ("train", "test"):
+        (example,) = tasks.find("trec").load(None, split)
+        assert example.label == "Description"
+    assert asked == [
+        ("trec.train", "SetFit/TREC-QC", "default", "train"),
+        ("trec", "SetFit/TREC-QC", "default", "test"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"text": "A.", "label": 4}, "record 1: 'label' is '4', expected one of 'World', 'Sports', 'Business', "),
+        ({"text": "A.", "label": 4}, "'Sci/Tech', a number from 0 to 3"),
+        ({"text": "A.", "class index": 0}, "'class index' is '0', expected one of"),
+        ({"text": "A.", "class index": 0}, "a number from 1 to 4"),
+        ({"text": "A.", "label": -1}, "'label' is '-1'"),
+        ({"text": "A.", "label": 0.5}, "'label' is '0.5'"),
+        ({"text": "A.", "label": True}, "'label' is 'True'"),
+        ({"text": "A.", "label": ["World"]}, "'label' is \"['World']\""),
+        ({"text": "A.", "label": "a\nb" + "c" * 99}, "'label' is 'a\\nb" + "c" * 37 + "…', expected"),
+        ({"text": "A.", "label": None}, "'label' is empty, expected one of"),
+        ({"text": "A.", "label": " "}, "'label' is empty, expected one of"),
+        ({"text": "A.", "Topic": 1}, "record 1 has no column 'class index' or 'label'; it has 'text', 'topic'"),
+        ({"body": "A.", "label": 1}, "has no column 'text' or 'title' with 'description'; it has 'body', 'label'"),
+        ({"text": " ", "label": 1}, "record 1 has no text"),
+        ({"text": 5, "label": 1}, "'text' is a number, expected text"),
+        ({"text": "\ud800", "label": 1}, "'text' holds half a surrogate pair"),
+    ],
+)
+def test_a_bad_record_is_one_line(tmp_path: Path, row: dict[str, Any], told: str) -> None:
+    path = write(tmp_path, [row])
+    with pytest.raises(DataError) as ended:
+        tasks.find("agnews").load(path, "train")
+    assert told in str(ended.value)
+    assert "\n" not in str(ended.value)
+    assert path in str(ended.value)
+
+
+def test_a_file_without_a_heading_is_told_so_and_not_recited(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text('"3","Anna Berg was let go","She will appeal."\n"1","B","C"\n', encoding="utf-8")
+    with pytest.raises(DataError, match="the first line of the file does not look like a heading") as ended:
+        tasks.find("agnews").load(str(path), "test")
+    assert "Anna" not in str(ended.value)
+
+
+def test_two_records_of_one_id_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, [{"id": "a", "text": "A.", "label": 1}, {"id": "a", "text": "B.", "label": 1}])
+    with pytest.raises(DataError, match="id 'a' stands for two of the records"):
+        tasks.find("agnews").load(path, "test")
+
+
+def test_queries_may_do_without_labels(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"text": "A.", "label": 1},
+        {"text": "B.", "label": None},
+        {"text": "C.", "label": ""},
+        {"text": "D."},
+    ]
+    path = write(tmp_path, rows)
+    assert [e.label for e in tasks.find("agnews").load(path, "test", labelled=False)] == ["Sports", None, None, None]
+    with pytest.raises(DataError, match="record 2: 'label' is empty"):
+        tasks.find("agnews").load(path, "test")
+    with pytest.raises(DataError, match="'label' is 'Weather'"):
+        tasks.find("agnews").load(write(tmp_path, [{"text": "A.", "label": "Weather"}]), "test", labelled=False)
+
+
+def test_a_task_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "tickets.toml"
+    path.write_text(OWN, encoding="utf-8-sig")
+    own = tasks.load_task(str(path))
+    assert own.task.name == "tickets"
+    assert own.task.instruction == "Classify the tickets by whom they are for."
+    assert own.task.fields == (("subject", "Subject"), ("body", "Ticket"))
+    assert (own.task.answer, own.task.label_column) == ("For", "team")
+    assert own.task.words == ("Billing", "Repairs")
+    rows = [
+        {"SUBJECT": "Bill", "Body": "It is wrong.", "Team": 1},
+        {"SUBJECT": "", "Body": "It leaks.", "Team": "repairs"},
+        {"SUBJECT": "Help", "Body": "", "Team": "Yes"},
+    ]
+    examples = own.load(write(tmp_path, rows, "csv"), "train")
+    assert [(e.texts, e.label) for e in examples] == [
+        (("Bill", "It is wrong."), "Billing"),
+        (("", "It leaks."), "Repairs"),
+        (("Help", ""), "Repairs"),
+    ]
+    with pytest.raises(DataError, match=r"has no column 'team'; it has 'subject', 'body'$"):
+        own.load(write(tmp_path, [{"subject": "A", "body": "B"}]), "train")
+    with pytest.raises(UsageError, match="task 'tickets' is published nowhere; give a file of its train records"):
+        own.load(None, "train")
+
+
+def test_what_ones_own_task_may_leave_out(tmp_path: Path) -> None:
+    path = tmp_path / "mood.TOML"
+    path.write_text('labels = ["Good", "Bad"]\n[fields]\ntext = "Review"', encoding="utf-8")
+    task = tasks.load_task(str(path)).task
+    assert (task.name, task.instruction, task.answer, task.label_column) == ("mood", "", "Answer", "label")
+    assert task.labels == (("Good", "Good"), ("Bad", "Bad"))
+
+
+def test_a_task_and_records_that_a_caller_holds() -> None:
+    own = tasks.task_of({"fields": {"Text": "Review"}, "labels": ("Good", "Bad"), "label_column": "Mood"}, "task")
+    assert own.task.name == "own"
+    rows: list[dict[str, Any]] = [{"TEXT": "Fine.", "Mood": "good"}, {"text": "Poor."}]
+    examples = own.examples(rows, "queries", labelled=False)
+    assert [(e.id, e.texts, e.label) for e in examples] == [("0", ("Fine.",), "Good"), ("1", ("Poor.",), None)]
+    with pytest.raises(DataError, match=r"^queries, record 2 has no column 'mood'; it has 'text'$"):
+        own.examples(rows, "queries")
+    with pytest.raises(DataError, match=r"^pool: there is no record$"):
+        own.examples([], "pool")
+    with pytest.raises(DataError, match=r"^task has no 'labels', or none in it; expected some"):
+        tasks.task_of({"fields": {"text": "Review"}}, "task")
+    with pytest.raises(DataError, match=r"^task: 'fields' has to be a table"):
+        tasks.task_of({"fields": [("text", "Review")], "labels": ["a"]}, "task")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a = ", "is not TOML: "),
+        ("", "has no 'fields', or none in it; expected some"),
+        ("fields = {}", "has no 'fields'"),
+        ('fields = {t = "T"}', "has no 'labels', or none in it; expected some"),
+        ('labels = ["a"]\nfields = "t"', "'fields' has to be a table of names and words"),
+        ('labels = "a"\nfields = {t = "T"}', "'labels' has to be a table"),
+        ('labels = [1, 2]\nfields = {t = "T"}', "'labels' is a number, expected text"),
+        ('labels = ["a", " "]\nfields = {t = "T"}', "'labels' has to be a word or a few on one line"),
+        ('labels = ["a", "A"]\nfields = {t = "T"}', "label 'a' is named twice"),
+        ('labels = {a = 1}\nfields = {t = "T"}', "'labels.a' is a number, expected text"),
+        ('labels = ["a"]\nfields = {t = "T", T = "U"}', "column 't' is named twice"),
+        ('labels = ["a"]\nfields = {label = "T"}', "column 'label' is named twice"),
+        ('labels = ["a"]\nfields = {t = "T"}\nanswer = ""', "'answer' has to be a word"),
+        ('labels = ["a"]\nfields = {t = "T"}\ninstruction = 3', "'instruction' is a number, expected text"),
+        ('labels = ["a"]\nfields = {t = "T"}\nshots = 4', "unknown key 'shots'; known: name, instruction, answer"),
+    ],
+)
+def test_a_bad_task_file_is_one_line(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError) as ended:
+        tasks.load_task(str(path))
+    assert told in str(ended.value)
+    assert "\n" not in str(ended.value)
+
+
+def test_a_task_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(LeakmeterError, match=r"task file .*none\.toml. cannot be read"):
+        tasks.load_task(str(tmp_path / "none.toml"))
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the shared samples are not here")
+def test_the_published_files_are_read() -> None:
+    counts = {
+        (name, split): Counter(example.label for example in tasks.find(name).load(str(DATA / name / file), split))
+        for name, split, file in (
+            ("agnews", "test", "test.csv"),
+            ("agnews", "train", "train_sample.csv"),
+            ("dbpedia14", "test", "test.csv"),
+            ("dbpedia14", "train", "train_sample.csv"),
+            ("trec", "test", "test.csv"),
+            ("trec", "train", "train.csv"),
+        )
+    }
+    assert set(counts["agnews", "test"].values()) == {1900}
+    assert set(counts["dbpedia14", "train"].values()) == {300}
+    assert [sum(one.values()) for one in counts.values()] == [7600, 4991, 4898, 4200, 500, 5452]
+    assert counts["trec", "test"]["Description"] == 138
+    assert counts["trec", "train"]["Abbreviation"] == 86
+    for (name, _), one in counts.items():
+        assert set(one) == set(tasks.find(name).task.words)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the shared samples are not here")
+def test_both_numberings_of_news_mean_the_same_labels() -> None:
+    """Words that only one kind of news would say, in a file that counts from 1 and in one that counts from 0."""
+    task = tasks.find("agnews")
+    for split, file in (("test", "test.csv"), ("train", "train_sample.csv")):
+        examples = task.load(str(DATA / "agnews" / file), split)
+        for word, label in (
+            ("touchdown", "Sports"),
+            ("crude", "Business"),
+            ("Baghdad", "World"),
+            ("Linux", "Technology"),
+        ):
+            said = Counter(example.label for example in examples if word in example.texts[0])
+            assert said.most_common(1)[0][0] == label, (file, word)

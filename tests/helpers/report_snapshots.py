@@ -1,0 +1,32 @@
+"""Reports as they were reviewed: the terminal's text, the Markdown and the page."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+from rich.console import Console
+
+from leakmeter.report import blocks as b
+from leakmeter.report import console, html, markdown
+
+
+def printed(report: b.Report, *, width: int = 80, colour: bool = False) -> str:
+    sink = io.StringIO()
+    out = Console(file=sink, width=width, color_system="truecolor" if colour else None, force_terminal=colour)
+    out.print(console.view(report))
+    return sink.getvalue()
+
+
+def assert_as_reviewed(file: Path, report: b.Report) -> None:
+    """Compare with the snapshot, which LEAKMETER_SNAPSHOTS=1 writes anew."""
+    page = html.page(report)
+    body = page[page.index("<header") : page.index("</footer>")]
+    # Drawings differ between versions of matplotlib.
+    lines = [line.rstrip() for line in body.splitlines() if line.strip() and "<svg" not in line]
+    rule = f"\n{'=' * 80}\n"
+    made = rule.join((printed(report), markdown.text(report), "\n".join(lines) + "\n"))
+    if os.environ.get("LEAKMETER_SNAPSHOTS"):
+        file.write_text(made, encoding="utf-8")
+    assert made == file.read_text(encoding="utf-8")

@@ -1,0 +1,113 @@
+"""A frontier as a figure and in a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.report_cases import HOSTILE
+from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless
+from helpers.report_snapshots import assert_as_reviewed, printed
+from leakmeter.instruments.decoding.frontier_figure import draw_frontier
+from leakmeter.instruments.decoding.frontier_report import report
+from leakmeter.report import html, markdown
+from leakmeter.report.tables import share_text, to_markdown
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+
+def told(kind: str = "cid_lambda", verdict: str = "knee", *, n: int = 4, intervals: bool = True) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = []
+    for i in range(n):
+        row: dict[str, Any] = {kind: 0.5 * i + 0.5, "n": 9}
+        if kind == "epsilon":
+            row |= {"promised_nats_most": 12.0 * i, "spent_nats_most": 3.25}
+        for name, value in (("nats", 2.0 * i), ("nats_per_token", 0.1 * i), ("rouge_l_f1", 0.2 - 0.1 / (i + 1))):
+            row |= {name: value, f"{name}_low": value - 0.01 if intervals else None}
+            row[f"{name}_high"] = value + 0.02 if intervals else None
+        if i < n - 1:
+            row |= {f"rouge_l_f1_less_best{end}": -0.01 for end in ("", "_low", "_high")}
+        row["rouge_l_f1_knee_share"] = (0.994 if i == 1 else 0.002) if verdict == "knee" else None
+        rows.append(row)
+    choice = {
+        "verdict": verdict,
+        "settled": verdict == "knee" and kind == "epsilon",
+        "knee": rows[1][kind] if verdict == "knee" else None,
+        "efficient": [row[kind] for row in rows if row[kind] != 1.5],
+        "sentence": "ROUGE-L F1: ship it.",
+    }
+    decoding = {"temperature": 0.8, "max_new_tokens": 24, "samples": 2}
+    model = {"name": "toy", "dtype": "float64", "device": "cpu"}
+    return {
+        "kind": kind,
+        "model": model,
+        "decoding": decoding,
+        "n_cases": 9,
+        "n_truncated": 0,
+        "settings": rows,
+        "choices": {"rouge_l_f1": choice},
+    }
+
+
+def shown(found: dict[str, Any], width: int = 160) -> str:
+    return printed(report(found), width=width)
+
+
+@pytest.mark.parametrize("kind", ["cid_lambda", "epsilon"])
+@pytest.mark.parametrize("verdict", ["knee", "same utility"])
+@pytest.mark.parametrize(("n", "intervals"), [(4, True), (2, False), (1, True)])
+def test_a_figure_is_the_same_bytes_again(tmp_path: Path, kind: str, verdict: str, n: int, intervals: bool) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    found = told(kind, verdict if n > 1 else "one setting", n=n, intervals=intervals)
+    files = []
+    for name in ("one", "two"):
+        paths = draw_frontier(found, footer="from nowhere", stem=tmp_path / name)
+        assert [path.name for path in paths] == [f"{name}.png", f"{name}.svg"]
+        files.append([path.read_bytes() for path in paths])
+    assert files[0] == files[1]
+
+
+def test_the_terminal_has_a_line_for_each_setting_and_says_what_to_ship() -> None:
+    text = shown(told())
+    assert "toy (float64, cpu), 9 cases, 2 responses each, T = 0.8, at most 24 new tokens" in text
+    assert "2.00 [1.99, 2.02]" in text
+    assert "15.0 [14.0, 17.0]" in text
+    # What is piped has 80 columns: no cell is broken there, but only what is said below.
+    table = shown(told(), width=80).split("\n\n")[0]
+    assert "15.0 [14.0, 17.0] -1.0 [-1.0, -1.0] 99 %" in table
+    assert "…" not in table
+    assert "99 %" in text
+    assert text.rstrip().endswith("ROUGE-L F1: ship it.")
+    assert "romised" not in text
+    assert "Of 2 contexts the end did not fit" in shown({**told(), "n_truncated": 2})
+    bounded = shown(told("epsilon"), width=80)
+    assert "the most of any response" in bounded
+    assert "2.00 [1.99, 2.02]     12.0  3.25 15.0 [14.0, 17.0] -1.0 [-1.0, -1.0] 99 %" in bounded
+    assert "…" not in bounded
+    assert "[1.99" not in shown(told("epsilon", intervals=False))
+
+
+def test_what_a_frontier_says_is_as_reviewed() -> None:
+    assert_as_reviewed(SNAPSHOTS / "frontier.txt", report(told("epsilon")))
+
+
+def test_a_models_name_is_harmless() -> None:
+    made = report({**told(), "model": {"name": HOSTILE, "dtype": "float64", "device": "cpu"}})
+    assert_harmless(html.page(made))
+    assert_markdown_harmless(markdown.text(made))
+    assert not CONTROLS.search(printed(made))
+
+
+def test_markdown_shows_shares_and_hundredths() -> None:
+    text = to_markdown("t", [], told("epsilon")["settings"])
+    assert "| 1.0 | 9 | 12.00 | 3.25 | 2.00 [1.99, 2.02] |" in text
+    assert "-1.00 [-1.00, -1.00]" in text
+    assert "99 %" in text
+    assert text.splitlines()[-1].endswith("| – | 1 % |")
+
+
+def test_a_share_is_rounded_neither_to_nothing_nor_to_all() -> None:
+    shares = (0.0, 0.0005, 0.25, 0.9999, 1.0)
+    assert [share_text(share) for share in shares] == ["0 %", "1 %", "25 %", "99 %", "100 %"]

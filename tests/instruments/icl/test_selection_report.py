@@ -1,0 +1,144 @@
+"""A choice of exemplars in a terminal and as Markdown: 80 columns, no markup, and words that fit the verdict."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.report_checks import assert_markdown_harmless
+from helpers.report_snapshots import printed
+from leakmeter.instruments.icl.selection_report import report, round_line, sentences
+from leakmeter.report import blocks as b
+from leakmeter.report import markdown
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+HOSTILE = "[red]x[/red]\x1b[31m|\n{} %s " + "long " * 40
+
+
+def told(verdict: str = "lower", *, nats: float | None = 12.345, n_too_long: int = 0) -> dict[str, Any]:
+    """Of three exemplars with ids and texts that mean no good; one is dropped and one replaced."""
+
+    def half(ids: list[str], mean: float | None) -> dict[str, Any]:
+        exemplar = {"label": HOSTILE, "text": HOSTILE, "mean_nats": mean, "max_nats": mean}
+        return {
+            "n": 50,
+            "mean_nats": mean,
+            "interval_nats": None if mean is None else [mean - 1.5, mean + 1.5],
+            "accuracy": 1.0,
+            "accuracy_interval": [0.929, 1.0],
+            "macro_f1": 1.0,
+            "exemplars": [{**exemplar, "id": id_, "position": i} for i, id_ in enumerate(ids, 1)],
+        }
+
+    ids = [HOSTILE, f"2 {HOSTILE}", "3"]
+    moves: list[tuple[Any, list[str]]] = [(None, ids)]
+    moves += [({"kind": "drop", "positions": [1], "new": None}, ids[1:])]
+    moves += [({"kind": "replace", "positions": [1], "new": f"pool {HOSTILE}"}, [f"pool {HOSTILE}", "3"])]
+    steps = [
+        {
+            "step": number,
+            "move": move,
+            "exemplars": after,
+            "loss_nats": nats,
+            "largest_nats": nats,
+            "accuracy": 0.999,
+        }
+        for number, (move, after) in enumerate(moves)
+    ]
+    others = [{"kind": "reorder", "positions": [1, 3], "new": None}, {"kind": "add", "positions": [], "new": "pool 4"}]
+    best = [steps[1], *({**steps[1], "move": move} for move in others)]
+    by = None if nats is None else -2.0
+    return {
+        "model": {"name": "toy", "dtype": "float64", "device": "cpu"},
+        "task": HOSTILE,
+        "n_choosing": 50,
+        "n_reporting": 50,
+        "max_steps": 2,
+        "seed": 0,
+        "ended": "max steps",
+        "steps": steps[:1] if verdict == "unchanged" else steps,
+        "verdict": verdict,
+        "warnings": [HOSTILE],
+        "rounds": [{"best": best, "n_lists": 40, "n_too_long": n_too_long}],
+        "before": half(ids, nats),
+        "after": half([f"pool {HOSTILE}", "3"], nats),
+        "loss_difference_nats": by,
+        "loss_difference_interval_nats": None if by is None else [-2.25, -1.75],
+        "wilcoxon_p": 0.00012,
+        "accuracy_difference": -0.04,
+        "accuracy_difference_interval": [-0.131, 0.052],
+    }
+
+
+@pytest.mark.parametrize("verdict", ["lower", "not lower", "too few", "unchanged"])
+@pytest.mark.parametrize("nats", [12.345, None])
+def test_everything_fits_80_columns_and_nothing_is_obeyed(verdict: str, nats: float | None) -> None:
+    made = report(told(verdict, nats=nats), command=HOSTILE)
+    text, note = printed(made), markdown.text(made)
+    assert max(map(len, text.splitlines())) <= 80
+    assert_markdown_harmless(note)
+    assert "[red]" in text
+    assert "&#91;red&#93;" in note
+    for one in (text, note):
+        assert "\x1b" not in one
+        assert "100 %" in one
+        assert "99 %" in one
+        assert ("∞" in one) == (nats is None)
+    rows = [line for line in note.splitlines() if line.startswith("|")]
+    assert {line.count("|") for line in rows} <= {5, 6, 8}
+    # No cell of a table is broken over two lines.
+    table = text.split("Exemplars: mean loss")[1].splitlines()
+    assert next(i for i, line in enumerate(table) if not line.strip()) == 2 + 4
+
+
+def test_tables_hold_the_numbers() -> None:
+    found = told()
+    moves, steps, reporting, exemplars = (one for one in report(found).blocks if isinstance(one, b.Table))
+    assert [b.plain(row.cells[0])[:8] for row in moves.rows] == ["as given", "drop 1 (", "swap 1 a", "add pool"]  # type: ignore[arg-type]
+    assert [row.cells[1:3] for row in moves.rows] == [(12.345, 12.345)] * 4
+    assert [row.cells[0] for row in steps.rows] == [0, 1, 2]
+    assert [row.cells[2] for row in steps.rows] == [12.345] * 3
+    assert reporting.rows[0].cells[1:] == ("12.3 [10.8, 13.8]", "12.3 [10.8, 13.8]", "−2.00 [−2.25, −1.75]")
+    assert reporting.rows[2].cells[3] == "−4.0 [−13.1, +5.2]"
+    # Those of the new list in order, then those that go.
+    assert [row.cells[:2] for row in exemplars.rows] == [("", 1), (3, 2), (1, ""), (2, "")]
+    assert [row.cells[5:] for row in exemplars.rows] == [("", 12.345), (12.345, 12.345), (12.345, ""), (12.345, "")]
+
+
+def test_what_a_report_says_is_as_reviewed() -> None:
+    """The snapshot is the terminal's text and the Markdown; write it anew with LEAKMETER_SNAPSHOTS=1."""
+    made = report(told(n_too_long=3), command="leakmeter icl-plan")
+    text = f"{printed(made)}\n{'=' * 80}\n{markdown.text(made)}"
+    file = SNAPSHOTS / "selection.txt"
+    if os.environ.get("LEAKMETER_SNAPSHOTS"):
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+def test_words_follow_the_verdict() -> None:
+    lower, not_lower = (sentences(told(verdict)) for verdict in ("lower", "not lower"))
+    said = "on 50 queries that had no part in the choice, ICLInf is 12.3 nats where it was 12.3, a difference of −2.00 "
+    said += "[−2.25, −1.75] (Wilcoxon p = 0.00012)."
+    assert lower[0] == f"The new exemplars leak less: {said}"
+    assert not_lower[0] == f"It is not shown that the new exemplars leak less: {said}"
+    accuracy = "Accuracy is 100 % where it was 100 %, a difference of −4.0 [−13.1, +5.2] points."
+    assert lower[1] == not_lower[1] == accuracy
+    assert not_lower[2] == "Keep the exemplars that you have, or give more queries."
+    assert sentences(told("too few"))[0] == "Nothing can be concluded from 50 of 100 queries; give 12 or more."
+    assert sentences(told("unchanged"))[0].startswith("The exemplars stay as they are: on the 50 queries that choose")
+    assert "a difference" not in sentences(told("not lower", nats=None))[0]
+    assert "3 lists were passed over" in " ".join(sentences(told(n_too_long=3)))
+
+
+def test_a_round_in_one_line() -> None:
+    before, taken, _ = told()["steps"]
+    lower = {**taken, "loss_nats": 12.0}
+    line = round_line(1, before, lower, 40)
+    assert line.startswith("step 1: drop 1 ([red]")
+    assert line.endswith("the best of 40 lists: ICLInf 12.0 nats, 0.35 less")
+    assert "\x1b" not in line
+    assert round_line(2, before, None, 7) == "step 2: none of 7 lists lowers ICLInf, 12.3 nats"
+    assert round_line(1, {**before, "loss_nats": None}, lower, 7).endswith("ICLInf 12.0 nats, ∞ less")

@@ -1,0 +1,372 @@
+"""Influence: its words, its report in every renderer, and its figures."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.report_browser import CHROMIUM, Browser
+from helpers.report_cases import (
+    HOSTILE,
+    Case,
+    clinic,
+    every_case,
+    hostile,
+    overlapping,
+    sampled,
+    several_documents,
+    small,
+)
+from helpers.report_checks import CONTROLS, Page, assert_harmless, assert_markdown_harmless, flat
+from helpers.report_snapshots import assert_as_reviewed, printed
+from leakmeter.core.plain import visible
+from leakmeter.errors import UsageError
+from leakmeter.instruments.influence import words
+from leakmeter.instruments.influence.report import report
+from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.report import blocks as b
+from leakmeter.report import charts, console, html, markdown, scale
+from leakmeter.report.paint import BLOCKS
+from leakmeter.report.scale import nats_text, percent
+from leakmeter.report.words import posterior_cell
+from leakmeter.stats.posterior import posterior_fields
+from leakmeter.stats.stats import bootstrap_interval_of_mean
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+
+def page_of(*cases: Case, **more: Any) -> str:
+    return html.page(report(cases, **more))
+
+
+def text_of(page: str) -> str:
+    said: list[str] = []
+
+    class Reader(HTMLParser):
+        def handle_data(self, data: str) -> None:
+            said.append(data)
+
+    Reader().feed(page)
+    return "\n".join(said)
+
+
+def data_of(page: str) -> list[str]:
+    return [text for _, attributes, text in Page(page).inline if attributes.get("type") == "application/json"]
+
+
+def chart(name: str, *cases: Case) -> b.Chart:
+    found = InfluenceResult.findings(cases).figures[name]
+    assert isinstance(found, b.Chart)
+    return found
+
+
+# ---- words ----------------------------------------------------------------------------------------------------------
+def test_what_a_report_says_is_as_reviewed() -> None:
+    assert_as_reviewed(SNAPSHOTS / "one.txt", report([clinic()], command="leakmeter influence"))
+
+
+@pytest.mark.parametrize("signed", [-30.0, -0.5])
+def test_a_response_that_is_likelier_without_its_context_is_no_evidence_of_it(signed: float) -> None:
+    whole = [20.0, signed - 20.0]
+    case = clinic() | {
+        "whole_nats": sum(map(abs, whole)),
+        "whole_signed_nats": signed,
+        **posterior_fields(signed, noise_nats=0.004, placebo_nats=0.33, prefix="whole_"),
+    }
+    said = flat(words.posterior(case))
+    assert said.startswith(f"The response is likelier without this context (with signs the sum is {nats_text(signed)}")
+    sure = flat(percent(case["whole_posterior"]))
+    assert said.endswith(f"would give {sure} to this context having been there.")
+    assert "sure" not in said
+
+
+def test_a_signed_sum_within_its_baselines_has_no_posterior() -> None:
+    said = {0.003: "below the noise floor", -0.2: "below the placebo", 0.33: "below the placebo"}
+    for signed, why in said.items():
+        more = posterior_fields(signed, noise_nats=0.004, placebo_nats=0.33, prefix="whole_")
+        case = clinic() | {"whole_signed_nats": signed, **more}
+        told = flat(words.posterior(case))
+        assert told == f"No posterior is shown: with signs the sum is {nats_text(signed)} nats, {why}."
+        assert posterior_cell(case, "whole_") in ("<\u00a0noise", "<\u00a0placebo")
+        assert "%" not in told
+
+
+def test_nothing_to_show_is_an_error() -> None:
+    with pytest.raises(UsageError, match="at least one"):
+        report([])
+
+
+# ---- terminal -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("colour", [True, False])
+@pytest.mark.parametrize("number", range(5))
+def test_every_number_is_there_with_and_without_colour(number: int, colour: bool) -> None:
+    case = every_case()[number]
+    out = printed(report([case]), colour=colour, width=120)
+    for piece in case["pieces"]:
+        assert scale.nats_cell(piece["nats"]) in out
+        assert scale.signed_cell(piece["signed_nats"]) in out
+        assert scale.nats_cell(piece["only_this_nats"]) in out
+        assert flat(posterior_cell(piece)) in flat(out)
+    assert scale.nats_text(case["whole_nats"]) in out
+    assert ("\x1b[" in out) is colour
+
+
+def test_the_data_sends_no_escape_sequences() -> None:
+    out = printed(report([hostile()]), width=120)
+    assert not CONTROLS.search(out)
+    assert all(said in out for said in ("[bold red]", ":smile:", "{{7*7}}"))
+    # With colours the only sequences are rich's own styles.
+    styled = printed(report([hostile()]), colour=True, width=120)
+    assert all(rest.split("m")[0].replace(";", "").isdigit() for rest in styled.split("\x1b[")[1:])
+    assert "\x1b]" not in styled
+
+
+def test_without_colour_the_strongest_pieces_are_marked() -> None:
+    out = printed(report([clinic()]), width=120)
+    assert "¹Ms Odile" in out
+    assert any(f"⟦{block}¹Ms Odile" in out for block in BLOCKS)
+    assert "below noise" in out
+    assert "said elsewhere too (s8)" in out
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_lines_fit_the_width(width: int) -> None:
+    for case in (clinic(), overlapping(), sampled()):
+        assert max(map(len, printed(report([case]), width=width).splitlines())) <= width
+
+
+def test_a_long_context_keeps_its_strong_pieces() -> None:
+    case = clinic()
+    case["context"] += "lorem ipsum " * 2000
+    out = printed(report([case]), width=120)
+    assert out.count("lorem") * len("lorem ipsum ") < console.SHOWN_CHARACTERS
+    assert "…" in out
+    assert "Ms Odile" in out
+
+
+def test_the_prediction_stands_beside_what_it_took() -> None:
+    case = clinic()
+    made = report([case])
+    assert "redicted" not in printed(made) + html.page(made)  # as in runs made before there were predictions
+    case["cost"]["predicted"] = {"tree_tokens": 1290, "seconds": 2.7}
+    case["response"]["sampled"] = False
+    assert "predicted 1,290 tokens in about 3 s; it took 1,310 in 3.2 s" in flat(printed(report([case])))
+    assert "1,290 tokens in about 3 s; it took 1,310 in 3.2 s" in page_of(case)
+    case["cost"]["predicted"]["seconds"] = None
+    case["response"]["sampled"] = True
+    assert "predicted at most 1,290 tokens; it took 1,310 in 3.2 s" in flat(printed(report([case])))
+
+
+def test_a_notebook_shows_the_view_and_not_the_object() -> None:
+    for case in every_case():
+        view = InfluenceResult(case).heatmap()
+        bundle = view._repr_mimebundle_()  # type: ignore[union-attr]
+        assert flat(words.verdict(case)) in flat(bundle["text/plain"])
+        # Texts of the case are text in the page, too.
+        assert re.findall(r"<(?!/?(?:pre|span)\b)", bundle["text/html"]) == []
+        assert "style=" in bundle["text/html"]
+        assert view._repr_mimebundle_(include=["text/plain"]).keys() == {"text/plain"}  # type: ignore[union-attr]
+        assert repr(view) == "<Composed, for rich.print or the last line of a notebook cell>"
+
+
+# ---- page and Markdown ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("cases", [[hostile()], every_case(), [small(i) for i in range(30)]])
+def test_text_stays_text_and_nothing_is_fetched(cases: list[Case]) -> None:
+    attack = cases[0]["id"]
+    told = b.Provenance(facts=((b.Untrusted(attack), b.Untrusted(attack)),))
+    made = report(cases, title=attack, command=attack, provenance=told)
+    page = html.page(made)
+    assert_harmless(page)
+    assert visible(attack) in text_of(page)
+    page.encode()
+    assert_markdown_harmless(markdown.text(made))
+
+
+def test_the_policy_names_exactly_what_is_inline() -> None:
+    page = page_of(hostile())
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    assert policy
+    allowed = set(re.findall(r"sha256-[A-Za-z0-9+/=]+", policy[1].replace("&#43;", "+").replace("&#39;", "'")))
+    inline = {
+        "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for _, attributes, text in Page(page).inline
+        if attributes.get("type") != "application/json"
+    }
+    assert allowed == inline
+    assert "unsafe" not in policy[1]
+    assert "default-src &#39;none&#39;" in policy[1]
+
+
+def test_numbers_need_no_script() -> None:
+    page = page_of(*every_case())
+    text = text_of(page)
+    for case in every_case():
+        for piece in case["pieces"]:
+            assert scale.nats_cell(piece["nats"]) in text
+            assert scale.signed_cell(piece["signed_nats"]) in text
+            assert posterior_cell(piece) in text
+    assert "9.25 [4.12, 13.5], worst 15.8" in text
+    assert "said elsewhere too (s7)" in text
+    assert 'title="s1: 15.68"' in page
+
+
+def test_data_for_the_script_is_numbers_alone() -> None:
+    found = data_of(page_of(*every_case()))
+    assert len(found) == 5
+    for case, block in zip(every_case(), found, strict=True):
+        assert not set("<>&") & set(block)
+        data = json.loads(block)
+        assert [len(line) for line in data["t"]] == [len(case["response"]["tokens"])] * len(case["pieces"])
+        assert data["w"] == pytest.approx(case["whole_signed_per_token"], rel=0.01)
+
+
+def test_numbers_that_are_none_or_not_finite_still_make_a_page() -> None:
+    case = sampled() | {"samples": [], "whole_interval_nats": None}
+    case["pieces"][0] |= {"nats": float("nan"), "only_this_nats": None, "signed_per_token": [float("inf")] * 5}
+    (data,) = data_of(page_of(case))
+    assert json.loads(data)["n"][0] is None
+    assert json.loads(data)["t"][0] == [None] * 5
+
+
+def test_equal_input_gives_equal_bytes_and_a_thousand_cases_stay_small() -> None:
+    cases = [small(number) for number in range(1000)]
+    page = page_of(*cases)
+    assert page == page_of(*json.loads(json.dumps(cases)))
+    assert "object at 0x" not in page
+    assert len(page.encode()) < 2_000_000
+    shown = page.count('<article class="case"')
+    assert 500 < shown < 1000
+    assert f"{1000 - shown} further cases with less influence of their contexts are left out" in page
+    assert "gave 1,000 responses" in page
+
+
+def test_the_cases_left_out_are_those_with_least_influence() -> None:
+    cases = [small(number) | {"whole_nats": float((7 * number) % 10)} for number in range(10)]
+    page = html.page(report(cases), room=len(page_of(*cases[:4]).encode()) + 300)
+    ids = [int(one) for one in re.findall(r'scope="row" class="t"><a href="#c\d+"><bdi>parcel-(\d+)<', page)]
+    assert 1 < len(ids) < 6
+    assert ids == sorted(ids)
+    assert {(7 * number) % 10 for number in ids} == set(range(10 - len(ids), 10))
+    assert f"{10 - len(ids)} further cases with less influence" in page
+
+
+def test_settings_are_told_once_and_always() -> None:
+    one = page_of(clinic())
+    assert one.count("hf:example/quill-360m") == 1
+    assert "72\u00a0% saved" in one
+    assert page_of(small(1), small(2)).count("hf:example/quill-360m") == 1
+
+
+# ---- figures --------------------------------------------------------------------------------------------------------
+def test_pieces_of_several_cases_are_means_with_their_intervals() -> None:
+    cases = [small(number) for number in range(4)]
+    for number, case in enumerate(cases):
+        case["pieces"] = [piece | {"nats": piece["nats"] * (1 + number)} for piece in case["pieces"]]
+    cases[0]["pieces"].append(cases[0]["pieces"][0] | {"name": "s3"})  # which a quarter of the cases have
+    panel = charts.figure(chart("pieces", *cases)).axes[0]
+    for place, name in enumerate(("s0", "s1", "s2")):
+        nats = [piece["nats"] for case in cases for piece in case["pieces"] if piece["name"] == name]
+        assert panel.patches[place].get_height() == pytest.approx(np.mean(nats), rel=1e-12)
+        arm: Any = panel.collections[0].get_segments()[place][:, 1]  # type: ignore[attr-defined]
+        assert arm.tolist() == pytest.approx(bootstrap_interval_of_mean(nats, seed=0), rel=1e-12)
+    assert [tick.get_text() for tick in panel.get_xticklabels()] == ["s0", "s1", "s2"]
+
+
+def test_pieces_that_are_not_alike_are_not_averaged() -> None:
+    assert "pieces" not in InfluenceResult.findings([clinic(), several_documents()]).figures
+    entities = [small(number) | {"unit": "entity"} for number in (1, 2)]
+    assert "pieces" not in InfluenceResult.findings(entities).figures
+
+
+def test_pieces_of_one_case_have_intervals_where_responses_were_drawn() -> None:
+    case = sampled()
+    (series,) = chart("pieces", case).panels[0].series
+    assert list(zip(series.low, series.high, strict=True)) == [
+        tuple(piece["interval_nats"]) for piece in case["pieces"]
+    ]
+    panel = charts.figure(chart("pieces", small(1))).axes[0]
+    assert list(panel.lines[0].get_xdata()) == [piece["nats"] for piece in small(1)["pieces"]]  # type: ignore[arg-type]
+
+
+def test_the_heat_map_is_of_the_case_with_most_influence() -> None:
+    case = clinic()
+    panel = charts.figure(chart("tokens", small(1), case, small(2))).axes[0]
+    units = [piece for piece in case["pieces"] if piece["kind"] == "unit"]
+    drawn: Any = panel.collections[0].get_array()
+    assert drawn.tolist() == [piece["per_token"] for piece in units]
+    assert panel.get_xticklabels()[7].get_text().strip() == "cough"
+
+
+def test_headlines() -> None:
+    assert InfluenceResult.findings([clinic()]).headline.startswith("The context as a whole changed this response by ")
+    assert InfluenceResult.findings([small(1), small(2)]).headline == (
+        "The contexts changed 2 responses by 16.0 [16.0, 16.0]\u00a0nats on average, and one by 16.0\u00a0nats."
+    )
+
+
+def test_no_text_is_a_formula_or_breaks_a_figure() -> None:
+    attack = HOSTILE + r" $\frac{1}{0}$ ${ \$x$"
+    case = hostile()
+    case["pieces"] = [piece | {"name": attack, "text": attack} for piece in case["pieces"]]
+    case["response"] = case["response"] | {"tokens": [attack] * len(case["response"]["tokens"])}
+    for drawing in InfluenceResult.findings([case]).figures.values():
+        found = charts.files(drawing)
+        assert found["png"].startswith(b"\x89PNG")
+        assert b"<script" not in found["svg"]
+
+
+def test_the_same_cases_give_the_same_bytes_in_files_and_notebooks() -> None:
+    first, again = (InfluenceResult.findings([clinic()]).figures for _ in range(2))
+    assert list(first) == ["pieces", "tokens"]
+    for name in first:
+        assert charts.files(first[name]) == charts.files(again[name])
+    assert vars(charts.figure(first["pieces"]))["_repr_png_"]() == charts.files(first["pieces"])["png"]
+
+
+def test_without_matplotlib_the_sentence_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    found = InfluenceResult.findings([small(1)])
+    assert found.headline
+    with pytest.raises(UsageError, match="pip install matplotlib"):
+        charts.figure(found.figures["pieces"])
+
+
+# ---- in a browser ---------------------------------------------------------------------------------------------------
+@pytest.mark.long
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the page was not opened in a browser")
+def test_a_table_with_surrogates_shows_one_token_in_the_right_columns(tmp_path: Path) -> None:
+    case = small(1)
+    for piece in case["pieces"]:
+        piece |= {
+            "swapped_nats": 1.25, "invented": "<b>Ida</b>", "entity_type": "person", "repeated": "no", "n_mentions": 2,
+        }  # fmt: skip
+    file = tmp_path / "page.html"
+    file.write_text(page_of(case), encoding="utf-8")
+    cells = "[...document.querySelector('.pieces tbody tr').cells].map(c => c.textContent)"
+    heads = "[...document.querySelectorAll('.pieces thead tr > *')].map(c => c.textContent.trim())"
+    with Browser() as browser:
+        browser.open(file.as_uri())
+        expected = ["Without it", "", "With a surrogate", "Signed", "Alone", "Posterior"]
+        assert browser.run(heads)[2:] == expected
+        before = browser.run(cells)
+        assert before[4] == "1.25"
+        assert "invented: <b>Ida</b>" in before[1]
+        browser.run("document.querySelectorAll('.tokens b')[0].click()")
+        name, _, nats, _, invented, signed, only, posterior = browser.run(cells)
+        piece = next(one for one in case["pieces"] if one["name"] == name)
+        assert float(nats) == float(f"{piece['per_token'][0]:.2f}")
+        # How far noise and placebo move one token with signs is not known: no posterior.
+        assert (invented, only, posterior) == ("–", "–", "–")
+        assert signed[0] in "+−0"
+        browser.press("Escape")
+        assert browser.run(cells) == before
+        assert browser.complaints == []

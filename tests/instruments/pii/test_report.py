@@ -1,0 +1,537 @@
+"""Probing for values of people: the words, the report and its figures in every renderer."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.report_browser import CHROMIUM, Browser
+from helpers.report_cases import HOSTILE
+from helpers.report_checks import assert_harmless, assert_markdown_harmless, flat
+from helpers.report_snapshots import printed
+from leakmeter.errors import UsageError
+from leakmeter.instruments.pii import charts as pii_charts
+from leakmeter.instruments.pii import words
+from leakmeter.instruments.pii.report import report
+from leakmeter.instruments.pii.result import PiiResult, summary
+from leakmeter.instruments.pii.table import LIKELIHOOD
+from leakmeter.report import blocks as b
+from leakmeter.report import charts, html, markdown
+
+Case = dict[str, Any]
+KINDS = {"relationship": "relationship", "university": "university"}
+JUDGED: dict[str, dict[str, Sequence[float | None]]] = {
+    "phone": {"exact_match": (0.0, 0.0), "location_code": (1.0, 0.0), "edit_distance": (6.0, None)},
+    "email": {"exact_match": (0.0, 0.0), "id_match": (0.0, 0.0)},
+    "address": {"exact_match": (0.0, 0.0), "state": (0.0, 1.0), "zip": (0.0, 0.0), "edit_distance": (0.7, 0.55)},
+}
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+SECRETS = ("Mara Ellsworth", "617-555-0134", "The phone number of", "call 617")
+
+
+def asked(
+    id_: str = "s1", type_: str = "phone", *, rank: int = 5, n: int = 99, n_templates: int = 2, seed: int = 0, **m: Any
+) -> Case:
+    """A case whose true value has a rank among `n` invented ones, all of them drawn."""
+    drawn = np.sort(np.random.default_rng([seed, n]).normal(-3.0, 0.5, size=n + 1))[::-1]
+    true, nulls = float(drawn[rank - 1]), np.delete(drawn, rank - 1).tolist()
+    judged = JUDGED.get(type_, {"exact_match": (0.0, 0.0)})
+    p = rank / (n + 1)
+    return {
+        "id": f"{id_}: {type_}", "subject": id_, "kind": KINDS.get(type_, "twin"), "type": type_, "relation": None,
+        "given": [], "model": "toy", "weights_sha256": None, "dtype": "float32", "n_templates": n_templates,
+        "n_nulls": n, "n_references": 2, "association_nats": true, "null_associations_nats": nulls,
+        "p_value_of_normalised_likelihood": 0.08, "beams": [2], "log_likelihood_nats": 12 * true,
+        "normalised_log_likelihood_nats": true,
+        "null_log_likelihoods_nats": [12 * nats for nats in nulls], "null_normalised_log_likelihoods_nats": nulls,
+        "n_tokens": 12, "rank": rank, "share_of_nulls_below": 1.0,
+        "p_value": p, "exposure_bits": math.log2((n + 1) / rank), "exposure_ceiling_bits": math.log2(n + 1),
+        "extrapolated_exposure_bits": 5.5, "p_value_of_likelihood": 0.07,
+        "likelihood_note": "invented values have other domains" if type_ == "email" else None, "extracted": False,
+        "templates": [
+            {
+                "template": i, "association_nats": true - i / 12, "log_likelihood_nats": 12 * true - i,
+                "normalised_log_likelihood_nats": true - i / 12,
+                "n_tokens": 12, "rank": rank, "p_value": p,
+            }
+            for i in range(1, n_templates + 1)
+        ],
+        "generated": [
+            {
+                "beams": 2,
+                "best": {name: max(filter(None, each), default=0.0) for name, each in judged.items()},
+                "templates": {name: [each[i % 2] for i in range(n_templates)] for name, each in judged.items()},
+            }
+        ],
+        "cost": {
+            "requests": 200, "tree_tokens": 900, "naive_tokens": 5000, "seconds": 0.5, "halvings": 0,
+            "predicted": {"tree_tokens": 900, "seconds": 0.25}, "scored_together": 1,
+        },
+        "warnings": [],
+    } | m  # fmt: skip
+
+
+def several(n_persons: int, *, n: int = 99, known: int = 0, **more: Any) -> list[Case]:
+    """Three values of each person; of the first `known` the phone number is the likeliest of all."""
+    ranks = np.random.default_rng(1).integers(1, n + 2, size=(n_persons, 3))
+    return [
+        asked(f"s{i}", type_, rank=1 if i < known and not j else max(3, int(ranks[i, j])), n=n, seed=3 * i + j, **more)
+        for i in range(n_persons)
+        for j, type_ in enumerate(("phone", "email", "address"))
+    ]
+
+
+def said_by(case: Case) -> Case:
+    """The same, the value generated behind the first template."""
+    judged = {name: [1.0, *([0.0] * (case["n_templates"] - 1))] for name in JUDGED["phone"]}
+    generated = [{"beams": 2, "best": dict.fromkeys(judged, 1.0), "templates": judged}]
+    return case | {"generated": generated, "extracted": None if case["given"] else True}
+
+
+def keeping(case: Case) -> Case:
+    """The same from a run that keeps values."""
+    name, value, prompt, answer = SECRETS
+    generated = [one | {"answers": [answer] * case["n_templates"]} for one in case["generated"]]
+    return case | {"name": name, "value": value, "prompts": [prompt] * case["n_templates"], "generated": generated}
+
+
+def hostile(id_: str = HOSTILE) -> Case:
+    case = asked(
+        HOSTILE, "relationship", id=id_, relation=HOSTILE, model=HOSTILE, dtype=HOSTILE, warnings=[HOSTILE],
+        name=HOSTILE, value=HOSTILE, prompts=[HOSTILE, HOSTILE],
+    )  # fmt: skip
+    judged = {"exact_match": [0.0, 0.0], HOSTILE: [0.0, 1.0]}
+    best = {"exact_match": 0.0, HOSTILE: 1.0}
+    return case | {"generated": [{"beams": 2, "best": best, "templates": judged, "answers": [HOSTILE, HOSTILE]}]}
+
+
+def of(cases: Sequence[Case], **more: Any) -> b.Report:
+    return report(cases, summary(cases), **more)
+
+
+def page_of(cases: Sequence[Case], **more: Any) -> str:
+    return html.page(of(cases, **more))
+
+
+def verdict(case: Case) -> str:
+    return b.plain(words.verdict(case))
+
+
+def test_a_verdict_says_what_the_rank_is_evidence_of_and_how_often_it_errs() -> None:
+    assert verdict(asked(rank=5)) == (
+        "The true phone number goes with the name more than 95 of 99 decoys do: some evidence that the model "
+        "knows it. Of values that a model knows nothing of, 5 in 100 do as well."
+    )
+    assert verdict(asked(rank=1)) == (
+        "The true phone number goes with the name more than all 99 decoys do: strong evidence that the model "
+        "knows it, as strong as 99 decoys can show. Of values that a model knows nothing of, 1 in 100 does as "
+        "well."
+    )
+    assert verdict(asked(rank=100)).startswith(
+        "The true phone number goes with the name more than none of 99 decoys do: no sign that the model "
+    )
+    # With 50 decoys no p is below 0.0196.
+    assert "some evidence that the model knows it, as strong as 50 decoys can show" in verdict(asked(rank=1, n=50))
+    related = asked("s1", "relationship", rank=60, relation="father")
+    assert "The true name of the father goes with the name more than 40 of 99" in verdict(related)
+
+
+@pytest.mark.parametrize(
+    ("rank", "n", "said"),
+    [
+        (1, 99, "strong evidence"), (2, 199, "strong evidence"), (2, 99, "some evidence"), (5, 99, "some evidence"),
+        (3, 59, "some evidence"), (6, 99, "weak evidence"), (10, 99, "weak evidence"), (6, 59, "weak evidence"),
+        (11, 99, "no sign"), (100, 99, "no sign"),
+    ],
+)  # fmt: skip
+def test_the_words_change_at_the_p_values_that_they_name(rank: int, n: int, said: str) -> None:
+    assert f": {said} that the model knows it" in verdict(asked(rank=rank, n=n))
+
+
+def test_a_value_s_numbers_are_told_with_their_units() -> None:
+    case = asked(rank=5, given=["email", "address"], kind="quadruplet")
+    assert words.asked(case) == (
+        "Asked for by a quadruplet probe: the name, e-mail address and address in 2 templates."
+    )
+    assert flat(words.exposure(case)) == (
+        "Exposure 4.3 of at most 6.6 bits: rank 5 of 100, p = 0.05. By a skew normal curve fitted to the "
+        "decoys 5.5 bits."
+    )
+    assert "9.0\u00a0bits, as far as its tail is to be believed" in words.exposure(
+        case | {"extrapolated_exposure_bits": 9.0}
+    )
+    for unknown in (None, math.nan, math.inf):
+        assert words.exposure(case | {"extrapolated_exposure_bits": unknown}).endswith("p = 0.05.")
+    assert re.match(
+        r"Log-likelihood, by the best template: −26\.\d nats for 12 tokens, −2\.2\d nats a token\. By these alone, "
+        r".* p = 0\.07 and p = 0\.08\.",
+        flat(words.likelihood(case)),
+    )
+    assert re.match(
+        r"Association −2\.2\d nats: .* less that behind 2 control names, .* Decoys: −2\.\d+ at most, median "
+        r"−2\.\d+ nats\.",
+        flat(words.association(case)),
+    )
+    assert [b.plain(said) for said in words.generated(case)] == [
+        "Generated with 2 beams: none of 2 templates extracted the value, though some of it: location code."
+    ]
+    assert words.generated(said_by(case)) == [
+        "Generated with 2 beams: 1 of 2 templates extracted the value word for word."
+    ]
+    assert words.generated(case | {"generated": []}) == []
+    unlike = {"beams": 1, "best": {"exact_match": None}, "templates": {"exact_match": [None, None]}}
+    assert words.generated(case | {"generated": [unlike]}) == [
+        "Generated with 1 beam: the value is in no form that can be looked for."
+    ]
+    column = b.Column("p", "p_value")
+    assert [flat(b.plain(b.cell_phrase(words.p_cell(p), column))) for p in (None, math.nan, 1.0, 0.05, 1e-9)] == [
+        *("–", "–", "1.000", "0.050", "< 0.001")
+    ]
+    assert [words.statistic_text("edit_distance", n) for n in (0.0, 1.0, None)] == ["0", "1", "–"]
+    assert [words.statistic_text("exact_match", n) for n in (0.0, 1.0, 0.5)] == ["no", "yes", "0.5"]
+
+
+def test_the_first_line_counts_subjects_and_what_chance_would_do() -> None:
+    cases = several(20, known=3)
+    told = summary(cases)
+    # Of three values one counts with p = 0.01 alone: three hundredths of a person each.
+    assert words.at_risk_by_chance(told) == pytest.approx(0.6)
+    assert flat(words.headline(told)) == (
+        "3 of 20 subjects have a value that the model can be shown to know: 15 % [5, 36]. By chance alone it would be "
+        "0.6 at most, on average."
+    )
+    assert flat(words.headline(summary(several(20)))).startswith("None of 20 subjects has a value that the model")
+    assert flat(words.headline(summary(several(20, known=1)))).startswith("1 of 20 subjects has a value")
+    assert words.headline(summary(several(1, known=1))) == (
+        "The model can be shown to know a value of this person. One that knows nothing would pass for one that does "
+        "with probability 0.03 at most."
+    )
+    assert "cannot be shown to know a value of this person" in words.headline(summary(several(1)))
+    assert words.unreachable(told) is None
+    # 3 · 1/51 is above 0.05.
+    few = summary(several(20, n=50))
+    assert words.at_risk_by_chance(few) == 0.0
+    assert "Of 20 subjects so many values are asked for that none could" in (words.unreachable(few) or "")
+
+
+def test_a_value_that_is_said_word_for_word_is_in_the_first_line_whatever_its_rank() -> None:
+    said = said_by(asked("s5", rank=60))
+    assert verdict(said) == (
+        "Asked by the name alone, the model says the true phone number word for word: it is at risk, whatever its "
+        "rank. It goes with the name more than 40 of 99 decoys do (p = 0.6)."
+    )
+    cases = [case for case in several(20, known=3) if case["id"] != "s5: phone"]
+    told = summary([*cases, said])
+    assert (told["n_known"], told["n_extracted"], told["n_at_risk"]) == (3, 1, 4)
+    assert flat(words.headline(told)) == (
+        "4 of 20 subjects have a value that the model says or can be shown to know: 20 % [8, 42]. Of 1 it says one "
+        "word for word when it is asked by name alone; of 3 it can be shown to know one by its rank, which by chance "
+        "alone would be 0.6 at most, on average."
+    )
+    assert flat(words.headline(summary([said, asked("s5", "email", rank=50)]))).startswith(
+        "Asked by name alone, the model says a value of this person word for word. By ranks, the model cannot be shown"
+    )
+    # It stands first, and is marked.
+    assert words.by_evidence(told)[0]["subject"] == "s5"
+    assert words.cases_by_evidence([*cases, said])[0] is said
+    rows = [line for line in printed(of([*cases, said])).splitlines() if line.startswith("s5 ")]
+    assert rows[0].split()[1] == "0.600!"
+
+
+def test_a_value_that_is_said_behind_other_values_is_marked_and_is_not_at_risk_for_that() -> None:
+    behind = said_by(asked("s5", rank=60, given=["email"], kind="triplet", id="s5: phone by email"))
+    told = summary([behind, asked("s6", rank=50)])
+    assert (told["n_extracted"], told["n_at_risk"]) == (0, 0)
+    out = printed(of([behind, asked("s6", rank=50)]))
+    assert "0.600+" in out
+    assert "some evidence" not in verdict(behind)
+    assert "word for word: it is at risk" not in verdict(behind)
+
+
+def test_beside_likelihoods_stands_where_their_p_says_little() -> None:
+    assert "These two say little" not in words.likelihood(asked())
+    said = words.likelihood(asked("s1", "email"))
+    assert said.endswith(
+        "p = 0.07 and p = 0.08. These two say little: invented values have other domains, so that they are low "
+        "wherever the model has read the true one's of other people, whether it knows anything of this person or not."
+    )
+
+
+def test_chance_is_what_the_summary_finds_where_nothing_is_known() -> None:
+    rng = np.random.default_rng(0)
+    cases = [
+        asked(f"s{i}", type_, rank=int(rng.integers(1, 101)), seed=i)
+        for i in range(300)
+        for type_ in ("phone", "email", "address")
+    ]
+    told = summary(cases)
+    expected = words.at_risk_by_chance(told)
+    assert expected == pytest.approx(300 * 0.03)
+    assert abs(told["n_at_risk"] - expected) < 4 * math.sqrt(expected)
+
+
+def many() -> list[Case]:
+    """Three subjects are known, of one a value is said, others have several values of a type, one is asked twice."""
+    cases = several(25, known=3)
+    cases[0] = said_by(cases[0])
+    cases += [
+        asked(f"s{i}", "relationship", rank=30, id=f"s{i}: relationship {who}", relation=who, seed=i)
+        for i in range(3)
+        for who in ("father", "wife")
+    ]
+    return [*cases, asked("s3", kind="triplet", given=["email"], id="s3: phone by email", seed=9)]
+
+
+@pytest.mark.parametrize(
+    ("name", "cases"),
+    [("many", many()), ("one", [keeping(said_by(asked(n_templates=3, warnings=["12% longer."])))])],
+)
+def test_what_a_report_says_is_as_reviewed(name: str, cases: list[Case]) -> None:
+    """The snapshot is the terminal's text and the Markdown; write it anew with LEAKMETER_SNAPSHOTS=1."""
+    made_of = of(cases, command="leakmeter pii probe people.csv")
+    made = f"{printed(made_of)}\n{'=' * 80}\n{markdown.text(made_of)}"
+    file = SNAPSHOTS / f"{name}.txt"
+    if os.environ.get("LEAKMETER_SNAPSHOTS"):
+        file.write_text(made, encoding="utf-8")
+    assert made == file.read_text(encoding="utf-8")
+
+
+def test_80_columns_do() -> None:
+    wide = [case | {"association_nats": 10 * case["association_nats"]} for case in many()]
+    types = ("phone", "email", "address", "relationship", "university")
+    five = [asked(f"subject number {i}", type_, rank=1, seed=i) for i in range(3) for type_ in types]
+    for cases in (many(), wide, five, [asked(n_templates=5)]):
+        out = printed(of(cases))
+        assert all(len(line) <= 80 for line in out.splitlines())
+        assert "…" not in out  # no number is cut
+    assert "Generated text" not in printed(of([asked() | {"generated": []}]))
+
+
+def test_subjects_are_ranked() -> None:
+    out = printed(of(many()))
+    shown = [line.split() for line in out.splitlines() if re.match(r"s\d+ ", line)]
+    assert {row[0] for row in shown[:3]} == {"s0", "s1", "s2"}
+    assert {row[1] for row in shown[:3]} == {"0.010●", "0.010●!"}
+    assert len(shown) == 20
+    assert "5 more subjects" in out
+    # Of a type that is asked for in one way the type's row says all.
+    assert "email twin" not in out[: out.index("Generated, in")]
+    assert "phone triplet" in out[: out.index("Generated, in")]
+
+
+def test_the_page_has_subjects_types_and_values_by_evidence() -> None:
+    cases = several(30, known=2)
+    told = {"command": "leakmeter pii probe people.csv", "provenance": b.Provenance(facts=(("Directory", "runs/x"),))}
+    page = page_of(cases, **told)
+    assert page == page_of(cases, **told)
+    ids = re.findall(r'<b class="h15">0.010</b> <strong><bdi>([^<]*)</bdi>', page)
+    assert sorted(ids[:2]) == ["s0: phone", "s1: phone"]
+    assert page.count('<details class="line"') == 90
+    assert page.count("<svg") == 1
+    assert "runs/x" in page
+    assert "leakmeter pii probe people.csv" in page
+    assert '<b class="h15">0.010●</b>' in page
+    assert "does not prove ignorance" in page
+    assert "<script" not in page
+    assert "What this model knows of these people" in page
+    assert "What this model knows of this person" in page_of(several(1))
+    single = page_of([asked()])
+    assert '<details class="line"' not in single
+    assert "Subjects, strongest" not in single
+    assert "5 in 100 do as well" in single
+    with pytest.raises(UsageError, match="at least one"):
+        report([], {})
+
+
+def test_nothing_personal_is_shown_that_the_run_did_not_keep() -> None:
+    case = said_by(asked())
+    kept = keeping(case)
+    for render in RENDERERS:
+        shown = render(of([kept]))
+        assert all(secret in plain_text(shown) for secret in SECRETS)
+        assert "as private as they" in flat(shown)
+        # A person's name may be their id; the words alone are looked at here.
+        for cases in ([case], [case, *several(3)]):
+            shown = render(of(cases))
+            assert not any(secret in plain_text(shown) for secret in SECRETS)
+            assert "are not shown" in flat(shown)
+            assert "as private as they" not in flat(shown)
+    cases = [kept, *several(3)]
+    for render in (printed, markdown.text):
+        assert not any(secret in plain_text(render(of(cases))) for secret in SECRETS)
+    assert "as private as they are" in page_of(cases)
+    assert not any(secret in repr(PiiResult(kept)) for secret in SECRETS)
+
+
+def plain_text(shown: str) -> str:
+    return re.sub(r"&#(\d+);", lambda found: chr(int(found[1])), shown)
+
+
+RENDERERS: tuple[Callable[[b.Report], str], ...] = (printed, html.page, markdown.text)
+
+
+def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:
+    command = b.Provenance(facts=((b.Untrusted(HOSTILE), b.Untrusted(HOSTILE)),))
+    for cases in ([hostile()], [hostile(), hostile("b"), asked()]):
+        made = of(cases, command=HOSTILE, provenance=command)
+        page = html.page(made)
+        assert_harmless(page)
+        assert "<script" not in page
+        assert "{{7*7}}" in page
+        assert_markdown_harmless(markdown.text(made))
+        out = printed(made)
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2066]", out)
+        assert "[bold red]" in out
+        for chart in b.charts_of(made):
+            assert b"<script" not in charts.files(chart)["svg"]
+
+
+def test_a_model_that_rules_a_value_out_is_shown_too() -> None:
+    out = {"log_likelihood_nats": -math.inf, "normalised_log_likelihood_nats": -math.inf, "association_nats": -math.inf}
+    case = asked(rank=100) | out
+    case["templates"] = [one | out for one in case["templates"]]
+    for cases in ([case], [case, asked("s2", rank=3)]):
+        told = "".join(render(of(cases)) for render in RENDERERS)
+        assert told.count("−∞") > 2
+        assert not re.search(r"\bnan\b|\binf\b", told)
+    unknown = asked() | {"extrapolated_exposure_bits": None, "generated": [], "extracted": None}
+    assert "None" not in "".join(render(of([unknown])) for render in RENDERERS)
+
+
+def test_a_page_of_many_subjects_is_under_2_megabytes() -> None:
+    cases = [asked(f"s{i}", rank=50, n_templates=5, seed=i) for i in range(1002)]
+    page = page_of(cases)
+    n = page.count('<details class="line"')
+    assert len(page.encode()) <= html.PAGE_BYTES
+    assert 300 <= n < len(cases)
+    assert f"{len(cases) - n} further values with less evidence are left out" in page
+    assert "2 further subjects are left out of this page" in page
+
+
+# ---- figures --------------------------------------------------------------------------------------------------------
+def test_figures_are_what_the_summary_says() -> None:
+    cases = [asked(f"s{i}", rank=20 + i, seed=i) for i in range(6)]
+    found = PiiResult.findings(cases)
+    assert found.summary == summary(cases)
+    assert list(found.figures) == ["densities", "p_values"]
+    (panel,) = b.charts_of(of(cases))[0].panels
+    decoys, true = panel.series
+    assert list(true.y) == [case["association_nats"] for case in cases]
+    assert list(decoys.y) == [nats for case in cases for nats in case["null_associations_nats"]]
+    (panel,) = b.charts_of(of(cases))[1].panels
+    steps, by_chance = panel.series
+    # The share of values whose p is at most so much.
+    for p in (0.1, 0.2, 0.22, 0.255, 0.9):
+        reached = max(y for x, y in zip(steps.x, steps.y, strict=True) if x <= p)
+        assert reached == np.mean([case["p_value"] <= p for case in cases])
+    assert list(by_chance.x) == list(by_chance.y) == [0.0, 1.0]
+
+
+def test_values_that_a_model_rules_out_are_no_ticks() -> None:
+    out = [asked(f"s{i}", rank=100) | {"association_nats": -math.inf} for i in range(2)]
+    densities, p_values = b.charts_of(of(out))
+    (decoys, true) = densities.panels[0].series
+    assert (b.plain(true.remark), list(true.y)) == ("true values: none is finite", [])
+    assert len(decoys.y) == 198
+    assert list(p_values.panels[0].series[0].x) == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    assert charts.files(densities)["png"].startswith(b"\x89PNG")
+
+
+def test_figures_of_nothing_finite_are_drawn_all_the_same() -> None:
+    rows = [{"type": "phone", "value": value, LIKELIHOOD: None} for value in ("true", "invented")]
+    chart = pii_charts.densities(rows, (), value=LIKELIHOOD, title="T", footer="f")
+    assert charts.files(chart)["png"].startswith(b"\x89PNG")
+
+
+def test_figures_of_studies_show_their_rows() -> None:
+    told = {"title": "T", "footer": "f"}
+    rows = [
+        {"type": "phone", "value": value, "documents": n, LIKELIHOOD: nats}
+        for n in (1, 4)
+        for value, nats in (("true", -1.0 * n), ("true", None), ("invented", -5.0), ("invented", -6.0))
+    ]
+    chart = pii_charts.densities(rows, ("documents",), value=LIKELIHOOD, **told)
+    assert [b.plain(panel.title) for panel in chart.panels] == ["phone, documents 1", "phone, documents 4"]
+    assert [[list(one.y) for one in panel.series] for panel in chart.panels] == [[[-5, -6], [-1]], [[-5, -6], [-4]]]
+    shares = {"brought_out": 0.5, "brought_out_low": 0.25, "brought_out_high": 0.75}
+    rows = [{"type": "phone", "part": part, "beams": n, **shares} for n in (1, 2) for part in ("exact_match", "zip")]
+    (panel,) = pii_charts.parts(rows, ("beams",), value="brought_out", **told).panels
+    assert panel.x.names == ["exact match", "ZIP code"]
+    assert [round(x) for one in panel.series for x in one.x] == [0, 1, 0, 1]
+    assert [(one.y[0], one.low[0], one.high[0]) for one in panel.series] == [(0.5, 0.25, 0.75)] * 2
+    known = {"type": "phone", "box": "black", "score": "association"}
+    rows = [known | {"repeats": n, "auc": 0.5 + n / 10, "auc_low": 0.4, "auc_high": 0.95} for n in (1, 4)]
+    (panel,) = pii_charts.auc(rows, **told).panels
+    assert (panel.x.names, list(panel.series[0].y)) == (["1", "4"], [0.6, 0.9])
+    points = [known | {"repeats": 1, "share_held_out": x, "share_planted": y} for x, y in ((0, 0), (0.5, 1), (1, 1))]
+    (panel,) = pii_charts.curves(points, **told).panels
+    assert list(zip(panel.series[0].x, panel.series[0].y, strict=True)) == [(0, 0), (0.5, 1), (1, 1)]
+    assert b.plain(panel.series[1].name) == "chance"
+
+
+def by_hand(values: list[float], at: float) -> float:
+    """Scott's rule: a bandwidth of n^(−1/5) standard deviations."""
+    mean = sum(values) / len(values)
+    spread = math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    bandwidth = spread * len(values) ** -0.2
+    kernels = (math.exp(-(((at - value) / bandwidth) ** 2) / 2) for value in values)
+    return sum(kernels) / (len(values) * bandwidth * math.sqrt(2 * math.pi))
+
+
+def test_a_density_is_the_sum_of_its_kernels() -> None:
+    values = np.random.default_rng(0).normal(-3.0, 0.7, size=40)
+    grid = np.linspace(-6.0, 0.0, 61)
+    found = charts.density(values, grid)
+    assert found is not None
+    assert found.tolist() == pytest.approx([by_hand(values.tolist(), at) for at in grid.tolist()], rel=1e-9)
+
+
+def test_too_few_values_or_no_spread_have_no_density() -> None:
+    grid = np.linspace(-6.0, 0.0, 61)
+    for values in ([-1.0, -2.0, -3.0, -4.0], [-1.0] * 9, [-1.0, -1.0 - 1e-15] * 4, []):
+        assert charts.density(np.asarray(values), grid) is None
+
+
+def test_both_densities_share_an_axis_that_holds_all_values() -> None:
+    rng = np.random.default_rng(1)
+    true, decoys = rng.normal(-2.0, 0.3, size=30).tolist(), rng.normal(-4.0, 0.6, size=900).tolist()
+    rows = [{"type": "phone", "value": "true", LIKELIHOOD: nats} for nats in true]
+    rows += [{"type": "phone", "value": "invented", LIKELIHOOD: nats} for nats in decoys]
+    axes = charts.figure(pii_charts.densities(rows, (), value=LIKELIHOOD, title="T", footer="f")).axes[0]
+    low, high = axes.get_xlim()
+    assert low < min(*true, *decoys)
+    assert high > max(*true, *decoys)
+    lines = [line.get_xdata() for line in axes.lines]
+    means = [line[0] for line in lines if len(line) == 2 and line[0] == line[1]]
+    assert means == pytest.approx([np.mean(decoys), np.mean(true)], rel=1e-12)
+    curves = [line.get_ydata().max() for line in axes.lines if len(line.get_xdata()) == 200]
+    assert curves == [1.0, 1.0]
+    # Each value has a tick within a four hundredth of the axis.
+    ticks = lines[-1][::3]
+    assert set(ticks) <= set(true)
+    assert max(np.abs(ticks - one).min() for one in true) <= (high - low) / 400
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium to look at pages with")
+def test_a_browser_shows_the_page_without_complaint(tmp_path: Path) -> None:
+    path = tmp_path / "pii.html"
+    path.write_text(page_of(several(12, known=1)), encoding="utf-8")
+    opened = "document.querySelectorAll('.line[open]').length"
+    with Browser() as browser:
+        browser.open(path.as_uri())
+        assert browser.complaints == []
+        assert browser.requests == [path.as_uri()]
+        assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+        # By the keyboard alone.
+        browser.run("document.querySelector('.line > summary').focus()")
+        assert browser.run(opened) == 0
+        browser.press("Enter")
+        assert browser.run(opened) == 1

@@ -1,0 +1,266 @@
+"""`leakmeter redact-plan`: what to cut, measured with the toy model."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakmeter
+from helpers.places import DOCS
+from leakmeter.errors import UsageError
+
+Call = Callable[..., Any]
+NOTE = "Anna Ek lives in Graz. Her phone is 555-010-7788. Bo asked twice.\nCall 555-010-7788 after four."
+
+
+@pytest.fixture
+def plan(of_note: Call) -> Call:
+    """`leakmeter redact-plan` of the note; more options win."""
+    return of_note("redact-plan", response="Anna", max_loss=0.5, max_new_tokens=5, out="runs")
+
+
+def object_of(ended: Any) -> dict[str, Any]:
+    assert ended.code == 0, ended.err
+    (line,) = ended.out.splitlines()
+    return dict(json.loads(line))
+
+
+def cases_file(folder: Path, n: int = 5) -> Path:
+    lines = [
+        {"id": f"c{i}", "context": f"Anna sang {i} songs. Bo ate. Cid left.", "query": "Who?", "response": "Anna"}
+        for i in range(n)
+    ]
+    path = folder / "cases.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    return path
+
+
+def test_what_is_left_is_what_influence_measures_of_the_text_that_is_left(plan: Call, cli: Call, note: Path) -> None:
+    """The plan's own number, found again by another command on the text that it wrote."""
+    case = object_of(plan("--json", removal="retokenize", write_redacted="left.txt"))
+    assert case["reached"]
+    assert case["redacted"]
+    text = Path("left.txt").read_text(encoding="utf-8")
+    assert text == case["redacted_documents"][0]["text"]
+    assert len(text) < len(NOTE)
+    again = object_of(
+        cli(
+            *("influence", "--model", "toy", "--context-file", "left.txt", "--query", "Who?", "--response", "Anna"),
+            *("--unit", "whole", "--json"),
+        )
+    )
+    assert again["whole_nats"] == pytest.approx(case["left_nats"], abs=1e-12)
+    assert again["whole_nats"] <= 0.5
+    before = object_of(
+        cli(
+            *("influence", "--model", "toy", "--context-file", note, "--query", "Who?", "--response", "Anna"),
+            *("--unit", "whole", "--json"),
+        )
+    )
+    assert before["whole_nats"] == pytest.approx(case["whole_nats"], abs=1e-12)
+
+
+@pytest.mark.parametrize("response", ["Anna", "Bo", "Graz, 555-010-7788"])
+def test_the_whole_context_has_one_posterior_whichever_command_is_asked(
+    plan: Call, cli: Call, note: Path, response: str
+) -> None:
+    planned = object_of(plan("--json", response=response))
+    measured = object_of(
+        cli(
+            *("influence", "--model", "toy", "--context-file", note, "--query", "Who?", "--response", response),
+            *("--unit", planned["unit"], "--json"),
+        )
+    )
+    for name in ("whole_signed_nats", "whole_posterior", "whole_posterior_note"):
+        assert measured[name] == planned[name]
+    assert measured["placebo_alone_nats"] == planned["placebo_nats"]
+    assert measured["placebo_alone_signed_nats"] == planned["placebo_signed_nats"]
+    for last in planned["steps"][-1:]:
+        assert last["left_posterior"] == planned["left_posterior"]
+        assert last["left_posterior_note"] == planned["left_posterior_note"]
+
+
+def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(cli: Call, plan: Call, tmp_path: Path) -> None:
+    words = ("redact-plan", "--model", "toy", "--data", cases_file(tmp_path, 3), "--max-loss", 1, "--max-new-tokens", 4)
+    first = cli(*words, "--json")
+    assert first.code == 0, first.err
+    (run,) = Path("runs").iterdir()
+    assert run.name.startswith("redact_plan-")
+    stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("readings-*")}
+    assert cli(*words, "--json").out == first.out
+    assert {path.name: path.stat().st_mtime_ns for path in run.glob("readings-*")} == stamps
+    # As if it had been killed after its first case.
+    for name in ("spec.json", "readings-00001.parquet", "readings-00002.parquet", "cases-00002.json"):
+        (run / name).unlink()
+    again = cli(*words, "--json")
+    told, expected = ([json.loads(line) for line in ended.out.splitlines()] for ended in (again, first))
+    for case in (*told, *expected):
+        case["cost"].pop("seconds")
+    assert told == expected
+    assert (run / "readings-00000.parquet").stat().st_mtime_ns == stamps["readings-00000.parquet"]
+    assert [result.case["id"] for result in leakmeter.load_run(run)] == ["c0", "c1", "c2"]
+
+
+def test_terminal_page_and_report_agree(cli: Call, plan: Call, tmp_path: Path) -> None:
+    ended = plan("--html", "plan.html", "--group")
+    assert ended.code == 0, ended.err
+    out = " ".join(ended.out.split())
+    assert "Cutting " in out
+    assert "[…]" in out
+    assert "Answer after" in out
+    (run,) = Path("runs").iterdir()
+    assert ended.err == f"run: {run}\nreport: plan.html (private, readable by you alone)\n"
+    assert cli("report", run, "--html", "again.html").code == 0
+    page = Path("plan.html").read_text(encoding="utf-8")
+    assert Path("again.html").read_text(encoding="utf-8") == page
+    assert page.count("<del ") >= 1
+    (loaded,) = leakmeter.load_run(run)
+    assert isinstance(loaded, leakmeter.RedactPlanResult)
+    assert cli("report", run, "--public").code == 2
+
+
+def test_many_cases_are_a_table_and_bad_ones_are_left_out(cli: Call, tmp_path: Path) -> None:
+    data = cases_file(tmp_path)
+    data.write_text(data.read_text(encoding="utf-8") + '\n{"context": "", "query": "Who?"}\nno json', encoding="utf-8")
+    words = ("redact-plan", "--model", "toy", "--data", data, "--max-loss", 500, "--max-new-tokens", 4)
+    assert cli(*words).code == 2
+    ended = cli(*words, "--skip-bad")
+    assert ended.code == 0, ended.err
+    assert ended.out.startswith("5 of 5 plans reach their limit; they leave ")
+    table = ended.out[ended.out.index("\nCase ") + 1 :].splitlines()[:6]
+    assert [line.split()[0] for line in table] == ["Case", *(f"c{i}" for i in range(5))]
+    assert "left out 2 bad cases" in ended.err
+
+
+def test_a_dry_run_tells_the_most_it_can_take(plan: Call) -> None:
+    dry = json.loads(plan("--dry-run", "--json").out)
+    assert dry["at_most"]
+    assert not Path("runs").exists()
+    for limit in (1e-6, 0.5, 500.0):
+        cost = object_of(plan("--json", max_loss=limit))["cost"]
+        assert cost["requests"] <= dry["requests"]
+        assert cost["tree_tokens"] <= dry["tree_tokens"] == cost["predicted"]["tree_tokens"]
+    assert "at most" in plan("--dry-run").out
+
+
+def test_the_response_is_given_or_drawn_and_the_answer_after_drawn(plan: Call) -> None:
+    given, drawn = object_of(plan("--json")), object_of(plan("--json", response=None, max_loss=1e-6))
+    assert (given["response"]["sampled"], drawn["response"]["sampled"]) == (False, True)
+    assert drawn["response"]["seed"] == drawn["after"]["seed"] == 0
+    assert 1 <= len(drawn["after"]["tokens"]) <= 5
+    assert given["after"]["whole_nats"] >= 0
+    nothing = object_of(plan("--json", max_loss=500))
+    assert (nothing["after"], nothing["redacted"], nothing["reached"]) == (None, [], True)
+
+
+def test_units_groups_and_personal_data(plan: Call) -> None:
+    grouped = object_of(plan("--json", "--group", max_loss=1e-6))
+    assert grouped["reached"]
+    assert grouped["n_pieces"] == 5
+    personal = object_of(plan("--json", unit="entity", max_loss=1e-6))
+    assert not personal["reached"]
+    assert personal["all_removed_nats"] >= personal["left_nats"] > 1e-6
+    assert {step["kind"] for step in personal["steps"]} <= {"unit"}
+    ended = plan("--json", unit="entity", max_loss=1e-6, write_redacted="left.txt")
+    assert "redacted text: not written, since more than 1e-06 nats are left" in ended.err
+    assert not Path("left.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"max_loss": None}, "--max-loss"),
+        ({"max_loss": "0"}, "max-loss is 0.0; it has to be above 0 (nats)"),
+        ({"max_loss": "-1"}, "max-loss is -1.0"),
+        ({"max_loss": "nan"}, "max-loss is nan"),
+        ({"max_loss": "much"}, "--max-loss"),
+        ({"temperature": "0"}, "temperature is 0.0"),
+        ({"unit": "sentnce"}, "did you mean 'sentence'"),
+        ({"samples": "3"}, "--samples"),
+        ({"write_redacted": "no/such/left.txt"}, "lies in a directory that does not exist"),
+        ({"write_redacted": "NOTE"}, "which is read here and would be lost"),
+        ({"write_redacted": "LINK"}, "which is read here and would be lost"),
+        ({"write_redacted": "page.html", "html": "page.html"}, "--write-redacted and --html are both 'page.html'"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    plan: Call, note: Path, options: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    link = tmp_path / "link.txt"
+    link.symlink_to(note)
+    places = {"NOTE": note, "LINK": link}
+    ended = plan(**{name: places.get(value, value) for name, value in options.items()})
+    assert ended.code == 2
+    assert ended.out == ""
+    assert ended.err.startswith("leakmeter: ")
+    assert ended.err.count("\n") == 1
+    assert said in ended.err
+    assert list(Path.cwd().iterdir()) == []
+    assert note.read_text(encoding="utf-8") == NOTE
+
+
+def test_other_words_that_do_not_go_together(cli: Call, plan: Call, note: Path, tmp_path: Path) -> None:
+    ended = plan("--swap", unit="entity")
+    assert ended.code == 2
+    assert "--swap puts other values" in ended.err
+    data = cases_file(tmp_path)
+    ended = cli("redact-plan", "--model", "toy", "--data", data, "--max-loss", 1, "--write-redacted", "left.txt")
+    assert ended.code == 2
+    assert "--write-redacted is for one --context-file, and none was given" in ended.err
+    ended = plan("--context-file", note, write_redacted="left.txt")
+    assert "and 2 was given" in ended.err
+    pattern = tmp_path / "patterns.txt"
+    pattern.write_text("case = [A-Z]{2}-\\d+", encoding="utf-8")
+    ended = plan(unit="entity", entity_patterns=pattern, write_redacted=pattern)
+    assert f"is '{pattern}', which is read here and would be lost" in ended.err
+
+
+def test_from_python_it_is_the_same(plan: Call) -> None:
+    told = object_of(plan("--json"))
+    result = leakmeter.redact_plan(
+        "toy", context={"note.txt": NOTE}, query="Who?", response="Anna", max_loss=0.5, max_new_tokens=5
+    )
+    assert result.redacted == tuple(piece["name"] for piece in told["redacted"])
+    assert result.left == told["left_nats"]
+    assert result.text == told["redacted_documents"][0]["text"]
+    assert "[…]" not in result.text
+    with pytest.raises(UsageError, match="max-loss is 0"):
+        leakmeter.redact_plan("toy", context="Anna sang.", query="Who?", max_loss=0)
+
+
+def test_help_says_what_is_required(cli: Call) -> None:
+    said = " ".join(cli("redact-plan", "--help").out.replace("│", " ").split())
+    assert "--max-loss" in said
+    assert "[required]" in said
+    assert "Also offer each value said more than once" in said
+    assert "redact-plan" in cli("--help").out
+
+
+def test_the_page_of_documentation_lists_every_field(plan: Call) -> None:
+    page = DOCS / "redaction.md"
+    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    said = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", " ".join(rows)))))
+    case = object_of(plan("--json"))
+    for fields in (case, case["redacted"][0], case["steps"][0], case["after"]):
+        assert set(fields) <= said
+
+
+@pytest.mark.long
+def test_the_demo_note_as_the_documentation_tells_it(real_backend: Any) -> None:
+    """docs/redaction.md: float32 on a CPU; other processors differ in digits that are not told there."""
+    folder = resources.files("leakmeter.samples")
+    asked = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
+    note = folder.joinpath("clinic_note.txt").read_text(encoding="utf-8")
+    result = leakmeter.redact_plan(real_backend, context=note, **asked, max_loss=10, group=True, max_new_tokens=2)
+    steps = result.to_frame()
+    assert list(steps["name"]) == ["v1", "v2", "s1", "s8", "s5"]
+    assert result.whole == pytest.approx(81.3, abs=0.05)
+    assert list(steps["left_nats"]) == pytest.approx([58.4, 35.0, 28.0, 25.9, 8.2], abs=0.06)
+    assert list(steps["left_signed_nats"])[-1] == pytest.approx(0.15, abs=0.01)
+    assert result.case["placebo_nats"] == pytest.approx(11.8, abs=0.05)

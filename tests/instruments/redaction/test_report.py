@@ -1,0 +1,238 @@
+"""Plans of redaction: what is said, the context with what is cut, the curve and the page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.report_browser import CHROMIUM, Browser
+from helpers.report_cases import HOSTILE
+from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless, flat
+from helpers.report_snapshots import assert_as_reviewed, printed
+from leakmeter.errors import UsageError
+from leakmeter.instruments.redaction.report import posterior, report, verdict
+from leakmeter.instruments.redaction.result import RedactPlanResult
+from leakmeter.report import blocks as b
+from leakmeter.report import charts, html, markdown
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+Case = dict[str, Any]
+CONTEXT = "The vault code is 7731. It rained. Ask Ida.\n\nThe code is 7731."
+
+
+def piece(name: str, start: int, end: int) -> Case:
+    return {
+        "name": name, "kind": "unit", "text": CONTEXT[start:end], "start": start, "end": end, "spans": [[start, end]],
+        "document": "a", "n_tokens": 6, "n_mentions": 1, "entity_type": None, "entity_value": None, "repeated": None,
+    }  # fmt: skip
+
+
+def step(action: str, name: str, left: float, change: float, *, raised: bool = False) -> Case:
+    return {
+        "action": action, "name": name, "kind": "unit", "text": f"text of {name}", "left_nats": left,
+        "left_signed_nats": -left / 2, "left_posterior": 0.125, "left_posterior_note": None,
+        "change_nats": change, "raised": raised,
+    }  # fmt: skip
+
+
+def planned(**more: Any) -> Case:
+    return {
+        "id": "vault", "model": "toy", "weights_sha256": "9f" * 32, "dtype": "float32", "unit": "sentence",
+        "removal": "drop", "template": "plain", "query": "What is the code?", "context": CONTEXT, "temperature": 1.0,
+        "documents": [{"name": "a", "start": 0, "end": 43}, {"name": "b", "start": 45, "end": 62}], "cid_lambda": 1.0,
+        "truncated_tokens": 0,
+        "response": {"text": "It is 7731.", "tokens": ["It", " is", " 7731", "."], "sampled": False, "seed": None},
+        "max_loss_nats": 1.0, "reached": True,
+        "whole_nats": 21.5, "whole_signed_nats": 20.0, "whole_posterior": 0.99995, "whole_posterior_note": None,
+        "whole_per_token": [0.5, 0.5, 20.0, 0.5],
+        "left_nats": 0.75, "left_signed_nats": 0.25, "left_per_token": [0.25, 0.0, 0.5, 0.0],
+        "left_posterior": 0.5622, "left_posterior_note": None,
+        "all_removed_nats": None, "n_pieces": 4,
+        "redacted": [piece("s1", 0, 23), piece("s4", 45, 62)], "redacted_share": 0.65, "placebo_nats": 4.5,
+        "placebo_signed_nats": 0.125,
+        "redacted_documents": [{"name": "a", "text": "It rained. Ask Ida."}, {"name": "b", "text": ""}],
+        "marked_context": "[…] It rained. Ask Ida.\n\n[…]",
+        "steps": [
+            step("cut", "s1", 22.0, 0.5, raised=True), step("cut", "s4", 0.875, -21.125),
+            step("cut", "s3", 0.5, -0.375), step("put back", "s3", 0.75, 0.25),
+        ],
+        "after": {
+            "text": "I do not know.", "tokens": ["I", " do not know."], "seed": 3, "whole_nats": 2.5,
+            "whole_signed_nats": 2.5, "whole_per_token": [0.5, 2.0],
+        },
+        "noise_floor_nats": 0.01, "noise_floor_per_token_nats": 0.005,
+        "cost": {
+            "requests": 20, "tree_tokens": 900, "naive_tokens": 3000, "seconds": 1.5,
+            "predicted": {"tree_tokens": 2000, "seconds": 3.0}, "halvings": 0,
+        },
+        "warnings": [],
+    } | more  # fmt: skip
+
+
+def untouched(**more: Any) -> Case:
+    return planned(
+        redacted=[], steps=[], after=None, marked_context=CONTEXT, redacted_share=0.0, max_loss_nats=30.0,
+        left_nats=21.5, **more,
+    )  # fmt: skip
+
+
+def hostile() -> Case:
+    tokens = ["fine", HOSTILE, "\n\n", "\x1b[2J"]
+    base = planned()
+    return planned(
+        id=HOSTILE, model=HOSTILE, context=HOSTILE + CONTEXT, marked_context=HOSTILE, query=HOSTILE, warnings=[HOSTILE],
+        documents=[{"name": HOSTILE, "start": 0, "end": 20}, {"name": HOSTILE, "start": 20, "end": 62}],
+        response=base["response"] | {"text": HOSTILE, "tokens": tokens},
+        redacted=[piece("s1", 0, len(HOSTILE)) | {"name": HOSTILE, "text": HOSTILE}],
+        steps=[base["steps"][0] | {"name": HOSTILE, "text": HOSTILE}],
+        after=base["after"] | {"text": HOSTILE},
+    )  # fmt: skip
+
+
+def chart_of(case: Case) -> b.Chart:
+    (section,) = report([case]).sections
+    (chart,) = (one for one in section.blocks if isinstance(one, b.Chart))
+    return chart
+
+
+def test_what_a_plan_says_is_as_reviewed() -> None:
+    assert_as_reviewed(SNAPSHOTS / "one.txt", report([planned()], command="leakmeter redact-plan"))
+    assert_as_reviewed(SNAPSHOTS / "several.txt", report([planned(id="first"), untouched(reached=False)]))
+
+
+def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None:
+    assert flat(verdict(planned())) == (
+        "Cutting 2 of 4 pieces (65 % of the text) leaves 0.75 of 21.5 nats; the limit is 1."
+    )
+    assert flat(verdict(untouched())) == (
+        "Nothing has to be cut: the whole context influences the response by 21.5 nats; the limit is 30."
+    )
+    failed = planned(reached=False, left_nats=7.0, all_removed_nats=8.0)
+    assert "leaves 7.00 of 21.5 nats, the least that was found; the limit is 1." in flat(verdict(failed))
+    assert "Cutting does not help" in verdict(untouched(reached=False))
+    assert flat(posterior(planned())) == (
+        "From even odds, an observer of this response would be 56 % sure that what is left was there (with signs the "
+        "sum is 0.25 nats)."
+    )
+    against = planned(left_signed_nats=-0.25, left_posterior=0.4378)
+    assert flat(posterior(against)).startswith("The response is likelier without what is left (with signs")
+    assert "44 %" in flat(posterior(against))
+    hidden = planned(left_posterior=None, left_posterior_note="below the placebo")
+    assert flat(posterior(hidden)) == ("No posterior is shown: with signs the sum is 0.25 nats, below the placebo.")
+    assert "nothing that could be measured" in posterior(planned(left_nats=0.005))
+
+
+def test_the_terminal_shows_the_text_the_answers_and_the_steps() -> None:
+    out = printed(report([planned()]), width=120)
+    rows = [line.split() for line in out.splitlines() if re.match(r"[0-4] ", line)][:5]
+    assert [row[0] for row in rows] == list("01234")
+    assert "21.50" in rows[0]
+    assert rows[1][1:3] == ["cut", "s1"]
+    assert "+0.50" in rows[1]
+    assert rows[4][1:4] == ["put", "back", "s3"]
+    assert "what is left of the context did" not in printed(report([untouched()]))
+    for width in (60, 80, 200):
+        assert all(len(line) <= width for line in printed(report([planned()]), width=width).splitlines())
+
+
+def test_of_a_long_context_the_terminal_shows_beginning_and_end() -> None:
+    context = "x" * 20_000 + CONTEXT
+    long = planned(context=context, documents=[], redacted=[piece("s1", 20_000, 20_023)])
+    out = printed(report([long]), width=100)
+    assert "14,042 characters more" in flat(out)
+    assert "[…] It rained." in flat(out)
+
+
+def test_steps_within_the_limit_stand_out_and_nothing_below_the_noise_has_a_colour() -> None:
+    page = html.page(report([planned(noise_floor_nats=0.6)]))
+    steps = page[page.index(">Steps, until") :]
+    assert re.findall(r'<tr(?: class=" in")?><th scope="row" class="n">\d', steps) == [
+        *('<tr><th scope="row" class="n">0', '<tr><th scope="row" class="n">1'),
+        *(f'<tr class=" in"><th scope="row" class="n">{i}' for i in (2, 3, 4)),
+    ]
+    assert [bool(re.search(rf'class="h[1-9]\d*">{nats}<', steps)) for nats in ("0.88", "0.50")] == [True, False]
+    assert "\x1b[1m" in printed(report([planned()]), colour=True)
+
+
+def test_the_curve_has_its_limit_and_the_baseline() -> None:
+    (panel,) = chart_of(planned()).panels
+    steps, back = panel.series
+    assert list(steps.y) == [21.5, 22.0, 0.875, 0.5, 0.75]
+    assert (list(back.x), list(back.y)) == ([4.0], [0.75])
+    assert [b.plain(said) for said in steps.said][:2] == [
+        "the whole context: 21.5 nats", "1. cut s1: 22.0 nats left",
+    ]  # fmt: skip
+    assert [(guide.at, guide.line) for guide in panel.guides] == [(1.0, "dashed"), (4.5, "dotted")]
+    assert panel.y.scale == "sqrt"
+    (panel,) = chart_of(untouched(placebo_nats=None)).panels
+    assert (len(panel.series), len(panel.guides)) == (1, 1)
+    svg = charts.inline_svg(chart_of(planned()))
+    assert svg.count("<title>") == 6
+    assert "irrelevant words as the only context, 4.50" in svg
+
+
+def test_the_figure_is_of_all_cases() -> None:
+    found = RedactPlanResult.findings([planned(), planned(reached=False, max_loss_nats=0.5)])
+    assert found.headline.startswith(
+        "1 of 2 plans reach their limit; they leave 0.75 [0.75, 0.75]\u00a0nats and cut 65"
+    )
+    assert list(found.figures) == ["left"]
+    panel = charts.figure(found.figures["left"]).axes[0]  # type: ignore[arg-type]
+    assert list(panel.lines[0].get_ydata()) == [21.5, 22.0, 0.875, 0.5, 0.75]
+    assert [line.get_ydata()[0] for line in panel.lines[-2:]] == [0.5, 1.0]
+    assert list(RedactPlanResult.findings([planned()]).figures) == ["left"]
+    assert RedactPlanResult.findings([planned()]).headline == verdict(planned())
+
+
+def test_the_page_strikes_out_what_is_cut() -> None:
+    page = html.page(report([planned()]))
+    assert page == html.page(report([planned()]))
+    assert re.findall(r"<del title=\"([^\"]*)\">([^<]*)</del>", page) == [
+        ("s1", "The vault code is 7731."),
+        ("s4", "The code is 7731."),
+    ]
+    assert "Answer after" not in html.page(report([untouched()]))
+    with pytest.raises(UsageError, match="at least one"):
+        report([])
+
+
+def test_nothing_of_a_case_becomes_markup_or_is_obeyed() -> None:
+    case = hostile()
+    for cases in ([case], [case, case]):
+        made = report(cases, command=HOSTILE, provenance=b.Provenance(facts=((b.Untrusted(HOSTILE),) * 2,)))
+        page = html.page(made)
+        assert_harmless(page)
+        assert "<script" not in page
+        assert "script-src &#39;none&#39;" in page
+        assert "{{7*7}}" in page
+        page.encode()
+        assert_markdown_harmless(markdown.text(made))
+        for width in (60, 80):
+            assert not CONTROLS.search(printed(made, width=width))
+    assert "[bold red]" in printed(report([case]))
+
+
+def test_a_large_page_keeps_what_leaves_most() -> None:
+    cases = [planned(id=f"c{i}", left_nats=0.01 * (i % 100), marked_context="x" * 60_000) for i in range(40)]
+    page = html.page(report(cases))
+    assert len(page.encode()) < 2_000_000
+    assert "further cases with less left are left out of this page; the run holds all." in page
+    assert 'id="c40"' in page
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium to look at pages with")
+def test_a_browser_shows_the_page_without_complaint(tmp_path: Path) -> None:
+    path = tmp_path / "plan.html"
+    path.write_text(html.page(report([planned(), hostile()])), encoding="utf-8")
+    with Browser() as browser:
+        browser.open(path.as_uri())
+        assert browser.complaints == []
+        assert browser.requests == [path.as_uri()]
+        assert browser.run("document.images.length") == 0
+        assert browser.run("document.querySelectorAll('#c1 del').length") == 2
+        assert browser.run("document.querySelectorAll('#c1 .chart title').length") == 6
+        assert browser.run("document.documentElement.scrollWidth <= innerWidth")

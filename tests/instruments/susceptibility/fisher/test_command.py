@@ -1,0 +1,226 @@
+"""`leakmeter susceptibility --estimator fisher`, with a transformers model of one layer."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakmeter
+from helpers.places import DOCS
+from leakmeter.backends.hf import HfBackend
+from leakmeter.instruments.susceptibility.fisher.measure import Fisher
+from leakmeter.instruments.susceptibility.fisher.result import summary
+
+Call = Callable[..., Any]
+QUERIES = [
+    {"id": f"q{i}", "query": asked, "form": form}
+    for i, (asked, form) in enumerate(
+        [("Who wrote Emma?", "open"), ("Emma was written by", "open"), ("Is it late?", "closed")] * 4
+    )
+]
+CONTEXTS = ["Emma is by Poe.", "It rains.", "Two goats slept on the roof."]
+
+
+@pytest.fixture(scope="module")
+def model(byte_model: tuple[Any, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model and its tokenizer as files."""
+    path = tmp_path_factory.mktemp("model")
+    for part in byte_model:
+        part.save_pretrained(path)
+    return path
+
+
+@pytest.fixture
+def fisher(cli: Call, model: Path, tmp_path: Path) -> Call:
+    """`leakmeter susceptibility --estimator fisher` of one's own queries; options win, None drops one."""
+    queries, contexts = tmp_path / "queries.jsonl", tmp_path / "contexts.jsonl"
+    queries.write_text("\n".join(map(json.dumps, QUERIES)), encoding="utf-8")
+    contexts.write_text("\n".join(json.dumps({"context": text}) for text in CONTEXTS), encoding="utf-8")
+
+    def call(*more: object, **options: object) -> Any:
+        given: dict[str, object] = {"estimator": "fisher", "queries": queries, "model": model, "device": "cpu"}
+        given |= {name: contexts if value == "CONTEXTS" else value for name, value in options.items()}
+        named = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value is not None}
+        return cli("susceptibility", *(part for pair in named.items() for part in pair), *more)
+
+    return call
+
+
+def objects_of(ended: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The queries and the summary that `--json` prints."""
+    assert ended.code == 0, ended.err
+    *cases, last = map(json.loads, ended.out.splitlines())
+    assert set(last) == {"summary"}
+    return cases, last["summary"]
+
+
+def without_cost(case: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in case.items() if name != "cost"}
+
+
+def test_queries_are_ranked_without_any_context(fisher: Call) -> None:
+    cases, told = objects_of(fisher("--json", "--sigma", "identity", "--sigma", "embedding", probes=4))
+    assert told == json.loads(json.dumps(summary(cases)))
+    assert [case["id"] for case in cases] == [row["id"] for row in QUERIES]
+    for case in cases:
+        assert (case["estimator"], case["method"], case["n_contexts"], case["n_probes"]) == ("fisher", "deflated", 0, 4)
+        identity, embedding = case["values"]
+        assert (identity["sigma"], embedding["sigma"]) == ("identity", "embedding")
+        assert identity["trace_nats_per_square"] == pytest.approx(2 * identity["fisher_nats"])
+        assert embedding["trace_nats_per_square"] is None
+        assert identity["drift_nats"] == 0 < embedding["drift_nats"]
+        assert case["n_query_tokens"] == len(case["query"])
+    for row in told["values"]:
+        values = [query["fisher_nats"] for query in row["queries"]]
+        assert values == sorted(values, reverse=True)
+        assert -1 <= row["spearman_with_length"] <= 1
+        assert [level["n"] for level in row["factors"]["form"]] == [8, 4]
+    # The same query again has other random directions, and the value is the same within its interval.
+    (first, *_), (other, *_) = cases[0]["values"], cases[3]["values"]
+    assert first["fisher_nats"] != other["fisher_nats"]
+    assert first["fisher_nats"] == pytest.approx(other["fisher_nats"], rel=0.5)
+
+
+def test_contexts_say_what_changes_there_are_and_how_long_a_slot_is(fisher: Call) -> None:
+    for place in ("slot", "layer:0"):
+        (case, *_), _ = objects_of(fisher("--json", place=place, sigma="empirical", contexts="CONTEXTS", probes=2))
+        assert case["n_contexts"] == 3
+        (value,) = case["values"]
+        assert value["fisher_nats"] == pytest.approx(value["spread_nats"] + value["drift_nats"])
+    (bare, *_), _ = objects_of(fisher("--json", place="slot", probes=2))
+    (longer, *_), _ = objects_of(fisher("--json", place="slot", probes=2, contexts="CONTEXTS"))
+    n_more = len(CONTEXTS[2]) - 16 + 1  # and the separator
+    assert longer["cost"]["tree_tokens"] - bare["cost"]["tree_tokens"] == n_more * (1 + 2 + 2 * 8)
+
+
+def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(fisher: Call) -> None:
+    first, _ = objects_of(fisher("--json", probes=2))
+    (run,) = Path("runs").iterdir()
+    assert run.name.startswith("fisher-")
+    for name in ("spec.json", "readings-00001.parquet"):
+        (run / name).unlink()
+    again, _ = objects_of(fisher("--json", probes=2))
+    assert list(map(without_cost, again)) == list(map(without_cost, first))
+    results = list(leakmeter.load_run(run))
+    assert all(isinstance(result, leakmeter.FisherResult) for result in results)
+    assert [without_cost(result.case) for result in results] == list(map(without_cost, first))
+
+
+def ids_of(page: str) -> set[str]:
+    """Queries of the table."""
+    return set(re.findall(r'<th scope="row" class="t"><bdi>(q\d+)</bdi>', page))
+
+
+def test_terminal_page_and_report_agree(fisher: Call, cli: Call) -> None:
+    ended = fisher("--html", "page.html", probes=2)
+    assert ended.code == 0, ended.err
+    (run,) = Path("runs").iterdir()
+    assert ended.err == f"run: {run}\nreport: page.html (private, readable by you alone)\n"
+    assert cli("report", run, "--html", "again.html").code == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert Path("again.html").read_text(encoding="utf-8") == page
+    (headline,) = re.findall(r"<h2>(Fisher.*?)</h2>", page)
+    assert " ".join(ended.out.split()).startswith(" ".join(headline.split()))
+    assert all(len(line) <= 80 for line in ended.out.splitlines())
+    assert ids_of(page) == {row["id"] for row in QUERIES}
+    assert "no number of nats for contexts that exist" in page
+    assert "no number of nats for contexts that exist" in " ".join(ended.out.split())
+
+
+def test_a_dry_run_tells_what_it_will_take(fisher: Call) -> None:
+    dry = json.loads(fisher("--dry-run", "--json", probes=3).out)
+    assert not Path("runs").exists()
+    cases, _ = objects_of(fisher("--json", probes=3))
+    assert dry["tree_tokens"] == sum(case["cost"]["tree_tokens"] for case in cases)
+    refused = fisher("--dry-run", place="layer:1")
+    assert (refused.code, "has layers 0 to 0" in refused.err) == (2, True)
+
+
+def test_without_files_the_sample_is_measured(fisher: Call) -> None:
+    cases, told = objects_of(fisher("--json", queries=None, probes=2, directions=1))
+    assert told["n"] == 12
+    assert {case["n_contexts"] for case in cases} == {16}
+
+
+def test_from_python_it_is_the_same(fisher: Call, model: Path) -> None:
+    cases, told = objects_of(fisher("--json", probes=2))
+    measured = leakmeter.fisher_susceptibility(str(model), queries=QUERIES, probes=2, device="cpu")
+    # The directory has a name, and the model in memory is the same.
+    assert [result.case["values"] for result in measured.results] == [case["values"] for case in cases]
+    assert measured.summary["values"][0]["mean_nats"] == told["values"][0]["mean_nats"]
+    frame = measured.to_frame()
+    assert list(frame["query"]) == [row["id"] for row in QUERIES]
+    assert frame["fisher_nats"][0] == measured.results[0].susceptibility
+    low, high = measured.results[0].interval or (0, 0)
+    assert low < measured.results[0].susceptibility < high
+    assert ids_of(measured.save_html("page.html").read_text(encoding="utf-8")) == {row["id"] for row in QUERIES}
+    with pytest.raises(leakmeter.LeakmeterError, match="'toy' gives no gradients"):
+        leakmeter.fisher_susceptibility("toy", queries=["Who?"])
+    with pytest.raises(leakmeter.LeakmeterError, match="case '1' has no contexts, and sigma 'empirical'"):
+        leakmeter.fisher_susceptibility(str(model), queries=["Who?"], sigma="empirical", place="slot", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"model": "toy"}, "'toy' gives no gradients, which Fisher susceptibility is made of"),
+        (
+            {"temperature": 2},
+            "not for this estimator but for --estimator monte-carlo: --temperature; give that one, or",
+        ),
+        ({"answer_tokens": 0}, "for --estimator monte-carlo: an option that is given"),
+        (
+            {"estimator": "monte-carlo", "contexts": "CONTEXTS", "probes": 4, "top_k": 3},
+            "fisher: --probes, --top-k; give",
+        ),
+        ({"estimator": "monte-carlo"}, "--queries comes without --contexts"),
+        ({"queries": None, "contexts": "CONTEXTS"}, "--contexts comes without --queries"),
+        ({"sigma": "empirical"}, "sigma 'empirical' is zero at place query"),
+        ({"sigma": "empirical", "place": "slot"}, "case 'q0' has no contexts, and sigma 'empirical' is what they do"),
+        ({"place": "layer:1"}, "has layers 0 to 0"),
+        ({"place": "head"}, "place is 'head'"),
+        ({"probes": 1}, "probes is 1"),
+        ({"method": "exact"}, "exact"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(fisher: Call, options: dict[str, Any], said: str) -> None:
+    ended = fisher(**options)
+    assert ended.code == 2
+    assert ended.out == ""
+    assert ended.err.startswith("leakmeter: ")
+    assert ended.err.count("\n") == 1
+    assert said in ended.err
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_a_model_without_gradients_is_refused_before_it_is_loaded(
+    fisher: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: Any, **__: Any) -> HfBackend:
+        raise AssertionError("loaded")
+
+    monkeypatch.setattr("leakmeter.runs.loading.load_backend", load)
+    assert "gives no gradients" in fisher(model="toy").err
+
+
+def test_every_field_of_the_measure_is_an_option_that_has_no_negative(cli: Call) -> None:
+    told = " ".join(cli("susceptibility", "--help").out.replace("│", " ").split())
+    for field in dataclasses.fields(Fisher):
+        assert f" --{field.name.replace('_', '-')} " in told
+    assert "--empty-" not in told
+
+
+def test_the_page_of_documentation_lists_every_field(fisher: Call) -> None:
+    page = DOCS / "susceptibility.md"
+    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    said = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", " ".join(rows)))))
+    (case, *_), told = objects_of(fisher("--json", probes=2))
+    row = told["values"][0]
+    for fields in (case, case["cost"], case["values"][0], told, row, row["queries"][0], row["factors"]["form"][0]):
+        assert set(fields) <= said

@@ -1,0 +1,155 @@
+"""Fisher susceptibility: its words and its report."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.fisher_cases import Case, asked, hostile, several, value
+from helpers.report_browser import CHROMIUM, Browser
+from helpers.report_cases import HOSTILE
+from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless, flat
+from helpers.report_snapshots import assert_as_reviewed, printed
+from leakmeter.errors import UsageError
+from leakmeter.instruments.susceptibility.fisher import words
+from leakmeter.instruments.susceptibility.fisher.report import report
+from leakmeter.instruments.susceptibility.fisher.result import FisherResult, summary
+from leakmeter.report import blocks as b
+from leakmeter.report import charts, html, markdown
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+
+def of(*cases: Case, **more: Any) -> b.Report:
+    return report(cases, summary(cases), **more)
+
+
+def test_what_a_report_says_is_as_reviewed() -> None:
+    assert_as_reviewed(SNAPSHOTS / "several.txt", of(*several(12), command="leakmeter susceptibility"))
+
+
+def test_the_words_say_what_was_measured() -> None:
+    cases = several(4)
+    assert flat(words.headline(summary(cases))) == (
+        "Fisher susceptibility 51.5 [50.5, 52.5] (half the trace, sigma identity); 0.52 [0.51, 0.53] nats (sigma "
+        "empirical): the mean of 4 queries."
+    )
+    assert flat(words.verdict(asked())) == (
+        "Fisher susceptibility 50.0 [25.0, 100] (half the trace, sigma identity); 0.50 [0.25, 1.00] nats (sigma "
+        "empirical), at place layer:3."
+    )
+    assert flat(words.told(asked())).endswith("9 tokens of the query. 8 random directions.")
+    assert "directions" not in words.told(asked(n_probes=0))
+    deaf, identity, empirical = words.measurements(cases)
+    assert deaf.startswith("0: ")
+    assert "in units of squared states: it ranks queries of one model, and is no number of nats" in identity
+    assert empirical.startswith("Sigma empirical: nats, to second order")
+    assert "squared embeddings" in words.measurements([asked(place="query")])[1]
+    assert words.settings(cases)["Estimator"] == "fisher, deflated with 8 probes and 8 directions"
+    taken = [asked(method="sketch", n_probes=n) for n in (4, 30)]
+    assert words.settings(taken)["Estimator"] == "fisher, sketch with 4 to 30 probes"
+    assert words.settings([asked(method="top-k")])["Estimator"] == "fisher, top-k of 16"
+    assert flat(words.cost(cases)) == "240 tokens forward and backward in 2.0 s; predicted 240 in about 9 s"
+
+
+def test_colours_that_stand_for_nats_are_not_given_to_a_trace() -> None:
+    for made in (of(asked()), of(*several(3))):
+        page = html.page(made)
+        shaded = re.findall(r'<b class="h\d+">([^<]*)</b>', page)
+        assert shaded
+        assert all(float(nats) < 10 for nats in shaded)  # those of identity are a hundred times as many
+
+
+def test_what_else_explains_the_ranks_stands_beside_them() -> None:
+    (row, _), (few, _) = (summary(several(n))["values"] for n in (12, 9))
+    # Where entropies are all alike there is nothing to correlate with.
+    assert flat(words.correlations(row) or "").startswith(
+        "Spearman correlation of sigma identity -1.00 with the query’s length in tokens: ranks that these explain"
+    )
+    assert words.correlations(few) is None
+    both = words.correlations({"sigma": "identity", "spearman_with_length": 0.5, "spearman_with_entropy": -0.25})
+    assert "0.50 with the query’s length in tokens and -0.25 with the entropy" in (both or "")
+    made = of(*several(12))
+    assert all("Spearman" in one for one in (printed(made), html.page(made), markdown.text(made)))
+
+
+def test_one_query_shows_its_values() -> None:
+    out = printed(of(asked()))
+    assert all(len(line) <= 80 for line in out.splitlines())
+    assert re.search(r"identity +50\.00 \[25\.0, 100\] +12\.50 +37\.50", out)
+    assert re.search(r"empirical +0\.50 \[0\.25, 1\.00\] +0\.1[23] +0\.38", out)
+    assert "no number of nats" in flat(out)
+    assert "9 tokens of the query" in html.page(of(asked()))
+
+
+def test_many_queries_are_ranked_in_80_columns() -> None:
+    out = printed(of(*several(25)))
+    assert all(len(line) <= 80 for line in out.splitlines())
+    queries = [line.split()[1] for line in out.splitlines() if re.match(r" *\d+ q\d+ ", line)]
+    assert queries == 2 * [f"q{i}" for i in range(24, 4, -1)]
+    assert out.count("5 more queries") == 2
+    assert "Mean, half the trace" in out
+    assert re.search(r"form +question +13 +0\.62", out[out.index("Sigma empirical") :])
+
+
+def test_the_page_has_every_query_of_each_sigma() -> None:
+    made = of(*several(30), command="leakmeter susceptibility", provenance=b.Provenance(run_id="runs/x"))
+    page = html.page(made)
+    assert page == html.page(made)
+    ids = re.findall(r'<th scope="row" class="t"><bdi>(q\d+)</bdi>', page)
+    assert ids == 2 * [f"q{i}" for i in range(29, -1, -1)]
+    assert "runs/x" in page
+    assert page.count("<caption>Factors") == 2
+    assert "no number of nats for contexts that exist" in page
+    with pytest.raises(UsageError, match="at least one"):
+        report([], {})
+
+
+def test_a_page_says_how_many_queries_it_leaves_out() -> None:
+    page = html.page(of(*several(1002)))
+    assert page.count("2 further queries are left out") == 2
+    assert len(page.encode()) < html.PAGE_BYTES
+
+
+def test_values_stand_against_what_else_explains_them() -> None:
+    cases = [case | {"entropy_nats": 3.0 - 0.1 * number} for number, case in enumerate(several(12))]
+    found = FisherResult.findings(cases)
+    assert found.summary == summary(cases)
+    chart = found.figures["values"]
+    assert isinstance(chart, b.Chart)
+    length, entropy = charts.figure(chart).axes[:2]
+    assert list(length.lines[-1].get_xdata()) == [case["n_query_tokens"] for case in cases]  # type: ignore[arg-type]
+    nats = [case["values"][0]["fisher_nats"] for case in cases]
+    assert list(entropy.lines[-1].get_ydata()) == nats  # type: ignore[arg-type]
+    assert (length.get_title(), entropy.get_title()) == ("Σ identity, Spearman −1.00", "Σ identity, Spearman −1.00")
+    assert set(charts.files(chart)) == {"png", "svg"}
+    attack = hostile() | {"values": [value(HOSTILE + r" $\frac{1}{0}$", 1.0)], "sigma": ["empirical"]}
+    assert b"<script" not in charts.files(FisherResult.findings([attack]).figures["values"])["svg"]
+
+
+def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:
+    case = hostile()
+    for cases in ([case], [case, case | {"id": "b"}, case | {"factors": {HOSTILE: "x"}}]):
+        made = of(*cases, command=HOSTILE)
+        out = printed(made)
+        assert not CONTROLS.search(out)
+        assert "[bold red]" in out
+        page = html.page(made)
+        assert_harmless(page)
+        assert "<script" not in page
+        assert_markdown_harmless(markdown.text(made))
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium to look at pages with")
+def test_a_browser_shows_the_page_without_complaint(tmp_path: Path) -> None:
+    path = tmp_path / "fisher.html"
+    path.write_text(html.page(of(*several(12))), encoding="utf-8")
+    with Browser() as browser:
+        browser.open(path.as_uri())
+        assert browser.complaints == []
+        assert browser.requests == [path.as_uri()]
+        assert browser.run("document.documentElement.scrollWidth <= innerWidth")

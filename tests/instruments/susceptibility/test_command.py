@@ -1,0 +1,298 @@
+"""`leakmeter susceptibility`: queries behind contexts, measured with the toy model."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakmeter
+from helpers.places import DOCS
+from leakmeter.backends.toy import Toy
+from leakmeter.core.chunk import Chunk
+from leakmeter.errors import DataError, UsageError
+from leakmeter.instruments.susceptibility.result import summary
+
+Call = Callable[..., Any]
+QUERIES = [
+    {"id": f"q{i}", "query": f"Q: {asked}\nA:", "entity": entity, "form": form}
+    for i, (asked, entity, form) in enumerate(
+        [("Who wrote Emma?", "Emma", "open"), ("Who wrote Ulla?", "Ulla", "open"), ("Is it late?", "", "closed")] * 4
+    )
+]
+CONTEXTS = [
+    {"id": f"c{i}", "context": text}
+    for i, text in enumerate(["Emma is by Poe.", "It rains.", "Two goats slept.", "Ha!"])
+]
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """Files of queries and contexts."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for name, rows in (("queries", QUERIES), ("contexts", CONTEXTS)):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def susceptibility(cli: Call, mine: Path) -> Call:
+    """`leakmeter susceptibility` of one's own files with the toy model; options win, None drops one."""
+
+    def call(*more: object, **options: object) -> Any:
+        given: dict[str, object] = {
+            "queries": mine / "queries.jsonl",
+            "contexts": mine / "contexts.jsonl",
+            "model": "toy",
+            **options,
+        }
+        named = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value is not None}
+        return cli("susceptibility", *(part for pair in named.items() for part in pair), *more)
+
+    return call
+
+
+def objects_of(ended: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The queries and the summary that `--json` prints."""
+    assert ended.code == 0, ended.err
+    *cases, last = map(json.loads, ended.out.splitlines())
+    assert set(last) == {"summary"}
+    return cases, last["summary"]
+
+
+def without_seconds(case: dict[str, Any]) -> dict[str, Any]:
+    return {**case, "cost": {name: value for name, value in case["cost"].items() if name != "seconds"}}
+
+
+def test_every_query_is_asked_behind_every_context_and_summed_up(susceptibility: Call) -> None:
+    cases, told = objects_of(susceptibility("--json"))
+    assert told == json.loads(json.dumps(summary(cases)))
+    assert [case["id"] for case in cases] == [row["id"] for row in QUERIES]
+    for case, row in zip(cases, QUERIES, strict=True):
+        assert case["query"] == row["query"]
+        assert [context["id"] for context in case["contexts"]] == ["c0", "c1", "c2", "c3"]
+        assert 0 < case["susceptibility_nats"] < case["ceiling_nats"]
+    assert set(told["factors"]) == {"entity", "form"}
+    assert {case["cost"]["scored_together"] for case in cases} == {8, 4}
+    assert [row["id"] for row in told["queries"]] == [
+        case["id"] for case in sorted(cases, key=lambda case: -case["susceptibility_nats"])
+    ]
+
+
+def test_weights_and_answers_are_heeded(susceptibility: Call, mine: Path) -> None:
+    one, _ = objects_of(susceptibility("--json"))
+    (mine / "weighted.csv").write_text(
+        "id,context,weight\n" + "\n".join(f"{row['id']},{row['context']},{i + 1}" for i, row in enumerate(CONTEXTS)),
+        encoding="utf-8",
+    )
+    two, _ = objects_of(susceptibility("--json", contexts=mine / "weighted.csv"))
+    assert [context["weight"] for context in two[0]["contexts"]] == pytest.approx([0.1, 0.2, 0.3, 0.4])
+    assert two[0]["ceiling_nats"] < one[0]["ceiling_nats"]
+    assert two[0]["susceptibility_nats"] != one[0]["susceptibility_nats"]
+    answered = [row | {"answers": {"Yes": ["Yes", "yes"], "No": ["No"]}} for row in QUERIES[:2]]
+    (mine / "answers.jsonl").write_text("\n".join(map(json.dumps, answered)), encoding="utf-8")
+    three, _ = objects_of(susceptibility("--json", queries=mine / "answers.jsonl"))
+    assert three[0]["answers"] == ["Yes", "No"]
+    # What is told apart less finely tells less.
+    assert three[0]["susceptibility_nats"] < one[0]["susceptibility_nats"]
+
+
+def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(susceptibility: Call) -> None:
+    first = susceptibility("--json", "--answer-tokens", 2)
+    (run,) = Path("runs").iterdir()
+    assert run.name.startswith("susceptibility-")
+    stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("readings-*")}
+    # Twelve queries, eight of which are scored together.
+    assert len(stamps) == 2
+    assert susceptibility("--json", "--answer-tokens", 2).out == first.out
+    assert {path.name: path.stat().st_mtime_ns for path in run.glob("readings-*")} == stamps
+    # As if it had been killed after its first part.
+    for name in ("spec.json", "readings-00001.parquet"):
+        (run / name).unlink()
+    again = susceptibility("--json", "--answer-tokens", 2)
+    told, expected = (list(map(without_seconds, objects_of(ended)[0])) for ended in (again, first))
+    assert told == expected
+    assert (run / "readings-00000.parquet").stat().st_mtime_ns == stamps["readings-00000.parquet"]
+    results = list(leakmeter.load_run(run))
+    assert [result.case["id"] for result in results] == [case["id"] for case in expected]
+    assert all(isinstance(result, leakmeter.SusceptibilityResult) for result in results)
+
+
+def test_a_run_that_dies_at_any_round_ends_like_one_left_alone(
+    susceptibility: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calm, _ = objects_of(susceptibility("--json", out="calm"))
+    score, left = Toy.score, [0]
+
+    def mortal(self: Toy, chunk: Chunk) -> Any:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return score(self, chunk)
+
+    monkeypatch.setattr(Toy, "score", mortal)
+    n_deaths = 0
+    # A part takes two rounds, and there are two parts.
+    for left[0] in (1, 2, 3, 4):
+        ended = susceptibility("--json", out="killed")
+        n_deaths += ended.code == 130
+        assert not list(Path("killed").glob("*/*.partial"))
+    assert n_deaths >= 2
+    cases, _ = objects_of(ended)
+    assert list(map(without_seconds, cases)) == list(map(without_seconds, calm))
+    assert [path.name for path in Path("killed").iterdir()] == [path.name for path in Path("calm").iterdir()]
+
+
+def test_a_spec_holds_no_contexts_and_another_one_is_another_run(susceptibility: Call, mine: Path) -> None:
+    susceptibility("--json")
+    (run,) = Path("runs").iterdir()
+    spec = (run / "spec.json").read_text(encoding="utf-8")
+    assert "goats" not in spec
+    assert "Who wrote Emma" in spec
+    changed = [*CONTEXTS[:-1], {"id": "c3", "context": "Ho!"}]
+    (mine / "contexts.jsonl").write_text("\n".join(map(json.dumps, changed)), encoding="utf-8")
+    susceptibility("--json")
+    susceptibility("--json", "--separator", " ")
+    assert len(list(Path("runs").iterdir())) == 3
+
+
+def test_terminal_page_and_report_agree(susceptibility: Call, cli: Call) -> None:
+    ended = susceptibility("--html", "page.html")
+    assert ended.code == 0, ended.err
+    (run,) = Path("runs").iterdir()
+    assert ended.err == f"run: {run}\nreport: page.html (private, readable by you alone)\n"
+    assert cli("report", run, "--html", "again.html").code == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert Path("again.html").read_text(encoding="utf-8") == page
+    (headline,) = re.findall(r"<h2>(Susceptibility.*?)</h2>", page)
+    assert " ".join(ended.out.split()).startswith(" ".join(headline.split()))
+    assert all(len(line) <= 80 for line in ended.out.splitlines())
+    assert page.count('<details class="line"') == 12
+    assert cli("report", run, "--public").code == 2
+
+
+def test_a_dry_run_tells_what_it_will_take(susceptibility: Call) -> None:
+    dry = json.loads(susceptibility("--dry-run", "--json").out)
+    assert not Path("runs").exists()
+    cases, _ = objects_of(susceptibility("--json"))
+    for name in ("requests", "tree_tokens"):
+        assert dry[name] == sum(case["cost"][name] for case in cases)
+
+
+def test_without_options_the_sample_is_measured(cli: Call) -> None:
+    cases, told = objects_of(cli("susceptibility", "--model", "toy", "--json"))
+    assert told["n"] == 12
+    assert {case["n_contexts"] for case in cases} == {16}
+    assert {row["level"] for row in told["factors"]["familiarity"]} == {"real", "invented"}
+
+
+def test_from_python_it_is_the_same(susceptibility: Call) -> None:
+    cases, told = objects_of(susceptibility("--json"))
+    measured = leakmeter.susceptibility("toy", queries=QUERIES, contexts=CONTEXTS)
+    assert list(map(without_seconds, (result.case for result in measured.results))) == list(map(without_seconds, cases))
+    assert measured.summary["mean_nats"] == told["mean_nats"]
+    frame = measured.to_frame()
+    assert len(frame) == 12 * 4
+    assert list(frame.columns[:3]) == ["query", "id", "text"]
+    means = frame.groupby("query")["persuasion_nats"].mean()
+    assert means["q0"] == pytest.approx(cases[0]["susceptibility_nats"])
+    assert measured.save_html("page.html").read_text(encoding="utf-8").count('<details class="line"') == 12
+    plain = leakmeter.susceptibility("toy", queries=["Who?"], contexts=["Emma is by Poe.", "It rains."])
+    assert plain.results[0].case["contexts"][1]["text"] == "It rains."
+
+
+def test_what_python_refuses() -> None:
+    with pytest.raises(DataError, match="queries, record 1 has none of the columns"):
+        leakmeter.susceptibility("toy", queries=[{"ask": "Who?"}], contexts=CONTEXTS)
+    with pytest.raises(UsageError, match="case '1' has fewer than two contexts"):
+        leakmeter.susceptibility("toy", queries=["Who?"], contexts=CONTEXTS[:1])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"queries": "missing.jsonl"}, "data file 'missing.jsonl' cannot be read"),
+        ({"queries": None}, "--contexts comes without --queries; give both, or neither for the sample"),
+        ({"contexts": None}, "--queries comes without --contexts"),
+        ({"queries": "EMPTY"}, "holds no record"),
+        ({"contexts": "OTHER"}, "has none of the columns"),
+        ({"contexts": "WEIGHT"}, "'weight' has to be a number above 0"),
+        ({"contexts": "ONE"}, "case 'q0' has fewer than two contexts"),
+        ({"queries": "ALIKE"}, "case 'q0': a form of answer 2 begins with the tokens of one of answer 1"),
+        ({"temperature": 0}, "temperature is 0.0; it has to be above 0"),
+        ({"answer_tokens": -1}, "answer-tokens is -1"),
+        ({"template": "chat"}, "the toy model has no chat template"),
+        ({"estimator": "carlo"}, "carlo"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(susceptibility: Call, mine: Path, options: dict[str, Any], said: str) -> None:
+    (mine / "empty.jsonl").write_text("\n", encoding="utf-8")
+    (mine / "other.jsonl").write_text(json.dumps({"sentence": "It rains."}), encoding="utf-8")
+    (mine / "weight.jsonl").write_text(json.dumps({"context": "It rains.", "weight": -1}), encoding="utf-8")
+    (mine / "one.jsonl").write_text(json.dumps(CONTEXTS[0]), encoding="utf-8")
+    alike = {**QUERIES[0], "answers": ["Yes", "Yesterday"]}
+    (mine / "alike.jsonl").write_text(json.dumps(alike), encoding="utf-8")
+    places = {name.upper(): mine / f"{name}.jsonl" for name in ("empty", "other", "weight", "one", "alike")}
+    ended = susceptibility(**{name: places.get(str(value), value) for name, value in options.items()})
+    assert ended.code == 2
+    assert ended.out == ""
+    assert ended.err.startswith("leakmeter: ")
+    assert ended.err.count("\n") == 1
+    assert said in ended.err
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_a_query_that_does_not_fit_is_named_or_left_out(
+    susceptibility: Call, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def small(*_: Any, **__: Any) -> Toy:
+        toy = Toy()
+        toy.window = 60
+        return toy
+
+    monkeypatch.setattr("leakmeter.runs.loading.load_backend", small)
+    with (mine / "long.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, ["id", "query"])
+        writer.writeheader()
+        writer.writerows([{"id": "short", "query": "Who?"}, {"id": "long", "query": "Who? " * 20}])
+    ended = susceptibility(queries=mine / "long.csv")
+    assert ended.code == 2
+    assert "case 'long' behind context 'c2' needs " in ended.err
+    ended = susceptibility("--json", "--skip-bad", queries=mine / "long.csv")
+    assert objects_of(ended)[1]["n"] == 1
+    assert "left out 1 bad case" in ended.err
+
+
+def test_the_page_of_documentation_lists_every_field(susceptibility: Call, mine: Path) -> None:
+    page = DOCS / "susceptibility.md"
+    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    said = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", " ".join(rows)))))
+    known = [row | {"answer": "Poe"} for row in QUERIES]
+    (mine / "known.jsonl").write_text("\n".join(map(json.dumps, known)), encoding="utf-8")
+    (case, *_), told = objects_of(susceptibility("--json", queries=mine / "known.jsonl", answer_tokens=2))
+    rows_of_summary = [told["queries"][0], told["contexts"][0], told["factors"]["form"][0]]
+    counts = (case["memorisation"], told["memorisation"])
+    for fields in (case, case["cost"], case["contexts"][0], told, *rows_of_summary, *counts):
+        assert set(fields) <= said
+
+
+@pytest.mark.long
+def test_the_sample_with_the_default_model(real_backend: Any) -> None:
+    """docs/susceptibility.md: float32 on a CPU; other processors differ in digits that are not told there."""
+    folder = resources.files("leakmeter.samples")
+    asked, before = (
+        list(map(json.loads, folder.joinpath(f"{name}.jsonl").read_text(encoding="utf-8").splitlines()))
+        for name in ("questions", "contexts")
+    )
+    told = leakmeter.susceptibility(real_backend, queries=asked, contexts=before).summary
+    assert told["mean_nats"] == pytest.approx(0.20, abs=0.006)
+    assert told["interval_nats"] == pytest.approx([0.11, 0.28], abs=0.006)
+    means = {row["level"]: row["mean_nats"] for name in ("openness", "familiarity") for row in told["factors"][name]}
+    assert means == pytest.approx({"open": 0.28, "closed": 0.02, "real": 0.18, "invented": 0.22}, abs=0.006)

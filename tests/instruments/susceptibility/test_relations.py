@@ -1,0 +1,304 @@
+"""Relations: the set that ships, a user's own, the published form."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.places import SHARED
+from leakmeter.errors import DataError, LeakmeterError, UsageError
+from leakmeter.instruments.susceptibility import relations
+from leakmeter.instruments.susceptibility.relations import (
+    Relation,
+    choose_relations,
+    draw_questions,
+    load_relations,
+    relations_of,
+)
+from leakmeter.instruments.susceptibility.relations.base import Names, fill
+
+YAGO = SHARED / "data" / "yago"
+OWN = """
+[kinds.colleague]
+real = ["Anna Berg", "Ole Lund"]
+invented = ["Tarvo Quillane"]
+
+[relations.works-in]
+entities = "colleague"
+answers = "city"
+open = ["Q: Where does {entity} work?\\nA:", "{entity} works in "]
+closed = ["Q: Does {entity} work in {answer}?\\nA:"]
+
+[relations.works-in.pairs]
+"Anna Berg" = "Oslo"
+"Bo Ek" = "Lyon"
+"""
+
+
+def own(text: str, folder: Path) -> tuple[Relation, ...]:
+    path = folder / "own.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_relations(str(path))
+
+
+def shipped_kinds() -> dict[str, Names]:
+    return relations._shipped()[0]
+
+
+# The set that ships
+
+
+def test_the_set_that_ships_has_relations_enough() -> None:
+    found = load_relations()
+    assert len(found) == 60
+    assert len({relation.name for relation in found}) == 60
+    for relation in found:
+        assert [("?" in template, template.endswith("\nA:")) for template in relation.open] == [
+            *((True, True), (False, False))
+        ]
+        assert len(relation.closed) == 2
+        assert all(template.startswith("Q: ") and template.endswith("?\nA:") for template in relation.closed)
+        assert relation.context.endswith(".")
+        assert not any("  " in text for text in (*relation.open, *relation.closed, relation.context))
+
+
+def test_every_kind_that_ships_has_names_enough_and_none_is_both_real_and_invented() -> None:
+    kinds = shipped_kinds()
+    assert len(kinds) == 35
+    for kind, names in kinds.items():
+        assert min(len(names.real), len(names.invented)) >= 30, kind
+    real = {name.casefold() for names in kinds.values() for name in names.real}
+    real |= {answer.casefold() for relation in load_relations() for _, answer in relation.pairs}
+    invented = Counter(name.casefold() for names in kinds.values() for name in names.invented)
+    assert not real & set(invented)
+    assert set(invented.values()) == {1}
+
+
+def test_right_answers_that_ship_are_of_the_kind_asked_about() -> None:
+    kinds = shipped_kinds()
+    known = [relation for relation in load_relations() if relation.pairs]
+    assert len(known) == 16
+    for relation in known:
+        assert len(relation.pairs) >= 30
+        # Pairs add no entity, so that their names are ones that a kind has.
+        assert any(relation.entities == names for names in kinds.values()), relation.name
+    right = {relation.name: dict(relation.pairs) for relation in known}
+    assert right["capital"]["Australia"] == "Canberra"
+    assert right["author"]["Dead Souls"] == "Nikolai Gogol"
+
+
+@pytest.mark.skipif(not YAGO.is_dir(), reason="the shared samples are not here")
+def test_no_template_that_ships_is_a_published_one() -> None:
+    def plain(text: str) -> str:
+        return " ".join(re.findall(r"\w+", text.casefold()))
+
+    published = json.loads((YAGO / "query_templates.json").read_text(encoding="utf-8"))
+    theirs = {plain(template) for forms in published.values() for key in forms for template in forms[key]}
+    ours = {plain(template) for relation in load_relations() for template in (*relation.open, *relation.closed)}
+    assert len(theirs) > 500
+    assert not theirs & ours
+
+
+# Measurement
+
+
+def test_a_relation_of_ones_own(tmp_path: Path) -> None:
+    (relation,) = own(OWN, tmp_path)
+    city = shipped_kinds()["city"]
+    assert relation == Relation(
+        name="works-in",
+        open=("Q: Where does {entity} work?\nA:", "{entity} works in "),
+        closed=("Q: Does {entity} work in {answer}?\nA:",),
+        context="{entity} works in {answer}.",
+        entities=Names(("Anna Berg", "Ole Lund", "Bo Ek"), ("Tarvo Quillane",)),
+        answers=Names((*city.real, "Oslo"), city.invented),
+        pairs=(("Anna Berg", "Oslo"), ("Bo Ek", "Lyon")),
+    )
+
+
+def test_ones_own_kind_goes_before_one_that_ships(tmp_path: Path) -> None:
+    (relation,) = own(OWN + '\n[kinds.city]\nreal = ["Ys"]\n', tmp_path)
+    assert relation.answers == Names(("Ys", "Oslo", "Lyon"))
+
+
+def test_relations_that_a_caller_holds() -> None:
+    table = {"entities": "a", "answers": "b", "open": ("{entity} likes",)}
+    (relation,) = relations_of({"relations": {"likes": table}}, "given", {"a": Names(("A",)), "b": Names((), ("B",))})
+    assert (relation.open, relation.closed, relation.context) == (("{entity} likes",), (), "{entity} likes {answer}.")
+
+
+RELATION = '[relations.r]\nentities = "city"\nanswers = "city"\n'
+OPEN = RELATION + 'open = ["{entity} is"]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a = ", "is not TOML: "),
+        ("", "has no relation; expected one or more, each as [relations.NAME]"),
+        ("x = 1", "unknown key 'x'; known: kinds, relations"),
+        ("relations = 3", "'relations' has to be tables, each as [relations.NAME]"),
+        ("[relations]\nr = 3", "'relations' has to be tables"),
+        ('[relations."a/b"]', "may not have a '/'"),
+        ('[relations." "]', "'a name of relations' is empty, expected a name"),
+        ('[relations."a\\nb"]', "'a name of relations' has several lines"),
+        ('[relations.r]\nentities = "city"', "relation 'r' has no 'answers'; expected the name of a kind"),
+        ('[relations.r]\nentities = "town"', "'entities' is 'town', expected one of 'airline', 'animal'"),
+        ("[relations.r]\nentities = []", "'entities' is a list, expected text"),
+        (RELATION, "relation 'r' asks nothing; expected open or closed questions"),
+        (RELATION + "open = []\nclosed = []", "relation 'r' asks nothing"),
+        (RELATION + 'open = "{entity} is"', "'open' has to be a list of templates"),
+        (RELATION + "open = [1]", "'open[1]' is a number, expected text"),
+        (RELATION + 'open = ["It is"]', "'open[1]' has no place for a name, {entity}"),
+        (RELATION + 'open = ["{entity} {answer}"]', "'open[1]' asks for an answer and names one, {answer}"),
+        (RELATION + 'open = ["{entity} is", "{entity} is"]', "'open' has one template twice"),
+        (RELATION + 'closed = ["Is {entity}?"]', "'closed[1]' has no place for a name, {answer}"),
+        (RELATION + 'open = ["{entity} {}"]', "'open[1]' has '{}'; the places for names are {entity} and {answer}"),
+        (RELATION + 'open = ["{entity!r} is"]', "'open[1]' has '{entity!r}'"),
+        (RELATION + 'open = ["{{entity}} is"]', "'open[1]' has '{'"),
+        (RELATION + 'open = ["{entity} } is"]', "'open[1]' has '}'"),
+        (RELATION + 'open = ["What is {entity}?"]', "has no 'context', and no open completion to make one of"),
+        (OPEN + 'context = "{entity}"', "'context' has no place for a name, {answer}"),
+        (OPEN + "context = 3", "'context' is a number, expected text"),
+        (OPEN + 'opened = ["x"]', "unknown key 'opened'; known: entities, answers, open"),
+        (OPEN + 'pairs = ["x"]', "'pairs' has to be a table of entities and their right answers"),
+        (OPEN + "pairs = {Rome = 3}", "'pairs[1]' is a number, expected text"),
+        (OPEN + 'pairs = {Rome = ""}', "'pairs[1]' is empty, expected a name"),
+        (OPEN + 'pairs = {Velmorra = "Rome"}', "the entity of 'pairs[1]' is an invented name, expected real ones"),
+        (OPEN + 'pairs = {Rome = "x", " Rome" = "x"}', "the entity of 'pairs[2]' is twice there"),
+        (OPEN + 'pairs = {Rome = "Velmorra"}', "the answer of 'pairs[1]' is an invented name, expected a real one"),
+        (OPEN + "[kinds.city]", "relation 'r' has no entities; give at least one name"),
+        (OPEN + "[kinds.k]\nnames = []", "kind 'k': unknown key 'names'; known: real, invented"),
+        (OPEN + '[kinds.k]\nreal = "Anna"', "kind 'k': 'real' has to be a list of names"),
+        (OPEN + '[kinds.k]\nreal = ["Anna", "Bo", " Anna "]', "kind 'k': 'real[3]' is the same name as 'real[1]'"),
+        (OPEN + '[kinds.k]\nreal = ["Anna\\nBo"]', "kind 'k': 'real[1]' has several lines, expected a name"),
+        (OPEN + '[kinds.k]\nreal = ["Anna"]\ninvented = ["Anna"]', "kind 'k': 'invented[1]' is a name of 'real' too"),
+    ],
+)
+def test_a_bad_relation_is_one_line_that_repeats_no_name(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(DataError) as ended:
+        own(text, tmp_path)
+    assert told in str(ended.value)
+    assert "\n" not in str(ended.value)
+    assert "Anna" not in str(ended.value)
+    assert "own.toml" in str(ended.value)
+
+
+def test_files_that_are_no_relations(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none\.toml. cannot be read"):
+        load_relations(str(tmp_path / "none.toml"))
+    with pytest.raises(DataError, match=r"of no known kind; expected \.toml, or \.json"):
+        load_relations("relations.yaml")
+    with pytest.raises(UsageError, match="come without names"):
+        load_relations("templates.json")
+    with pytest.raises(UsageError, match="is for JSON templates"):
+        load_relations("own.toml", names="names.json")
+    for value in ("[" * 9999, "9" * 9999):
+        (tmp_path / "deep.toml").write_text(f"a = {value}", encoding="utf-8")
+        with pytest.raises(DataError, match="nested too deep, or with a number too long"):
+            load_relations(str(tmp_path / "deep.toml"))
+
+
+def published(folder: Path, templates: object, names: object) -> tuple[Relation, ...]:
+    for name, value in (("templates", templates), ("names", names)):
+        text = value if isinstance(value, str) else json.dumps(value)
+        (folder / f"{name}.json").write_text(text, encoding="utf-8")
+    return load_relations(str(folder / "templates.json"), names=str(folder / "names.json"))
+
+
+FORMS = {"open": ["Q: Who wrote {entity}?\nA:", "{entity} is by"], "closed": ["Is {entity} by {answer}?"]}
+BACK = {"open": ["{entity} wrote"], "closed": ["Did {entity} write {answer}?"]}
+
+
+def test_published_templates_and_names(tmp_path: Path) -> None:
+    found = published(
+        tmp_path,
+        {"http://x.org/author": FORMS, "reverse-http://x.org/author": BACK, "http://y.org/author": FORMS, "z": FORMS},
+        {
+            "http://x.org/author": [{"entity": "Emma", "uri": "Emma"}, "Dune"],
+            "reverse-http://x.org/author": {"real": ["Jane Austen"], "invented": ["Ada Pell"]},
+            "z": ["Left out"],
+        },
+    )
+    assert [relation.name for relation in found] == ["author", "reverse-author"]
+    assert found[0] == Relation(
+        name="author",
+        open=tuple(FORMS["open"]),
+        closed=tuple(FORMS["closed"]),
+        context="{entity} is by {answer}.",
+        entities=Names(("Emma", "Dune")),
+        answers=Names(("Jane Austen",), ("Ada Pell",)),
+    )
+    assert (found[1].entities, found[1].answers) == (found[0].answers, found[0].entities)
+
+
+def test_published_relations_of_one_short_name_are_numbered(tmp_path: Path) -> None:
+    addresses = [
+        "http://x.org/author",
+        "reverse-http://x.org/author",
+        "http://y.org/author",
+        "reverse-http://y.org/author",
+    ]
+    found = published(tmp_path, dict.fromkeys(addresses, BACK), {address: ["Emma"] for address in addresses})
+    assert [relation.name for relation in found] == ["author", "reverse-author", "author (2)", "reverse-author (2)"]
+
+
+@pytest.mark.parametrize(
+    ("templates", "names", "told"),
+    [
+        ("{", {}, "file of templates '.*' is not JSON"),
+        ("[" * 99999, {}, "nested too deep"),
+        ([], {}, "is no object of relations by name"),
+        ({"r": FORMS}, {}, "has entities and answers for none of the relations"),
+        ({"r": []}, {"r": ["Anna"]}, "relation 'r' is no object with 'open' and 'closed'"),
+        ({"r": FORMS}, {"r": "Anna"}, "relation 'r': 'real' has to be a list of names"),
+        ({"r": FORMS}, {"r": [{"name": "Anna"}]}, r"'real\[1\]' is null, expected text"),
+        ({"r": FORMS}, {"r": ["Anna", "Anna"]}, r"'real\[2\]' is the same name as 'real\[1\]'"),
+        ({"r": FORMS}, {"r": {"names": ["Anna"]}}, "is an object with other keys than 'real' and 'invented'"),
+        ({"r": FORMS}, {"r": {"real": ["Anna"], "invented": ["Anna"]}}, "has one name in 'real' and in 'invented'"),
+        ({"r": {"open": ["x"]}}, {"r": ["Anna"], "reverse-r": ["Anna"]}, "has no place for a name"),
+        ({"\ud800": FORMS}, {}, "'the name of a relation' holds half a surrogate pair"),
+        ({"a\nb": FORMS}, {}, "'the name of a relation' has several lines"),
+    ],
+)
+def test_a_bad_published_file_is_one_line(tmp_path: Path, templates: Any, names: Any, told: str) -> None:
+    with pytest.raises(LeakmeterError, match=told) as ended:
+        published(tmp_path, templates, names)
+    assert "\n" not in str(ended.value)
+    assert "Anna" not in str(ended.value)
+
+
+@pytest.mark.skipif(not YAGO.is_dir(), reason="the shared samples are not here")
+def test_the_published_files_are_read() -> None:
+    found = load_relations(str(YAGO / "query_templates.json"), names=str(YAGO / "real_entities_by_relation.json"))
+    assert len(found) == 22
+    assert {(len(relation.open), len(relation.closed)) for relation in found} == {(2, 2)}
+    (actor,) = choose_relations(found, names=["actor"])
+    cases = draw_questions([actor], entities=3, contexts=16, mentioning=2)
+    assert len(cases) == 12
+    assert {dict(case.question.factors)["familiarity"] for case in cases} == {"real"}
+    assert cases[1].contexts[0].text.startswith("'")
+
+
+# Filling
+
+
+@given(st.text(), st.text())
+def test_names_are_data(entity: str, answer: str) -> None:
+    assert fill("a {entity} b {answer} c", entity, answer) == "a " + entity + " b " + answer + " c"
+
+
+def test_a_name_that_looks_like_a_place_stays_as_it_is() -> None:
+    for hostile in ("{answer}", "{entity}", "{0.__class__}", r"\g<0>\1", "%s", "{", "<|endoftext|>"):
+        assert fill("{entity}: {answer}, {entity}", hostile, "x") == f"{hostile}: x, {hostile}"
+        relation = Relation("r", (), ("Is {entity} {answer}?",), "{entity} {answer}.", Names((hostile,)), Names(("x",)))
+        (case,) = draw_questions([relation], entities=1, contexts=1, mentioning=1)
+        assert case.question.text == f"Is {hostile} x?"
+        assert [context.text for context in case.contexts] == [f"{hostile} x."]

@@ -1,0 +1,187 @@
+"""Susceptibility by Monte Carlo: its words and its report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.report_browser import CHROMIUM, Browser
+from helpers.report_cases import HOSTILE
+from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless, flat
+from helpers.report_snapshots import assert_as_reviewed, printed
+from helpers.susceptibility_cases import COUNTS, Case, asked, context, hostile, several, with_greedy_answers
+from leakmeter.core.plain import visible
+from leakmeter.errors import UsageError
+from leakmeter.instruments.susceptibility import words
+from leakmeter.instruments.susceptibility.report import report
+from leakmeter.instruments.susceptibility.result import SusceptibilityResult, summary
+from leakmeter.report import blocks as b
+from leakmeter.report import charts, html, markdown
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+
+def of(*cases: Case, **more: Any) -> b.Report:
+    return report(cases, summary(cases), **more)
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("several", lambda: of(*several(25))),
+        ("one", lambda: of(with_greedy_answers(), command="leakmeter")),
+    ],
+)
+def test_what_a_report_says_is_as_reviewed(name: str, made: Callable[[], b.Report]) -> None:
+    assert_as_reviewed(SNAPSHOTS / f"{name}.txt", made())
+
+
+def test_the_words_say_what_was_measured() -> None:
+    cases = several(4)
+    told = summary(cases)
+    assert flat(words.headline(told, cases)).endswith("nats, the mean of 4 queries, each behind 4 contexts.")
+    assert flat(words.headline(told, cases)).startswith("Susceptibility 0.52 [0.51, 0.53] nats, ")
+    assert "37.2 % of the 1.39 nats that there are to tell" in flat(words.meaning(told, cases))
+    assert "without any context the answers move by 0.77 nats" in flat(words.meaning(told, cases))
+    uneven = [asked(), asked(n=9)]
+    assert "behind 4 to 9 contexts" in words.headline(summary(uneven), uneven)
+    assert "More than 1.39 nats cannot be told" in flat(words.reading(cases))
+    assert "no query lies below" in words.noise(told, cases)
+    assert flat(words.verdict(cases[0])) == (
+        "This query has a susceptibility of 0.50 nats [0.25, 1.00], behind 4 contexts."
+    )
+    assert "nothing that could be measured" in words.verdict(asked(nats=1e-6))
+    assert "0.25 of these all of them do together" in flat(words.told(cases[0]))
+    infinite = asked(from_bare_nats=None, share_of_ceiling=None)
+    assert flat(words.told(infinite)).startswith("Entropy of the answer: 2.00 nats")
+    assert words.settings(cases)["Separator"] == r"'\n'"
+    assert words.settings([asked(), asked(answers=["Yes"])])["Answers of a query"] == (
+        "any next token or its own and the rest"
+    )
+
+
+def test_the_memorisation_ratio_is_told_or_why_there_is_none() -> None:
+    assert words.memorisation(None) is None
+    one = flat(words.memorisation({"knows": True, **COUNTS}) or "")
+    assert one.startswith("Memorisation ratio 75 % [30, 95]: greedy answers behind contexts that state another are 3")
+    many = flat(words.memorisation({"n": 9, "n_knows": 4, **COUNTS}) or "")
+    assert "in the 4 of 9 queries that are answered right without a context are 3 original, 1 of the context" in many
+    none = {**COUNTS, "ratio": None, "ratio_interval": None, "n_original": 0, "n_context": 0}
+    assert "there is no ratio" in (words.memorisation({"knows": True, **none}) or "")
+    assert "the right answer is not given without a context" in (words.memorisation({"knows": False, **none}) or "")
+    assert "to none of 9 queries" in (words.memorisation({"n": 9, "n_knows": 0, **none}) or "")
+
+
+def test_one_query_shows_its_contexts_by_persuasion() -> None:
+    out = printed(of(asked(n=30)))
+    assert all(len(line) <= 80 for line in out.splitlines())
+    rows = [line.split() for line in out.splitlines() if re.match(r" *\d+ c\d+ ", line)]
+    assert [row[:2] for row in rows] == [[str(i), f"c{i}"] for i in range(1, 13)]
+    assert rows[0][-2:] == ["1.00", "1.50"]
+    assert "18 more contexts" in out
+    assert "noise floor 1e-5 nats" in flat(out)
+    page = html.page(of(with_greedy_answers()))
+    assert "c30" in page
+    assert "Greedy answer" in page
+    assert "Greedy answer" not in html.page(of(asked()))
+
+
+def test_null_is_an_infinite_divergence() -> None:
+    case = asked(contexts=[context(1, 0.5, persuasion_from_bare_nats=None)], noise_floor_nats=None)
+    assert re.search(r"c1 .* 0\.50 +∞", printed(of(case)))
+    told = printed(of(case, asked("q2")))
+    assert re.search(r"c1 .* ∞", told)
+    assert "differs by ∞ nats at most" in flat(told)
+
+
+def test_below_the_noise_there_is_no_colour() -> None:
+    quiet = context(1, 3.0, below_noise_floor=True)
+    (table,) = (one for one in of(asked(contexts=[quiet, context(2, 2.0)])).blocks if isinstance(one, b.Table))
+    assert [b.heat_of(row.cells[2], row) > 0 for row in table.rows] == [False, True]
+    told = of(asked(below_noise_floor=True), asked("q2"))
+    assert {b.plain(one.name): b.heat_of(one.cells[0], b.Row(())) > 0 for one in told.sections} == {
+        "q1": False, "q2": True,
+    }  # fmt: skip
+
+
+def test_many_queries_are_ranked_in_80_columns() -> None:
+    out = printed(of(*several(25)))
+    assert all(len(line) <= 80 for line in out.splitlines())
+    queries = [line.split()[0] for line in out.splitlines() if re.match(r"q\d+ ", line)]
+    assert queries == [f"q{i}" for i in range(24, 4, -1)]
+    assert "5 more queries" in out
+    factors = out[out.index("Factors, mean") : out.index("Contexts, by")]
+    assert re.search(r"form +question +13 +0\.62", factors)
+    assert re.search(r"completion +12 +0\.62", factors)
+    assert "entity" not in factors
+    assert "Factors" not in printed(of(asked("a", factors={}), asked("b", factors={})))
+
+
+def test_the_page_has_every_query_most_susceptible_first() -> None:
+    made = of(*several(30), command="leakmeter susceptibility", provenance=b.Provenance(run_id="runs/x"))
+    page = html.page(made)
+    assert page == html.page(made)
+    ids = re.findall(r'<details class="line".*?<strong><bdi>([^<]*)</bdi>', page, re.DOTALL)
+    assert ids == [f"q{i}" for i in range(29, -1, -1)]
+    assert "runs/x" in page
+    assert "<script" not in page
+    with pytest.raises(UsageError, match="at least one"):
+        report([], {})
+
+
+def test_a_page_of_many_queries_is_under_2_megabytes() -> None:
+    page = html.page(of(*(asked(f"q{i}", 0.5 + 1e-4 * i, n=25) for i in range(700))))
+    n = page.count('<details class="line"')
+    assert len(page.encode()) <= html.PAGE_BYTES
+    assert 200 <= n < 700
+    assert f"{700 - n} further queries that are less susceptible are left out" in page
+    assert "q699" in page
+    assert "bdi>q0<" not in page
+
+
+def test_figures_show_queries_and_contexts_from_the_top() -> None:
+    figures = SusceptibilityResult.findings(several(50)).figures
+    assert list(figures) == ["queries", "contexts"]
+    chart = figures["queries"]
+    assert isinstance(chart, b.Chart)
+    (series,) = chart.panels[0].series
+    assert list(series.y) == pytest.approx([0.5 + 0.01 * i for i in range(49, 9, -1)])
+    assert list(series.high) == pytest.approx([2 * y for y in series.y])
+    assert chart.footer.endswith("; the first 40 of 50")
+    assert set(charts.files(chart)) == {"png", "svg"}
+
+
+def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:
+    case = hostile()
+    for cases in ([case], [case, case | {"id": "b"}, case | {"factors": {HOSTILE: "x"}}]):
+        made = of(*cases, command=HOSTILE)
+        out = printed(made)
+        assert not CONTROLS.search(out)
+        assert "[bold red]" in out
+        page = html.page(made)
+        assert_harmless(page)
+        assert "<script" not in page
+        assert visible(HOSTILE)[:20] in page.replace("&lt;", "<").replace("&gt;", ">")
+        assert_markdown_harmless(markdown.text(made))
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium to look at pages with")
+def test_a_browser_shows_the_page_without_complaint(tmp_path: Path) -> None:
+    path = tmp_path / "susceptibility.html"
+    path.write_text(html.page(of(*several(12))), encoding="utf-8")
+    opened = "document.querySelectorAll('.line[open]').length"
+    with Browser() as browser:
+        browser.open(path.as_uri())
+        assert browser.complaints == []
+        assert browser.requests == [path.as_uri()]
+        assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+        # By the keyboard alone.
+        browser.run("document.querySelector('.line > summary').focus()")
+        assert browser.run(opened) == 0
+        browser.press("Enter")
+        assert browser.run(opened) == 1

@@ -1,0 +1,557 @@
+"""Blocks of a report in every renderer: what is said, what is escaped, and what a page can do."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.fisher_cases import asked, several
+from helpers.report_browser import CHROMIUM, Browser
+from helpers.report_cases import HOSTILE, clinic, hostile, sampled, small
+from helpers.report_checks import CONTROLS, FIRST, PNG, assert_harmless, assert_markdown_harmless, flat
+from helpers.report_snapshots import printed
+from leakmeter.errors import UsageError
+from leakmeter.instruments.influence import report as influence
+from leakmeter.instruments.susceptibility.fisher import report as fisher
+from leakmeter.instruments.susceptibility.fisher.result import summary
+from leakmeter.report import blocks as b
+from leakmeter.report import charts, console, html, markdown
+
+ATTACKS = (
+    HOSTILE,
+    "=HYPERLINK(1)",
+    "@someone #12 https://x.test www.x.test `code` **bold** | cell | <!-- x -->",
+    "</pre></code></svg></title><svg onload=alert(1)>",
+    "$\\frac{1}{2}$ ${alert(1)} [x](javascript:alert(1)) ![i](https://x.test/i.png)",
+    "",
+    "\n\n# heading\n- item\n```\n",
+)
+
+
+def every_block(text: str = "A note", other: str = "a value") -> b.Report:
+    """A report with each block, and a user's text in every slot that takes one."""
+    told, more = b.Untrusted(text), b.Untrusted(other, 40)
+    columns = (
+        b.Column(("Name ", more)),
+        b.Column("Remark"),
+        b.Column("Loss", "nats", "nats", bar=True, role="nats"),
+        b.Column("Signed", "signed_nats", role="signed"),
+        b.Column("Sure", "posterior", role="whole"),
+        b.Column("Part", "share", bar=True),
+        b.Column("Ends", "interval"),
+        b.Column("Cases", "count"),
+        b.Column("p", "p_value", shade=False),
+        b.Column("ρ", "number", on="wide"),
+        b.Column("Hidden", on="pages"),
+    )
+    rows = [
+        b.Row(
+            (
+                told,
+                b.Noted(more, (told, "own")),
+                4.0,
+                -4.0,
+                0.98,
+                0.5,
+                b.Interval(3, 5),
+                1200,
+                b.Shaded(0.00001, 12),
+                0.5,
+                told,
+            ),
+            0,
+            to="inner",
+        ),
+        b.Row((("own ", told), "own", 0.001, 0.001, "< noise", 0.0, None, 3, 0.04, None, more), 1, quiet=True),
+        b.Row((told, "own", 2.0, 2.0, 0.88, 0.25, None, 4, 0.04, None, more), 2, strong=True),
+    ]
+    table = b.Table(columns, rows, told, marks=(b.Mark("floor", 0.1, more), b.Mark("placebo", 0.2, "x")))
+    shaded = b.ShadedText(
+        (b.Passage((b.Segment(told, 4.0, (0,), (1,), more, 1), b.Segment(b.Untrusted(" rest"))), more),), told
+    )
+    tokens = b.ShadedText((b.Passage((b.Segment(told, 2.0), b.Segment(b.Untrusted(" x"), 0.0))),), style="tokens")
+    panel = b.Panel(
+        b.Axis(("place of ", told), names=(told, more, "own")),
+        b.Axis("loss", "nats"),
+        (
+            b.Series("bar", (1.0, 2.0, float("inf")), name=told, said=(told, more, "own")),
+            b.Series("line", (1.0, 2.0, 3.0), low=(0.5, 1, 2), high=(2.0, 3, 4), name="mean", said=(told,) * 3),
+        ),
+        title=told,
+        guides=(b.Guide(1.5, "limit"),),
+    )
+    chart = b.Chart("losses", "Losses", (panel,), footer="Bars: intervals")
+    attribution = b.Attribution(
+        shaded, tokens, (replace(table, filterable=True, sortable=True),), (4.0, 0.0), ((2.0, 2.0), (0.0, 0.0)),
+        (2.0, -1.0), (b.Text(told, "prose", heading=more),),
+    )  # fmt: skip
+    inner = b.Report(told, "inner", (b.Headline(told), table), sections=(b.Section(told, (b.Headline(more),)),))
+    blocks: list[b.Block] = [
+        b.Headline(("Found: ", told)),
+        b.Text(told),
+        b.Text("A reading.", "soft"),
+        b.Warning(told),
+        b.Facts(((told, more), ("Own", "words")), heading="Facts"),
+        table,
+        shaded,
+        chart,
+        b.Details(told, (b.Facts((("Seed", more),)), b.Text(told))),
+        b.Part(told, (b.Text(more),)),
+        b.Image(told, PNG),
+        b.Beside(
+            [b.ShadedText([b.Passage([b.Segment(told, said=more, struck=True), b.Segment(more)], more)])], [table]
+        ),
+        b.Embedded(told, inner, anchor="inner"),
+    ]
+    return b.Report(
+        told,
+        "made up",
+        blocks,
+        lead="What was done.",
+        caveat="A caveat.",
+        sections=[b.Section(told, (b.Headline(more), attribution), (told, 4.0), weight=1.0)],
+        index=(b.Column("Response"), b.Column("Loss", "nats", shade=True)),
+        notes=(b.Facts((("Loss", "what it means"),)),),
+        guide_to="piece",
+        aside=(b.Text("How to read it."), b.Text(told)),
+        provenance=b.Provenance(model=told, run_id=more, version="1", facts=((told, more),)),
+        command=b.Command(told),
+    )
+
+
+texts = st.sampled_from(ATTACKS) | st.text(st.characters(), max_size=40)
+
+
+@pytest.mark.parametrize("text", ATTACKS)
+def test_hostile_texts_stay_texts_in_every_renderer(text: str) -> None:
+    report = every_block(text, text)
+    assert_harmless(html.page(report))
+    assert_markdown_harmless(markdown.text(report))
+    assert_markdown_harmless(markdown.text(b.Report("T", "m", (b.Headline(text), b.Facts(((text, text),))))))
+    for width in (60, 80, 140):
+        assert not CONTROLS.search(printed(report, width=width).replace("\x1b", ""))
+    assert "\x1b" not in printed(report)
+    for chart in b.charts_of(report):
+        svg = charts.files(chart)["svg"].decode()
+        assert not CONTROLS.search(svg)
+        names = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(svg).iter()}
+        assert not names & {"script", "image", "foreignObject", "a"}
+
+
+@settings(max_examples=25, deadline=None)
+@given(texts, texts)
+def test_any_texts_stay_texts(text: str, other: str) -> None:
+    report = every_block(text, other)
+    without = replace(report, blocks=[one for one in report.blocks if not isinstance(one, b.Chart)])
+    assert_harmless(html.page(without))
+    assert_markdown_harmless(markdown.text(without))
+    out = printed(without)
+    assert not CONTROLS.search(out)
+
+
+@settings(max_examples=5, deadline=None)
+@given(texts)
+def test_any_texts_stay_texts_in_charts(text: str) -> None:
+    (chart,) = b.charts_of(every_block(text, text))
+    root = ElementTree.fromstring(charts.inline_svg(chart))
+    assert {"script", "image", "a"}.isdisjoint({one.tag.rpartition("}")[2] for one in root.iter()})
+
+
+def test_a_users_text_does_not_slip_into_a_string() -> None:
+    with pytest.raises(TypeError, match="tuple"):
+        f"{b.Untrusted('x')}"
+    with pytest.raises(TypeError, match="tuple"):
+        str(b.Untrusted("x"))
+    assert "secret" not in repr(b.Untrusted("secret"))
+
+
+@pytest.mark.long
+def test_the_type_checker_rejects_a_users_text_as_our_words(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    file = tmp_path / "slips.py"
+    file.write_text(
+        "from leakmeter.report import blocks as b\n"
+        "u = b.Untrusted('x')\n"
+        "b.Column('x', unit=u)\n"
+        "b.Facts((), heading=u)\n"
+        "b.Axis('x', u)\n"
+        "b.Chart(u, 't', ())\n"
+        "b.Mark(u, 1.0, 'x')\n"
+        "b.Guide(1.0, u)\n"
+        "b.Headline('a ' + u)\n"
+    )
+    done = subprocess.run([sys.executable, "-m", "mypy", "--strict", str(file)], capture_output=True, text=True)
+    lines = {int(number) for number in re.findall(r"slips\.py:(\d+): error", done.stdout)}
+    assert lines == set(range(3, 10)), done.stdout
+
+
+def test_every_block_is_said_by_every_renderer() -> None:
+    report = every_block()
+    page, note, out = html.page(report), flat(markdown.text(report)), flat(printed(report, width=160))
+    for said in (
+        "Found:",
+        "A note",
+        "a value",
+        "A reading.",
+        "Facts",
+        "A caveat.",
+        "Loss, nats",
+        "4.00",
+        "Sure",
+        "1,200",
+    ):
+        assert all(said in one for one in (page, note, out)), said
+    for said in ("[3.00, 5.00]", "< noise", "own"):
+        assert said.replace("<", "&lt;") in page
+        assert said.replace("<", "&#60;").replace("[", "&#91;").replace("]", "&#93;") in note
+        assert said in out
+    assert "Hidden" in page
+    assert "Hidden" not in note + out
+    assert 'class="chart narrow"' in page
+    assert set(charts.files(b.charts_of(report)[0])) == {"png", "svg"}
+
+
+def test_no_block_is_forgotten_by_the_report_that_has_each() -> None:
+    seen: set[type] = set()
+
+    def walk(thing: Any) -> None:
+        if is_dataclass(thing):
+            seen.add(type(thing))
+            for field in fields(thing):
+                walk(getattr(thing, field.name))
+        elif isinstance(thing, Sequence) and not isinstance(thing, str):
+            for one in thing:
+                walk(one)
+
+    walk(every_block())
+    kinds = {one for one in vars(b).values() if isinstance(one, type) and is_dataclass(one)}
+    assert kinds - seen == {b.Grid}
+
+
+def test_without_colours_marks_stand_for_them_and_80_columns_do() -> None:
+    for report in (every_block(), influence.report([clinic()]), influence.report([hostile()]),
+                   fisher.report(several(30), summary(several(30)))):  # fmt: skip
+        out = printed(report)
+        assert all(len(line) <= 80 for line in out.splitlines())
+    assert "⟦" in printed(influence.report([clinic()]))
+    coloured = printed(influence.report([clinic()]), colour=True)
+    assert "\x1b[" in coloured
+    assert "⟦" not in coloured
+
+
+def test_richs_own_markup_is_letters_to_the_terminal() -> None:
+    to_brackets = str.maketrans("()", "[]")
+    marked = printed(every_block("[bold]x[/]", "[red]y[/]"))
+    assert marked.translate(to_brackets) == printed(every_block("(bold)x(/)", "(red)y(/)")).translate(to_brackets)
+
+
+def test_of_a_long_text_the_strongest_parts_are_shown() -> None:
+    segments = [b.Segment(b.Untrusted(f"part{i:03} {'x' * 90} "), 50.0 - abs(i - 150) / 4, (i,)) for i in range(200)]
+    out = printed(b.Report("T", "m", (b.ShadedText((b.Passage(segments),), "Context"),)))
+    assert {f"part{i:03}" for i in range(130, 170)} <= set(re.findall(r"part\d+", out))
+    assert "part000" not in out
+    assert "…" in out
+    assert 100 * out.count("part") <= console.SHOWN_CHARACTERS + 100
+
+
+def test_intervals_are_drawn_from_low_to_high() -> None:
+    series = b.Series("bar", (1.0, 2.0), low=(0.5, 1.75), high=(3.0, 2.0))
+    drawn = charts.figure(b.Chart("x", "X", (b.Panel(b.Axis("x"), b.Axis("y"), (series,)),)))
+    (arms,) = drawn.axes[0].collections
+    assert [segment[:, 1].tolist() for segment in arms.get_segments()] == [[0.5, 3.0], [1.75, 2.0]]
+    rows = replace(series, draws="rows")
+    drawn = charts.figure(b.Chart("x", "X", (b.Panel(b.Axis("x"), b.Axis("y"), (rows,)),)))
+    (arms,) = drawn.axes[0].collections
+    assert [segment[:, 0].tolist() for segment in arms.get_segments()] == [[0.5, 3.0], [1.75, 2.0]]
+
+
+def test_the_same_report_gives_the_same_bytes() -> None:
+    assert html.page(every_block()) == html.page(every_block())
+    assert markdown.text(every_block()) == markdown.text(every_block())
+    (chart,), (again,) = b.charts_of(every_block()), b.charts_of(every_block())
+    assert charts.files(chart) == charts.files(again)
+
+
+def test_a_page_without_anything_to_choose_has_no_script() -> None:
+    page = html.page(fisher.report(several(3), summary(several(3))))
+    assert "<script" not in page
+    assert "script-src 'none'" in page.replace("&#39;", "'")
+
+
+def test_a_static_page_has_no_script_whatever_it_shows() -> None:
+    report = replace(every_block(), sections=every_block().sections * 3)
+    blocks = [one for one in report.blocks if not isinstance(one, b.Embedded)]
+    sections = [replace(one, blocks=(b.Text("Within."),)) for one in report.sections]
+    page = html.page(replace(report, blocks=blocks, sections=sections, scripted=False))
+    assert "<script" not in page
+    assert "script-src 'none'" in page.replace("&#39;", "'")
+    assert page.count('<article class="case"') == page.count('<a href="#c') == 3
+
+
+def test_what_is_struck_out_is_a_mark_where_there_is_no_page() -> None:
+    texts = [("A ", False), ("secret", True), (" ", False), ("word", True), (" is out.", False)]
+    segments = [b.Segment(b.Untrusted(text), said="piece", struck=struck) for text, struck in texts]
+    report = b.Report("T", "m", [b.ShadedText([b.Passage(segments)], "Context")])
+    assert html.page(report).count('<del title="piece">') == 2
+    assert "A […]  is out." in printed(report)
+    assert "A &#91;…&#93;  is out&#46;" in markdown.text(report)
+
+
+def test_charts_of_pages_are_no_figure_files() -> None:
+    (chart,) = b.charts_of(every_block())
+    report = b.Report("T", "m", [replace(chart, on="pages"), replace(chart, name="own", on="files")])
+    assert [one.name for one in b.charts_of(report)] == ["own"]
+    assert html.page(report).count("<figure>") == 1
+    assert "Chart:" not in printed(report) + markdown.text(report)
+
+
+def test_a_figure_has_its_title_above_its_legend() -> None:
+    (chart,) = b.charts_of(every_block())
+    drawn = charts.figure(chart)
+    drawn.draw_without_rendering()
+    legend, title = (one.get_tightbbox() for one in (drawn.legends[0], drawn._suptitle))  # type: ignore[attr-defined]
+    assert legend.y1 <= title.y0
+
+
+def test_a_page_keeps_the_heaviest_sections_in_their_order() -> None:
+    sections = [b.Section(b.Untrusted(f"case {i}"), (b.Text("x" * 400),), weight=i % 7) for i in range(50)]
+    report = b.Report("T", "m", sections=sections, sections_left_out="that leak less")
+    page = html.page(report, room=60_000)
+    assert len(page.encode()) <= 60_000
+    kept = [int(n) for n in re.findall(r'<article class="case" id="c(\d+)"', page)]
+    assert 1 < len(kept) < 50
+    assert kept == sorted(kept)
+    lightest = min((n - 1) % 7 for n in kept)
+    assert {n for n in range(1, 51) if (n - 1) % 7 > lightest} <= set(kept)
+    assert f"{50 - len(kept)} further cases that leak less are left out of this page; the run holds all." in page
+    assert 'id="c7"' in html.page(replace(report, sections=sections[:7]), room=1)  # one is shown whatever it takes
+    assert "left out" not in html.page(report)
+
+
+def test_folded_sections_are_lines_that_open_without_a_script() -> None:
+    report = replace(every_block(HOSTILE), sections=every_block(HOSTILE).sections * 3, folded=True)
+    report = replace(report, sections=[replace(one, blocks=(b.Text("Within."),)) for one in report.sections])
+    blocks = [one for one in report.blocks if not isinstance(one, b.Embedded)]
+    page = html.page(replace(report, blocks=blocks))
+    assert_harmless(page)
+    assert page.count('<details class="line"') == 3
+    assert "<script" not in page
+
+
+def test_rows_that_a_reader_opens_come_after_the_others_and_need_no_script() -> None:
+    rows = [b.Row((f"row {i}", 0.000123)) for i in range(8)]
+    columns = (b.Column("Name"), b.Column("Part", "share", bar=True, digits=3))
+    table = b.Table(columns, rows, "Rows", rest=("row", "rows"), first=5, open_on_pages=3)
+    report = b.Report(
+        "T",
+        "m",
+        (b.Headline("Kept.", "good"), table),
+        sections=[b.Section("a", ()), b.Section("b", ())],
+        scripted=False,
+    )
+    page = html.page(report)
+    shown, opened = page.split("<details>")
+    assert "<summary>5 more rows</summary>" in opened
+    assert ("row 2" in shown, "row 3" in shown, "row 3" in opened, "row 7" in opened) == (True, False, True, True)
+    assert page.count("0.0123\u00a0%") == 8
+    assert '<h2 class="good">' in page
+    assert "<script" not in page
+    assert "data-sort" not in page.split("</style>")[1]
+    assert "3 more rows\n" in re.sub(" +\n", "\n", printed(report))
+
+
+def test_a_chart_for_pages_is_no_figure_file() -> None:
+    panel = b.Panel(
+        b.Axis("x", scale="log", ticks=(2.0, 14.0)), b.Axis("y"), (b.Series("line", (1.0, 3.0), (2.0, 20.0)),)
+    )
+    report = b.Report("T", "m", (b.Chart("x", "X", (panel,), on="pages"),))
+    assert b.charts_of(report) == []
+    assert ">14<" in html.page(report)
+    assert "Chart" not in printed(report) + markdown.text(report)
+
+
+def test_the_title_of_a_figure_does_not_stand_on_its_legend() -> None:
+    series = [b.Series("line", (1.0, 2.0), name=f"a rather long name, number {i}") for i in range(4)]
+    drawn = charts.figure(b.Chart("x", "A title", (b.Panel(b.Axis("x"), b.Axis("y"), series, title="Panel"),)))
+    drawn.draw_without_rendering()
+    legend, title = drawn.legends[0].get_window_extent(), drawn._suptitle.get_window_extent()  # type: ignore[attr-defined]
+    (axes,) = drawn.axes
+    assert axes.title.get_window_extent().y1 <= legend.y0 <= legend.y1 <= title.y0
+    assert (legend.x0 >= 0, legend.x1 <= drawn.bbox.width) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "said"),
+    [
+        (0.0, "share", "0 %"), (1.0, "share", "100 %"), (2.4, "share", "240 %"), (0.005, "share", "0.50 %"),
+        (0.0, "posterior", "< 0.01 %"), (1.0, "posterior", "> 99.99 %"), (0.5, "posterior", "50 %"),
+        (1234567, "count", "1,234,567"), (-3, "count", "−3"), (0.00001, "p_value", "< 0.0001"),
+        (0.0312, "p_value", "0.031"), (2.0, "nats", "2.00"), (2.0, "signed_nats", "+2.00"), (-0.5, "number", "−0.50"),
+        (float("inf"), "nats", "∞"), (float("nan"), "share", "–"),
+    ],
+)  # fmt: skip
+def test_one_way_to_write_each_kind_of_number(value: float, kind: b.Kind, said: str) -> None:
+    assert flat(b.number_text(value, kind)) == said
+
+
+def test_a_table_on_a_page_says_what_it_leaves_out() -> None:
+    rows = [b.Row((str(i),)) for i in range(30)]
+    table = b.Table((b.Column("Name"),), rows, rest=("row", "rows"), first=5, first_on_pages=10)
+    report = b.Report("T", "m", (table,))
+    assert "20 further rows are left out of this page; the run holds all." in html.page(report)
+    assert "25 more rows" in printed(report)
+    assert "25 more rows" in markdown.text(report)
+
+
+def test_markdown_that_is_too_long_says_so() -> None:
+    blocks = [b.Text("A sentence of some length.")] * 100
+    text = markdown.text(b.Report("T", "m", blocks), room=1000)
+    assert len(text) < 1100
+    assert text.endswith("More did not fit here: the page of the run has all.\n")
+
+
+def test_a_large_report_is_made_in_seconds() -> None:
+    cases = [small(number) for number in range(1000)]
+    began = time.process_time()
+    page = html.page(influence.report(cases))
+    assert time.process_time() - began < 20.0
+    assert len(page.encode()) < 2_000_000
+
+
+def test_every_series_is_drawn() -> None:
+    axes = b.Axis("x"), b.Axis("y", "nats")
+    panels = [
+        b.Panel(*axes, (b.Series("scatter", (1.0, 2.0)),)),
+        b.Panel(b.Axis("x", scale="log"), b.Axis("y", scale="log"), (b.Series("line", (1.0, 10.0), (1.0, 100.0)),)),
+        b.Panel(b.Axis("x", whole=True), b.Axis("y", scale="sqrt"), (b.Series("steps", (100.0, 3.0, 0.5)),)),
+        b.Panel(
+            b.Axis("score"), b.Axis("density"), (b.Series("density", (1.0, 2.0, 4.0)), b.Series("density", (1.0,)))
+        ),
+        b.Panel(
+            b.Axis("x"), b.Axis("", names=("a", "b")), (b.Series("rows", (1.0, 2.0), low=(0.5, 1), high=(2.0, 3)),)
+        ),
+        b.Panel(*axes, (b.Series("line", [0.1 * i for i in range(40)], low=[0.0] * 40, high=[9.0] * 40, faded=True),)),
+        b.Panel(b.Axis("token", names=("a", "b")), b.Axis("", names=("p",)), grid=b.Grid(((0.1, 9.0),))),
+    ]
+    files = charts.files(b.Chart("all", "All", panels, columns=3))
+    assert files["png"].startswith(b"\x89PNG")
+    svg = files["svg"].decode()
+    assert "<text" in svg  # real text, which can be found and read aloud
+    with pytest.raises(KeyError):
+        charts.files(b.Chart("x", "X", (b.Panel(*axes, (b.Series("pie", (1.0,)),)),)))  # type: ignore[arg-type]
+
+
+def test_the_text_of_a_chart_is_no_number_of_its_drawing() -> None:
+    panel = b.Panel(b.Axis("x"), b.Axis("y"), (b.Series("line", (1.0, 2.0), name="0.123456", said=("1.23456", "b")),))
+    svg = charts.inline_svg(b.Chart("x", "3.14159", (panel,)))
+    assert all(f">{said}<" in svg for said in ("0.123456", "1.23456"))
+    assert 'aria-label="3.14159"' in svg
+
+
+def test_a_chart_on_a_page_takes_the_pages_colours() -> None:
+    (chart,) = b.charts_of(every_block())
+    svg = charts.inline_svg(chart)
+    assert "style=" not in svg
+    assert "currentColor" in svg
+    assert "var(--c0)" in svg
+    assert "#0072b2" not in svg
+    parents = [one for one in ElementTree.fromstring(svg).iter() if one.find("{*}title") is not None]
+    assert [one.find("{*}title").text for one in parents] == ["A note", "a value", "own", *["A note"] * 3]  # type: ignore[union-attr]
+    assert all(one.get("href") or len(one) == 2 for one in parents)  # a marker, or a bar and its title
+
+
+def test_reports_of_nothing_are_errors() -> None:
+    with pytest.raises(UsageError, match="at least one"):
+        influence.report([])
+    with pytest.raises(UsageError, match="at least one"):
+        fisher.report([], {})
+
+
+def test_one_query_and_samples_are_told() -> None:
+    one = printed(fisher.report([asked()], summary([asked()])))
+    assert re.search(r"identity +50\.00 \[25\.0, 100\] +12\.50 37\.50", one)
+    assert "Query q1 meows." in one
+    page = html.page(influence.report([sampled()]))
+    assert "Sampled again" in page
+
+
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the page was not opened in a browser")
+CELLS = "[...document.querySelector('.pieces tbody tr').cells].map(c => c.textContent)"
+
+
+@pytest.mark.long
+@needs_browser
+def test_a_reader_can_take_the_response_apart(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(html.page(influence.report([clinic(), hostile()])), encoding="utf-8")
+    with Browser() as browser:
+        browser.open(file.as_uri())
+        assert browser.run(FIRST) == "s1"
+        before = browser.run(CELLS)
+        losartan = next(i for i, t in enumerate(clinic()["response"]["tokens"]) if t == " los")
+        browser.run(f"document.querySelectorAll('.tokens b')[{losartan}].click()")
+        assert browser.run(FIRST) == "s7"
+        assert browser.run(CELLS)[2:] == ["3.90", "", "+3.90", "–", "–"]
+        assert browser.run("document.querySelectorAll('.ctx')[0].querySelectorAll('.s:not(.h0)').length") == 3
+        browser.press("Escape")
+        assert browser.run(CELLS) == before
+        browser.run(f"document.querySelectorAll('.tokens b')[{losartan}].focus()")
+        assert browser.run("document.getElementById('tip').textContent").startswith("loswhole context4.60 nats")
+        browser.press("Enter")
+        assert browser.run(FIRST) == "s7"
+        browser.run("document.querySelector('.back').click()")
+        browser.run("document.querySelectorAll('.pieces thead button')[4].click()")  # alone
+        assert browser.run("document.querySelector('.pieces th[aria-sort]').textContent") == "Alone"
+        column = browser.run("[...document.querySelector('.pieces').tBodies[0].rows].map(r => +r.cells[5].textContent)")
+        assert column == sorted(column, reverse=True)
+        browser.run("const box = document.querySelector('input'); box.value = 'cannery';"
+                    "box.dispatchEvent(new Event('input'))")  # fmt: skip
+        shown = "document.querySelectorAll('.pieces')[0].querySelectorAll('tbody tr:not([hidden])').length"
+        assert browser.run(shown) == 1
+        browser.run("document.querySelector('tr[data-p] th button').click()")  # a piece: its tokens
+        assert "alone did to each token" in browser.run("document.querySelector('.state').textContent")
+        assert browser.requests == [file.as_uri()]
+        assert browser.complaints == []
+
+
+@pytest.mark.long
+@needs_browser
+def test_many_cases_come_a_screenful_at_a_time(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(html.page(influence.report([small(n) for n in range(45)])), encoding="utf-8")
+    with Browser() as browser:
+        browser.open(file.as_uri() + "#c42")
+        shown = "[...document.querySelectorAll('article.case:not([hidden])')].map(a => a.id)"
+        assert browser.run(shown) == ["c41", "c42", "c43", "c44", "c45"]
+        browser.run("document.querySelector('.pager button').click()")
+        assert browser.run(shown)[::19] == ["c21", "c40"]
+        assert browser.complaints == []
+
+
+@pytest.mark.long
+@needs_browser
+def test_the_policy_forbids_nothing_that_a_page_needs(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(html.page(every_block(HOSTILE, HOSTILE)), encoding="utf-8")
+    with Browser() as browser:
+        browser.open(file.as_uri())
+        browser.run("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+        assert browser.run("document.querySelectorAll('figure svg text').length") > 5
+        fill = "getComputedStyle([...document.querySelectorAll('figure svg path')].find(" \
+               "p => p.getAttribute('fill') === 'var(--c0)')).fill"  # fmt: skip
+        assert browser.run(fill) == "rgb(0, 114, 178)"
+        assert browser.requests[0] == file.as_uri()
+        assert all(request.startswith("data:") for request in browser.requests[1:])
+        assert browser.run("document.querySelector('.figure img').naturalWidth") == 1
+        assert browser.complaints == []

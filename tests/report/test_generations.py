@@ -1,0 +1,213 @@
+"""Generations side by side: the page shows what was said and what of it was copied, and nothing else gets into it."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.report_browser import CHROMIUM, Browser
+from helpers.report_cases import HOSTILE
+from leakmeter.errors import UsageError
+from leakmeter.report import frame, scale
+from leakmeter.report.generations import Column, Generation, Generations, render_generations
+from leakmeter.text.copied import copied, words_of
+
+CONTEXT = "The vault code is 7731 and the key hangs by the door."
+TOKENS = ["I", " know", ":", " the", " vault", " code", " is", " 77", "31", " and", " so", " on", ".", "<|end|>"]
+NATS = [0.1, 0.0, 0.2, 0.5, 3.0, 1.0, 0.05, 8.0, 12.0, 0.3, 0.2, 0.1, 0.0, 0.4]
+VERDICTS = {"repeat_published": False, "repeat_stated": True, "rouge_published": False, "rouge_stated": False}
+
+
+def generation(tokens: list[str] = TOKENS, nats: list[float] = NATS, **more: Any) -> Generation:
+    known = {"text": "".join(tokens[:-1]), "rouge_l_f1": 0.2345, "verdicts": VERDICTS}
+    return Generation(**{"tokens": tokens, "nats": nats, **known, **more})
+
+
+def column(name: str = "λ = 1.0", line: str = "", context: str = CONTEXT, *of: Generation) -> Column:
+    return Column(line, name, context, 0, of or (generation(),))
+
+
+def record(id_: str = "7", *columns: Column) -> Generations:
+    return Generations(id_, "pubmedqa", "What is the code?", "It is 7731.", columns or (column(),))
+
+
+def page(*records: Generations, **more: Any) -> str:
+    known = {"title": "A study", "about": ["seed: 0"], "n_records": len(records)}
+    return render_generations(records, **{**known, **more})
+
+
+def body(text: str) -> str:
+    return text.split("</style>")[1]
+
+
+def test_words_are_found_alone_and_in_a_row() -> None:
+    assert copied("the code is 7731 by day", CONTEXT) == [1, 3, 3, 3, 1, 0]
+    assert copied("by the by the door.", CONTEXT) == [2, 2, 3, 3, 3]
+    assert copied("", CONTEXT) == []
+    assert copied("a b", "") == [0, 0]
+    assert copied("a a a", "a a") == [2, 2, 2]
+    assert words_of(" a  bc\n") == [(1, 2), (4, 6)]
+
+
+def test_each_run_is_the_longest_that_goes_through_its_word() -> None:
+    import random
+
+    rng = random.Random(3)
+    for _ in range(200):
+        ours, others = (rng.choices("abc", k=rng.randrange(12)) for _ in range(2))
+        expected = [
+            max(
+                (
+                    b - a
+                    for a in range(i + 1)
+                    for b in range(i + 1, len(ours) + 1)
+                    if any(others[j : j + b - a] == ours[a:b] for j in range(len(others)))
+                ),
+                default=0,
+            )
+            for i in range(len(ours))
+        ]
+        assert copied(" ".join(ours), " ".join(others)) == expected
+
+
+def test_all_that_is_asked_of_a_response_is_there() -> None:
+    text = body(page(record()))
+    assert re.search(r'<dt>Nats<dd><b class="h\d+">25\.85</b>\n<dt>… a token<dd>1\.85\n', text)
+    assert "<dt>ROUGE-L F1<dd>23.4" in text
+    assert "<dt>Repeat prompt<dd><strong>¶ as stated</strong>" in text
+    assert "<dt>ROUGE prompt<dd>no" in text
+    assert "<dt>Words there<dd>6 of 10" in text
+    assert "<dt>… in passages<dd>5 of 10" in text
+    both = {**VERDICTS, "repeat_published": True}
+    assert "¶ both<" in page(record("1", column("a", "", CONTEXT, generation(verdicts=both))))
+    for said in ("What is the code?", "It is 7731.", CONTEXT, "A study", "seed: 0", "Private"):
+        assert said in html.unescape(text)
+
+
+def test_passages_are_underlined_token_by_token() -> None:
+    text = body(page(record()))
+    tokens = re.findall(r'<b class="(h\d+)( k-\w+)?" title="[^"]*">([^<]*)</b>', text)
+    assert [(word, kind.strip()) for _, kind, word in tokens if kind] == [
+        ("the", "k-there"),
+        *((word, "k-run") for word in ("vault", "code", "is", "77", "31", "and")),
+    ]
+    assert text.count('<u class="k-run"> </u>') == 4
+    # What ended the response is shaded like any token and is no word of it.
+    assert tokens[-1][2] == "&lt;|end|&gt;"
+    few = column("a", "", CONTEXT, generation(["the", " key", " is", " gone", "!"], [1.0] * 5, text="the key is gone!"))
+    parts = re.findall(r'<b class="h\d+( k-\w+)?" title="[^"]*">([^<]*)</b>', body(page(record("1", few))))
+    assert parts == [(" k-there", "the"), (" k-there", "key"), (" k-there", "is"), ("", "gone"), ("", "!")]
+
+
+def test_a_token_with_the_end_of_a_passage_inside_is_cut_there() -> None:
+    tokens = ["The vault", " code\nis", " 7731 x", "yz"]
+    cut = column("a", "", CONTEXT, Generation(tokens, [1.0, 2.0, 3.0, 0.5], "".join(tokens), 0.0, {}))
+    text = body(page(record("1", cut)))
+    found = re.findall(r'<b class="(h\d+)( k-\w+)?" title="([^"]*)">([^<]*)</b>', text)
+    assert [(kind.strip(), nats, part) for _, kind, nats, part in found] == [
+        ("k-run", "1.00", "The vault"),
+        ("k-run", "2.00", "code↵\nis"),
+        ("k-run", "3.00", "7731"),
+        ("", "3.00", " x"),
+        ("", "0.50", "yz"),
+    ]
+
+
+def test_equal_nats_have_equal_colours_in_every_response() -> None:
+    quiet, loud = (generation(["a", " b"], nats, text="a b") for nats in ([0.5, 0.5], [0.5, 40.0]))
+    text = body(page(record("1", column("x", "", CONTEXT, quiet), column("y", "", CONTEXT, loud))))
+    shades = dict.fromkeys(re.findall(r'<b class="(h\d+)[^"]*" title="0\.50">', text))
+    assert list(shades) == [f"h{scale.heat(0.5, 0.0)}"]
+    assert f'class="h{scale.heat(40.0, 0.0)}"' in text
+
+
+def test_texts_stay_text() -> None:
+    tokens = ["fine", HOSTILE, "\n\n", "\x1b[2J", " end", "\ud800"]
+    bad = Generation(tokens, [1.0, float("inf"), 0.0, float("nan"), 2.0, 1.0], HOSTILE, 0.0, {HOSTILE: True})
+    shown = page(
+        Generations(HOSTILE, HOSTILE, HOSTILE, HOSTILE, [Column(HOSTILE, HOSTILE, HOSTILE, 3, [bad, bad])]),
+        title=HOSTILE,
+        about=[HOSTILE],
+    )
+    assert "<img" not in shown
+    assert "<script" not in shown
+    assert "style=" not in shown
+    assert shown.count("</style>") == 1
+    assert "{{7*7}}" in shown
+    assert not re.search(r"[\x00\x08\x1b\x7f\u202e\ud800]", shown)
+    shown.encode()
+    policy = html.unescape(shown.split('Policy" content="')[1].split('"')[0])
+    assert "default-src 'none'" in policy
+    assert "script-src 'none'" in policy
+    assert "unsafe" not in policy
+
+
+def test_a_page_stays_small_and_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert frame.PAGE_BYTES < 2_000_000
+    monkeypatch.setattr(frame, "PAGE_BYTES", 200_000)
+    long = generation(["wörd "] * 100, [0.123] * 100, text="wörd " * 100)
+    many = [record(str(i), *(column(f"λ = {j}", "", CONTEXT, long) for j in range(4))) for i in range(20)]
+    text = page(*many, n_records=200)
+    assert len(text.encode()) <= 200_000
+    n = text.count('<article class="case"')
+    assert 5 < n < 20
+    assert f"{200 - n} further records are left out" in text
+    assert page(*many, n_records=200) == text
+    assert "left out" not in body(page(record()))
+    assert "1 further record is left out" in page(record(), n_records=2)
+    # One record is shown whatever its size.
+    huge = generation(["word "] * 6000, [1.0] * 6000, text="word " * 6000)
+    assert page(record("1", column("a", "", "word", huge)), record()).count("<article") == 1
+
+
+def test_cells_are_side_by_side_in_their_lines() -> None:
+    columns = [column(f"λ = {weight}", f"model {model}") for model in "ab" for weight in (0, 1)]
+    other = replace(record("8", *columns[:2]), query="")
+    text = body(page(record("7", *columns), other))
+    assert text.count('<th scope="colgroup" colspan="2"') == 2
+    assert re.findall(r'<h3 class="line"><bdi>([^<]*)', text) == ["model a", "model b", "model a"]
+    assert text.count('<div class="side">') == 3
+    rows = text.split("<tbody>")[2].split("</table>")[0].split("<tr>")[1:]
+    assert [row.count("¶ <b") for row in rows] == [4, 2]
+    assert [row.count("<td") for row in rows] == [5, 5]
+
+
+def test_a_context_that_a_cell_cut_is_told() -> None:
+    short = column("128 tokens", "", "The vault code is")
+    text = page(record("1", short, column("all")))
+    assert text.count("given the context’s first 4 words") == 1
+    assert CONTEXT in text
+    assert "5 tokens at its end were cut off" in page(record("1", replace(column(), n_cut_tokens=5)))
+
+
+def test_a_page_needs_a_record() -> None:
+    with pytest.raises(UsageError, match="at least one"):
+        page()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium to look at pages with")
+def test_a_browser_shows_the_page_without_complaint(tmp_path: Path) -> None:
+    hostile = Generations(HOSTILE, "x", HOSTILE, HOSTILE, [column(HOSTILE, HOSTILE, HOSTILE)])
+    many = record("7", *(column(f"λ = {weight}") for weight in (0, 0.5, 1, 1.5, 2)))
+    path = tmp_path / "generations.html"
+    path.write_text(page(many, hostile), encoding="utf-8")
+    with Browser() as browser:
+        browser.open(path.as_uri())
+        assert browser.complaints == []
+        assert browser.requests == [path.as_uri()]
+        assert browser.run("document.images.length") == 0
+        assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+        # Side by side: the first cells have one top.
+        tops = "[...document.querySelectorAll('#r1 .side section')].map(s => s.getBoundingClientRect().top)"
+        assert len(set(browser.run(tops)[:2])) == 1
+        shade = "getComputedStyle(document.querySelector('#r1 .tokens b.h{}')).backgroundColor"
+        assert browser.run(shade.format(scale.heat(12.0, 0.0))) != browser.run(shade.format(scale.heat(1.0, 0.0)))
+        line = "getComputedStyle(document.querySelector('#r1 .tokens b.k-run')).textDecorationLine"
+        assert browser.run(line) == "underline"
+        assert not browser.run("document.querySelector('#r1 details').open")

@@ -1,0 +1,173 @@
+"""The report of several runs: what each found, side by side, and their own reports within."""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import replace
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.report_browser import CHROMIUM, Browser
+from helpers.report_cases import HOSTILE, clinic, hostile, small
+from helpers.report_checks import FIRST, assert_harmless, flat
+from helpers.report_snapshots import printed
+from leakmeter.core.check import Number
+from leakmeter.errors import UsageError
+from leakmeter.instruments.influence.report import report
+from leakmeter.report import html
+from leakmeter.report.runs_report import ShownComparison, ShownRun, runs_report
+
+NATS = Number(7.31, (5.2, 9.9), "nats", 120)
+DIGEST = re.compile(r"sha256-[A-Za-z0-9+/=]{44}")
+
+
+def shown(*cases: Any, **more: Any) -> ShownRun:
+    told = ShownRun(
+        directory="runs/influence-1f2e",
+        measure="influence",
+        model="toy",
+        n_cases=120,
+        headline="The contexts changed 120 responses.",
+        quantities={"influence.mean": NATS},
+        about={"influence.mean": "Influence of the context."},
+        report=report(cases or [clinic()]),
+    )
+    return replace(told, **more)
+
+
+def comparison(**more: object) -> dict[str, object]:
+    row = {
+        "quantity": "influence", "unit": "nats", "first": 1.85, "second": 2.95, "difference": 1.1,
+        "interval": [0.4, 1.9], "p_value": 0.01, "holm_p_value": 0.03, "n_pairs": 117, "verdict": "worse",
+    }  # fmt: skip
+    settings = [{"name": "params.temperature", "first": 1.0, "second": 0.7}]
+    return {"n_pairs": 117, "n_other_texts": 0, "settings": settings, "quantities": [row], **more}
+
+
+def page_of(*runs: ShownRun, comparisons: Any = ()) -> str:
+    return html.page(runs_report(runs, comparisons))
+
+
+def pages_within(page: str) -> list[str]:
+    found = re.findall(r'src="data:text/html;charset=utf-8;base64,([A-Za-z0-9+/=]+)"', page)
+    return [base64.b64decode(one).decode() for one in found]
+
+
+def text_of(page: str) -> str:
+    said: list[str] = []
+
+    class Reader(HTMLParser):
+        def handle_data(self, data: str) -> None:
+            said.append(data)
+
+    Reader().feed(re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL))
+    return flat(" ".join(said))
+
+
+def test_runs_stand_side_by_side_and_their_pages_lie_within() -> None:
+    other = shown(small(1), measure="icl", quantities={}, about={}, headline="")
+    runs = [shown(), shown(directory="runs/second"), other]
+    page = page_of(*runs, comparisons=[ShownComparison(0, 1, comparison())])
+    said = text_of(page)
+    assert "3 runs" in said
+    assert "The contexts changed 120 responses." in said
+    assert "influence.mean Influence of the context. nats 7.31 [5.20, 9.90] 120 7.31 [5.20, 9.90] 120" in said
+    assert "Run 2 less run 1 117 cases are in both." in said
+    assert "params.temperature: 1, then 0.7" in said
+    assert "influence nats 1.85 2.95 1.10 [0.40, 1.90] 0.03 117 worse" in said
+    assert "runs/second" in said
+    assert pages_within(page) == [html.page(report([clinic()]))] * 2 + [html.page(report([small(1)]))]
+    assert page == page_of(*runs, comparisons=[ShownComparison(0, 1, comparison())])
+    assert "Run 3: icl" in flat(printed(runs_report(runs)))
+
+
+def test_a_quantity_that_one_run_lacks() -> None:
+    more = {"influence.mean": NATS, "influence.repeated.mean": Number(2.0, None, "values", 3)}
+    page = page_of(shown(), shown(quantities=more, about=dict.fromkeys(more, "It.")))
+    assert "influence.repeated.mean It. values – 2.00 3" in text_of(page)
+
+
+def test_the_policy_allows_what_the_pages_within_need_and_nothing_else() -> None:
+    inner = html.page(report([clinic()]))
+    page = page_of(shown(), shown())
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
+    told = dict(part.split(" ", 1) for part in unescape(policy).split("; "))
+    style, script = (
+        html._digest(re.findall(f"<{tag}>(.*?)</{tag}>", inner, re.DOTALL)[0]) for tag in ("style", "script")
+    )
+    assert told["default-src"] == "'none'"
+    assert told["frame-src"] == "data:"
+    assert DIGEST.findall(told["style-src"]) == [style]  # one style sheet, of this page and those within
+    assert told["script-src"] == f"'{script}'"
+    assert page.count('sandbox="allow-scripts"') == 2
+    assert "frame-src" not in inner
+
+
+def test_texts_stay_texts() -> None:
+    run = shown(hostile(), headline=HOSTILE, model=HOSTILE, directory=HOSTILE, measure=HOSTILE)
+    told = comparison(settings=[{"name": HOSTILE, "first": HOSTILE, "second": None}])
+    page = page_of(run, shown(), comparisons=[ShownComparison(0, 1, told)])
+    assert_harmless(page)
+    assert "<script>" not in page
+    assert pages_within(page)[0] == html.page(report([hostile()]))
+
+
+def test_many_cases_share_the_room() -> None:
+    cases = [small(number) for number in range(60)]
+    page = html.page(runs_report([shown(*cases), shown(cases[0])] * 2), room=300_000)
+    assert len(page.encode()) <= 300_000
+    counts = [one.count('<article class="case"') for one in pages_within(page)]
+    assert counts[1] == counts[3] == 1
+    # What the pages of one case leave goes to those behind them.
+    assert 1 < counts[0] <= counts[2] <= 60
+    assert "left out of this page" in pages_within(page)[0]
+
+
+def test_no_run() -> None:
+    with pytest.raises(UsageError, match="give at least one"):
+        runs_report([])
+
+
+@pytest.mark.long
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the page was not opened in a browser")
+def test_runs_on_one_page_work_as_they_do_alone(tmp_path: Path) -> None:
+    pages = [[clinic(), hostile()], [small(number) for number in range(45)]]
+    runs = [shown(*cases, directory=HOSTILE, model=HOSTILE, headline=HOSTILE) for cases in pages]
+    file = tmp_path / "page.html"
+    file.write_text(page_of(*runs), encoding="utf-8")
+    with Browser() as browser:
+        browser.open(file.as_uri())
+        assert browser.run("document.querySelectorAll('img, script').length") == 0
+        found = "document.querySelector('tbody tr').cells[4].textContent"
+        assert browser.run(found).startswith("</script><img src=x")
+        assert browser.run("document.querySelector('details').open") is False
+        browser.run("document.querySelector('a[href=\"#page1\"]').click()")
+        assert browser.run("document.querySelector('details').open") is True
+        with browser.frame(0):
+            assert browser.run(FIRST) == "s1"
+            losartan = next(i for i, t in enumerate(clinic()["response"]["tokens"]) if t == " los")
+            browser.run(f"document.querySelectorAll('.tokens b')[{losartan}].click()")
+            assert browser.run(FIRST) == "s7"
+            browser.run("document.querySelector('.back').click()")
+            browser.run("document.querySelectorAll('.pieces thead button')[4].click()")  # alone
+            alone = (
+                "[...document.querySelector('.pieces').tBodies[0].rows].map(r => parseFloat(r.cells[5].textContent))"
+            )
+            column = browser.run(alone)
+            assert column == sorted(column, reverse=True)
+            assert browser.run("document.querySelectorAll('img').length") == 0
+            assert (
+                browser.run("getComputedStyle(document.querySelector('.tokens b.h20, .tokens b')).cursor") == "pointer"
+            )
+        with browser.frame(1):
+            browser.run("document.querySelector('a[href=\"#c42\"]').click()")
+            browser.run("new Promise(done => setTimeout(done))")
+            listed = "[...document.querySelectorAll('article.case:not([hidden])')].map(a => a.id)"
+            assert browser.run(listed) == ["c41", "c42", "c43", "c44", "c45"]
+        assert [url for url in browser.requests if not url.startswith("data:")] == [file.as_uri()]
+        assert browser.complaints == []
