@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 from cyclopts import App, CycloptsError, UnknownOptionError
 
 from leakmeter.cli import process
+from leakmeter.commands.output import tell
 from leakmeter.core import registry
 from leakmeter.core.plain import visible
 from leakmeter.errors import LeakmeterError
@@ -73,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
     try:
-        words = sys.argv[1:] if arguments is None else arguments
+        words = _with_new_name(sys.argv[1:] if arguments is None else arguments)
         ended: str | int | None = None
         try:
             program(words[0] if words else None)(words, exit_on_error=False, print_error=False)
@@ -97,6 +98,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail("what was given is nested too deeply to be read; give it with fewer levels", 2)
     except Exception as error:  # noqa: BLE001 - the last catch: nobody foresaw it, and nobody should have to read it
         _fail(process.logged(error), 2)
+
+
+def _with_new_name(words: Sequence[str]) -> Sequence[str]:
+    """The words of a command line, the command under its name of today."""
+    for kind in registry.instruments():
+        for command in registry.instrument(kind).commands:
+            if words and command.was and words[0] == command.was:
+                tell(f"{command.was} is called {command.name} now; the old name goes with the next release")
+                return [command.name, *words[1:]]
+    return words
 
 
 _CHOOSING: Final = ("--top-k", "--top-p", "--min-p", "--typical-p", "--greedy", "--do-sample", "--num-beams")

@@ -1,4 +1,4 @@
-"""`leakmeter icl`: what the answers to queries owe to each exemplar of the prompt."""
+"""`leakmeter icl`: the influence of each exemplar of the prompt on the answers to queries."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from leakmeter.instruments.icl.measure import Icl
 
 if TYPE_CHECKING:
     from leakmeter.data.tasks.base import Split, TaskData
+    from leakmeter.instruments.icl.result import IclResult
     from leakmeter.report.result import Part
     from leakmeter.text.exemplar import Example
 
 SAMPLE: Final = "tickets"
 """The task whose texts ship with the package."""
-_SHOTS: Final = 4
 
 
 def icl(
@@ -41,7 +41,7 @@ def icl(
     measure: Annotated[Icl | None, Parameter(name="*")] = None,
     run: RunOptions | None = None,
 ) -> None:
-    """Measure, in nats, how much the answer to a query owes to each exemplar that stands before it.
+    """Measure, in nats, the influence of each exemplar of a prompt on the answer to a query.
 
     Every exemplar is left out in turn, and the probabilities of the labels are compared. Exemplars are drawn anew for
     each query, or are the same for all with --exemplars. Without any option, invented support tickets are measured. The
@@ -71,10 +71,16 @@ def icl(
     run.json
         Print one JSON object a query, and a last one with their summary.
     """
-    from leakmeter.instruments.icl.draw import choose_queries, draw_cases, fixed_cases
+    from leakmeter.instruments.icl.draw import (
+        FIXED_TOGETHER,
+        REDRAWN_TOGETHER,
+        choose_queries,
+        draw_cases,
+        fixed_cases,
+    )
     from leakmeter.instruments.icl.prompts import ExemplarSettings
-    from leakmeter.instruments.icl.result import IclResult, summary
-    from leakmeter.instruments.icl.study import FIXED_TOGETHER, REDRAWN_TOGETHER
+    from leakmeter.instruments.icl.result import IclResult
+    from leakmeter.instruments.icl.summary import summary
 
     measure, run = measure or Icl(), run or RunOptions()
     known = find_task(task)
@@ -92,7 +98,7 @@ def icl(
     chosen = choose_queries(records(data, "test", "queries with --data FILE"), queries, seed)
     if exemplars is None:
         examples = records(pool, "train", "examples to draw from with --pool FILE, or all with --exemplars FILE")
-        cases = draw_cases(examples, chosen, shots=_SHOTS if shots is None else shots, seed=seed)
+        cases = draw_cases(examples, chosen, shots=4 if shots is None else shots, seed=seed)
     else:
         cases = fixed_cases(known.load(str(exemplars), "train"), chosen)
     found: list[IclResult] = []
@@ -113,7 +119,7 @@ def icl(
         inputs=[task, data, pool, exemplars],
     )
     if run.json and found:
-        output.print_json({"summary": summary([result.case for result in found])})
+        output.print_json({"summary": summary(found)})
 
 
 def find_task(task: str) -> TaskData:

@@ -17,8 +17,7 @@ from leakmeter.core.reductions import Labels, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
 from leakmeter.instruments.icl.item import Answers, ExemplarItem
-from leakmeter.instruments.icl.log_ratio import FARTHEST, LogRatioFromFirst, log_ratio
-from leakmeter.instruments.icl.math import calibrated, log_mean
+from leakmeter.instruments.icl.math import FARTHEST, LogRatioFromFirst, calibrated, log_mean, log_ratio
 from leakmeter.stats import logspace
 from leakmeter.stats.logspace import log_softmax
 
@@ -43,7 +42,7 @@ class Icl(Measure):
     `label_log_prob`, log A(S, x), likewise; `label_mass`, the log of what the labels have together before they are
     renormalised; `prediction`, the likeliest label, and `gold`, where it is known, as numbers of labels; `noise`, the
     difference that other ways to run the same prompts make to a `label_loss`. With the whole vocabulary also the
-    entries of `instruments.icl.log_ratio.FARTHEST` of each exemplar, and `farthest_noise` and `plausible_noise`.
+    entries of `instruments.icl.math.FARTHEST` of each exemplar, and `farthest_noise` and `plausible_noise`.
 
     For the noise, the last token of three prompts is run a second time: with all exemplars, without the first, without
     the last. It is twice the most that a log-probability differs, since a loss contrasts two. The largest error of a
