@@ -134,9 +134,9 @@ def test_the_words_say_what_was_measured() -> None:
     bare = several(2, gold=None, is_right=None)
     assert "is not known" in words.accuracy(summary(bare))
     assert said(words.verdict(cases[0])) == (
-        "Leaving one exemplar out moves this answer by 0.50 nats: without e2 x2, “dog” changes most."
+        "Leaving one exemplar out moves this answer by 0.50 nats: without e2, “dog” changes most."
     )
-    assert "without e2 x2, “ mou↵se” changes most" in b.plain(words.verdict(over_vocabulary(worst_exemplar="e2")))
+    assert "without e2, “ mou↵se” changes most" in b.plain(words.verdict(over_vocabulary(worst_exemplar="e2")))
     quiet = asked(exemplars=(exemplar(1, 1e-6, 1e-7),), worst_exemplar="e1")
     assert "nothing that could be measured" in said(words.verdict(quiet))
     wrong = asked(gold="dog", is_right=False)

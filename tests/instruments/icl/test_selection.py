@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from leakmeter.instruments.icl.moves import MOVES, Exemplars, Scope, candidates, halves, moves_from, scope_of
 
 from helpers.icl_results import asked, exemplar
 from helpers.mortal_toy import Mortal
@@ -23,7 +22,20 @@ from leakmeter.data.tasks import task_of
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings
-from leakmeter.instruments.icl.search import Round, Search, search
+from leakmeter.instruments.icl.result import IclResult
+from leakmeter.instruments.icl.search import (
+    MOVES,
+    Exemplars,
+    MeasuredList,
+    Round,
+    Scope,
+    Search,
+    candidates,
+    halves,
+    moves_from,
+    scope_of,
+    search,
+)
 from leakmeter.instruments.icl.selection import (
     FEWEST,
     Lists,

@@ -136,7 +136,7 @@ def verdict(result: IclResult) -> Phrase:
     if worst.below_noise_floor:
         return "Leaving any one exemplar out moves this answer by nothing that could be measured."
     moved = f"Leaving one exemplar out moves this answer by {nats_text(result.loss_nats)}\u00a0nats: without "
-    return moved, *name_of(worst, 40), ", “", changed(worst), "” changes most."
+    return moved, Untrusted(worst.name), ", “", changed(worst), "” changes most."
 
 
 def posterior(result: IclResult) -> Phrase:
