@@ -119,7 +119,7 @@ def test_verify_names_what_is_wrong(cli: Call, run: Path, data: Path, monkeypatc
     ended = cli("runs", "verify")
     assert (ended.code, ended.out, ended.err) == (0, f"whole       {run.name}  6 files\n", "")
     assert cli("runs", "verify", run, run.name).code == 0
-    part = run / "readings-00002.parquet"
+    part = run / "measurements-00002.parquet"
     part.write_bytes(part.read_bytes()[:-30])
     texts = run / "cases-00000.json"
     texts.write_text(texts.read_text(encoding="utf-8").replace("Anna", "Ines"), encoding="utf-8")
@@ -129,7 +129,7 @@ def test_verify_names_what_is_wrong(cli: Call, run: Path, data: Path, monkeypatc
     assert ended.out.splitlines() == [
         f"wrong       {run.name}  6 files",
         "    cases-00000.json: edited",
-        "    readings-00002.parquet: truncated or damaged",
+        "    measurements-00002.parquet: truncated or damaged",
         "    note␛␊.txt: foreign",
     ]
     unfinished = interrupted_after(1, cli, data, "others", monkeypatch)

@@ -441,7 +441,7 @@ def test_a_search_that_dies_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
             break
         except KeyboardInterrupt:
             n_deaths += 1
-        now = {path: path.read_bytes() for path in (tmp_path / "killed").rglob("readings-*")}
+        now = {path: path.read_bytes() for path in (tmp_path / "killed").rglob("measurements-*")}
         assert {path: now[path] for path in seen} == seen
         # A life of seven rounds measures three lists or more, none of them again.
         assert len(now) >= len(seen) + 3

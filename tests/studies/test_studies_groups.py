@@ -63,7 +63,7 @@ def test_groups_give_the_numbers_of_single_cases(tmp_path: Path, size: int) -> N
     read = list(cases_of_run(RunDirectory(tmp_path / spec.id)))
     assert numbers(alone) == numbers(together) == numbers(read)
     assert words(alone) == words(together) == words(read)
-    assert len(list(tmp_path.glob("*/readings-*"))) == -(-N_CASES // size)
+    assert len(list(tmp_path.glob("*/measurements-*"))) == -(-N_CASES // size)
     costs = [texts["cost"] for texts, _ in read]
     assert [cost["scored_together"] for cost in costs] == [min(size, N_CASES - i // size * size) for i in range(7)]
     # The toy shares nothing, so that what the cases take is what they take alone.

@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 from cyclopts import App, CycloptsError, UnknownOptionError
 
 from leakmeter.cli import process
+from leakmeter.commands.renamed import with_new_names
 from leakmeter.core import registry
 from leakmeter.core.plain import visible
 from leakmeter.errors import LeakmeterError
@@ -75,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         words = sys.argv[1:] if arguments is None else arguments
         ended: str | int | None = None
         try:
-            program(words[0] if words else None)(words, exit_on_error=False, print_error=False)
+            app = program(words[0] if words else None)
+            app(with_new_names(app, words), exit_on_error=False, print_error=False)
         except SystemExit as error:
             ended = error.code
         sys.stdout.flush()

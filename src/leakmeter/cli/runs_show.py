@@ -53,7 +53,7 @@ def _told(path: Path, found: Summary) -> dict[str, Any]:
         "measure": entry.measure,
         "cases": entry.n_cases,
         "cases_finished": entry.n_cases_finished,
-        "readings": found.n_measurements,
+        "measurements": found.n_measurements,
         **{heading: dict(told.get(name) or {}) for heading, name in _GROUPS.items()},
         "version": entry.version,
         "command": told.get("command"),
@@ -83,7 +83,7 @@ def _lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield f"  state       {told['state']}{when}"
     yield f"  measure     {told['measure']}"
     yield f"  cases       {n_cases:,}" if n_cases == n_done else f"  cases       {n_done:,} of {n_cases or '?'}"
-    yield f"  readings    {told['readings']:,} numbers"
+    yield f"  measurements  {told['measurements']:,} numbers"
     cost = told["cost"]
     yield (
         f"  cost        {cost['seconds']:,.1f} s; {cost['requests']:,} prompts; {cost['tree_tokens']:,} tokens run, "

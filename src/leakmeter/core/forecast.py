@@ -169,7 +169,7 @@ class PlanningBackend:
 
     def _answer(self, request: Request, token: int) -> Scores:
         """Zeros, which are log-probabilities; for a reduction that draws, the token drawn, whatever the entry means."""
-        # Draws of one kind differ in their randomness alone; of other wants there are few.
+        # Draws of one kind differ in their randomness alone; of other reductions there are few.
         draws = _draws(request)
         kind = repr(type(request.reduction) if draws else request.reduction)
         if kind not in self._shapes:

@@ -76,12 +76,12 @@ class Stretch:
 
     @property
     def rows_together(self) -> bool:
-        """As of the other want."""
+        """As of the other reduction."""
         return self.reduction.rows_together
 
     @property
     def against_first(self) -> bool:
-        """As of the other want."""
+        """As of the other reduction."""
         return self.reduction.against_first
 
     def rows(self, n_response: int) -> range:
@@ -89,7 +89,7 @@ class Stretch:
         return range(self.start, min(self.stop, n_response))
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """As the other want reduces them."""
+        """As the other reduction reduces them."""
         return self.reduction.reduce(rows, targets)
 
 

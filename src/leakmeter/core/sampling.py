@@ -54,7 +54,7 @@ def draw_with(
     Args:
         item: the case.
         prompts: whose rows are needed; the last one's tokens are taken.
-        want: response and step, both from 0, to a reduction that draws, the token id first in what it gives.
+        reduction: response and step, both from 0, to a reduction that draws, the token id first in what it gives.
         n: number of responses.
         max_new_tokens: most tokens of each, 1 or more.
 

@@ -216,7 +216,8 @@ def _is_run(folder: Path) -> bool:
         with suppress(OSError), (folder / name).open("rb") as file:
             if _TOLD.match(file.read(4096)):
                 return True
-    return bool(_RUN.fullmatch(folder.name)) and next(folder.glob("readings-*.parquet"), None) is not None
+    numbers = (folder.glob(f"{name}-*.parquet") for name in ("measurements", "readings"))
+    return bool(_RUN.fullmatch(folder.name)) and any(next(found, None) is not None for found in numbers)
 
 
 def files_among(given: object) -> Iterator[Path]:

@@ -1,9 +1,9 @@
 """A run in a form that depends on what was measured alone.
 
     DIRECTORY/
-      measurements.parquet     the columns of `runs.schema`, names as plain text; cases in order, series as written
-      cases.jsonl          one case a line, without what it cost
-      spec.json            what determines the numbers: all that the run's id is the hash of
+      measurements.parquet  the columns of `runs.schema`, names as plain text; cases in order, series as written
+      cases.jsonl           one case a line, without what it cost
+      spec.json             what determines the numbers: all that the run's id is the hash of
 
 Times, costs, the cut into parts, versions of libraries and the command line are left out: they differ between two runs
 of one spec, as does the order of codes within a part's Parquet file. The bytes are those of one version of pyarrow.
@@ -98,9 +98,9 @@ def write(run: Path, out: Path, form: Form) -> None:
         made = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
         try:
             if is_csv:
-                _write_csv(directory, form, made / "readings.csv")
-                (made / "readings.csv").chmod(PRIVATE)
-                os.replace(made / "readings.csv", out)
+                _write_csv(directory, form, made / out.name)
+                (made / out.name).chmod(PRIVATE)
+                os.replace(made / out.name, out)
             else:
                 _write_parquet(directory, form, made)
                 (made / "spec.json").write_text(_canonical(form.spec(spec)) + "\n", encoding="utf-8")
@@ -115,7 +115,7 @@ def _write_parquet(run: RunDirectory, form: Form, out: Path) -> None:
     pending = _PLAIN.empty_table()
     with (
         (out / "cases.jsonl").open("w", encoding="utf-8", newline="\n") as cases,
-        pq.ParquetWriter(out / "readings.parquet", _PLAIN, compression="zstd", use_dictionary=REPEATED) as writer,
+        pq.ParquetWriter(out / "measurements.parquet", _PLAIN, compression="zstd", use_dictionary=REPEATED) as writer,
     ):
         for case, measurements in _cases(run, form):
             cases.write(_canonical(case) + "\n")

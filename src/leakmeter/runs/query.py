@@ -32,7 +32,7 @@ _SHUT_OFF: Final[dict[str, str | bool | int | float | list[str]]] = {
 }
 _PATTERN: Final = re.compile(r"[*?\[]")
 _AT_ONCE: Final = 10_000
-_PART: Final = re.compile(r"[\w-]+/readings-\d+\.parquet")
+_PART: Final = re.compile(r"[\w-]+/(?:measurements|readings)-\d+\.parquet")
 # These quote the query itself; everything else that goes wrong may quote what was read.
 _OF_THE_QUERY: Final = (
     duckdb.ParserException,
@@ -68,7 +68,9 @@ def ask(sql: str, runs: Sequence[Path]) -> Answer:
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         kinds = " and ".join(statement.type.name for statement in statements) or "empty"
         raise UsageError(f"the query is {kinds}; give one SELECT, over {', '.join(VIEWS)}")
-    _view_readings(connection, runs)
+    _view_measurements(connection, runs)
+    # Its name in version 0.1, for one release.
+    connection.execute("CREATE VIEW readings AS SELECT * FROM measurements")
     if any(name in sql.lower() for name in ("cases", "runs")):
         for name, table in filled(runs).items():
             connection.register(name, table)
@@ -80,12 +82,12 @@ def ask(sql: str, runs: Sequence[Path]) -> Answer:
     return Answer(columns, _rows(connection))
 
 
-def _view_readings(connection: duckdb.DuckDBPyConnection, runs: Sequence[Path]) -> None:
-    columns = VIEWS["readings"]
-    files = [str(run.resolve() / f"readings-{n:05}.parquet") for run in runs for n in RunDirectory(run).parts]
+def _view_measurements(connection: duckdb.DuckDBPyConnection, runs: Sequence[Path]) -> None:
+    columns = VIEWS["measurements"]
+    files = [str(part) for run in runs for part in RunDirectory(run.resolve()).numbers]
     if not files:
         typed = ", ".join(f"NULL::{column.type} AS {column.name}" for column in columns)
-        connection.execute(f"CREATE VIEW readings AS SELECT {typed} WHERE false")
+        connection.execute(f"CREATE VIEW measurements AS SELECT {typed} WHERE false")
         return
     if where := next((run.resolve().parent for run in runs if _PATTERN.search(str(run.resolve()))), None):
         raise StoreError(f"'{where}' has one of * ? [ in its name, which DuckDB reads as a pattern; rename or link it")
@@ -94,7 +96,7 @@ def _view_readings(connection: duckdb.DuckDBPyConnection, runs: Sequence[Path]) 
         stored = connection.read_parquet(files, filename=True, hive_partitioning=False)
         # The name of a run's directory is its id.
         named = ["parse_path(filename)[-2] AS run", *(column.name for column in columns[1:])]
-        stored.project(", ".join(named)).create_view("readings")
+        stored.project(", ".join(named)).create_view("measurements")
 
 
 def _rows(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:

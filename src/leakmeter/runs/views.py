@@ -35,18 +35,18 @@ _TYPES: Final = {
 _RUN: Final = Column("run", "VARCHAR", "id of the run, which is its directory's name")
 
 
-def _reading(field: Any) -> Column:
+def _column(field: Any) -> Column:
     stored = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     name = next(name for name, type_ in _TYPES.items() if type_ == stored)
     return Column(field.name, name, field.metadata[b"about"].decode())
 
 
 VIEWS: Final[Mapping[str, tuple[Column, ...]]] = {
-    "readings": (_RUN, *(_reading(field) for field in SCHEMA)),
+    "measurements": (_RUN, *(_column(field) for field in SCHEMA)),
     "cases": (
         _RUN,
         Column("number", "INTEGER", "place of the case in its run, from 0"),
-        Column("id", "VARCHAR", "what the case is called, as in readings.item"),
+        Column("id", "VARCHAR", "what the case is called, as in measurements.item"),
         Column("query", "VARCHAR", "what was asked; null where there is no query"),
         Column("context", "VARCHAR", "the context as it was measured; null where there is none"),
         Column("response", "VARCHAR", "text of the first response; null where there is none"),
@@ -55,7 +55,7 @@ VIEWS: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("naive_tokens", "BIGINT", "tokens that full passes would have run"),
         Column("seconds", "DOUBLE", "time the case took, seconds"),
         Column("halvings", "INTEGER", "how often memory ran out and the work was cut in halves"),
-        Column("texts", "VARCHAR", "all that is kept of the case beside its readings, as JSON"),
+        Column("texts", "VARCHAR", "all that is kept of the case beside its measurements, as JSON"),
     ),
     "runs": (
         Column("id", "VARCHAR", "the hash of all that determines the numbers, behind the measure's name"),

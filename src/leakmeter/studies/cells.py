@@ -149,19 +149,19 @@ def measure_cell(
     return finished
 
 
-def items_csv(finished: FinishedCell, readings_of: Callable[[Sequence[Measurement]], Sequence[float]]) -> str:
+def items_csv(finished: FinishedCell, nats_of: Callable[[Sequence[Measurement]], Sequence[float]]) -> str:
     """The items of a cell: one row a response, as `leakmeter regurgitation --csv` reads it.
 
     Args:
         finished: the cell.
-        readings_of: a case's measurements to one number a response, nats.
+        nats_of: a case's measurements to one number a response, nats.
     """
     sink = io.StringIO(newline="")
     # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
     writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(["id", "sample", "whole_nats", "n_tokens", "generations", "contexts", "references"])
     for record, (texts, measurements) in zip(finished.records, finished.measured, strict=True):
-        pairs = zip(texts["responses"], readings_of(measurements), strict=True)
+        pairs = zip(texts["responses"], nats_of(measurements), strict=True)
         for sample, (response, nats) in enumerate(pairs):
             n_tokens = len(response["tokens"])
             row = [record.case.id, sample, float(nats), n_tokens, response["text"], texts["context"]]

@@ -1,0 +1,8 @@
+"""What JSON and TOML hold, as it is read and written. What travels further than that is a dataclass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+JsonObject = Mapping[str, Any]
