@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leakmeter.runs.views import VIEWS
+from leakmeter.runs.query import VIEWS
 
 Call = Callable[..., Any]
 

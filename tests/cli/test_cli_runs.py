@@ -92,15 +92,15 @@ def test_a_run_is_shown(cli: Call, run: Path, data: Path) -> None:
     for given in (run.name, run.name[:14]):
         shown = cli("runs", "show", given).out
         assert shown.splitlines()[0] == run.name
-        for said in ("max_new_tokens = 6", 'unit = "sentence"', "cases       3", "state       complete, 20"):
+        for said in ("max_new_tokens = 6", 'unit = "sentence"', "cases         3", "state         complete, 20"):
             assert said in shown
 
 
 def test_an_unfinished_run_says_how_far_it_is(cli: Call, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = interrupted_after(2, cli, data, "runs", monkeypatch)
     shown = cli("runs", "show", run).out
-    assert "  state       unfinished\n" in shown
-    assert "  cases       2 of 3\n" in shown
+    assert "  state         unfinished\n" in shown
+    assert "  cases         2 of 3\n" in shown
     assert "  warning: not complete: the same command goes on with it\n" in shown
     assert json.loads(cli("runs", "show", run, "--json").out)["prompts"]["unit"] == "sentence"
 

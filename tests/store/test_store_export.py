@@ -17,8 +17,7 @@ from helpers.made_runs import CASES, HOSTILE, SPEC, readings_of, rows_of, writte
 from leakmeter.core.measurement import TOKEN_ID
 from leakmeter.errors import StoreError
 from leakmeter.runs import export
-from leakmeter.runs.export import Whole, write
-from leakmeter.runs.redact import Redacted
+from leakmeter.runs.export import Redacted, Whole, write
 
 FILES = ["cases.jsonl", "measurements.parquet", "spec.json"]
 

@@ -15,9 +15,8 @@ from helpers.made_runs import CASES, COST, HOSTILE, SPEC, other, rows_of, writte
 from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.runs.catalogue import complete_runs
-from leakmeter.runs.query import ask
+from leakmeter.runs.query import VIEWS, ask
 from leakmeter.runs.rundir import RunDirectory
-from leakmeter.runs.views import VIEWS
 
 DOCS = Path(__file__).parents[2] / "docs" / "runs.md"
 

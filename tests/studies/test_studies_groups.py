@@ -126,10 +126,10 @@ def test_what_cases_share_is_predicted_once() -> None:
     assert one.n_tokens_run == two.n_tokens_run
     assert two.n_prompts == 2 * one.n_prompts
     told = predicted_cases(predictor, MEASURE, twins, group_size=2)
-    assert [case["id"] for case in told["cases"]] == ["a", "b"]
-    assert told["tree_tokens"] == one.n_tokens_run
+    assert [case.id for case in told.cases] == ["a", "b"]
+    assert told.tree_tokens == one.n_tokens_run
     alone = predicted_cases(predictor, MEASURE, twins)
-    assert alone["tree_tokens"] == 2 * one.n_tokens_run
+    assert alone.tree_tokens == 2 * one.n_tokens_run
 
 
 def test_a_prediction_of_trials_of_different_lengths_counts_every_round() -> None:

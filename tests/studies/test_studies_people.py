@@ -14,7 +14,7 @@ import pytest
 import scipy.stats
 
 from helpers.measured_studies import measured
-from leakmeter.cli.study_run import run as run_study
+from leakmeter.cli.study import run as run_study
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.pii.canaries import canaries_of
 from leakmeter.instruments.pii.measure import Pii

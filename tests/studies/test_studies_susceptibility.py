@@ -15,7 +15,7 @@ from helpers.differentiable_toy import DifferentiableToy
 from helpers.measured_studies import measured
 from helpers.mortal_toy import Mortal
 from helpers.question_studies import N_QUERIES, SMALL, chi_of, study_of
-from leakmeter.cli.study_run import run as run_study
+from leakmeter.cli.study import run as run_study
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility

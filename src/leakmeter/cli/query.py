@@ -67,7 +67,7 @@ def query(
 
 
 def _schema() -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
-    from leakmeter.runs.views import VIEWS
+    from leakmeter.runs.query import VIEWS
 
     rows = ((view, column.name, column.type, column.about) for view, of in VIEWS.items() for column in of)
     return ("table", "column", "type", "about"), rows

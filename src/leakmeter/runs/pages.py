@@ -12,7 +12,7 @@ from leakmeter.report import charts, html
 from leakmeter.report.blocks import Report
 from leakmeter.report.runs_report import ShownComparison, ShownRun, runs_report
 from leakmeter.report.study_report import study_report
-from leakmeter.runs.compare import compare, comparison_object
+from leakmeter.runs.compare import compare
 from leakmeter.runs.run import Run
 
 TABLE: Final = "table.md"
@@ -99,5 +99,5 @@ def _comparisons(runs: Sequence[Run]) -> list[ShownComparison]:
         first = next(i for i, other in enumerate(runs) if other.measure == run.measure)
         if first != number and set(runs[first].measured.ids) & set(run.measured.ids):
             found = compare(runs[first].measured, run.measured)
-            out.append(ShownComparison(first, number, comparison_object(found)))
+            out.append(ShownComparison(first, number, found.to_dict()))
     return out

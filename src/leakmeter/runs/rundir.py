@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property
@@ -137,7 +137,7 @@ class RunDirectory:
             pq.write_table(to_table(measurements), sink, compression="zstd", use_dictionary=REPEATED)
             write_whole(self.numbers_of(number), sink.getvalue().to_pybytes())
 
-    def read_part(self, number: int) -> tuple[list[JsonObject], list[Measurement]]:
+    def read_part(self, number: int) -> tuple[list[dict[str, Any]], list[Measurement]]:
         """Texts and numbers of one part.
 
         Raises:
@@ -145,7 +145,7 @@ class RunDirectory:
         """
         return self.read_texts(number), self.read_measurements(number)
 
-    def read_texts(self, number: int) -> list[JsonObject]:
+    def read_texts(self, number: int) -> list[dict[str, Any]]:
         """Texts of one part, one object a case.
 
         Raises:
