@@ -44,8 +44,8 @@ def test_the_papers_studies_are_whole(name: str, size: str) -> None:
     for cell in study.cells:
         assert cell.n_records == (60 if size == "paper" else 20)
         on_a_laptop = 2 if name == "susceptibility_contexts" else 6
-        assert (cell.told["entities"], cell.told["choice_seed"]) == ((60 if size == "paper" else on_a_laptop), 0)
-        assert cell.told["mentioning"] == cell.told["contexts"] // 32
+        assert (cell.record["entities"], cell.record["choice_seed"]) == ((60 if size == "paper" else on_a_laptop), 0)
+        assert cell.record["mentioning"] == cell.record["contexts"] // 32
         assert size == "paper" or cell.model == "smollm2-135m"
 
 

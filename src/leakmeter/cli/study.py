@@ -192,8 +192,7 @@ def _predictors(options: RunOptions) -> Callable[[str], Predictor]:
 def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> None:
     from leakmeter.report import tables as rendered
     from leakmeter.studies.cells import write
-    from leakmeter.studies.replicates import ABOUT, TITLE, over_seeds
-    from leakmeter.studies.table import provenance
+    from leakmeter.studies.table import SEEDS_ABOUT, SEEDS_TITLE, over_seeds, provenance
 
     kind = study.kind
     for finished in cells:
@@ -206,7 +205,7 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
         markdown += "\n" + rendered.to_markdown(made.compared_title, made.compared_by, made.comparisons, level=2)
     if seeds := over_seeds(study, made.rows):
         write(directory / "seeds.csv", rendered.to_csv(seeds))
-        markdown += "\n" + rendered.to_markdown(TITLE, [ABOUT], seeds, level=2)
+        markdown += "\n" + rendered.to_markdown(SEEDS_TITLE, [SEEDS_ABOUT], seeds, level=2)
     write(directory / "table.csv", rendered.to_csv(made.rows))
     write(directory / "table.md", markdown)
     for name, page in kind.pages(study, cells, about).items():

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.prompt import Prompt
 
 PLACEBO: Final = "placebo"
@@ -111,6 +112,6 @@ class Prepared:
     removal: str = field(default="drop", kw_only=True)
     """How pieces are removed."""
 
-    def texts(self) -> dict[str, Any]:
+    def texts(self) -> JsonObject:
         """What a run keeps of the case beside these; what is not numbers of its result."""
         return {}

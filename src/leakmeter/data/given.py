@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from leakmeter.core.case import Case, Document, Message
 from leakmeter.data.chat import messages_of, without_answer
@@ -14,7 +13,7 @@ def case_of(
     context: str | Sequence[str] | Mapping[str, str],
     query: str,
     response: str | None,
-    messages: Sequence[Mapping[str, Any]],
+    messages: Sequence[Mapping[str, object]],
 ) -> Case:
     """One text, several, or several by name, and a query; or a chat.
 

@@ -7,14 +7,13 @@ it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from leakmeter.core.case import DECODINGS, Case, Document, Message
 from leakmeter.core.files import read_text
 from leakmeter.data.chat import messages_of, without_answer
+from leakmeter.data.records import Fields
 from leakmeter.data.text import checked_text, unused
 from leakmeter.errors import DataError
 
@@ -79,7 +78,7 @@ def _case(line: str, number: int, where: str) -> tuple[Case, str | None]:
     return case_of_fields(value, number, where)
 
 
-def case_of_fields(value: Mapping[str, Any], number: int, where: str) -> tuple[Case, str | None]:
+def case_of_fields(value: Fields, number: int, where: str) -> tuple[Case, str | None]:
     """A case and its reference, if it has one, from the fields of a line.
 
     Args:
@@ -116,7 +115,7 @@ def case_of_fields(value: Mapping[str, Any], number: int, where: str) -> tuple[C
     return case, None if reference is None else checked_text(reference, "reference", where)
 
 
-def _decoding(value: Mapping[str, Any], where: str, response: str | None) -> str | None:
+def _decoding(value: Fields, where: str, response: str | None) -> str | None:
     given = value.get("decoding")
     if given is None:
         return None

@@ -15,7 +15,8 @@ from leakmeter.core.files import MOST_BYTES, check_readable, read_text
 from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError
 
-Fields = Mapping[str, Any]
+Fields = Mapping[str, object]
+"""A record: values by the names of their fields, as a file or the hub has them."""
 _SUFFIXES = (".json", ".jsonl", ".csv", ".parquet")
 _HUB_SECONDS = 3.0
 _MOST_ROWS = 2_000_000

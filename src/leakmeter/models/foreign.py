@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Any, Final
 
@@ -40,7 +40,7 @@ class ForeignErrors:
         raise ModelError(f"{self._what}: {text[:_MOST] or name}; {self._advice}") from error
 
 
-def check_loaded(name: str, loaded: Mapping[str, Any]) -> None:
+def check_loaded(name: str, loaded: Mapping[str, Collection[Any]]) -> None:
     """Refuse weights that do not fit their configuration: what is missing would be random, and be measured.
 
     Args:

@@ -7,12 +7,13 @@ import json
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import ModelError
 from leakmeter.models.cache import (
     RECORD_FORMAT,
@@ -63,7 +64,7 @@ def folder_of(gguf_sha256: str, label: str = "gguf") -> Path:
     return models_dir() / f"{label}-{gguf_sha256[:16]}"
 
 
-def convert(gguf: Path, folder: Path, *, gguf_sha256: str, source: Mapping[str, Any]) -> None:
+def convert(gguf: Path, folder: Path, *, gguf_sha256: str, source: JsonObject) -> None:
     """Writes the model and tokenizer of a GGUF file into `folder`: float32, safetensors, and the record last."""
     with gguf.open("rb") as file:
         magic = file.read(len(_MAGIC))

@@ -7,10 +7,10 @@ file's `tokenizer.ggml.pre` (see `pre_tokenizers`), and the space before the fir
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import ModelError
 from leakmeter.models.pre_tokenizers import PRE_TOKENIZERS
 
@@ -81,7 +81,7 @@ class TokenizerHeader:
         return cls(kind, split, value("add_space_prefix"), adds_start, added)
 
 
-def as_llama_cpp(spec: Mapping[str, Any], header: TokenizerHeader) -> dict[str, Any]:
+def as_llama_cpp(spec: JsonObject, header: TokenizerHeader) -> JsonObject:
     """What transformers made of a GGUF file's tokenizer, changed so that it gives the ids that llama.cpp gives.
 
     Args:

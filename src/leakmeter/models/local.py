@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import ModelError
 
 _WHOLE: Final = "model.safetensors"
@@ -63,7 +63,7 @@ def check_model_folder(folder: Path, name: str) -> None:
         _check_size(told, name)
 
 
-def _check_size(config: Mapping[str, Any], name: str) -> None:
+def _check_size(config: JsonObject, name: str) -> None:
     """Refuse a configuration of so many layers, or such wide ones, that building it would not end."""
     for keys, most in ((_COUNTS, _MOST_LAYERS), (_WIDTHS, _WIDEST)):
         for key in keys:
@@ -93,7 +93,7 @@ def missing_shards(folder: Path) -> list[str]:
     return sorted(file for file in named if not (folder / file).is_file())
 
 
-def _json_object(path: Path, name: str) -> Mapping[str, Any]:
+def _json_object(path: Path, name: str) -> JsonObject:
     try:
         if path.stat().st_size > _MOST_JSON_BYTES:
             raise ValueError(f"more than {_MOST_JSON_BYTES >> 20} MiB")

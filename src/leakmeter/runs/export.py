@@ -21,7 +21,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -39,7 +39,6 @@ from leakmeter.runs.schema import REPEATED, SCHEMA, to_table
 from leakmeter.runs.spec import RunSpec
 
 _ROWS_A_GROUP: Final = 2**20
-_FOR_THE_READER: Final = ("environment", "command", "problems")
 _RANDOM: Final = ("seed", "nonce")
 _KEPT_OF_MODEL: Final = (
     *("weights_sha256", "config_sha256", "tokenizer_sha256", "chat_template_sha256"),
@@ -71,7 +70,7 @@ class Whole:
 
     def spec(self, spec: RunSpec) -> JsonObject:
         """What determines the numbers."""
-        return {"id": spec.id, **{name: of for name, of in asdict(spec).items() if name not in _FOR_THE_READER}}
+        return {"id": spec.id, **spec.deciding()}
 
     def case(self, case: JsonObject) -> JsonObject:
         """The texts of a case."""

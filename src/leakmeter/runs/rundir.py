@@ -137,7 +137,7 @@ class RunDirectory:
             pq.write_table(to_table(measurements), sink, compression="zstd", use_dictionary=REPEATED)
             write_whole(self.numbers_of(number), sink.getvalue().to_pybytes())
 
-    def read_part(self, number: int) -> tuple[list[dict[str, Any]], list[Measurement]]:
+    def read_part(self, number: int) -> tuple[list[JsonObject], list[Measurement]]:
         """Texts and numbers of one part.
 
         Raises:
@@ -145,7 +145,7 @@ class RunDirectory:
         """
         return self.read_texts(number), self.read_measurements(number)
 
-    def read_texts(self, number: int) -> list[dict[str, Any]]:
+    def read_texts(self, number: int) -> list[JsonObject]:
         """Texts of one part, one object a case.
 
         Raises:

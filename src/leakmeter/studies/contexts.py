@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from leakmeter.core.case import Case
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.data import named
 from leakmeter.data.named.base import Record
@@ -35,22 +37,17 @@ class Contexts(Kind):
         """See `drawn_together`."""
         return measure.together
 
-    def choice(self, given: Mapping[str, Any]) -> Choice:
+    def choice(self, given: JsonObject) -> Choice:
         """So many records: the first ones, or some at random."""
         return Choice(at_least_one("records", given["records"]), given.get("choice_seed"))
 
-    def prompts(self, given: Mapping[str, Any]) -> PromptSettings:
+    def prompts(self, given: JsonObject) -> PromptSettings:
         """As the data set has it, where the study does not say otherwise."""
         dataset = named.find(given["dataset"])
-        settings: dict[str, Any] = {
-            "unit": "whole",
-            "template": dataset.template,
-            "truncate": True,
-            "max_context_tokens": dataset.max_context_tokens,
-        }
-        return PromptSettings(
-            **{**settings, **{name: given[name] for name in field_types(PromptSettings) if name in given}}
+        settings = PromptSettings(
+            unit="whole", template=dataset.template, truncate=True, max_context_tokens=dataset.max_context_tokens
         )
+        return replace(settings, **{name: given[name] for name in field_types(PromptSettings) if name in given})
 
     def datasets(self) -> list[str]:
         """Data sets by name."""

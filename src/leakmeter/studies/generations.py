@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain, zip_longest
 from typing import Any, Final
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import Measurement
 from leakmeter.data.named.base import Record
 from leakmeter.report.generations import Column, Generation, Generations, render_generations
@@ -62,7 +63,7 @@ def _in_words(name: str, value: Any) -> str:
 
 
 def _column(
-    study: Study, one: FinishedCell, record: Record, texts: Mapping[str, Any], measurements: Sequence[Measurement]
+    study: Study, one: FinishedCell, record: Record, texts: JsonObject, measurements: Sequence[Measurement]
 ) -> Column:
     said = {name: _in_words(name, value) for name, value in one.cell.factors.items() if name != "dataset"}
     # Without an axis all cells stand side by side.

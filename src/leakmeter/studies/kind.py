@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from leakmeter.core.case import recorded
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import UsageError
 from leakmeter.report import figures
 
@@ -79,7 +80,7 @@ class Kind(ABC):
         return 1
 
     @abstractmethod
-    def choice(self, given: Mapping[str, Any]) -> Choice:
+    def choice(self, given: JsonObject) -> Choice:
         """Which records a cell measures.
 
         Args:
@@ -90,7 +91,7 @@ class Kind(ABC):
         """
 
     @abstractmethod
-    def prompts(self, given: Mapping[str, Any]) -> Settings:
+    def prompts(self, given: JsonObject) -> Settings:
         """How a cell's prompts are made.
 
         Args:
@@ -100,7 +101,7 @@ class Kind(ABC):
             UsageError: a data set or a value that cannot be used.
         """
 
-    def measure(self, measure: Measure, given: Mapping[str, Any]) -> Measure:
+    def measure(self, measure: Measure, given: JsonObject) -> Measure:
         """What a cell measures, where further settings say something of it.
 
         Args:
@@ -148,7 +149,7 @@ class Kind(ABC):
     def case(self, record: Any) -> AnyCase:
         """What is measured of a record."""
 
-    def told(self, record: Any) -> dict[str, Any]:
+    def record(self, record: Any) -> JsonObject:
         """A record as that by which studies of it are known again."""
         return recorded(record)
 

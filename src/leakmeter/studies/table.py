@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -27,6 +27,10 @@ from leakmeter.studies.kind import Row, Tables
 from leakmeter.studies.regurgitation import Regurgitation, counts
 from leakmeter.text.units import parse
 
+SEEDS_TITLE: Final = "Over seeds"
+SEEDS_ABOUT: Final = (
+    "mean, standard deviation (n - 1), least and most over seeds; each seed's own values and intervals above"
+)
 _DIFFERENCE = ("difference_nats", "difference_nats_low", "difference_nats_high")
 
 
@@ -179,3 +183,33 @@ def models_told(cells: Sequence[FinishedCell]) -> str:
 
 def _short(sha256: str | None) -> str:
     return "not hashed" if sha256 is None else f"{sha256[:12]}…"
+
+
+def over_seeds(study: Study, rows: Sequence[Row]) -> list[Row]:
+    """How much of a value is the draw: for each choice of the other factors, a row for each value with an interval.
+
+    Args:
+        study: of the rows.
+        rows: of its table, one a seed.
+
+    Returns:
+        Nothing where the seed is no factor.
+    """
+    seed = study.kind.replicated
+    if not any(seed in cell.factors for cell in study.cells):
+        return []
+    named = [name for name in study.cells[0].factors if name != seed]
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for one in rows:
+        words = [name for name, value in one.items() if isinstance(value, str)]
+        keys = [name for name in dict.fromkeys((*named, study.show, *words)) if name in one]
+        groups.setdefault(tuple((name, one[name]) for name in keys), []).append(one)
+    found = []
+    for group, of in groups.items():
+        for value in (name for name in of[0] if f"{name}_low" in of[0]):
+            each = np.array([one[value] for one in of if one.get(value) is not None], dtype=np.float64)
+            if each.size:
+                row: Row = {**dict(group), "value": value, "n_seeds": int(each.size), "mean": float(each.mean())}
+                row["mean_std"] = float(each.std(ddof=1)) if each.size > 1 else None
+                found.append({**row, "least": float(each.min()), "most": float(each.max())})
+    return found

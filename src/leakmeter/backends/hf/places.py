@@ -86,7 +86,7 @@ class _ReachedError(Exception):
     """A pass has come as far as it has to."""
 
 
-def entering_layer(model: Any, layer: torch.nn.Module, inputs: Mapping[str, Any]) -> Tensor:
+def entering_layer(model: Any, layer: torch.nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
     """Residual states that enter one of a model's layers, (row, token, size); what comes after it is not run."""
 
     def stop(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

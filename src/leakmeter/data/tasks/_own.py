@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from leakmeter.core.files import read_text
+from leakmeter.data.records import Fields
 from leakmeter.data.tasks.base import LabelColumn, TaskData
 from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError
@@ -47,7 +48,7 @@ def read_own(path: Path) -> TaskData:
     return task_of({"name": path.stem, **given}, where)
 
 
-def task_of(given: Mapping[str, Any], where: str) -> TaskData:
+def task_of(given: Fields, where: str) -> TaskData:
     """A task from what such a file says.
 
     Args:

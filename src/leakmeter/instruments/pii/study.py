@@ -111,7 +111,7 @@ class People(Kind):
         """The record."""
         return record
 
-    def told(self, record: ProbeCase) -> dict[str, Any]:
+    def record(self, record: ProbeCase) -> dict[str, Any]:
         """Keyed hashes: a plain one of a telephone number is undone by trying all numbers."""
         return record.record()
 
