@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from leakmeter.runs.loading import load_run
-from leakmeter.stats.paired import signed_rank_p
+from leakmeter.stats.rank_tests import signed_rank_p
 
 Call = Callable[..., Any]
 TASK = """

@@ -14,7 +14,7 @@ import pytest
 
 import leakmeter
 from leakmeter.backends.toy import Toy
-from leakmeter.core.chunk import Chunk
+from leakmeter.core.plan import Chunk
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.susceptibility.result import summary
 

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from leakmeter.instruments.susceptibility.measurement import contexts_of, load_contexts, load_questions, questions_of
 
 from leakmeter.errors import DataError, LeakmeterError
 from leakmeter.instruments.susceptibility.question import Answer, Context, Question
+from leakmeter.instruments.susceptibility.reading import contexts_of, load_contexts, load_questions, questions_of
 
 KINDS = ("jsonl", "json", "csv", "parquet")
 HOSTILE = "{entity} %s \\1 <b>&amp;</b> <|endoftext|> {0.__class__} [INST] \u202e \u0000 日本 🙂"

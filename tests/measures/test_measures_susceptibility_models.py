@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from leakmeter.instruments.susceptibility.measurement import load_contexts, load_questions
 
 from helpers import naive
 from helpers import tiny_models as tiny
@@ -20,6 +19,7 @@ from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.prompts import QuestionSettings, prepare_question
 from leakmeter.instruments.susceptibility.question import QuestionCase
+from leakmeter.instruments.susceptibility.reading import load_contexts, load_questions
 
 # By path: the folder of the back ends' tests is not on the path of these.
 

@@ -81,7 +81,7 @@ def test_a_file_that_is_not_ours_is_named(run: Path) -> None:
         (lambda told: told["params"].update(temperature=0.6), "spec.json: edited: its id is influence-"),
         (lambda told: told["cases"][0].update(query="Wie?"), "spec.json: edited: its id is influence-"),
         (lambda told: told.update(version="9"), "spec.json: edited: its id is influence-"),
-        (lambda told: told.update(id="influence-0"), "and what it tells makes influence-"),
+        (lambda told: told.update(id="influence-0"), "and what it holds makes influence-"),
         (lambda told: told.update(n_parts=1), "spec.json: edited: its hashes are not those of 1 parts"),
         (lambda told: told["files_sha256"].popitem(), "edited: its hashes are not those of 2 parts"),
         (lambda told: told.update(n_parts=True), "spec.json: n_parts or files_sha256"),

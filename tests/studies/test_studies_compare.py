@@ -11,7 +11,7 @@ from helpers.measured_runs import run
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.runs.compare import HIDDEN, Moved, Setting, compare, differing
 from leakmeter.runs.measured import Measured
-from leakmeter.stats.paired import holm, signed_rank_p
+from leakmeter.stats.rank_tests import holm, signed_rank_p
 
 BEFORE, AFTER = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2.0, 3.5, 4.0, 6.0, 6.5, 7.0]
 

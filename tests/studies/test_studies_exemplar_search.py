@@ -33,7 +33,7 @@ from leakmeter.instruments.icl.selection import (
 from leakmeter.instruments.icl.selection_bound import predicted_plan
 from leakmeter.runs.measure import Callbacks
 from leakmeter.runs.prediction import predictor_of
-from leakmeter.stats.paired import signed_rank_p
+from leakmeter.stats.rank_tests import signed_rank_p
 from leakmeter.stats.stats import bootstrap_interval_of_mean_difference
 from leakmeter.studies.cells import Progress
 from leakmeter.text.exemplar import Example, Task

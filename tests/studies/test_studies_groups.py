@@ -11,8 +11,8 @@ import pytest
 from helpers.mortal_toy import Mortal
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
-from leakmeter.core.chunk import Chunk
 from leakmeter.core.item import Prepared
+from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.runs.fingerprint import spec_of

@@ -46,13 +46,13 @@ def program(first: str | None = None) -> App:
         version=lambda: metadata.version("leakmeter"),
         suppress_keyboard_interrupt=False,
     )
-    told = {
+    commands = {
         name: (f"leakmeter.cli.{name}:{'app' if name in _GROUPS else name}", text) for name, text in _COMMANDS.items()
     }
     for kind in registry.instruments():
         instrument = registry.instrument(kind)
-        told |= {one.name: (f"{instrument.package}.{one.at}", one.about) for one in instrument.commands}
-    for name, (where, text) in told.items():
+        commands |= {one.name: (f"{instrument.package}.{one.at}", one.about) for one in instrument.commands}
+    for name, (where, text) in commands.items():
         app.command(where, name=name, help=None if name == first else text)
     return app
 

@@ -61,8 +61,6 @@ def clear(*, json: Flag = False) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What a cache holds."""
-
     path: str | None
     entries: int
     bytes: int

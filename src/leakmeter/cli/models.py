@@ -80,11 +80,20 @@ def pull(name: str, /, *, accept_licence: Flag = False) -> None:
 
 def _record(model: KnownModel) -> JsonObject:
     folder = cached_model(model)
-    told = ("download_bytes", "disk_bytes", "n_parameters", "licence", "licence_note", "terms_url", "source", "summary")
+    fields = (
+        "download_bytes",
+        "disk_bytes",
+        "n_parameters",
+        "licence",
+        "licence_note",
+        "terms_url",
+        "source",
+        "summary",
+    )
     return {
         "name": model.name,
         "default": model.name == DEFAULT_MODEL,
         "cached": folder is not None,
         "path": None if folder is None else str(folder),
-        **{name: getattr(model, name) for name in told},
+        **{name: getattr(model, name) for name in fields},
     }

@@ -180,7 +180,6 @@ def _run(study: Study, records: Sequence[Sequence[Any]], command: str, options: 
 
 
 def _predictors(options: RunOptions) -> Callable[[str], Predictor]:
-    """A model's name to its predictor, loaded once."""
 
     @cache
     def predictor_of(model: str) -> Predictor:
@@ -255,9 +254,9 @@ def _paths(given: Sequence[str], study: Study) -> dict[str, str]:
 
 def _tell_of_few(study: Study, records: Sequence[Sequence[Any]]) -> None:
     kind = study.kind
-    told = {(cell.dataset, kind.n_found(records[cell.number]), cell.n_records) for cell in study.cells}
+    counts = {(cell.dataset, kind.n_found(records[cell.number]), cell.n_records) for cell in study.cells}
     what = kind.counted or kind.records
-    for dataset, n, wanted in sorted(told):
+    for dataset, n, wanted in sorted(counts):
         if n < wanted:
             output.tell(f"{dataset}: {n:,} {what} are there where the study asks for {wanted:,}; all are taken")
 

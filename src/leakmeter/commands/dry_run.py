@@ -25,13 +25,6 @@ def predict_cases(
 ) -> None:
     """Print what measuring these cases would take; nothing is measured and nothing is written.
 
-    Args:
-        given: what would be measured.
-        settings: how prompts are made.
-        measure: what would measure.
-        run: with which model, and whether to print JSON.
-        group_size: cases that would be scored together.
-
     Raises:
         LeakmeterError: something cannot be used as given, or the model is not on this machine.
     """

@@ -46,12 +46,7 @@ def renamed(old: str, new: str, *, when: Callable[[str], bool] | None = None) ->
 
 
 def with_new_names(app: App, words: Sequence[str]) -> list[str]:
-    """The words of a command line with today's spellings; tells on standard error what was replaced.
-
-    Args:
-        app: the program.
-        words: behind its name.
-    """
+    """The words of a command line with today's spellings; tells on standard error what was replaced."""
     _, apps, rest = app.parse_commands(words)
     known: tuple[_Renamed, ...] = getattr(apps[-1].default_command, _ATTRIBUTE, ())
     if not known:

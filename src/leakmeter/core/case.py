@@ -43,10 +43,10 @@ class Case:
     """How the response was chosen, one of `DECODINGS`, where that is known."""
 
     def record(self) -> JsonObject:
-        """See `recorded`."""
-        return recorded(self)
+        """See `record_of`."""
+        return record_of(self)
 
 
-def recorded(case: Any) -> JsonObject:
+def record_of(case: Any) -> JsonObject:
     """A case of any kind, or what holds one, as that which names a run: without what is not known of its response."""
     return asdict(case, dict_factory=lambda pairs: {key: value for key, value in pairs if (key, value) != _UNKNOWN})

@@ -17,12 +17,11 @@ import numpy as np
 
 from leakmeter.core import cost
 from leakmeter.core.backend import Backend
-from leakmeter.core.chunk import Chunk, Run
-from leakmeter.core.cost import Work
+from leakmeter.core.cost import ModelSize, Work
 from leakmeter.core.drive import drive
 from leakmeter.core.gradient import GradientRequest
+from leakmeter.core.plan import Chunk, Run
 from leakmeter.core.request import Gradients, Request, Scores, Trial, goes_by_pairs
-from leakmeter.core.size import ModelSize
 from leakmeter.core.tokenizer import Tokenizer
 
 Sharing = Literal["prefixes", "sequences", "nothing"]

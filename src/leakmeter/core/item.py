@@ -80,11 +80,7 @@ class ContextItem(Item):
     """Makes the prompt without several spans, under the removal policy; None where none was made."""
 
     def without(self, names: Collection[str]) -> Prompt:
-        """The prompt without spans, all of them together; the prompt itself without none.
-
-        Args:
-            names: of spans, which may overlap.
-        """
+        """The prompt without spans, all of them together; the prompt itself without none."""
         if not names:
             return self.prompt
         if len(names) == 1:

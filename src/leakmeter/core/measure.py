@@ -50,7 +50,7 @@ class Measure(ABC):
         """
 
     def record(self) -> JsonObject:
-        """The parameters that a run is told by, given and defaulted."""
+        """The parameters that name a run, given and defaulted."""
         return asdict(self)
 
 

@@ -86,12 +86,10 @@ def _with_first(prompts: tuple[Prompt, ...], request: Request) -> Request:
 
 
 def _context_tokens(prompt: Prompt) -> list[tuple[int, int]]:
-    """Every context token, as piece and place in the piece."""
     return [(i, j) for i, piece in enumerate(prompt.pieces) if piece.role == CONTEXT for j in range(len(piece.ids))]
 
 
 def _differing(prompt: Prompt, place: tuple[int, int]) -> Prompt:
-    """The prompt with another token at one place."""
     piece, token = place
     old = prompt.pieces[piece]
     ids = list(old.ids)

@@ -27,8 +27,8 @@ from leakmeter.models.cache import (
     models_dir,
     weights_hash,
 )
-from leakmeter.models.foreign import ForeignErrors, check_loaded
 from leakmeter.models.gguf_tokenizer import TokenizerHeader, as_llama_cpp
+from leakmeter.models.local import ForeignErrors, check_loaded
 
 _MAGIC: Final = b"GGUF"
 _LAYER: Final = re.compile(r"blk\.(\d+)\..*")

@@ -27,11 +27,7 @@ class Draws(TypedDict):
 
 
 def draws_of(params: Mapping[str, object]) -> Draws:
-    """Whether tokens had exactly the probabilities that were certified, and where random bits came from.
-
-    Args:
-        params: of the measure, as its run has them.
-    """
+    """Whether tokens had exactly the probabilities that were certified, and where random bits came from."""
     has_nonce = params.get("nonce") is not None
     # Runs without the field were made when cumulative sums were inverted in float64, as is still done where nothing is
     # promised.

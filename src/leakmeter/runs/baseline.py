@@ -35,7 +35,7 @@ from leakmeter.runs.compare import HIDDEN, Setting, differing, is_seed
 from leakmeter.runs.measured import Measured, case_quantities
 from leakmeter.runs.pseudonym import pseudonym
 from leakmeter.stats.aggregates import aggregate
-from leakmeter.stats.paired_difference import paired_difference
+from leakmeter.stats.rank_tests import paired_difference
 from leakmeter.stats.stats import FloatArray
 
 _T = TypeVar("_T")
@@ -304,7 +304,6 @@ def _regression(
 
 
 def _worst(quantity: Quantity, numbers: IntArray, differences: FloatArray, floor: float) -> tuple[Item, ...]:
-    """Cases that went furthest the wrong way."""
     wrong = differences if quantity.worse == "more" else -differences
     order = np.argsort(-wrong, kind="stable")[:WORST_AT_MOST]
     return tuple(Item(int(numbers[i]) + 1, float(differences[i])) for i in order if wrong[i] > floor)

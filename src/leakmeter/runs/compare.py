@@ -13,8 +13,7 @@ from leakmeter.core.quantity import Quantity, RunQuantity, Worse
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.runs.measured import Measured, case_quantities
 from leakmeter.stats.aggregates import aggregate
-from leakmeter.stats.paired import holm
-from leakmeter.stats.paired_difference import PairedDifference, paired_difference
+from leakmeter.stats.rank_tests import PairedDifference, holm, paired_difference
 
 Verdict = Literal["worse", "better", "no finding"]
 HIDDEN: Final = "not shown"
@@ -191,10 +190,6 @@ def differing(first: Mapping[str, object], second: Mapping[str, object]) -> list
     """Settings that are not the same in both, in the order in which they come.
 
     A seed's numbers are not told: under a promise of privacy they are secret.
-
-    Args:
-        first: names to values.
-        second: the same of another.
     """
     names = dict.fromkeys([*first, *second])
     return [
@@ -241,6 +236,5 @@ def _tested(moved: Sequence[Moved]) -> tuple[Moved, ...]:
 
 
 def _n_other_texts(first: Sequence[JsonObject], second: Sequence[JsonObject]) -> int:
-    """Cases with the same id and other texts."""
     by_id = {case.get("id"): case for case in first}
     return sum(by_id.get(case.get("id"), case) != case for case in second)

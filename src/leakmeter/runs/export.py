@@ -18,7 +18,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +29,7 @@ import pyarrow.parquet as pq
 
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import TOKEN_ID, Measurement
-from leakmeter.core.written import PRIVATE, check_place
+from leakmeter.core.written import PRIVATE, check_place, store_errors
 from leakmeter.errors import StoreError
 from leakmeter.runs.catalogue import spec_of
 from leakmeter.runs.pseudonym import pseudonym
@@ -53,7 +52,7 @@ _PLAIN: Final = pa.schema(
 
 
 class Form(Protocol):
-    """What of a run is told."""
+    """What of a run is exported."""
 
     def spec(self, spec: RunSpec) -> JsonObject:
         """What determines the numbers."""
@@ -83,7 +82,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Redacted:
-    """What may be told of a run without its texts."""
+    """What may be said of a run without its texts."""
 
     key: bytes = field(repr=False)
     """The user's; see `runs.pseudonym`."""
@@ -131,7 +130,7 @@ def write(run: Path, out: Path, form: Form) -> None:
     Args:
         run: its directory.
         out: a directory that is not there yet, or is empty; or a file that ends in .csv, for the measurements alone.
-        form: what is told.
+        form: what of it.
 
     Raises:
         StoreError: the run is not complete or damaged, or `out` cannot be written, or lies in a run.
@@ -146,22 +145,20 @@ def write(run: Path, out: Path, form: Form) -> None:
         raise StoreError(f"'{out}' is there already; give the name of a new directory, or of a file NAME.csv")
     if not out.parent.is_dir():
         raise StoreError(f"'{out}' lies in a directory that does not exist")
-    try:
-        # Mode 0700: what is written may be private.
-        made = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-        try:
-            if is_csv:
-                _write_csv(directory, form, made / out.name)
-                (made / out.name).chmod(PRIVATE)
-                os.replace(made / out.name, out)
-            else:
-                _write_parquet(directory, form, made)
-                (made / "spec.json").write_text(_canonical(form.spec(spec)) + "\n", encoding="utf-8")
-                os.replace(made, out)
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
-    except OSError as error:
-        raise StoreError(f"export '{out}' cannot be written: {error.strerror or error}") from None
+    # Mode 0700: what is written may be private.
+    with (
+        store_errors(f"export '{out}' cannot be written"),
+        tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent, ignore_cleanup_errors=True) as scratch,
+    ):
+        made = Path(scratch) / out.name
+        if is_csv:
+            _write_csv(directory, form, made)
+            made.chmod(PRIVATE)
+        else:
+            made.mkdir(mode=0o700)
+            _write_parquet(directory, form, made)
+            (made / "spec.json").write_text(_canonical(form.spec(spec)) + "\n", encoding="utf-8")
+        os.replace(made, out)
 
 
 def _write_parquet(run: RunDirectory, form: Form, out: Path) -> None:
@@ -193,7 +190,6 @@ def _write_csv(run: RunDirectory, form: Form, path: Path) -> None:
 
 
 def _cases(run: RunDirectory, form: Form) -> Iterator[tuple[JsonObject, list[Measurement]]]:
-    """The cases in order, each with its own measurements."""
     for number in run.parts:
         cases, measurements = run.read_part(number)
         by_case: dict[str, list[Measurement]] = {case["id"]: [] for case in cases}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from leakmeter.core.written import check_outside_runs, write_whole
+from leakmeter.core.written import check_outside_runs, store_errors, write_whole
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.report import charts, html
 from leakmeter.report.blocks import Report
@@ -69,11 +69,9 @@ def write_figures(runs: Mapping[Path, Run]) -> list[Path]:
     for path in files:
         check_outside_runs(path, "figure")
     for path, data in files.items():
-        try:
+        with store_errors(f"figures cannot be written to '{path.parent}'"):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, data)
-        except OSError as error:
-            raise StoreError(f"figures cannot be written to '{path.parent}': {error.strerror or error}") from None
     return list(files)
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from leakmeter.core import cost
 from leakmeter.core.backend import Backend
+from leakmeter.core.cost import Speed
 from leakmeter.core.forecast import PlanningBackend, Prediction, planning_backend, predict
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import ChoosingMeasure, Measure
 from leakmeter.core.request import Asked, Scores, Trial
-from leakmeter.core.size import Speed
 from leakmeter.errors import ModelError
 
 _MOST_SECONDS = 0.25  # for measuring how fast the machine is

@@ -195,18 +195,13 @@ def _as_usage_errors() -> Iterator[None]:
         # The place is drawn under the query's text, on lines of their own.
         reason = str(error).split("\n\nLINE ")[0].split("\nLINE ")[0]
         if not isinstance(error, _OF_THE_QUERY):
-            told, *quoted = re.split("['\"]", reason, maxsplit=1)
+            plain, *quoted = re.split("['\"]", reason, maxsplit=1)
             part = _PART.search(reason)
-            reason = told + ("…" if quoted else "") + (f" ({part.group()})" if part else "")
+            reason = plain + ("…" if quoted else "") + (f" ({part.group()})" if part else "")
         raise UsageError(f"the query cannot be answered: {' '.join(reason.split())}") from None
 
 
 def _filled(paths: Iterable[Path]) -> dict[str, pa.Table]:
-    """The views `cases` and `runs` of complete runs.
-
-    Raises:
-        StoreError: a run is damaged.
-    """
     cases: list[_Row] = []
     runs: list[_Row] = []
     for path in paths:

@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,15 @@ from filelock import FileLock, Timeout
 
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import Measurement
-from leakmeter.core.written import PARTIAL, check_outside_runs, made_for, make_private, remove_unused, write_whole
+from leakmeter.core.written import (
+    PARTIAL,
+    check_outside_runs,
+    made_for,
+    make_private,
+    remove_unused,
+    store_errors,
+    write_whole,
+)
 from leakmeter.errors import StoreError
 from leakmeter.runs.schema import REPEATED, from_table, to_table
 from leakmeter.runs.spec import RunSpec
@@ -62,7 +70,7 @@ class RunDirectory:
         directory = cls(path)
         check_outside_runs(root, "directory of runs")
         with made_for(root):
-            with _as_store_errors(path):
+            with _writing(path):
                 # Names of runs may be private too; a directory that is there is the user's own affair.
                 root.mkdir(mode=0o700, parents=True, exist_ok=True)
                 make_private(path)
@@ -72,7 +80,7 @@ class RunDirectory:
                 except Timeout:
                     raise StoreError(f"run '{path}' is being written by another process; wait for it to end") from None
             try:
-                with _as_store_errors(path):
+                with _writing(path):
                     directory._begin(spec)
                 yield directory
             except BaseException:
@@ -128,7 +136,7 @@ class RunDirectory:
 
     def write_part(self, number: int, cases: Sequence[JsonObject], measurements: Sequence[Measurement]) -> None:
         """Write one part: its texts, then its numbers."""
-        with _as_store_errors(self.path):
+        with _writing(self.path):
             # A part of a complete run is only written where somebody removed it: the run is then complete no more.
             with suppress(FileNotFoundError):
                 self._spec.replace(self._begun)
@@ -172,7 +180,7 @@ class RunDirectory:
 
     def finish(self, spec: RunSpec, n_parts: int) -> None:
         """Write `spec.json` with the hashes of all parts: the run is complete."""
-        with _as_store_errors(self.path):
+        with _writing(self.path):
             files = [path for n in range(n_parts) for path in (self._cases(n), self.numbers_of(n))]
             hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
             write_whole(self._spec, _json({**_record(spec), "n_parts": n_parts, "files_sha256": hashes}))
@@ -244,29 +252,29 @@ class RunDirectory:
         return content
 
 
-def _is_spec(told: object) -> bool:
+def _is_spec(record: object) -> bool:
     """Whether an object has the fields of a spec, each of its kind, but for the number of parts and their hashes."""
-    if not isinstance(told, dict) or not told.keys() >= _NEEDED:
+    if not isinstance(record, dict) or not record.keys() >= _NEEDED:
         return False
-    if not all(isinstance(told[name], kind) for name, kind in _KINDS.items() if name in told):
+    if not all(isinstance(record[name], kind) for name, kind in _KINDS.items() if name in record):
         return False
-    texts = (*told.get("problems", ()), *told.get("environment", {}).values())
-    return all(isinstance(text, str) for text in texts) and all(isinstance(case, dict) for case in told["cases"])
+    texts = (*record.get("problems", ()), *record.get("environment", {}).values())
+    return all(isinstance(text, str) for text in texts) and all(isinstance(case, dict) for case in record["cases"])
 
 
-def _has_parts(told: JsonObject) -> bool:
+def _has_parts(record: JsonObject) -> bool:
     """Whether a spec says how many parts there are, and no more than it has hashes of."""
-    n_parts, hashes = told["n_parts"], told["files_sha256"]
+    n_parts, hashes = record["n_parts"], record["files_sha256"]
     if type(n_parts) is not int or not isinstance(hashes, dict):
         return False
     return 0 <= n_parts <= len(hashes) and all(isinstance(digest, str) for digest in hashes.values())
 
 
-def _check_letters(content: bytes, told: object) -> None:
+def _check_letters(content: bytes, record: object) -> None:
     """Refuse half a surrogate pair, which JSON can spell, and no text that leakmeter wrote holds."""
     if b"\\ud" in content.lower():
         try:
-            json.dumps(told, ensure_ascii=False).encode()
+            json.dumps(record, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise ValueError("it holds half a surrogate pair") from None
 
@@ -275,13 +283,9 @@ def _record(spec: RunSpec) -> JsonObject:
     return {"id": spec.id, **asdict(spec)}
 
 
-def _json(told: Any) -> bytes:
-    return json.dumps(told, ensure_ascii=False, indent=1).encode()
+def _json(record: Any) -> bytes:
+    return json.dumps(record, ensure_ascii=False, indent=1).encode()
 
 
-@contextmanager
-def _as_store_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(f"run directory '{path}' cannot be written: {error.strerror or error}") from error
+def _writing(path: Path) -> AbstractContextManager[None]:
+    return store_errors(f"run directory '{path}' cannot be written")

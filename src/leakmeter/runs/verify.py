@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from leakmeter.core.written import store_errors
 from leakmeter.errors import StoreError
 from leakmeter.runs.catalogue import spec_of
 from leakmeter.runs.rundir import PREFIXES, RunDirectory
@@ -42,10 +43,8 @@ def verify(path: Path) -> Verified:
         StoreError: the directory cannot be listed.
     """
     run = RunDirectory(path)
-    try:
+    with store_errors(f"run '{path}' cannot be read"):
         names = sorted(entry.name for entry in path.iterdir())
-    except OSError as error:
-        raise StoreError(f"run '{path}' cannot be read: {error.strerror or error}") from None
     if not run.is_complete:
         # Every run says what it measures before anything else, and until it is complete.
         findings = [*_unreadable(run), *_foreign(names, _part_files(run, run.parts), unfinished=True)]
@@ -53,15 +52,15 @@ def verify(path: Path) -> Verified:
             findings.insert(0, "spec.json: missing")
         return Verified(path, "wrong" if findings else "unfinished", 2 * len(run.parts), tuple(findings))
     try:
-        spec, told = spec_of(run), run.read_spec()
-        n_parts, hashes = told["n_parts"], told["files_sha256"]
+        spec, record = spec_of(run), run.read_spec()
+        n_parts, hashes = record["n_parts"], record["files_sha256"]
     except StoreError as error:
         return Verified(path, "wrong", 0, (f"spec.json: {error}",))
     findings = []
-    if told["id"] != spec.id:
-        findings.append(f"spec.json: edited: its id is {told['id']}, and what it tells makes {spec.id}")
-    if path.resolve().name != told["id"]:
-        findings.append(f"spec.json: its id is {told['id']}, and the directory has another name")
+    if record["id"] != spec.id:
+        findings.append(f"spec.json: edited: its id is {record['id']}, and what it holds makes {spec.id}")
+    if path.resolve().name != record["id"]:
+        findings.append(f"spec.json: its id is {record['id']}, and the directory has another name")
     expected = _part_files(run, range(n_parts))
     if sorted(hashes) != sorted(expected):
         findings.append(f"spec.json: edited: its hashes are not those of {n_parts} parts")
@@ -73,7 +72,6 @@ def verify(path: Path) -> Verified:
 
 
 def _broken(path: Path, sha256: object) -> str | None:
-    """What is wrong with a file whose hash is known."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -97,7 +95,6 @@ def _is_readable(path: Path, content: bytes) -> bool:
 
 
 def _unreadable(run: RunDirectory) -> Iterator[str]:
-    """Files of finished parts of an unfinished run that cannot be read."""
     for number in run.parts:
         for name, read in zip(_part_files(run, [number]), (run.read_texts, run.read_measurements), strict=True):
             try:

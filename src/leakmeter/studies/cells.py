@@ -32,6 +32,7 @@ from leakmeter.core.written import (
     check_outside_runs,
     made_for,
     remove_unused,
+    store_errors,
     write_whole,
 )
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
@@ -198,10 +199,8 @@ def write(path: Path, text: str) -> None:
     Raises:
         StoreError: it cannot be written.
     """
-    try:
+    with store_errors(f"'{path}' cannot be written"):
         write_whole(path, text.encode(errors="replace"))
-    except OSError as error:
-        raise StoreError(f"'{path}' cannot be written: {error.strerror or error}") from None
 
 
 def digest(record: Any) -> str:

@@ -72,7 +72,7 @@ class Cell:
     """What its files are called; by its number where it has none."""
     measure_name: str | None = None
     """Of its measure, where that is not the study's: others are held against it."""
-    told_dataset: str | None = None
+    shown_dataset: str | None = None
     """What its data set is called where that may be shown, if not by its name."""
 
     @property
@@ -85,7 +85,7 @@ class Cell:
         """All that determines its numbers but the records themselves."""
         return {
             "model": self.model,
-            "dataset": self.told_dataset or self.dataset,
+            "dataset": self.shown_dataset or self.dataset,
             **asdict(self.choice),
             "settings": asdict(self.settings),
             "measure": self.measure.record(),
@@ -206,7 +206,7 @@ def _study(name: str, file: JsonObject, size: str, settings: JsonObject) -> Stud
     for number, (own, choice) in enumerate(itertools.product(single, itertools.product(*factors.values()))):
         shown = {**own, **dict(zip(factors, choice, strict=True))}
         chosen = {setting: _meant(value, known[setting]) for setting, value in shown.items()}
-        shown["dataset"] = told_dataset = kind.told_dataset(chosen["dataset"])
+        shown["dataset"] = shown_dataset = kind.shown_dataset(chosen["dataset"])
         cells.append(
             Cell(
                 number=number,
@@ -218,7 +218,7 @@ def _study(name: str, file: JsonObject, size: str, settings: JsonObject) -> Stud
                 measure=kind.measure(
                     measure(**{key: value for key, value in {"seed": 0, **chosen}.items() if key in of_measure}), chosen
                 ),
-                told_dataset=told_dataset,
+                shown_dataset=shown_dataset,
             )
         )
     return Study(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from leakmeter.core.case import recorded
+from leakmeter.core.case import record_of
 from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import UsageError
 from leakmeter.report import figures
@@ -125,7 +125,7 @@ class Kind(ABC):
         """What files may be given for data sets: NAME of `--data NAME=FILE`."""
         return list(datasets)
 
-    def told_dataset(self, name: str) -> str:
+    def shown_dataset(self, name: str) -> str:
         """What a study's tables and files call a data set."""
         return name
 
@@ -151,7 +151,7 @@ class Kind(ABC):
 
     def record(self, record: Any) -> JsonObject:
         """A record as that by which studies of it are known again."""
-        return recorded(record)
+        return record_of(record)
 
     @abstractmethod
     def items_csv(self, finished: FinishedCell) -> str:

@@ -165,13 +165,13 @@ def columns(name: str, of: Estimate, *, quantiles: bool = False) -> Row:
 
 def provenance(study: Study, cells: Sequence[FinishedCell], command: str) -> list[str]:
     """What a table says of where its numbers come from: command, seed, weights, n; no times, which differ."""
-    sizes = sorted({(one.cell.told_dataset or one.cell.dataset, len(one.records)) for one in cells})
+    sizes = sorted({(one.cell.shown_dataset or one.cell.dataset, len(one.records)) for one in cells})
     records = f"{study.kind.records}: {', '.join(f'{n:,} of {dataset}' for dataset, n in sizes)}"
     seeds, intervals = study.kind.about(study)
-    return [f"command: {command}", seeds, models_told(cells), records, intervals]
+    return [f"command: {command}", seeds, models_line(cells), records, intervals]
 
 
-def models_told(cells: Sequence[FinishedCell]) -> str:
+def models_line(cells: Sequence[FinishedCell]) -> str:
     """The models of cells, and under which weights they were measured."""
     models = dict.fromkeys(
         f"{one.model['name']} (weights {_short(one.model['weights_sha256'])}, {one.model['dtype']}, "
@@ -187,10 +187,6 @@ def _short(sha256: str | None) -> str:
 
 def over_seeds(study: Study, rows: Sequence[Row]) -> list[Row]:
     """How much of a value is the draw: for each choice of the other factors, a row for each value with an interval.
-
-    Args:
-        study: of the rows.
-        rows: of its table, one a seed.
 
     Returns:
         Nothing where the seed is no factor.

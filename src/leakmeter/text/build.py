@@ -17,11 +17,10 @@ from leakmeter.core.prompt import CONTEXT, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.text import personal, spans, templates, units
-from leakmeter.text.cuts import Cuts
 from leakmeter.text.entities import FINDERS
 from leakmeter.text.entities.mention import Recogniser
 from leakmeter.text.layout import Layout
-from leakmeter.text.spans import Cover
+from leakmeter.text.spans import Cover, Cuts
 
 Removal = Literal["drop", "mask", "retokenize"]
 _IRRELEVANT = (

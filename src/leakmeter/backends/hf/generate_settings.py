@@ -146,7 +146,6 @@ def stop_ids_of(config: GenerationConfig) -> tuple[int, ...]:
 
 
 def _troubles(config: GenerationConfig, prompt_length: int | None) -> list[str]:
-    """Settings, with their values, that do not leave the distribution alone."""
     found = []
     for name, harmless in _HARMLESS.items():
         value = getattr(config, name, None)

@@ -53,11 +53,6 @@ def differentiable(model: Any, name: str) -> Iterator[None]:
 def cut_at(model: Any, place: Place, name: str) -> Iterator[list[Tensor]]:
     """While a forward pass runs, cut it at a place: the vectors there become leaves, and are put into the list.
 
-    Args:
-        model: the model.
-        place: where.
-        name: of the model, for the message.
-
     Raises:
         CapabilityError: it has no such layer, or none that can be told.
     """

@@ -170,7 +170,7 @@ def _write(
     from leakmeter.report.tables import SYMBOLS, to_csv, to_markdown
     from leakmeter.studies.cells import items_csv, write
     from leakmeter.studies.expected import whole_by_token
-    from leakmeter.studies.table import models_told
+    from leakmeter.studies.table import models_line
 
     for finished in cells:
         text = items_csv(
@@ -179,7 +179,7 @@ def _write(
         write(directory / f"{finished.cell.stem}.csv", text)
     found = frontier_of(sweep, cells, utilities_of(cells, quality, directory, output.tell))
     seed = "secret" if sweep.kind == EPSILON else str(sweep.measures[0].seed)
-    about = [f"command: {command}", f"seed: {seed}", models_told(cells), f"cases: {found.told['n_cases']:,}"]
+    about = [f"command: {command}", f"seed: {seed}", models_line(cells), f"cases: {found.told['n_cases']:,}"]
     if found.told["n_truncated"]:
         about.append(f"contexts cut to fit: {found.told['n_truncated']:,}")
     about.append("intervals: 95 %, bootstrap over cases; knee: its share of 2,000 resamples")

@@ -93,7 +93,7 @@ class People(Kind):
         """A file's people, or invented ones."""
         return [PEOPLE]
 
-    def told_dataset(self, name: str) -> str:
+    def shown_dataset(self, name: str) -> str:
         """A file of people may be called by a name: a keyed hash stands for it."""
         return name if name == PEOPLE else f"file {pseudonym(subject_key(config_dir()), 'file', name)[:8]}"
 
