@@ -10,7 +10,6 @@ from typing import Final
 
 from leakmeter.core.json_object import JsonObject
 
-_FOR_THE_READER: Final = ("environment", "command", "problems")
 _OUTDATED: Final = (
     "measured by leakmeter 0.1, which recorded neither tokenizer nor configuration nor chat template, and read GGUF "
     "files, the default model's among them, with other tokens for digits behind two or more white-space characters; "
@@ -43,7 +42,10 @@ class RunSpec:
 
     def deciding(self) -> JsonObject:
         """What determines the numbers, as a plain object."""
-        return {name: of for name, of in asdict(self).items() if name not in _FOR_THE_READER}
+        record = asdict(self)
+        for name in ("environment", "command", "problems"):
+            del record[name]
+        return record
 
     @property
     def id(self) -> str:
