@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 from cyclopts import App, CycloptsError, UnknownOptionError
 
 from leakmeter.cli import process
-from leakmeter.commands.output import tell
+from leakmeter.commands.renamed import with_new_command, with_new_names
 from leakmeter.core import registry
 from leakmeter.core.plain import visible
 from leakmeter.errors import LeakmeterError
@@ -47,13 +47,13 @@ def program(first: str | None = None) -> App:
         version=lambda: metadata.version("leakmeter"),
         suppress_keyboard_interrupt=False,
     )
-    told = {
+    commands = {
         name: (f"leakmeter.cli.{name}:{'app' if name in _GROUPS else name}", text) for name, text in _COMMANDS.items()
     }
     for kind in registry.instruments():
         instrument = registry.instrument(kind)
-        told |= {one.name: (f"{instrument.package}.{one.at}", one.about) for one in instrument.commands}
-    for name, (where, text) in told.items():
+        commands |= {one.name: (f"{instrument.package}.{one.at}", one.about) for one in instrument.commands}
+    for name, (where, text) in commands.items():
         app.command(where, name=name, help=None if name == first else text)
     return app
 
@@ -74,10 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
     try:
-        words = _with_new_name(sys.argv[1:] if arguments is None else arguments)
+        words = with_new_command(sys.argv[1:] if arguments is None else arguments)
         ended: str | int | None = None
         try:
-            program(words[0] if words else None)(words, exit_on_error=False, print_error=False)
+            app = program(words[0] if words else None)
+            app(with_new_names(app, words), exit_on_error=False, print_error=False)
         except SystemExit as error:
             ended = error.code
         sys.stdout.flush()
@@ -98,16 +99,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail("what was given is nested too deeply to be read; give it with fewer levels", 2)
     except Exception as error:  # noqa: BLE001 - the last catch: nobody foresaw it, and nobody should have to read it
         _fail(process.logged(error), 2)
-
-
-def _with_new_name(words: Sequence[str]) -> Sequence[str]:
-    """The words of a command line, the command under its name of today."""
-    for kind in registry.instruments():
-        for command in registry.instrument(kind).commands:
-            if words and command.was and words[0] == command.was:
-                tell(f"{command.was} is called {command.name} now; the old name goes with the next release")
-                return [command.name, *words[1:]]
-    return words
 
 
 _CHOOSING: Final = ("--top-k", "--top-p", "--min-p", "--typical-p", "--greedy", "--do-sample", "--num-beams")

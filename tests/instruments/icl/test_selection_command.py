@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from leakmeter.runs.loading import load_run
-from leakmeter.stats.paired import signed_rank_p
+from leakmeter.stats.rank_tests import signed_rank_p
 
 Call = Callable[..., Any]
 TASK = """
@@ -70,7 +70,7 @@ def contents(out: Path) -> dict[str, bytes]:
 
 
 def parts(out: Path) -> dict[Path, tuple[int, int]]:
-    return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in out.rglob("readings-*.parquet")}
+    return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in out.rglob("measurements-*.parquet")}
 
 
 def test_a_selection_is_what_its_runs_say(cli: Call, words: list[object]) -> None:
@@ -145,9 +145,22 @@ def test_moves_and_labels_are_told_as_they_are_given(cli: Call, words: list[obje
         assert ended.code == 0, ended.err
         assert json.loads(ended.out)["moves"] == ["reorder", "drop"]
     assert len(list(Path("runs").glob("icl-select-*"))) == 1
-    told = json.loads(cli(*few, "--moves", "reorder", "--queries", 4, "--json").out)
+    told = json.loads(cli(*few, "--moves", "reorder", "--max-queries", 4, "--json").out)
     assert (told["n_choosing"], told["n_reporting"], told["moves"]) == (2, 2, ["reorder"])
     assert told["verdict"] in ("too few", "unchanged")
+
+
+def test_the_name_of_the_release_before_is_understood_and_not_listed(cli: Call, words: list[object]) -> None:
+    few = without(words, "--pool")
+    now, before = (cli(name, *few[1:], "--moves", "drop", "--json") for name in ("icl-select", "icl-plan"))
+    assert before.code == now.code == 0, before.err
+    assert before.out == now.out
+    notice, *others = before.err.splitlines()
+    assert notice == "icl-plan is called icl-select now; the old name goes with the next release"
+    assert len(others) == len(now.err.splitlines())
+    help_ = cli("--help").out
+    assert "icl-select" in help_
+    assert "icl-plan" not in help_
 
 
 def test_a_finished_selection_measures_nothing_and_a_longer_one_what_is_new(cli: Call, words: list[object]) -> None:
@@ -215,8 +228,8 @@ def test_a_prediction_writes_nothing(cli: Call, words: list[object]) -> None:
         ({"--pool": None}, ("--moves", "replace"), "move 'replace' takes exemplars from a pool"),
         ({"--max-steps": 0}, (), "max-steps is 0; it has to be 1 or more"),
         ({}, ("--candidates", 0), "candidates is 0; it has to be 1 or more"),
-        ({}, ("--queries", 1), "there is 1 query; give two or more"),
-        ({}, ("--queries", 0), "queries is 0; it has to be 1 or more"),
+        ({}, ("--max-queries", 1), "there is 1 query; give two or more"),
+        ({}, ("--max-queries", 0), "max-queries is 0; it has to be 1 or more"),
         ({}, ("--seed", -1), "seed is -1; it has to be 0 or more"),
         ({"--label-scoring": "first-token"}, (), "labels 'Glad' and 'Sad' begin with the same token"),
         ({"--task": "moods"}, (), "no task named 'moods'"),

@@ -14,6 +14,7 @@ from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions
+from leakmeter.commands.renamed import renamed
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.icl.measure import Icl
 
@@ -27,13 +28,14 @@ SAMPLE: Final = "tickets"
 """The task whose texts ship with the package."""
 
 
+@renamed("--queries", "--max-queries")
 def icl(
     *,
     task: str = SAMPLE,
     data: Path | None = None,
     pool: Path | None = None,
     exemplars: Path | None = None,
-    queries: int = 100,
+    max_queries: int = 100,
     shots: int | None = None,
     seed: int = 0,
     template: Literal["plain", "chat"] = "plain",
@@ -58,7 +60,7 @@ def icl(
         Labelled examples to draw exemplars from; those that were published with the task by default.
     exemplars
         Labelled examples that stand before every query, in the order of the file, instead of drawn ones.
-    queries
+    max_queries
         Measure so many at most, chosen at random.
     shots
         Exemplars drawn for each query, 4 by default.
@@ -95,7 +97,7 @@ def icl(
             raise UsageError(f"task '{known.task.name}' has no texts of its own; give {instead}")
         return known.load(None if given is None else str(given), split, labelled=split == "train")
 
-    chosen = choose_queries(records(data, "test", "queries with --data FILE"), queries, seed)
+    chosen = choose_queries(records(data, "test", "queries with --data FILE"), max_queries, seed)
     if exemplars is None:
         examples = records(pool, "train", "examples to draw from with --pool FILE, or all with --exemplars FILE")
         cases = draw_cases(examples, chosen, shots=4 if shots is None else shots, seed=seed)

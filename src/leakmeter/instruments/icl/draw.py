@@ -74,7 +74,7 @@ def choose_queries(examples: Sequence[Example], n: int | None, seed: int | None)
         UsageError: no query, or a seed below 0.
     """
     if n is not None and n < 1:
-        raise UsageError(f"queries is {n}; it has to be 1 or more")
+        raise UsageError(f"max-queries is {n}; it has to be 1 or more")
     if seed is not None:
         _check_seed(seed)
     return [examples[i] for i in chosen_numbers(len(examples), n, seed)]

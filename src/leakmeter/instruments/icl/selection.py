@@ -32,10 +32,10 @@ from leakmeter.instruments.icl.search import Exemplars, MeasuredList, Round, Sco
 from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.runs.fingerprint import spec_of
 from leakmeter.runs.measure import measure_cases, n_parts
-from leakmeter.runs.prediction import Predictor, predicted_cases
+from leakmeter.runs.prediction import MemoryBytes, Predictor, predicted_cases
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats import stats
-from leakmeter.stats.paired import signed_rank_p
+from leakmeter.stats.rank_tests import signed_rank_p
 from leakmeter.studies.cells import Progress, digest, used_directory
 from leakmeter.text.exemplar import Example, Task
 
@@ -124,8 +124,8 @@ class PredictedSelection(Record):
     model: str
     dtype: str
     device: str
-    memory_bytes: dict[str, int] | None
-    """Beside that of the libraries; None where operations have no meaning."""
+    memory_bytes: MemoryBytes | None
+    """None where operations have no meaning."""
     n_lists: int
     n_choosing: int
     n_reporting: int
@@ -343,18 +343,18 @@ def predicted_selection(
             prepare_exemplars(case, tokenizer, settings, window=None) for case in fixed_cases(exemplars, queries)
         ]
         last = predicted_cases(predictor, measure, prepared, group_size=FIXED_TOGETHER)
-        tokens += n * last["tree_tokens"]
-        seconds += n * (last["seconds"] or 0.0)
+        tokens += n * last.tree_tokens
+        seconds += n * (last.seconds or 0.0)
     return PredictedSelection(
-        model=last["model"],
-        dtype=last["dtype"],
-        device=last["device"],
-        memory_bytes=last["memory_bytes"],
+        model=last.model,
+        dtype=last.dtype,
+        device=last.device,
+        memory_bytes=last.memory_bytes,
         n_lists=1 + sum(n for n, _ in rounds),
         n_choosing=len(scope.choosing),
         n_reporting=len(scope.reporting),
         tree_tokens=tokens,
-        seconds=None if last["seconds"] is None else seconds,
+        seconds=None if last.seconds is None else seconds,
         at_most=True,
     )
 

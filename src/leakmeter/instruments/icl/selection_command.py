@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,6 +13,7 @@ from cyclopts import Parameter
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import PagelessRunOptions
+from leakmeter.commands.renamed import renamed
 from leakmeter.instruments.icl.command import find_task
 from leakmeter.instruments.icl.measure import Icl
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from leakmeter.instruments.icl.selection import PredictedSelection
 
 
+@renamed("--queries", "--max-queries")
 @Parameter(name="*", negative="")
 def icl_select(
     *,
@@ -30,7 +33,7 @@ def icl_select(
     moves: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None,
     max_steps: int = 5,
     candidates: int = 8,
-    queries: int = 100,
+    max_queries: int = 100,
     seed: int = 0,
     template: Literal["plain", "chat"] = "plain",
     measure: Annotated[Icl | None, Parameter(name="*")] = None,
@@ -58,7 +61,7 @@ def icl_select(
         Moves taken at most.
     candidates
         Examples of the pool that are tried, chosen at random.
-    queries
+    max_queries
         Take so many at most, chosen at random.
     seed
         Of the choice of queries, of their halves, and of the choice from the pool.
@@ -83,7 +86,7 @@ def icl_select(
     scope = scope_of(
         described.load(str(exemplars), "train"),
         None if pool is None else described.load(str(pool), "train"),
-        choose_queries(described.load(None if data is None else str(data), "test"), queries, seed),
+        choose_queries(described.load(None if data is None else str(data), "test"), max_queries, seed),
         # 'reorder,drop' as well as 'reorder drop'
         moves=[name for given in moves or () for name in given.split(",")],
         max_steps=max_steps,
@@ -149,5 +152,5 @@ def _print(predicted: PredictedSelection) -> None:
     told = "time not predicted" if seconds is None else f"{about_seconds(seconds)} once loaded"
     console.print(f"at most {predicted.tree_tokens:,} tokens, {told}")
     if predicted.memory_bytes is not None:
-        console.print(f"memory, libraries apart: about {about_bytes(sum(predicted.memory_bytes.values()))}")
+        console.print(f"memory, libraries apart: about {about_bytes(sum(asdict(predicted.memory_bytes).values()))}")
     console.print("The search ends where no move lowers ICLInf; a list that was measured before costs nothing.")

@@ -11,6 +11,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.data import tasks
 from leakmeter.instruments.icl.draw import REDRAWN_TOGETHER, choose_queries, draw_cases
@@ -18,7 +19,7 @@ from leakmeter.instruments.icl.prompts import ExemplarSettings
 from leakmeter.instruments.icl.result import IclResult
 from leakmeter.instruments.icl.summary import Losses, Summary, summary
 from leakmeter.stats import stats
-from leakmeter.stats.paired import holm, signed_rank_p
+from leakmeter.stats.rank_tests import holm, signed_rank_p
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one
@@ -61,7 +62,7 @@ class Exemplars(Kind):
         """They share the instruction, and may share exemplars."""
         return REDRAWN_TOGETHER
 
-    def choice(self, given: Mapping[str, Any]) -> Draw:
+    def choice(self, given: JsonObject) -> Draw:
         """Some queries at random, since a file may be ordered by label, and four exemplars each by default."""
         return Draw(
             at_least_one("queries", given["queries"]),
@@ -70,7 +71,7 @@ class Exemplars(Kind):
             given.get("draw_seed", 0),
         )
 
-    def prompts(self, given: Mapping[str, Any]) -> ExemplarSettings:
+    def prompts(self, given: JsonObject) -> ExemplarSettings:
         """The task's instruction, headings and labels."""
         chosen = {"template": given["template"]} if "template" in given else {}
         return ExemplarSettings(tasks.load_task(given["dataset"]).task, **chosen)
