@@ -1,4 +1,4 @@
-"""ICL influence: what the answer to a query owes to each exemplar of its prompt, in nats."""
+"""ICL influence: the influence of each exemplar of a prompt on the answer to a query, in nats."""
 
 from __future__ import annotations
 
@@ -85,16 +85,6 @@ class Icl(Measure):
                 raise UsageError(f"{name} is {number}; it has to be {expected}")
         if self.calibration is not None and self.space == "vocabulary":
             raise UsageError("calibration is for labels; leave it out with space 'vocabulary'")
-
-    @property
-    def samples(self) -> int:
-        """Nothing is drawn."""
-        return 1
-
-    @property
-    def max_new_tokens(self) -> int:
-        """Nothing is added to a prompt but labels, which its item has."""
-        return 0
 
     def check(self, item: ExemplarItem) -> None:
         """Refuse labels that cannot be told apart, and a query without exemplars."""
@@ -198,7 +188,7 @@ class Icl(Measure):
 
 
 def _of_vocabulary(item: ExemplarItem, entries: FloatArray, again: FloatArray) -> Iterator[Measurement]:
-    """Readings of each exemplar's entries, (exemplar, farthest).
+    """Measurements of each exemplar's entries, (exemplar, farthest).
 
     Args:
         item: the case.
