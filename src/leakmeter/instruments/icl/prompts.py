@@ -73,12 +73,6 @@ def prepare_exemplars(
 ) -> PreparedExemplars:
     """Tokenise a query and its exemplars; the exemplars are the spans, named e1, e2 and so on.
 
-    Args:
-        case: the texts.
-        tokenizer: the model's.
-        settings: task and template.
-        window: most tokens a sequence may have.
-
     Raises:
         UsageError: no exemplars, an empty text, a label that is none of the task's, or labels that the model cannot
             tell apart.

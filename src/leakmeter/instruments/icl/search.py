@@ -205,16 +205,7 @@ def scope_of(
     n_candidates: int = 8,
     seed: int = 0,
 ) -> Scope:
-    """What a search has to do with.
-
-    Args:
-        exemplars: as given.
-        pool: further examples; None for none.
-        queries: of both halves.
-        moves: kinds of moves; all that can be made where none is named.
-        max_steps: moves taken at most.
-        n_candidates: examples of the pool that may come.
-        seed: of the split, and of the choice from the pool.
+    """What a search has to do with: without `moves` all that can be made, without a pool those that need none.
 
     Raises:
         UnknownNameError: no such move.

@@ -197,15 +197,7 @@ class Lists:
 def selection_directory(
     scope: Scope, settings: ExemplarSettings, measure: Icl, model: str, out: Path, **machine: str | None
 ) -> Path:
-    """The directory of a selection under `out`, which need not be there.
-
-    Args:
-        scope: of which exemplars, queries and seed count.
-        settings: how prompts are made.
-        measure: what measures.
-        model: by its name.
-        out: directory of runs.
-        machine: precision, device and memory, as given.
+    """The directory of a selection under `out`, which need not be there; named by a scope's texts and seed.
 
     Raises:
         StoreError: `out` lies in a run.
@@ -227,15 +219,7 @@ def selection_directory(
 def selection_of(
     lists: Lists, scope: Scope, found: Search, before: Sequence[IclResult], after: Sequence[IclResult]
 ) -> Selection:
-    """What a search found.
-
-    Args:
-        lists: what measured.
-        scope: what was searched.
-        found: the search, on the queries that choose.
-        before: of the other queries, behind the exemplars as given.
-        after: of the same queries, behind the exemplars at the end.
-    """
+    """What a search found, with what the queries that report say of the exemplars as given and at the end."""
     first, second = ([one.loss_nats for one in results] for results in (before, after))
     is_finite, interval = all(map(math.isfinite, (*first, *second))), None
     if is_finite and len(before) > 1:
@@ -310,12 +294,6 @@ def predicted_selection(
     predictor: Predictor, scope: Scope, settings: ExemplarSettings, measure: Icl
 ) -> PredictedSelection:
     """What a search would take at most: every move measured, on lists of the longest exemplars there are.
-
-    Args:
-        predictor: of the model.
-        scope: what would be searched.
-        settings: how prompts are made.
-        measure: what would measure.
 
     Raises:
         LeakmeterError: a query cannot be measured behind the exemplars as given.

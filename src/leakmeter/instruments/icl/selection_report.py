@@ -18,12 +18,7 @@ _TEXT_CHARACTERS: Final = 30
 
 
 def report(found: Selection, *, command: str | None = None) -> b.Report:
-    """The verdict, the moves, what the queries say that chose none, and the exemplars.
-
-    Args:
-        found: what a search came to.
-        command: the command line it came from.
-    """
+    """The verdict, the moves, what the queries say that chose none, and the exemplars."""
     first, *others = sentences(found)
     model = found.model
     facts: list[tuple[b.Phrase, b.Phrase]] = [
@@ -81,14 +76,7 @@ def sentences(found: Selection) -> list[str]:
 
 
 def round_line(number: int, before: MeasuredList, taken: MeasuredList | None, n_lists: int) -> str:
-    """A round in one line, for who waits.
-
-    Args:
-        number: of the round, from 1.
-        before: the list before it.
-        taken: the list that was taken, if any.
-        n_lists: that were measured.
-    """
+    """A round, numbered from 1, in one line: the list before it, and the best of `n_lists` if it is taken."""
     if taken is None:
         return f"step {number}: none of {n_lists} lists lowers ICLInf, {nats_text(before.loss_nats)} nats"
     less = nats_text(before.loss_nats - taken.loss_nats)

@@ -108,11 +108,7 @@ class Summary(Losses):
 
 
 def summary(results: Sequence[IclResult], *, seed: int = 0) -> Summary:
-    """What queries say together.
-
-    Args:
-        results: one or more, with the same labels.
-        seed: of the bootstrap.
+    """What one or more queries with the same labels say together; the seed is that of the bootstrap.
 
     Raises:
         UsageError: no results, or other labels than those of the first.
