@@ -22,11 +22,11 @@ def test_entities_and_their_inventions(measure: Call) -> None:
     (phone,) = case["pieces"]
     assert (phone["name"], phone["n_mentions"], phone["repeated"], phone["rank"]) == ("phone1", 2, "verbatim", 1)
     assert phone["swapped_nats"] > 0
-    assert phone["invented"] != "555-010-7788"
+    assert phone["surrogate"] != "555-010-7788"
     again = case_of(measure("--json", "--swap", unit="entity", response="Call 555-010-7788"))
     assert again == case
     other = case_of(measure("--json", "--swap", unit="entity", response="Call 555-010-7788", swap_seed=4))
-    assert other["pieces"][0]["invented"] != phone["invented"]
+    assert other["pieces"][0]["surrogate"] != phone["surrogate"]
 
 
 def test_terminal_and_page_show_both_numbers(measure: Call, monkeypatch: pytest.MonkeyPatch) -> None:
