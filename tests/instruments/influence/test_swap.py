@@ -101,8 +101,8 @@ def test_nothing_found_is_a_result_and_a_warning(tmp_path: Any) -> None:
 
     result = leakmeter.influence("toy", context="It rained.", query="Who?", response="Anna", unit="entity", samples=1)
     assert result.pieces == ()
-    assert result.matrix.shape == (0, len(result.tokens))
+    assert result.matrix.shape == (0, len(result.response.tokens))
     assert result.to_frame().shape[0] == 0
-    assert result.whole > 0
+    assert result.whole_nats > 0
     assert "No personal data was found" in result.warnings[0]
     assert "No personal data" in result.save_html(tmp_path / "r.html").read_text(encoding="utf-8")
