@@ -54,7 +54,7 @@ def measured(cli: Call, data: Path) -> Callable[..., Path]:
 
 
 def largest(run: Path) -> float:
-    return float(max(case["whole_nats"] for case in read_measured(run).cases))
+    return float(max(case.whole_nats for case in read_measured(run).cases))
 
 
 def test_exit_codes(cli: Call, measured: Call) -> None:
@@ -140,7 +140,7 @@ def test_json(cli: Call, measured: Call) -> None:
 
 def test_confident(cli: Call, measured: Call) -> None:
     run = measured()
-    mean = float(np.mean([case["whole_nats"] for case in read_measured(run).cases]))
+    mean = float(np.mean([case.whole_nats for case in read_measured(run).cases]))
     bound = f"influence.mean <= {mean * 1.001}"
     assert cli("gate", run, "--max", bound).code == 0
     ended = cli("gate", run, "--max", bound, "--confident")
