@@ -37,7 +37,7 @@ def test_numbers_are_what_they_were(name: str, runs: Path) -> None:
         key: "Infinity" if number.value == math.inf else number.value for key, number in run.quantities().items()
     }
     assert {key: numbers[key] for key in said["quantities"]} == said["quantities"]
-    assert (run.measure, [case["id"] for case in run.cases]) == (said["measure"], said["cases"])
+    assert (run.measure, [result.id for result in run]) == (said["measure"], said["cases"])
     # Words may change; numbers do not.
     assert NUMBER.findall(run.headline) == NUMBER.findall(said["headline"])
     assert (run.outdated is None) == (run.spec["model"]["name"] == "toy")
