@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from leakmeter.instruments.pii.canaries import canaries_of
-from leakmeter.instruments.pii.planting import lines_of
+from leakmeter.instruments.pii.canaries import lines_of
 
 TASK = """
 name = "mood"

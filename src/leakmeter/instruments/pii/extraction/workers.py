@@ -17,7 +17,7 @@ from multiprocessing.connection import wait
 from leakmeter.core.limits import MOST_WORKERS, bounded
 from leakmeter.errors import DataError, LeakmeterError, UsageError
 from leakmeter.instruments.pii.extraction.documents import Bad, Batch, documents_of
-from leakmeter.instruments.pii.extraction.found import Extractor
+from leakmeter.instruments.pii.extraction.finders import Extractor
 from leakmeter.instruments.pii.subject import Subject
 
 _BATCHES_AHEAD = 2  # for each worker, so that none waits for another

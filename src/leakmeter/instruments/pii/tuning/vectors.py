@@ -8,17 +8,23 @@ The same when tuning and in use. Rows are padded behind their end, where nothing
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
+from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.tokenizer import HfTokenizer
+from leakmeter.backends.hf.virtual import virtual_tokens
+from leakmeter.core.backend import Backend
 from leakmeter.errors import DataError, UsageError, WindowError
+from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.tuning.training import name_of, read_tensors, write_tensors
 
 _FORMAT: Final = 1
@@ -193,3 +199,32 @@ def _run(model: Any, n_kept: int, **inputs: Any) -> Any:
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
         inputs["logits_to_keep"] = n_kept
     return model(**inputs)
+
+
+def behind(path: Path, settings: ProbeSettings) -> ProbeSettings:
+    """Settings of the same prompts behind the soft prompt of a file.
+
+    Raises:
+        DataError: there is no soft prompt in the file.
+    """
+    n_tokens = length_of(path)
+    try:
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise DataError(f"soft prompt '{path}' cannot be read: {error.strerror or error}") from None
+    return replace(settings, soft_prompt=found, soft_tokens=n_tokens)
+
+
+@contextmanager
+def reading_soft_prompt(backend: Backend, path: Path) -> Iterator[None]:
+    """While it lasts, the model reads the vectors of a soft prompt in the place of virtual tokens.
+
+    Raises:
+        UsageError: the model is none of the transformers library.
+        DataError: there is no soft prompt in the file, or one of another width.
+    """
+    if not isinstance(backend, HfBackend):
+        raise UsageError(f"'{backend.name}' reads no vectors; give a model of the transformers library")
+    prompt = load_soft_prompt(path, backend.model, backend.tokenizer.library)
+    with virtual_tokens(backend.model, prompt.vectors):
+        yield
