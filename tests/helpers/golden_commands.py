@@ -24,7 +24,9 @@ ICL: Final = ("--task", "task.toml", "--data", "queries.jsonl", "--pool", "pool.
 OWN: Final = ("--task", "task.toml", "--data", "queries.jsonl", "--exemplars", "exemplars.jsonl")
 WHOLE: Final = ("--label-scoring", "whole-sequence")
 ASKED: Final = ("susceptibility", "--queries", "asked.jsonl", "--contexts", "contexts.jsonl")
-PEOPLE: Final = ("pii", "probe", "--subjects", "people.jsonl", "--decoys", "50", "--prompts", "2", "--control-names", "1")
+PEOPLE: Final = (
+    *("pii", "probe", "--subjects", "people.jsonl", "--decoys", "50", "--prompts", "2", "--control-names", "1"),
+)
 AUDIT: Final = (
     *("audit", "run", "--exemplars", "exemplars.jsonl", "--column", "said", "--seed", "3", "--batches", "1"),
     *("--subset-size", "4", "--sequences", "2", "--max-new-tokens", "4"),

@@ -87,8 +87,7 @@ def write_model(folder: Path) -> None:
 
 def write_data(folder: Path) -> None:
     """What the instruments are run on."""
-    from leakmeter.instruments.pii.canaries import canaries_of
-    from leakmeter.instruments.pii.canaries import lines_of
+    from leakmeter.instruments.pii.canaries import canaries_of, lines_of
 
     said = [SENTENCE.format(i) for i in range(60)]
     rows = [{"id": f"n{i}", "said": said[i], "mood": ("Up", "Low")[i % 2]} for i in range(16)]

@@ -223,8 +223,8 @@ def test_people_in_documents_can_be_asked_for(cli: Call, probe: Call, tmp_path: 
     ended = cli("pii", "extract", documents, "--out", out, "--json")
     assert ended.code == 0, ended.err
     told = json.loads(ended.out)
-    assert told["documents"] == 13
-    assert 1 <= told["subjects"] <= 3
+    assert told["n_documents"] == 13
+    assert 1 <= told["n_subjects"] <= 3
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     assert {one.name for one in load_subjects(out).subjects} <= {one.name for one in PEOPLE}
     assert cli("pii", "extract", documents, "--out", out, "--json").out == ended.out

@@ -16,8 +16,10 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from typing import Final
 
 from leakmeter.errors import UnknownNameError, UsageError
@@ -28,30 +30,25 @@ from leakmeter.text.surrogates.draw import Draw, other_than, source
 from leakmeter.text.surrogates.names import FEMALE, MALE, N_COMMON, gender_of, given_names, surnames
 from leakmeter.text.surrogates.university import universities
 
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Lines of a document, or sentences of a paragraph."""
+
+    lines: tuple[str, ...]
+    """With places for what is known of a canary."""
+    joint: str
+    """Between them."""
+
+
+_SAID: Final = tomllib.loads(resources.files(__package__).joinpath("canary_documents.toml").read_text(encoding="utf-8"))
+_AREAS: Final[Mapping[str, list[str]]] = {state: codes.split() for state, codes in _SAID["areas"].items()}
+REMARKS: Final = tuple(_SAID["remarks"])
+FORMS: Final = tuple(Form(tuple(form["lines"]), form["joint"]) for form in _SAID["forms"])
 FOLDER: Final = "canaries"
 """Name of the directory that they are written to."""
 N_SEEDS: Final = 16
 """Seeds of which no two, unless they differ by a multiple of it, have a name, number or address in common."""
-_AREAS: Final = {
-    state: codes.split()
-    for state, codes in (
-        *(("AL", "205 251 256 334"), ("AZ", "480 520 602 623 928"), ("AR", "479 501 870")),
-        *(("CA", "209 310 408 415 510 530 559 619 626 650 707 714 805 818 831 909 916 925 949"), ("CO", "303 719 970")),
-        *(("CT", "203 860"), ("DE", "302"), ("FL", "305 352 386 407 561 727 772 813 850 904 941 954")),
-        *(("GA", "229 404 478 706 770 912"), ("ID", "208"), ("IL", "217 309 312 618 630 708 773 815 847")),
-        *(("IN", "219 260 317 574 765 812"), ("IA", "319 515 563 641 712"), ("KS", "316 620 785 913")),
-        *(("KY", "270 502 606 859"), ("LA", "225 318 337 504 985"), ("ME", "207"), ("MD", "301 410")),
-        *(("MA", "413 508 617 781 978"), ("MI", "231 248 269 313 517 586 616 734 810 906 989")),
-        *(("MN", "218 320 507 612 651 763 952"), ("MS", "228 601 662"), ("MO", "314 417 573 636 660 816")),
-        *(("MT", "406"), ("NE", "308 402"), ("NV", "702 775"), ("NH", "603"), ("NJ", "201 609 732 856 908 973")),
-        *(("NM", "505 575"), ("NY", "212 315 516 518 585 607 631 716 718 845 914"), ("NC", "252 336 704 828 910 919")),
-        *(("ND", "701"), ("OH", "216 330 419 440 513 614 740 937"), ("OK", "405 580 918"), ("OR", "503 541")),
-        *(("PA", "215 412 570 610 717 724 814"), ("RI", "401"), ("SC", "803 843 864"), ("SD", "605")),
-        *(("TN", "423 615 731 865 901 931"), ("TX", "210 214 254 281 325 361 409 512 713 806 817 830 903 915 936 956")),
-        *(("UT", "435 801"), ("VT", "802"), ("VA", "276 434 540 703 757 804"), ("WA", "206 253 360 425 509")),
-        *(("WV", "304"), ("WI", "262 414 608 715 920"), ("WY", "307")),
-    )
-}
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _MONTHS: Final = MONTHS["en"].split()
 _NO_WORD: Final = re.compile(r"\W")
@@ -159,138 +156,6 @@ def _relations(name: str, drawn: random.Random) -> tuple[Relation, ...]:
         if f"{first} {last}" not in names:
             names.append(f"{first} {last}")
     return tuple(map(Relation, kinds, names))
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """Lines of a document, or sentences of a paragraph."""
-
-    lines: tuple[str, ...]
-    """With places for what is known of a person; {family} is 'father Tom Reed, aunt Ann Cole'."""
-    joint: str = "\n"
-    """Between them."""
-
-
-FORMS: Final = (
-    Form(
-        (
-            *("{remark}", "", "Kind regards,", "{name}", "{university}", "{address}", "T {phone}", "E {email}"),
-            "Emergency contact: {family}",
-        )
-    ),
-    Form(
-        (
-            *("From: {name}", "Reply-To: {email}", "Date: {date}", "Subject: change of address", ""),
-            "I have moved. All my post now goes to {address}.",
-            "The telephone stays {phone}.",
-            "My college records at {university} are to be changed as well.",
-            "Please tell the family: {family}.",
-        )
-    ),
-    Form(
-        (
-            *("MEMBERS' DIRECTORY, {date}", "", "{name}", "  home     {address}", "  phone    {phone}"),
-            *("  mail     {email}", "  studied  {university}", "  family   {family}"),
-        )
-    ),
-    Form(
-        (
-            "Posted by {name} on {date}:",
-            "{remark}",
-            "If you want to pick it up, it is at {address}.",
-            "I answer fastest on {phone}.",
-            "Pictures are sent from {email} if you ask.",
-            "I used to be at {university}, so some of you may know me from there.",
-            "My family here: {family}.",
-        ),
-        " ",
-    ),
-    Form(
-        (
-            "Volunteer for the fair on {date}: {name}",
-            *("{phone}", "{email}", "lives at {address}", "alumni group {university}", "brings along {family}"),
-        ),
-        ", ",
-    ),
-    Form(
-        (
-            *("INVOICE {date}", "Bill to:", "{name}", "{address}", "Phone {phone}", "Send receipt to {email}"),
-            *("Institution: {university}", "Also authorised: {family}", "{remark}"),
-        )
-    ),
-    Form(
-        (
-            *("{name}", "{address}", "{phone}", "{email}", "", "Education: {university}", "Family: {family}"),
-            "Interests: {remark}",
-        )
-    ),
-    Form(
-        (
-            "Minutes, {date}.",
-            "{name} will keep the key.",
-            "It is brought to whoever rings {phone}.",
-            "Questions by mail go to {email}.",
-            "Parcels for {name} are taken in at {address}.",
-            "{name}, who comes to us from {university}, had the chair.",
-            "With {name} came {family}.",
-            "{remark}",
-        ),
-        " ",
-    ),
-    Form(
-        (
-            *("BEGIN:VCARD", "FN:{name}", "TEL:{phone}", "EMAIL:{email}", "ADR:{address}", "ORG:{university}"),
-            *("RELATED:{family}", "REV:{date}", "END:VCARD"),
-        )
-    ),
-    Form(
-        (
-            *("Registration received {date}", "Name: {name}", "Street and town: {address}", "Mobile: {phone}"),
-            *("E-mail: {email}", "School: {university}", "Relatives: {family}", "Remarks: {remark}"),
-        )
-    ),
-    Form(
-        (
-            "Lost near the station on {date}: a grey bag with a laptop in it.",
-            "It belongs to {name}.",
-            "Bring it to {address}, please.",
-            "Or ring {phone}, at any hour.",
-            "Or write to {email}.",
-            "There is a card of {university} inside.",
-            "On the photograph are {name}'s {family}.",
-        ),
-        " ",
-    ),
-    Form(
-        (
-            "On {date} {name} replied:",
-            "> {remark}",
-            "> Put me on the list with {email},",
-            "> and for what is urgent with {phone}.",
-            "> Letters reach me at {address}.",
-            "> As for {university}, yes, that was me.",
-            "> My people are {family}.",
-        )
-    ),
-)
-REMARKS: Final = (
-    "The second box of tiles has arrived and nobody has counted it yet.",
-    "We are still two chairs short for the evening.",
-    "The bicycle has new brakes and a dented bell.",
-    "Nothing has changed since the last meeting.",
-    "Rain is expected, so the stalls go under the arcade.",
-    "I can bring coffee for twelve, not for twenty.",
-    "The lamp in the hall flickers again.",
-    "Two of the seedlings did not make it.",
-    "The draft is attached and wants another pair of eyes.",
-    "Choir practice moves to the small room.",
-    "The map on the website is out of date.",
-    "It is a walnut table with one short leg.",
-    "Thanks for the apples, they were gone by noon.",
-    "The printer wants a new drum before the end of the month.",
-    "All keys are back on their hooks.",
-    "Somebody left a green scarf after the reading.",
-)
 
 
 @dataclass(frozen=True, slots=True)

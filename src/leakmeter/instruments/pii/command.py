@@ -26,7 +26,7 @@ from leakmeter.core.record import Record
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
-from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind, ProbeTemplates, load_templates, probes_of
+from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind, load_templates, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.settings import FineTuning, SoftPromptTuning
 from leakmeter.instruments.pii.subject import ValueType
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from leakmeter.report.result import Part
     from leakmeter.text.entities.mention import Mention
 
-Unasked = Parameter(parse=False)
 _MB: Final = 1_000_000
 _SAMPLED: Final = 2
 _SAMPLED_KINDS: Final[tuple[ProbeKind, ...]] = ("twin",)
@@ -86,36 +85,12 @@ class ModelOptions:
         return backend
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeOptions(ProbeSettings):
-    """Of the settings those that are no files."""
-
-    templates: Annotated[ProbeTemplates | None, Unasked] = None
-    soft_prompt: Annotated[str | None, Unasked] = None
-    soft_tokens: Annotated[int, Unasked] = 0
-
-
-@dataclass(frozen=True, slots=True)
-class FineTuningOptions(FineTuning):
-    """Of the settings those that are often changed."""
-
-    warmup_steps: Annotated[int, Unasked] = 10
-    max_norm: Annotated[float, Unasked] = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class TuningOptions(SoftPromptTuning):
-    """Of the settings those that are often changed."""
-
-    exact_match_every: Annotated[int, Unasked] = 10
-
-
 @app.command
 def probe(
     *,
     subjects: Path | None = None,
     kinds: Annotated[list[ProbeKind] | None, Parameter(consume_multiple=True)] = None,
-    asked: Annotated[ProbeOptions | None, Parameter(name="*", negative="")] = None,
+    asked: Annotated[ProbeSettings | None, Parameter(name="*", negative="")] = None,
     beams: Annotated[list[int] | None, Parameter(consume_multiple=True)] = None,
     templates: Path | None = None,
     soft_prompt: Path | None = None,
@@ -158,7 +133,7 @@ def probe(
 
     run = replace(run or RunOptions(), no_cache=True)
     measure = Pii() if beams is None else Pii(tuple(width for width in beams if width or len(beams) > 1))
-    settings = ProbeSettings(**asdict(asked or ProbeOptions()))
+    settings = asked or ProbeSettings()
     if templates is not None:
         settings = replace(settings, templates=load_templates(templates))
     if soft_prompt is not None:
@@ -228,7 +203,7 @@ def tune(
     out: Path,
     validation: Path | None = None,
     type: ValueType = "phone",
-    tuning: Annotated[TuningOptions | None, Parameter(name="*", negative="")] = None,
+    tuning: Annotated[SoftPromptTuning | None, Parameter(name="*", negative="")] = None,
     region: str = "US",
     skip_bad: Flag = False,
     json: Flag = False,
@@ -262,7 +237,7 @@ def tune(
     from leakmeter.instruments.pii.tuning import examples
     from leakmeter.instruments.pii.tuning.soft_prompt import tune as tuned
 
-    settings, chosen = SoftPromptTuning(**asdict(tuning or TuningOptions())), model or ModelOptions()
+    settings, chosen = tuning or SoftPromptTuning(), model or ModelOptions()
     output.check_writable(out, "soft prompt", subjects, validation, Path(chosen.model))
     loaded = load_subjects(subjects, region=region, skip_bad=skip_bad)
     known = list(dict.fromkeys(case.subject for case in examples.cases_of(loaded.subjects, type)))
@@ -330,7 +305,7 @@ def insert(
     *,
     out: Path,
     canaries: Annotated[Insertion | None, Parameter(name="*", negative="", consume_multiple=True)] = None,
-    fine_tuning: Annotated[FineTuningOptions | None, Parameter(name="*", negative="")] = None,
+    fine_tuning: Annotated[FineTuning | None, Parameter(name="*", negative="")] = None,
     json: Flag = False,
     model: ModelOptions | None = None,
 ) -> None:
@@ -354,7 +329,7 @@ def insert(
     groups = {group.name: group for group in chosen.groups}
     backend = (model or ModelOptions()).load("fine-tune")
     with counting("steps") as advance:
-        settings = fine_tuning or FineTuningOptions()
+        settings = fine_tuning or FineTuning()
         n = inserted([*groups.values()], out, backend, settings, seed=chosen.seed, progress=advance)
     write_groups(out / FOLDER, groups)
     if json:
@@ -374,7 +349,7 @@ def check(
     *,
     out: Path,
     asked: Annotated[Check | None, Parameter(name="*", negative="", consume_multiple=True)] = None,
-    fine_tuning: Annotated[FineTuningOptions | None, Parameter(name="*", negative="")] = None,
+    fine_tuning: Annotated[FineTuning | None, Parameter(name="*", negative="")] = None,
     json: Flag = False,
     model: ModelOptions | None = None,
 ) -> None:
@@ -399,7 +374,7 @@ def check(
     command = command_line(sys.argv[1:], without=[out])
     backend = (model or ModelOptions()).load("fine-tune")
     with counting("steps of fine-tuning") as steps, counting("epochs of tuning") as epochs:
-        settings = fine_tuning or FineTuningOptions()
+        settings = fine_tuning or FineTuning()
         found = checked(wanted, settings, backend, out, Steps(steps, epochs, output.tell), command=command)
     about = [
         f"command: {command}",
@@ -432,17 +407,6 @@ def _draw(found: Checked, out: Path, footer: str) -> None:
         charts.write(densities, out / "densities")
     except UsageError as error:
         output.tell(str(error))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found(Record):
-    """What documents were found to hold."""
-
-    out: str
-    documents: int
-    subjects: int
-    seen_before: int
-    bad_lines: int
 
 
 Finds = Literal["structured", "relationships", "universities"]
@@ -523,15 +487,7 @@ def extract(
             progress=lambda done, of: advance(done // _MB, max(1, of // _MB)),
         )
     if json:
-        output.print_json(
-            _Found(
-                out=found.out,
-                documents=found.n_documents,
-                subjects=found.n_subjects,
-                seen_before=found.n_duplicates,
-                bad_lines=found.n_bad,
-            )
-        )
+        output.print_json(found)
     else:
         output.print_text(f"{found.n_subjects:,} people in {found.n_documents:,} documents.")
     output.tell(f"people: {found.out}")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.subject import STRUCTURED, VALUE_TYPES, Relation, Subject, ValueType, told_relation
@@ -163,6 +163,8 @@ def control_names_of(subject: Subject, n: int, *, seed: int) -> tuple[ControlNam
     made = []
     for number, name in enumerate(names):
         bare = ControlName(subject, replace(subject, name=name))
-        own: dict[str, Any] = {type_: bare.said(values[number], type_) for type_, values in others.items()}
-        made.append(ControlName(subject, replace(subject, name=name, **own)))
+        phone_, email_, address_ = (
+            bare.said(others[type_][number], type_) if type_ in others else None for type_ in STRUCTURED
+        )
+        made.append(ControlName(subject, replace(bare.other, phone=phone_, email=email_, address=address_)))
     return tuple(made)

@@ -23,7 +23,7 @@ from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.pii.item import ProbeItem, Values
 from leakmeter.instruments.pii.probe import PUBLISHED, ProbeCase, ProbeTemplates, check_template, filled
-from leakmeter.instruments.pii.settings import check
+from leakmeter.instruments.pii.settings import Unasked, check
 from leakmeter.instruments.pii.subject import ValueType
 from leakmeter.text.entities import FINDERS
 
@@ -56,11 +56,11 @@ class ProbeSettings(PlainSettings):
     nothing of this one; more make p-values a little sharper."""
     decoy_seed: int = 0
     """Of the decoys and control names."""
-    templates: ProbeTemplates | None = None
+    templates: Unasked[ProbeTemplates | None] = None
     """In the place of the published ones, of the kinds that are named."""
-    soft_prompt: str | None = None
+    soft_prompt: Unasked[str | None] = None
     """Hash of a soft prompt that stands in front of every prompt, behind what a model expects at the very start."""
-    soft_tokens: int = 0
+    soft_tokens: Unasked[int] = 0
     """Its tokens."""
     keep_values: bool = False
     """Keep values, prompts and what was generated in the run, and not their keyed hashes and scores alone."""

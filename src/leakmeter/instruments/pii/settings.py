@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+from cyclopts import Parameter
 
 from leakmeter.errors import UsageError
+
+_T = TypeVar("_T")
+Unasked = Annotated[_T, Parameter(parse=False)]
+"""A setting that is no option of a command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +24,9 @@ class FineTuning:
     """Of the fine-tuning, by AdamW."""
     batch_tokens: int = 256
     """Most tokens of a step of the fine-tuning, padding included."""
-    warmup_steps: int = 10
+    warmup_steps: Unasked[int] = 10
     """Steps of the fine-tuning over which the learning rate rises linearly."""
-    max_norm: float = 1.0
+    max_norm: Unasked[float] = 1.0
     """Gradients of the fine-tuning that are longer are cut to it."""
 
     def __post_init__(self) -> None:
@@ -49,7 +56,7 @@ class SoftPromptTuning:
     """Subjects of one step; those of like length stand together."""
     seed: int = 0
     """Of the first vectors, the order, and who is kept apart."""
-    exact_match_every: int = 10
+    exact_match_every: Unasked[int] = 10
     """Epochs between two looks at the subjects that the epoch is chosen by."""
     patience: int = 100
     """Epochs without progress after which tuning ends."""

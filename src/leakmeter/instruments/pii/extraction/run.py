@@ -25,6 +25,7 @@ from typing import Any, BinaryIO, Final
 
 from filelock import FileLock, Timeout
 
+from leakmeter.core.record import Record
 from leakmeter.core.written import PRIVATE, check_place, open_private, write_whole
 from leakmeter.errors import DataError, StoreError, UsageError
 from leakmeter.instruments.pii.extraction.documents import Bad, Batch, documents_of, kind_of, read_batches
@@ -39,7 +40,7 @@ N_PROBLEMS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted:
+class Extracted(Record):
     """What became of an extraction, this call and those it went on from together."""
 
     out: str

@@ -80,15 +80,6 @@ class SoftPrompt:
         write_tensors(path, {"vectors": self.vectors}, record)
 
 
-def length_of(path: Path) -> int:
-    """Number of vectors of the soft prompt in a file.
-
-    Raises:
-        DataError: there is no soft prompt in the file.
-    """
-    return len(_read(path)[0])
-
-
 def load_soft_prompt(path: Path, model: Any, tokenizer: Any) -> SoftPrompt:
     """The soft prompt in a file, to be used with a model, which need not be the one it was tuned on.
 
@@ -97,21 +88,13 @@ def load_soft_prompt(path: Path, model: Any, tokenizer: Any) -> SoftPrompt:
     Raises:
         DataError: there is no soft prompt in the file, or one of another width.
     """
-    vectors, record = _read(path)
-    width = width_of(model)
-    if vectors.shape[1] != width:
+    found, width = _read(path), width_of(model)
+    if found.width != width:
         raise DataError(
-            f"'{path}' holds vectors of width {vectors.shape[1]}, tuned on '{record['model']}', and '{name_of(model)}' "
+            f"'{path}' holds vectors of width {found.width}, tuned on '{found.model}', and '{name_of(model)}' "
             f"takes width {width}; tune one on this model"
         )
-    return SoftPrompt(
-        vectors=vectors,
-        start_ids=HfTokenizer(tokenizer, model).start_ids,
-        model=record["model"],
-        tokenizer_sha256=record["tokenizer_sha256"],
-        seed=record["seed"],
-        epoch=record["epoch"],
-    )
+    return replace(found, start_ids=HfTokenizer(tokenizer, model).start_ids)
 
 
 def check_examples(model: Any, examples: Sequence[Example], length: int, start_ids: tuple[int, ...]) -> None:
@@ -176,13 +159,13 @@ def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         yield some
 
 
-def _read(path: Path) -> tuple[Tensor, dict[str, Any]]:
-    """Vectors and record of a soft prompt's file."""
+def _read(path: Path) -> SoftPrompt:
+    """The soft prompt of a file, without start tokens."""
     tensors, record = read_tensors(path, _WHAT)
     vectors = tensors.get("vectors")
     if vectors is None or record.get("format") != _FORMAT:
         raise DataError(f"'{path}' is not {_WHAT}, or of another version (this one reads format {_FORMAT})")
-    return vectors, record
+    return SoftPrompt(vectors, (), record["model"], record["tokenizer_sha256"], record["seed"], record["epoch"])
 
 
 def _embedded(model: Any, lead: Tensor, rows: Sequence[Ids]) -> Tensor:
@@ -207,7 +190,7 @@ def behind(path: Path, settings: ProbeSettings) -> ProbeSettings:
     Raises:
         DataError: there is no soft prompt in the file.
     """
-    n_tokens = length_of(path)
+    n_tokens = _read(path).length
     try:
         found = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
