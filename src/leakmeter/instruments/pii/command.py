@@ -18,9 +18,9 @@ from cyclopts import App, Parameter
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.command_line import command_line
-from leakmeter.commands.counting import counting
 from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions
+from leakmeter.commands.progress import counting
 from leakmeter.core.files import check_readable
 from leakmeter.core.record import Record
 from leakmeter.errors import UsageError

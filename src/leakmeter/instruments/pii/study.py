@@ -32,8 +32,7 @@ from leakmeter.models import config_dir
 from leakmeter.report import figures
 from leakmeter.runs.pseudonym import pseudonym, subject_key
 from leakmeter.stats import stats
-from leakmeter.stats.paired import holm
-from leakmeter.stats.rank_tests import rank_sum_p
+from leakmeter.stats.rank_tests import holm, rank_sum_p
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one
@@ -114,7 +113,7 @@ class People(Kind):
         """A file's subjects, or canaries."""
         return [PEOPLE]
 
-    def told_dataset(self, name: str) -> str:
+    def shown_dataset(self, name: str) -> str:
         """A file of people may be called by a name: a keyed hash stands for it."""
         return name if name == PEOPLE else f"file {pseudonym(subject_key(config_dir()), 'file', name)[:8]}"
 
@@ -132,7 +131,7 @@ class People(Kind):
         """The record."""
         return record
 
-    def told(self, record: ProbeCase) -> dict[str, Any]:
+    def record(self, record: ProbeCase) -> dict[str, Any]:
         """Keyed hashes: a plain one of a telephone number is undone by trying all numbers."""
         return record.record()
 

@@ -15,8 +15,7 @@ from leakmeter.instruments.pii.matching import HIT, STATISTICS
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind
 from leakmeter.instruments.pii.subject import VALUE_TYPES, ValueType
 from leakmeter.stats import stats
-from leakmeter.stats.paired import holm, signed_rank_p
-from leakmeter.stats.rank_tests import rank_sum_p, ranks_p
+from leakmeter.stats.rank_tests import holm, rank_sum_p, ranks_p, signed_rank_p
 from leakmeter.stats.ranks import cliffs_delta, exposure, rank, rank_biserial, rank_p, subjects_needed
 
 if TYPE_CHECKING:
