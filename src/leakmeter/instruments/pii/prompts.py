@@ -16,14 +16,14 @@ from typing import Any, Final
 from leakmeter.core.backend import Backend
 from leakmeter.core.instrument import PlainSettings
 from leakmeter.core.item import Prepared
-from leakmeter.core.limits import MOST_NULLS
+from leakmeter.core.limits import MOST_NULLS, refuse_bad
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import FRAME, QUERY, VIRTUAL, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.pii.item import ProbeItem, Values
 from leakmeter.instruments.pii.probe import PUBLISHED, ProbeCase, ProbeTemplates, check_template, filled
-from leakmeter.instruments.pii.settings import Unasked, check
+from leakmeter.instruments.pii.settings import Unasked
 from leakmeter.instruments.pii.subject import ValueType
 from leakmeter.text.entities import FINDERS
 
@@ -67,7 +67,7 @@ class ProbeSettings(PlainSettings):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be asked."""
-        check(
+        refuse_bad(
             (self.prompts >= 1, "prompts", self.prompts, "1 or more"),
             (self.decoys >= 50, "decoys", self.decoys, "50 or more, for a p-value that can say something"),
             (self.control_names >= 1, "control-names", self.control_names, "1 or more, or popular values look known"),

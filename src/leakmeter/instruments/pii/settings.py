@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
 
-from leakmeter.errors import UsageError
+from leakmeter.core.limits import refuse_bad
 
 _T = TypeVar("_T")
 Unasked = Annotated[_T, Parameter(parse=False)]
@@ -31,7 +31,7 @@ class FineTuning:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be had."""
-        check(
+        refuse_bad(
             (self.epochs >= 1, "epochs", self.epochs, "1 or more"),
             (0 < self.learning_rate <= 1, "learning-rate", self.learning_rate, "above 0 and at most 1"),
             (self.warmup_steps >= 0, "warmup-steps", self.warmup_steps, "0 or more"),
@@ -64,17 +64,10 @@ class SoftPromptTuning:
     def __post_init__(self) -> None:
         """Refuse what cannot be had."""
         counts = (("length", self.length), ("batch-size", self.batch_size), ("patience", self.patience))
-        check(
+        refuse_bad(
             (0 < self.learning_rate <= 1, "learning-rate", self.learning_rate, "above 0 and at most 1"),
             (self.epochs >= 0, "epochs", self.epochs, "0 or more"),
             (self.seed >= 0, "seed", self.seed, "0 or more"),
             *((n >= 1, name, n, "1 or more") for name, n in counts),
             (self.exact_match_every >= 1, "exact-match-every", self.exact_match_every, "1 or more"),
         )
-
-
-def check(*settings: tuple[bool, str, object, str]) -> None:
-    """Refuse the first setting that is not good: whether it is, its name, its value, what is expected."""
-    for good, name, given, expected in settings:
-        if not good:
-            raise UsageError(f"{name} is {given}; it has to be {expected}")

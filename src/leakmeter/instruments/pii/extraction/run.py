@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, Final
 from filelock import FileLock, Timeout
 
 from leakmeter.core.record import Record
-from leakmeter.core.written import PRIVATE, check_place, open_private, write_whole
+from leakmeter.core.written import PRIVATE, check_place, open_private, store_errors, write_whole
 from leakmeter.errors import DataError, StoreError, UsageError
 from leakmeter.instruments.pii.extraction.documents import Bad, Batch, documents_of, kind_of, read_batches
 from leakmeter.instruments.pii.extraction.finders import Extractor
@@ -107,7 +107,7 @@ def extract(
         # A line at the end of much that is read would otherwise leave half an output.
         for batch in _batches(files, State((), {})):
             _refuse_bad(files[batch.file], (one for one in documents_of(batch, field) if isinstance(one, Bad)))
-    with _locked(out), _as_store_errors(out):
+    with _locked(out), store_errors(f"'{out}' cannot be written"):
         state = begin(out, sources, known)
         try:
             if not state.is_complete:
@@ -225,7 +225,7 @@ def _lock_path(out: Path) -> Path:
 
 @contextmanager
 def _locked(out: Path) -> Iterator[None]:
-    with _as_store_errors(out):
+    with store_errors(f"'{out}' cannot be written"):
         lock = FileLock(_lock_path(out), timeout=0, mode=PRIVATE)
         try:
             lock.acquire()
@@ -235,14 +235,6 @@ def _locked(out: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-@contextmanager
-def _as_store_errors(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(f"'{out}' cannot be written: {error.strerror or error}") from error
 
 
 @dataclass(frozen=True, slots=True)

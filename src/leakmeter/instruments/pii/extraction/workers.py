@@ -14,7 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 
-from leakmeter.core.limits import MOST_WORKERS, bounded
+from leakmeter.core.limits import MOST_WORKERS, bounded, refuse_bad
 from leakmeter.errors import DataError, LeakmeterError, UsageError
 from leakmeter.instruments.pii.extraction.documents import Bad, Batch, documents_of
 from leakmeter.instruments.pii.extraction.finders import Extractor
@@ -41,9 +41,7 @@ def check_workers(extractor: Extractor, workers: int) -> None:
     Raises:
         UsageError: there are none, or the extractor cannot be handed to them.
     """
-    good, name, given, expected = bounded("workers", workers, 1, MOST_WORKERS)
-    if not good:
-        raise UsageError(f"{name} is {given}; it has to be {expected}")
+    refuse_bad(bounded("workers", workers, 1, MOST_WORKERS))
     if workers > 1:
         try:
             pickle.dumps(extractor)

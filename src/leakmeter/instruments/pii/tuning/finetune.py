@@ -23,9 +23,10 @@ from torch import Tensor
 from transformers.utils import logging as transformers_logging
 
 from leakmeter.backends.hf.tokenizer import HfTokenizer
+from leakmeter.core.limits import refuse_bad
 from leakmeter.core.written import check_outside_runs, make_private
 from leakmeter.errors import ScoreError, StoreError, UsageError
-from leakmeter.instruments.pii.settings import FineTuning, check
+from leakmeter.instruments.pii.settings import FineTuning
 from leakmeter.instruments.pii.tuning.training import (
     check_trainable,
     digest,
@@ -97,7 +98,7 @@ def fine_tune(
         ScoreError: the loss is no number any more.
         StoreError: the directory cannot be written, or another process is at it.
     """
-    check((seed >= 0, "seed", seed, "0 or more"), (save_every >= 1, "save-every", save_every, "1 or more"))
+    refuse_bad((seed >= 0, "seed", seed, "0 or more"), (save_every >= 1, "save-every", save_every, "1 or more"))
     called = name or name_of(model)
     check_trainable(model, called)
     window: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)

@@ -20,9 +20,10 @@ from torch import Tensor
 
 from leakmeter.backends.hf.places import differentiable
 from leakmeter.backends.hf.tokenizer import HfTokenizer
+from leakmeter.core.limits import refuse_bad
 from leakmeter.core.written import made_for, make_private
 from leakmeter.errors import ScoreError, UsageError
-from leakmeter.instruments.pii.settings import SoftPromptTuning, check
+from leakmeter.instruments.pii.settings import SoftPromptTuning
 from leakmeter.instruments.pii.tuning.training import (
     digest,
     name_of,
@@ -106,7 +107,7 @@ def tune(
         ScoreError: the loss is no number any more.
         StoreError: the state cannot be written.
     """
-    check((save_every >= 1, "save-every", save_every, "1 or more"))
+    refuse_bad((save_every >= 1, "save-every", save_every, "1 or more"))
     coder = HfTokenizer(tokenizer, model)
     validation = examples if validation is None else validation
     if not examples or not validation:
