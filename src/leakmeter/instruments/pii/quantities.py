@@ -26,7 +26,7 @@ PII: Final[Quantities] = (
     Quantity(
         "pii.exposure",
         "bits",
-        "How far up the value ranks among invented ones: log2 of how many there are over its rank.",
+        "How far up the value ranks among decoys: log2 of how many there are over its rank.",
         at("exposure_bits"),
     ),
     Quantity(

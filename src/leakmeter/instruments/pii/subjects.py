@@ -22,7 +22,7 @@ from typing import Final
 
 from leakmeter.core.files import read_text
 from leakmeter.data.records import Fields, load_records
-from leakmeter.data.text import checked_text
+from leakmeter.data.text import checked_text, parsed_json
 from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.instruments.pii.subject import RELATIONS, Relation, Subject
 
@@ -322,11 +322,9 @@ def _of_lines(path: Path) -> Iterator[tuple[str, Fields | RecordError]]:
 
 def _of_line(line: str) -> Fields | RecordError:
     try:
-        value = json.loads(line)
-    except json.JSONDecodeError as error:
-        return RecordError(f"is not JSON: {error.msg} at character {error.pos + 1:,}")
-    except (RecursionError, ValueError):
-        return RecordError("is JSON nested too deep, or with a number too long, to be read")
+        value = parsed_json(line, "")
+    except DataError as error:
+        return RecordError(str(error).strip())
     return value if isinstance(value, dict) else RecordError("is not a JSON object")
 
 

@@ -274,7 +274,7 @@ def unreachable(summary: Summary) -> str | None:
         return None
     return (
         f"Of {counted(n, 'subject')} so many values are asked for that none could count as known, however likely: "
-        "ask for fewer, or rank them among more decoys (--nulls)."
+        "ask for fewer, or rank them among more decoys (--decoys)."
     )
 
 

@@ -238,7 +238,7 @@ def rows_of(documents: Sequence[Document], coder: HfTokenizer, end_id: int | Non
             raise UsageError(f"document {number} has no text; leave it out")
         ids = (*coder.start_ids, *told, *(() if end_id is None else (end_id,)))
         if len(ids) < 2:
-            raise UsageError(f"document {number} is a single token, which teaches nothing; leave it out")
+            raise UsageError(f"document {number} is a single token, of which nothing can be learnt; leave it out")
         # The last token of a row is the first of the next, so that each is predicted once.
         cut = [ids[first : first + most_tokens] for first in range(0, len(ids) - 1, most_tokens - 1)]
         rows += cut * document.repeats

@@ -1,4 +1,4 @@
-"""What tuning and planting share: tensors in whole files, what AdamW remembers, and hashes that name things."""
+"""What tuning and fine-tuning share: tensors in whole files, what AdamW remembers, and hashes that name things."""
 
 from __future__ import annotations
 
