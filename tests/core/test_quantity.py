@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -181,13 +182,15 @@ def test_susceptibility_and_fisher() -> None:
 
 
 def test_pii() -> None:
-    case: dict[str, Any] = {"association_nats": 1.5, "exposure_bits": 3.0, "p_value": 0.1, "generated": []}
+    def case(*exact_matches: float | None) -> Any:
+        generated = [SimpleNamespace(best={"exact_match": found}) for found in exact_matches]
+        return SimpleNamespace(association_nats=1.5, exposure_bits=3.0, p_value=0.1, generated=generated)
+
     names = ("pii", "pii.exposure", "pii.p_value", "pii.generated")
-    assert [value(name, case) for name in names] == [1.5, 3.0, 0.1, None]
-    said = [{"best": {"exact_match": found}} for found in (None, 0.0, 1.0)]
-    assert value("pii.generated", case | {"generated": said}) == 1.0
-    assert value("pii.generated", case | {"generated": said[:2]}) == 0.0
-    assert value("pii.generated", case | {"generated": said[:1]}) is None
+    assert [value(name, case()) for name in names] == [1.5, 3.0, 0.1, None]
+    assert value("pii.generated", case(None, 0.0, 1.0)) == 1.0
+    assert value("pii.generated", case(None, 0.0)) == 0.0
+    assert value("pii.generated", case(None)) is None
 
 
 def test_redact_plan() -> None:

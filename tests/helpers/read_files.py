@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from leakmeter.instruments.pii.canaries import canaries_of
-from leakmeter.instruments.pii.planting import lines_of
+from leakmeter.instruments.pii.canaries import canaries_of, lines_of
 
 TASK = """
 name = "mood"

@@ -30,7 +30,7 @@ WORDS = {
     "icl": ["icl", "--label-scoring", "whole-sequence", "--shots", "2"],
     "susceptibility": ["susceptibility"],
     "private_generation": ["audit", "run"],
-    "pii": ["pii", "probe", "--nulls", "50", "--shots", "1", "--beams", "0"],
+    "pii": ["pii", "probe", "--decoys", "50", "--prompts", "1", "--beams", "0"],
     "redact_plan": ["redact-plan", "--max-loss", "1", "--max-new-tokens", "4"],
 }
 FIGURES = {
