@@ -16,8 +16,8 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.prompt import IntArray
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.generation.api import Audit
-from leakmeter.privacy.mechanism import BoundedCid, PrivateVoting
-from leakmeter.privacy.private_voting import Voting, average, clipped
+from leakmeter.privacy.mechanism import BoundedCid, ClippedLogitAggregation
+from leakmeter.privacy.clipped_logits import Aggregation, average, clipped
 
 TEXTS = [f"The ferry no. {i} sails at {i} to {'Aland' if i % 2 else 'Brac'}." for i in range(7)]
 NEWS = [{"label": i % 4, "text": f"News item {i}."} for i in range(24)]
@@ -115,10 +115,10 @@ class Mistaken:
 
     def log_probs(self, rows: Any) -> Any:
         votes = clipped(rows, self.clip) if self.clip else rows
-        return average(votes, Voting(1.0, self.divisor, self.temperature)).log_probs
+        return average(votes, Aggregation(1.0, self.divisor, self.temperature)).log_probs
 
-    def promised(self, orders: Any) -> npt.NDArray[np.float64]:
-        return PrivateVoting(Voting(10.0, 8, self.promises)).promised(orders)
+    def bound(self, orders: Any) -> npt.NDArray[np.float64]:
+        return ClippedLogitAggregation(Aggregation(10.0, 8, self.promises)).bound(orders)
 
 
 MISTAKES = {

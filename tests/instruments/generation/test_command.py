@@ -25,9 +25,9 @@ from leakmeter.core.prompt import IntArray
 from leakmeter.instruments.generation import config as audit_config
 from leakmeter.instruments.generation.calibration import rounded
 from leakmeter.instruments.generation.config import Asked
-from leakmeter.privacy.mechanism import PrivateVoting
-from leakmeter.privacy.private_voting import Adjacency, Voting, average
-from leakmeter.privacy.rdp import promise
+from leakmeter.privacy.mechanism import ClippedLogitAggregation
+from leakmeter.privacy.clipped_logits import Adjacency, Aggregation, average
+from leakmeter.privacy.rdp import guarantee
 
 Call = Callable[..., Any]
 FREE = ("temperature", "clip", "subset-size")
@@ -69,10 +69,10 @@ def test_the_papers_settings_to_every_digit(calibrate: Call, free: str, row: tup
     kept = told["promises"]["add-remove"]
     assert kept["order"] == order
     assert kept["epsilon"] <= target
-    voting = Voting(told["clip"], told["subset_size"], told["temperature"])
+    voting = Aggregation(told["clip"], told["subset_size"], told["temperature"])
     for name, sensitivity in (("add-remove", voting.sensitivity()), ("replace-one", voting.sensitivity("replace-one"))):
-        whole, one = promise(sensitivity, 2000, 1e-5), told["promises"][name]
-        assert (one["epsilon"], one["order"], one["rdp_nats"]) == (whole.epsilon, whole.order, whole.rdp)
+        whole, one = guarantee(sensitivity, 2000, 1e-5), told["promises"][name]
+        assert (one["epsilon"], one["order"], one["rdp_nats"]) == (whole.epsilon, whole.order, whole.rdp_nats)
         assert one["rdp_nats"] == pytest.approx(2000 * one["rdp_per_token_nats"])
         assert one["pure_epsilon"] == pytest.approx(2000 * one["max_per_token_nats"])
     assert told["promises"]["replace-one"]["epsilon"] > kept["epsilon"]
@@ -87,8 +87,8 @@ def test_what_is_printed_keeps_the_promise(calibrate: Call, free: str, adjacency
     assert all(len(line) <= 80 for line in ended.out.splitlines())
     name, value = ended.out.split(":")[0].rsplit(" ", 1)
     settings = {"clip": 10.0, "subset-size": 50, "temperature": 2.0, name.lower().replace(" ", "-"): float(value)}
-    voting = Voting(settings["clip"], int(settings["subset-size"]), settings["temperature"])
-    kept = promise(voting.sensitivity(adjacency), 2000, 1e-5)
+    voting = Aggregation(settings["clip"], int(settings["subset-size"]), settings["temperature"])
+    kept = guarantee(voting.sensitivity(adjacency), 2000, 1e-5)
     assert kept.epsilon <= 7.77
     said = " ".join(ended.out.split())
     told = float(said.split("promises ε = ")[1].split(" ")[0])
@@ -325,8 +325,8 @@ class OneHot(Toy):
         return wanted
 
 
-def forgets_its_clip(self: PrivateVoting, rows: Any) -> Any:
-    return average(rows, self.voting)
+def forgets_its_clip(self: ClippedLogitAggregation, rows: Any) -> Any:
+    return average(rows, self.aggregation)
 
 
 def test_a_broken_promise_is_exit_code_1_and_names_exemplar_and_token(
@@ -336,7 +336,7 @@ def test_a_broken_promise_is_exit_code_1_and_names_exemplar_and_token(
     sound = audit(subset_size=7, max_new_tokens=5)
     assert sound.code == 0, sound.err
     assert sound.out.startswith("Kept")
-    monkeypatch.setattr(PrivateVoting, "vote", forgets_its_clip)
+    monkeypatch.setattr(ClippedLogitAggregation, "vote", forgets_its_clip)
     for path in Path("runs").glob("private_generation-*/*"):
         path.unlink()
     ended = audit(subset_size=7, max_new_tokens=5)

@@ -17,9 +17,9 @@ from leakmeter.core.sampling import bits_of, uniforms_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.generation.measure import PrivateGeneration
-from leakmeter.privacy.mechanism import BoundedCid, PrivateVoting
-from leakmeter.privacy.private_voting import Voting
-from leakmeter.privacy.rdp import ORDERS, promise, promised
+from leakmeter.privacy.mechanism import BoundedCid, ClippedLogitAggregation
+from leakmeter.privacy.clipped_logits import Aggregation
+from leakmeter.privacy.rdp import ORDERS, bound, guarantee
 from leakmeter.stats.exact_draw import draw
 
 N_VOCAB = 11
@@ -56,11 +56,11 @@ def test_every_number_is_that_of_algorithm_1_by_hand(least: int) -> None:
 
 def test_the_promise_stands_beside_it_and_its_order_is_measured() -> None:
     series = drawn()
-    voting = Voting(2.0, 3, 0.4)
-    np.testing.assert_array_equal(series[0, "promised_rdp", ""], promised(voting.sensitivity(), ORDERS))
+    voting = Aggregation(2.0, 3, 0.4)
+    np.testing.assert_array_equal(series[0, "promised_rdp", ""], bound(voting.sensitivity(), ORDERS))
     np.testing.assert_array_equal(series[0, "promised_order", ""], ORDERS)
     assert series[0, "promised_max_divergence", ""].tolist() == [2 * voting.sensitivity()]
-    best = promise(voting.sensitivity(), 15, 1e-5).order
+    best = guarantee(voting.sensitivity(), 15, 1e-5).order
     assert (0, f"renyi_{best:g}", "e1") in series
     for number in range(3):
         for name in ("e1", "e2", "e3"):
@@ -85,13 +85,13 @@ def test_verbatim_runs_are_the_exemplars_own() -> None:
     assert series[0, "verbatim", "e2"].tolist() == [0, 2, 2, 0, 0, 0, 0]
 
 
-VOTING = Voting(10.0, 10, 4.8)
-COLD = Voting(10.0, 10, 0.5)
+VOTING = Aggregation(10.0, 10, 4.8)
+COLD = Aggregation(10.0, 10, 0.5)
 BROKEN = {
     "clip forgotten": Mistaken(VOTING, VOTING, clips=False),
-    "half of s": Mistaken(Voting(10.0, 5, 4.8), VOTING),
-    "clip at 2c": Mistaken(Voting(20.0, 10, 4.8), VOTING),
-    "temperature twice": Mistaken(Voting(10.0, 10, 0.5**2), COLD),
+    "half of s": Mistaken(Aggregation(10.0, 5, 4.8), VOTING),
+    "clip at 2c": Mistaken(Aggregation(20.0, 10, 4.8), VOTING),
+    "temperature twice": Mistaken(Aggregation(10.0, 10, 0.5**2), COLD),
 }
 VOTERS = batch([(i,) for i in range(10)])
 
@@ -100,7 +100,7 @@ VOTERS = batch([(i,) for i in range(10)])
 def test_a_mistake_in_a_mechanism_shows_at_every_token(broken: Mistaken) -> None:
     lengths: dict[str, Any] = {"sequences": 2, "max_new_tokens": 3, "seed": 1}
     found = readings_of(Stubborn(6), PrivateGeneration(mechanism=broken, **lengths), VOTERS)
-    sound = readings_of(Stubborn(6), PrivateGeneration(mechanism=PrivateVoting(broken.says), **lengths), VOTERS)
+    sound = readings_of(Stubborn(6), PrivateGeneration(mechanism=ClippedLogitAggregation(broken.says), **lengths), VOTERS)
     for span in VOTERS.spans:
         for number in range(2):
             assert (found[number, "ratio", span.name] > 1.05).all()
@@ -111,9 +111,9 @@ def test_a_mistake_in_a_mechanism_shows_at_every_token(broken: Mistaken) -> None
 def test_the_measure_s_own_voting_is_the_mechanism_of_that_name() -> None:
     lengths: dict[str, Any] = {"sequences": 2, "max_new_tokens": 3, "seed": None}
     for normalise_by in ("fixed", "present"):
-        voting = Voting(3.0, 3, 0.5, normalise_by)
+        voting = Aggregation(3.0, 3, 0.5, normalise_by)
         own = drawn(clip=3.0, temperature=0.5, normalise_by=normalise_by, **lengths)
-        same = readings_of(TOY, PrivateGeneration(mechanism=PrivateVoting(voting), **lengths), ITEM)
+        same = readings_of(TOY, PrivateGeneration(mechanism=ClippedLogitAggregation(voting), **lengths), ITEM)
         assert own.keys() == same.keys()
         for key, values in own.items():
             np.testing.assert_array_equal(same[key], values)
@@ -121,13 +121,13 @@ def test_the_measure_s_own_voting_is_the_mechanism_of_that_name() -> None:
 
 def test_a_rule_may_promise_in_a_list() -> None:
     class Listed(Mistaken):
-        def promised(self, orders: Any) -> Any:
-            return super().promised(orders).tolist()
+        def bound(self, orders: Any) -> Any:
+            return super().bound(orders).tolist()
 
     lengths: dict[str, Any] = {"sequences": 2, "max_new_tokens": 3, "seed": 1}
-    voting = Voting(3.0, 3, 0.5)
+    voting = Aggregation(3.0, 3, 0.5)
     found = readings_of(TOY, PrivateGeneration(mechanism=Listed(voting, voting), **lengths), ITEM)
-    expected = readings_of(TOY, PrivateGeneration(mechanism=PrivateVoting(voting), **lengths), ITEM)
+    expected = readings_of(TOY, PrivateGeneration(mechanism=ClippedLogitAggregation(voting), **lengths), ITEM)
     assert found.keys() == expected.keys()
 
 
@@ -256,7 +256,7 @@ def test_a_token_is_drawn_by_the_weights_of_the_distribution_that_was_measured()
 def test_the_temperature_that_keeps_a_promise() -> None:
     made = PrivateGeneration().calibrated(10.0, 50)
     assert f"{made.temperature:.2f}" == "4.80"
-    told = promise(Voting(10.0, 50, made.temperature).sensitivity(), 2000, 1e-5)
+    told = guarantee(Aggregation(10.0, 50, made.temperature).sensitivity(), 2000, 1e-5)
     assert 10.0 - 1e-9 < told.epsilon <= 10.0
     with pytest.raises(UsageError, match=r"epsilon 0\.01 at delta 1e-05 cannot be promised"):
         PrivateGeneration().calibrated(0.01, 50)

@@ -14,8 +14,8 @@ import pytest
 from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.result import PrivateGenerationResult, case_object, summary
-from leakmeter.privacy.private_voting import Voting
-from leakmeter.privacy.rdp import ORDERS, conversion, promise, promised
+from leakmeter.privacy.clipped_logits import Aggregation
+from leakmeter.privacy.rdp import ORDERS, bound, conversion, guarantee
 
 PARAMS: dict[str, Any] = {
     "clip": 2.0,
@@ -28,10 +28,10 @@ PARAMS: dict[str, Any] = {
     "seed": 2**127,
     "mechanism": None,
 }
-SENSITIVITY = Voting(2.0, 2, 4.0).sensitivity()
-BEST = promise(SENSITIVITY, 6, 1e-5).order
+SENSITIVITY = Aggregation(2.0, 2, 4.0).sensitivity()
+BEST = guarantee(SENSITIVITY, 6, 1e-5).order
 MEASURED = (2.0, BEST, math.inf)
-LIMITS = promised(SENSITIVITY, MEASURED)
+LIMITS = bound(SENSITIVITY, MEASURED)
 TOKENS = ([7, 8, 9], [7, 8])
 # Share of the promise that each token of the two sequences used, by exemplar.
 SHARES = {"e1": ([0.1, 0.2, 0.3], [0.4, 0.1]), "e2": ([0.5, 0.1, 0.1], [0.1, 0.9])}
@@ -62,7 +62,7 @@ def measurements(shares: Any = SHARES, ratios: dict[tuple[int, str], list[float]
 
     out = [
         one(0, "", "promised_order", WEIGHT, ORDERS),
-        one(0, "", "promised_rdp", NATS, promised(SENSITIVITY, ORDERS)),
+        one(0, "", "promised_rdp", NATS, bound(SENSITIVITY, ORDERS)),
         one(0, "", "promised_max_divergence", NATS, LIMITS[-1:]),
     ]
     for i, tokens in enumerate(TOKENS):
@@ -88,17 +88,17 @@ def object_of(shares: Any = SHARES, ratios: Any = None, **more: Any) -> dict[str
 
 def test_promise_verdict_and_who_paid_most() -> None:
     case = object_of()
-    told = promise(SENSITIVITY, 6, 1e-5)
+    told = guarantee(SENSITIVITY, 6, 1e-5)
     assert case["promise"]["guarantee"] == {
         "n_tokens": 6,
         "epsilon": told.epsilon,
         "delta": 1e-5,
         "order": BEST,
-        "rdp_nats": pytest.approx(told.rdp, rel=1e-14),
+        "rdp_nats": pytest.approx(told.rdp_nats, rel=1e-14),
         "pure_epsilon": pytest.approx(told.pure_epsilon, rel=1e-14),
     }
     assert case["promise"]["spent"]["n_tokens"] == 5
-    assert case["promise"]["spent"]["epsilon"] == pytest.approx(promise(SENSITIVITY, 5, 1e-5).epsilon, rel=1e-14)
+    assert case["promise"]["spent"]["epsilon"] == pytest.approx(guarantee(SENSITIVITY, 5, 1e-5).epsilon, rel=1e-14)
     assert [row["order"] for row in case["by_order"]] == [2.0, BEST, None]
     limit = float(LIMITS[1])
     at = case["by_order"][1]

@@ -17,7 +17,7 @@ from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.study import Batches
 from leakmeter.instruments.generation.table import PRINTED, cases_of
-from leakmeter.privacy.rdp import conversion, promise
+from leakmeter.privacy.rdp import conversion, guarantee
 from leakmeter.report.tables import to_csv, to_markdown
 from leakmeter.studies.cells import load_records
 from leakmeter.studies.grid import Cell, Study, load_study
@@ -64,7 +64,7 @@ def test_at_the_papers_size_the_settings_are_the_papers(name: str) -> None:
         assert study.kind.seed(cell) == 0
         assert (cell.dataset, choice.label, choice.n_records) == ("agnews", "Sports", 1)
         target, size = cell.factors["target_epsilon"], choice.subset_size
-        kept = promise(measure.clip / (size * measure.temperature), 2000, 1e-5)
+        kept = guarantee(measure.clip / (size * measure.temperature), 2000, 1e-5)
         assert kept.epsilon <= target
         found[target] = {"temperature": measure.temperature, "clip": measure.clip, "subset_size": size}[free]
     assert {target: round(value, 2) for target, value in found.items()} == {
