@@ -134,3 +134,24 @@ def _draw(state: _State, ended: threading.Event) -> None:
                 where = f"cell {state.n_begun}/{len(state.weights)}, {where}"
             rate = f"{state.n_run:,} tokens, {state.n_run / (time.monotonic() - started):,.0f} a second"
             bar.update(task, completed=state.completed, where=where, rate=rate)
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A function that is told how many of how many are done, and draws a bar of them."""
+    if not sys.stderr.isatty():
+        yield lambda n_done, n: None
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=output.console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda n_done, n: bar.update(task, completed=n_done, total=n)

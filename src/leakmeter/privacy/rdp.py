@@ -24,8 +24,8 @@ import numpy.typing as npt
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.errors import UsageError
 from leakmeter.privacy.accounting import check_delta
+from leakmeter.stats.stats import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
 Bound = Callable[[Sequence[float]], FloatArray]
 """Orders to the most that D_α↔ of a token can be, nats, (order,)."""
 

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.privacy.rdp import Bound, conversion
-
-FloatArray = npt.NDArray[np.float64]
+from leakmeter.stats.stats import FloatArray
 
 TOLERANCE: Final = 1e-9
 """Share of a bound by which a measurement may exceed it: rounding."""
@@ -95,7 +94,8 @@ class PaperFigure:
 
     ε_empirical = 2 (Σ_t max_i D_α*↔ + c(α*, δ)), with c the conversion's term (Appendix C.3.3). The factor is Theorem
     C.9's, for replacing an exemplar; but the guarantee it is held against is that of adding or removing one, and so
-    is the measurement. It is no verdict: with 2 c(α*, δ) for logits that tell nothing it is mostly conversion at small ε.
+    is the measurement. It is no verdict: with 2 c(α*, δ) for logits that tell nothing it is mostly conversion at
+    small ε.
     """
 
     order: float

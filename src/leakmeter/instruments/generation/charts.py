@@ -102,9 +102,7 @@ def _panel_of_exemplars(case: PrivateGenerationResult, title: b.Phrase) -> b.Pan
     series = [b.Series("line", ends, ends, name="all of the bound", faded=True)]
     if points:
         series.append(b.Series("scatter", ys, xs, name="an exemplar, at an order", colour=_ORANGE))
-    return b.Panel(
-        b.Axis("bound", "nats", scale="log"), b.Axis("measured", "nats", scale="log"), series, title=title
-    )
+    return b.Panel(b.Axis("bound", "nats", scale="log"), b.Axis("measured", "nats", scale="log"), series, title=title)
 
 
 def _drawable(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

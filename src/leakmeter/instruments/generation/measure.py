@@ -25,9 +25,9 @@ from leakmeter.instruments.generation.text_quality import shared_runs
 from leakmeter.instruments.generation.vote import COLUMNS, LeaveOneOutVote
 from leakmeter.privacy import calibrate
 from leakmeter.privacy.accounting import check_delta
-from leakmeter.privacy.mechanism import Mechanism, ClippedLogitAggregation, guarantee, bound_of
-from leakmeter.privacy.clipped_logits import NormaliseBy, Aggregation
-from leakmeter.privacy.rdp import ORDERS
+from leakmeter.privacy.clipped_logits import Aggregation, NormaliseBy
+from leakmeter.privacy.mechanism import ClippedLogitAggregation, Mechanism, bound_of
+from leakmeter.privacy.rdp import ORDERS, composed
 from leakmeter.privacy.renyi import SPREAD
 from leakmeter.stats.exact_draw import Bits
 
@@ -187,7 +187,9 @@ class PrivateGeneration(Measure):
             measurements += _of_sample(item, number, values, scores.values[0], reduction.orders)
         return measurements
 
-    def _drawn(self, item: ContextItem, reduction: LeaveOneOutVote) -> Generator[list[Request], list[Scores], list[FloatArray]]:
+    def _drawn(
+        self, item: ContextItem, reduction: LeaveOneOutVote
+    ) -> Generator[list[Request], list[Scores], list[FloatArray]]:
         """What the reduction gave of each sample, (token, exemplar, entry)."""
         prompts = _prompts(item, reduction)
         random = self._random(item)

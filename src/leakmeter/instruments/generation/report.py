@@ -141,14 +141,12 @@ def _summary(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Block]:
     if summary.n_repeated_texts:
         yield b.Warning(words.repeated(summary))
     yield b.Warning(words.PRIVATE)
-    yield b.Text(
-        f"{words.guarantee(summary.guarantee)}.", heading="Guarantee" if holds else "Claimed, and not kept"
-    )
+    yield b.Text(f"{words.guarantee(summary.guarantee)}.", heading="Guarantee" if holds else "Claimed, and not kept")
     yield b.Text(words.conditions(cases[0].draws if summary.guarantee else None), "soft")
     if several:
         yield b.Text(
-            "Batches share no exemplar: the guarantee of an exemplar, and what was measured of it, is that of its batch "
-            "alone. Bound and measured, of each: Rényi divergence at the order of the guaranteed ε, nats.",
+            "Batches share no exemplar: the guarantee of an exemplar, and what was measured of it, is that of its "
+            "batch alone. Bound and measured, of each: Rényi divergence at the order of the guaranteed ε, nats.",
             "soft",
         )
     yield b.Details("Settings", b.facts_of(words.settings(cases[0])))
@@ -246,9 +244,7 @@ def _exemplars(case: PrivateGenerationResult) -> b.Table:
         ))
         for one in sorted(case.exemplars, key=lambda one: one.rank)
     ]  # fmt: skip
-    caption = (
-        f"Who paid most, at order {words.order_text(case.bounds.order)}; shares: of the bound; copied: tokens"
-    )
+    caption = f"Who paid most, at order {words.order_text(case.bounds.order)}; shares: of the bound; copied: tokens"
     return b.Table(columns, rows, caption, rest=("exemplar", "exemplars"), first=_SHOWN, open_on_pages=_OPEN)
 
 

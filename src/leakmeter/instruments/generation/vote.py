@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from array_api_compat import array_namespace, device
 
-from leakmeter.core import rules
+from leakmeter.core import reductions
 from leakmeter.core.reductions import NextToken
 from leakmeter.errors import UsageError
 from leakmeter.privacy import rdp
@@ -31,7 +31,8 @@ class LeaveOneOutVote(NextToken):
     """The next token of one sample, and what it tells of each exemplar: (prompt, 1, column and measured order).
 
     Each prompt has one exemplar; where the rule has a public row, the first has none, and zeros for its measurements.
-    Clipped-logit aggregation of 50 exemplars on 49,152 tokens takes 0.06 to 0.2 s on a CPU core, more at low temperatures.
+    Clipped-logit aggregation of 50 exemplars on 49,152 tokens takes 0.06 to 0.2 s on a CPU core, more when
+    the temperature is low.
     """
 
     mechanism: Mechanism
@@ -78,7 +79,7 @@ class LeaveOneOutVote(NextToken):
     def _drawn(self, log_probs: Any) -> Any:
         """Where in the vocabulary the token stands, (1,)."""
         if isinstance(self.random, float):
-            return rules.invert(log_probs, self.random)
+            return reductions.invert(log_probs, self.random)
         return exact_draw.draw(exact_draw.weights_of(log_probs)[None, :], self.random)[0, :]
 
 

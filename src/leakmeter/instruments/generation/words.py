@@ -156,7 +156,11 @@ def perplexity(value: float) -> str:
 def settings(case: PrivateGenerationResult | PublicTexts) -> dict[str, str]:
     """How texts were generated, by the words shown beside them; of what may be published as well."""
     rule = case.mechanism
-    own = {name: x for name, x in asdict(rule).items() if name != "name"} if isinstance(rule, ClippedLogits) else rule.settings
+    own = (
+        {name: x for name, x in asdict(rule).items() if name != "name"}
+        if isinstance(rule, ClippedLogits)
+        else rule.settings
+    )
     told = ", ".join(f"{name.replace('_', ' ')} {f'{x:g}' if isinstance(x, float) else x}" for name, x in own.items())
     return {
         "Model": case.model,

@@ -8,6 +8,7 @@ INSTRUMENT = Instrument(
     measure_at="measure:RedactPlan",
     result_at="result:RedactPlanResult",
     example_at="example:example",
+    functions=("api:redact_plan",),
     study_at="study:KIND",
     commands=(
         Command(
