@@ -15,8 +15,8 @@ from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem, Span
 from leakmeter.core.prompt import IntArray, Piece, Prompt
 from leakmeter.instruments.generation.measure import PrivateGeneration
-from leakmeter.privacy.mechanism import ClippedLogitAggregation
 from leakmeter.privacy.clipped_logits import Aggregation, average, clipped
+from leakmeter.privacy.mechanism import ClippedLogitAggregation
 
 Series = dict[tuple[int, str, str], np.ndarray]
 
@@ -61,7 +61,7 @@ class Stubborn(Toy):
 
 @dataclass(frozen=True)
 class Mistaken:
-    """A rule that does one thing and promises another; asked row by row."""
+    """A rule that does one thing and claims another; asked row by row."""
 
     does: Aggregation
     says: Aggregation

@@ -27,7 +27,7 @@ from leakmeter.errors import UnknownNameError
 from leakmeter.stats import logspace
 
 NormaliseBy = Literal["fixed", "present"]
-"""What a sum of clipped rows is divided by where an exemplar is missing: still s, as the theorem has it, or those there."""
+"""What a sum is divided by where an exemplar is missing: still s, as the theorem has it, or those present."""
 _WIDEST: Final = 1e9
 """The largest clip: far beyond any logit, and far below what overflows."""
 Adjacency = Literal["add-remove", "replace-one"]

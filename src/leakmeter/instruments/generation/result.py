@@ -694,17 +694,14 @@ def _joined(parts: Sequence[Part]) -> Part:
 
 
 def _cost(costs: Sequence[ResultCost]) -> ResultCost:
-    sums = {
-        name: sum(getattr(cost, name) for cost in costs)
-        for name in ("requests", "tree_tokens", "naive_tokens", "predicted_tree_tokens", "out_of_memory_retries")
-    }
-    expected = [cost.predicted_seconds for cost in costs if cost.predicted_seconds is not None]
-    return replace(
-        costs[0],
-        **sums,
-        seconds=round(sum(cost.seconds for cost in costs), 3),
-        predicted_seconds=round(sum(expected), 3) if len(expected) == len(costs) else None,
-    )
+    """Of a batch's parts together; what one of them does not know, the batch does not."""
+    if len(costs) == 1:
+        return costs[0]
+    sums: dict[str, Any] = {}
+    for one in fields(ResultCost):
+        values = [getattr(cost, one.name) for cost in costs]
+        sums[one.name] = None if None in values else round(sum(values), 3)
+    return replace(costs[0], **{**sums, "scored_together": costs[0].scored_together})
 
 
 def _mechanism(params: Mapping[str, Any]) -> ClippedLogits | OwnMechanism:
