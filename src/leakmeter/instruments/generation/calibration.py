@@ -6,16 +6,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leakmeter.core.record import Record
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.words import delta_text, sharpness
 from leakmeter.privacy import calibrate as search
 from leakmeter.privacy.calibrate import Free, Target
-from leakmeter.privacy.clipped_logits import Adjacency, Aggregation, NormaliseBy
+from leakmeter.privacy.clipped_logits import Adjacency, Aggregation
 from leakmeter.privacy.rdp import Guarantee, bound, zcdp
 from leakmeter.report import blocks as b
+
+if TYPE_CHECKING:
+    from leakmeter.instruments.generation.command import Wanted
 
 _NEIGHBOURS: Final[dict[Adjacency, str]] = {"add-remove": "more or less", "replace-one": "replaced by another"}
 _SETTINGS: Final = {
@@ -63,52 +66,41 @@ class Calibration(Record):
     """For 'add-remove' and for 'replace-one'."""
 
 
-def calibrated(
-    free: Free,
-    *,
-    target_epsilon: float,
-    clip: float | None,
-    subset_size: int | None,
-    temperature: float | None,
-    samples: int,
-    max_new_tokens: int,
-    delta: float,
-    adjacency: Adjacency,
-    normalise_by: NormaliseBy,
-) -> Calibration:
+def calibrated(wanted: Wanted) -> Calibration:
     """The free setting that has the wanted guarantee, from the two others.
 
     Raises:
         UsageError: a number is out of range or missing, the free one is given, or no setting has the guarantee.
     """
-    given: dict[str, Any] = {"clip": clip, "subset_size": subset_size, "temperature": temperature}
-    if given.pop(free.replace("-", "_")) is not None:
+    free, name = wanted.free, wanted.free.replace("-", "_")
+    given: dict[str, Any] = {other: getattr(wanted, other) for other in ("clip", "subset_size", "temperature")}
+    if given.pop(name) is not None:
         raise UsageError(f"--{free} is what --free {free} looks for; leave it out")
-    missing = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is None]
+    missing = [f"--{other.replace('_', '-')}" for other, value in given.items() if value is None]
     if missing:
         raise UsageError(f"--free {free} needs {' and '.join(missing)}; give a value")
-    start = Aggregation(**given, **{free.replace("-", "_"): 2}, normalise_by=normalise_by)
-    counts = {"sequences": samples, "max-tokens": max_new_tokens}
-    for name, number in {"target-epsilon": target_epsilon, **given, **counts}.items():
-        least = 1 if name in counts else 1.0 / _MOST
+    start = Aggregation(**given, **{name: 2}, normalise_by=wanted.normalise_by)
+    counts = {"sequences": wanted.sequences, "max-tokens": wanted.max_tokens}
+    for other, number in {"target-epsilon": wanted.target_epsilon, **given, **counts}.items():
+        least = 1 if other in counts else 1.0 / _MOST
         if not least <= number <= _MOST:
-            raise UsageError(f"{name.replace('_', '-')} is {number:g}; it has to be from {least:g} to {_MOST:g}")
-    target = Target(target_epsilon, delta, samples * max_new_tokens, adjacency)
+            raise UsageError(f"{other.replace('_', '-')} is {number:g}; it has to be from {least:g} to {_MOST:g}")
+    n_tokens = wanted.sequences * wanted.max_tokens
+    target = Target(wanted.target_epsilon, wanted.delta, n_tokens, wanted.adjacency)
     found = search.calibrate(start, free, target)
     if isinstance(found, search.Unreachable):
         raise UsageError(str(found))
-    settings = asdict(found.aggregation)
     return Calibration(
-        **settings,
+        **asdict(found.aggregation),
         free=free,
-        value=settings[free.replace("-", "_")],
-        target_epsilon=target_epsilon,
-        adjacency=adjacency,
-        delta=delta,
-        samples=samples,
-        max_new_tokens=max_new_tokens,
-        n_tokens=target.n_tokens,
-        guarantees={name: _guarantee(found.aggregation.sensitivity(name), target) for name in _NEIGHBOURS},
+        value=getattr(found.aggregation, name),
+        target_epsilon=wanted.target_epsilon,
+        adjacency=wanted.adjacency,
+        delta=wanted.delta,
+        samples=wanted.sequences,
+        max_new_tokens=wanted.max_tokens,
+        n_tokens=n_tokens,
+        guarantees={kind: _guarantee(found.aggregation.sensitivity(kind), target) for kind in _NEIGHBOURS},
     )
 
 

@@ -200,65 +200,48 @@ def run(
         _judge(found, json=options.json and not public)
 
 
+@Parameter(name="*", negative="")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is calibrated, and to what."""
+
+    target_epsilon: float
+    """The most that ε may be at delta, nats, for all samples together."""
+    free: Free
+    """Which of temperature, clip and subset-size is sought, and left out; the other two are given."""
+    clip: float | None = None
+    """c: a clipped logit lies between −c and c, nats."""
+    subset_size: int | None = None
+    """s: exemplars whose clipped logits are averaged at each token."""
+    temperature: float | None = None
+    """τ of the average."""
+    sequences: int = 50
+    """Samples drawn from the same exemplars."""
+    max_tokens: int = 40
+    """Most tokens of each."""
+    delta: float = 1e-5
+    """δ of the guarantee, above 0 and below 1."""
+    adjacency: Adjacency = "add-remove"
+    """What the target is for: add-remove, an exemplar more or less; or replace-one, another in its place. Both are
+    told."""
+    normalise_by: NormaliseBy = "fixed"
+    """What a sum without an exemplar is divided by: fixed, as many as before; present, those that are left."""
+
+
 @app.command
-def calibrate(
-    *,
-    target_epsilon: float,
-    free: Free,
-    clip: float | None = None,
-    subset_size: int | None = None,
-    temperature: float | None = None,
-    sequences: int = 50,
-    max_tokens: int = 40,
-    delta: float = 1e-5,
-    adjacency: Adjacency = "add-remove",
-    normalise_by: NormaliseBy = "fixed",
-    json: Flag = False,
-) -> None:
+def calibrate(*, wanted: Wanted, json: Flag = False) -> None:
     """Find the temperature, clip or subset size at which private token generation has a guarantee.
 
     Nothing is loaded or run: a guarantee depends on these three, on how many tokens there may be, and on nothing else.
 
     Parameters
     ----------
-    target_epsilon
-        The most that ε may be at delta, nats, for all samples together.
-    free
-        Which of the three is sought, and left out; the other two are given.
-    clip
-        c: a clipped logit lies between −c and c, nats.
-    subset_size
-        s: exemplars whose clipped logits are averaged at each token.
-    temperature
-        τ of the average.
-    sequences
-        Samples drawn from the same exemplars.
-    max_tokens
-        Most tokens of each.
-    delta
-        δ of the guarantee, above 0 and below 1.
-    adjacency
-        What the target is for: add-remove, an exemplar more or less; or replace-one, another in its place. Both are
-        told.
-    normalise_by
-        What a sum without an exemplar is divided by: fixed, as many as before; present, those that are left.
     json
         Print one JSON object instead.
     """
     from leakmeter.instruments.generation.calibration import calibrated, report
 
-    told = calibrated(
-        free,
-        target_epsilon=target_epsilon,
-        clip=clip,
-        subset_size=subset_size,
-        temperature=temperature,
-        samples=sequences,
-        max_new_tokens=max_tokens,
-        delta=delta,
-        adjacency=adjacency,
-        normalise_by=normalise_by,
-    )
+    told = calibrated(wanted)
     if json:
         output.print_json(told)
         return
