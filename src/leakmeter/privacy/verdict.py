@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from leakmeter.core.record import Record, Unbounded
 from leakmeter.privacy.rdp import Bound, conversion
 from leakmeter.stats.stats import FloatArray
 
@@ -88,8 +89,8 @@ class Verdict:
         return _shares(self.measured, self.bound)
 
 
-@dataclass(frozen=True, slots=True)
-class PaperFigure:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaperFigure(Record):
     """ε as the paper gives it, beside what the same arithmetic gives a mechanism that tells nothing; nats.
 
     ε_empirical = 2 (Σ_t max_i D_α*↔ + c(α*, δ)), with c the conversion's term (Appendix C.3.3). The factor is Theorem
@@ -101,9 +102,9 @@ class PaperFigure:
     order: float
     """α*, of the guarantee."""
     delta: float
-    sum_of_maxima: float
+    sum_of_maxima_nats: Unbounded
     """Σ_t max_i D_α*↔."""
-    epsilon: float
+    epsilon: Unbounded
     """ε_empirical."""
     zero_leak_epsilon: float
     """2 c(α*, δ)."""
@@ -172,7 +173,13 @@ def paper_figure(sum_of_maxima: float, order: float, delta: float) -> PaperFigur
         delta: δ, above 0 and below 1.
     """
     added = float(conversion([order], delta)[0])
-    return PaperFigure(order, delta, sum_of_maxima, 2.0 * (sum_of_maxima + added), 2.0 * added)
+    return PaperFigure(
+        order=order,
+        delta=delta,
+        sum_of_maxima_nats=sum_of_maxima,
+        epsilon=2.0 * (sum_of_maxima + added),
+        zero_leak_epsilon=2.0 * added,
+    )
 
 
 def _shares(measured: npt.ArrayLike, bound: npt.ArrayLike) -> FloatArray:

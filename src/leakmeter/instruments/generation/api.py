@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from leakmeter.privacy.mechanism import Mechanism
     from leakmeter.text.exemplar import Example
 
+Columns = Mapping[str, object]
+"""A record of a task, or what says how one is read."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Public(Record):
@@ -67,8 +70,8 @@ class Audit(Results[PrivateGenerationResult]):
 def audit(
     model: Any = DEFAULT_MODEL,
     *,
-    exemplars: Sequence[str | Mapping[str, Any]],
-    task: str | Mapping[str, Any] | None = None,
+    exemplars: Sequence[str | Columns],
+    task: str | Columns | None = None,
     label: str | None = None,
     subset_size: int | None = None,
     batches: int | None = None,
@@ -134,17 +137,14 @@ def audit(
     return Audit(tuple(PrivateGenerationResult.from_run(measured, params)))
 
 
-def described(mechanism: Mechanism | None) -> dict[str, Any] | None:
+def described(mechanism: Mechanism | None) -> dict[str, object] | None:
     """A mechanism as parameters have it: its class, and its fields where it is a dataclass; None for the default."""
     if mechanism is None:
         return None
-    own: dict[str, Any] = asdict(mechanism) if is_dataclass(mechanism) else {}
-    return {"name": type(mechanism).__name__, **own}
+    return {"name": type(mechanism).__name__, **(asdict(mechanism) if is_dataclass(mechanism) else {})}
 
 
-def _examples(
-    exemplars: Sequence[str | Mapping[str, Any]], task: str | Mapping[str, Any] | None, label: str | None
-) -> list[Example]:
+def _examples(exemplars: Sequence[str | Columns], task: str | Columns | None, label: str | None) -> list[Example]:
     """Texts as they are, all with the label; or what a task reads in mappings."""
     from leakmeter.data.tasks import load_task, task_of
     from leakmeter.data.text import checked_text

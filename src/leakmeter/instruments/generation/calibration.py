@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from leakmeter.core.record import Record
 from leakmeter.errors import UsageError
@@ -73,7 +73,7 @@ def calibrated(wanted: Wanted) -> Calibration:
         UsageError: a number is out of range or missing, the free one is given, or no setting has the guarantee.
     """
     free, name = wanted.free, wanted.free.replace("-", "_")
-    given: dict[str, Any] = {other: getattr(wanted, other) for other in ("clip", "subset_size", "temperature")}
+    given = {other: getattr(wanted, other) for other in ("clip", "subset_size", "temperature")}
     if given.pop(name) is not None:
         raise UsageError(f"--{free} is what --free {free} looks for; leave it out")
     missing = [f"--{other.replace('_', '-')}" for other, value in given.items() if value is None]

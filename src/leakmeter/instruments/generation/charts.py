@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from leakmeter.instruments.generation import words
 from leakmeter.instruments.generation.result import PrivateGenerationResult
@@ -58,18 +59,18 @@ def figures(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Chart]:
 
 def _panel_of_orders(case: PrivateGenerationResult, title: b.Phrase) -> b.Panel:
     """Rényi divergences of all tokens together; what is 0 or infinite is on no logarithmic axis."""
-    looks: dict[str, tuple[str, dict[str, Any]]] = {
-        "bound": ("bound", {"colour": _INK}),
-        "sum_of_maxima": ("measured, sum of maxima", {"faded": True}),
-        "measured": ("measured, worst exemplar", {"colour": _ORANGE}),
-    }
+    looks = (
+        ("bound", "bound", partial(b.Series, colour=_INK)),
+        ("sum_of_maxima", "measured, sum of maxima", partial(b.Series, faded=True)),
+        ("measured", "measured, worst exemplar", partial(b.Series, colour=_ORANGE)),
+    )
     series = []
-    for what, (name, look) in looks.items():
+    for what, name, drawn in looks:
         points = _drawable((row.order, getattr(row, f"{what}_nats")) for row in case.by_order)
         if points:
             said = [f"order {words.order_text(x)}: {name} {nats_text(y)} nats" for x, y in points]
             xs, ys = zip(*points, strict=True)
-            series.append(b.Series("line", ys, xs, name=name, said=said, **look))
+            series.append(drawn("line", ys, xs, name=name, said=said))
     return b.Panel(
         b.Axis("order α", scale="log", ticks=_ticks(case)),
         b.Axis("Rényi divergence", "nats", scale="log"),

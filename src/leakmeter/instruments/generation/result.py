@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 VERBATIM: Final = 5
 """Tokens from which on a run that an exemplar has too counts as copied."""
 CLIPPED_LOGITS: Final = "clipped-logit aggregation"
+Params = Mapping[str, Any]
+"""Parameters of the measure, as a run has them."""
 _OF_BATCH: Final = "promised_"
 """What statistics begin with that every part of a batch says again."""
 _NO_SEED: Final = (
@@ -177,16 +179,9 @@ class AtOrder(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaperConvention(Record):
-    """ε as the paper gives it, which is no verdict; see `privacy.verdict.PaperFigure`."""
+class PaperConvention(verdict.PaperFigure):
+    """The paper's figure beside the guarantee."""
 
-    order: float
-    delta: float
-    sum_of_maxima_nats: Unbounded
-    epsilon: Unbounded
-    """ε_empirical."""
-    zero_leak_epsilon: float
-    """The same arithmetic for a mechanism that tells nothing."""
     guaranteed_epsilon: Unbounded
 
 
@@ -324,7 +319,7 @@ class PrivateGenerationResult(Result):
     """None for texts that were given."""
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
+    def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
         """The results of a run's batches, each as soon as its last part is there."""
         part = params["sequences_a_part"]
         n_parts = 1 if part is None else params["sequences"] // part
@@ -333,25 +328,26 @@ class PrivateGenerationResult(Result):
             yield cls._of(of_batch, params)
 
     @classmethod
-    def _of(cls, parts: Sequence[Part], params: Mapping[str, Any]) -> Self:
+    def _of(cls, parts: Sequence[Part], params: Params) -> Self:
         texts, measurements = parts[0] if len(parts) == 1 else _joined(parts)
         numbers = _Numbers.of(texts, measurements, params)
         # Texts that were not drawn by the mechanism have no guarantee, nor have those whose draws anybody can repeat.
         has_known_seed = params["seed"] is None and params.get("nonce") is None
         whole = numbers.whole if texts["sampled"] and not has_known_seed else None
-        settings: dict[str, Any] = {
-            **{name: texts[name] for name in ("template", "query", "sampled")},
+        settings = dict(
+            **{name: texts[name] for name in ("model", "weights_sha256", "dtype", "template", "query", "sampled")},
             **{name: params[name] for name in ("min_new_tokens", "max_new_tokens", "delta")},
-            "mechanism": _mechanism(params),
-            "subset_size": len(numbers.names),
-            "n_samples": len(numbers.lengths),
-            "adjacency": "add-remove",
-        }
+            mechanism=_mechanism(params),
+            subset_size=len(numbers.names),
+            n_samples=len(numbers.lengths),
+            adjacency="add-remove",
+        )
         draws = Draws(**draws_of(params))
-        common = cls.common(texts, _warnings(texts, has_known_seed))
         return cls(
-            **{**common, "cost": _cost([ResultCost.of(own) for own, _ in parts])},
             **settings,
+            id=texts["id"],
+            cost=_cost([ResultCost.of(own) for own, _ in parts]),
+            warnings=tuple(_warnings(texts, has_known_seed)),
             samples=tuple(numbers.sample(i) for i in range(len(numbers.lengths))),
             bounds=Bounds(
                 order=numbers.whole.order,
@@ -374,7 +370,6 @@ class PrivateGenerationResult(Result):
             publishable=None
             if whole is None
             else PublicTexts(
-                **{name: common[name] for name in ("model", "weights_sha256", "dtype")},
                 **settings,
                 texts=tuple(response["text"] for response in texts["responses"]),
                 guarantee=whole,
@@ -476,9 +471,9 @@ class Summary(Record):
         guarantees = [one.bounds.guarantee for one in results]
         known = [one for one in guarantees if one is not None]
         failures = [
-            BatchComparison(batch=result.id, **_fields(one)) for result in results for one in result.verdict.failures
+            BatchComparison(batch=result.id, **asdict(one)) for result in results for one in result.verdict.failures
         ]
-        rows = [BatchAtOrder(batch=result.id, **_fields(row)) for result in results for row in result.by_order]
+        rows = [BatchAtOrder(batch=result.id, **asdict(row)) for result in results for row in result.by_order]
         batches_of = Counter(text for result in results for text in {one.text for one in result.exemplars})
         return cls(
             n_batches=len(results),
@@ -515,7 +510,7 @@ class _Numbers:
     """Of those there came to be."""
 
     @classmethod
-    def of(cls, texts: Texts, measurements: Sequence[Measurement], params: Mapping[str, Any]) -> Self:
+    def of(cls, texts: Texts, measurements: Sequence[Measurement], params: Params) -> Self:
         series = {(r.sample, r.piece, r.statistic): r.values for r in measurements}
         names = [span["name"] for span in texts["spans"]]
         lengths = [len(series[i, "", "token"]) for i in range(len(texts["responses"]))]
@@ -621,15 +616,8 @@ class _Numbers:
         )
 
     def paper_convention(self) -> PaperConvention:
-        made = verdict.paper_figure(float(self.found.sum_of_maxima[self.at]), self.whole.order, self.whole.delta)
-        return PaperConvention(
-            order=made.order,
-            delta=made.delta,
-            sum_of_maxima_nats=_one(made.sum_of_maxima),
-            epsilon=_one(made.epsilon),
-            zero_leak_epsilon=made.zero_leak_epsilon,
-            guaranteed_epsilon=self.whole.epsilon,
-        )
+        made = verdict.paper_figure(_one(self.found.sum_of_maxima[self.at]), self.whole.order, self.whole.delta)
+        return PaperConvention(**asdict(made), guaranteed_epsilon=self.whole.epsilon)
 
     def exemplars(self) -> Iterator[Exemplar]:
         totals = self.found.per_exemplar[:, self.at]
@@ -697,14 +685,16 @@ def _cost(costs: Sequence[ResultCost]) -> ResultCost:
     """Of a batch's parts together; what one of them does not know, the batch does not."""
     if len(costs) == 1:
         return costs[0]
-    sums: dict[str, Any] = {}
-    for one in fields(ResultCost):
-        values = [getattr(cost, one.name) for cost in costs]
-        sums[one.name] = None if None in values else round(sum(values), 3)
-    return replace(costs[0], **{**sums, "scored_together": costs[0].scored_together})
+    every = [asdict(cost) for cost in costs]
+    values = {name: [one[name] for one in every] for name in every[0] if name != "scored_together"}
+    return replace(costs[0], **{name: _total(of) for name, of in values.items()})
 
 
-def _mechanism(params: Mapping[str, Any]) -> ClippedLogits | OwnMechanism:
+def _total(values: Sequence[Any]) -> Any:
+    return None if None in values else round(sum(values), 3)
+
+
+def _mechanism(params: Params) -> ClippedLogits | OwnMechanism:
     if params["mechanism"] is None:
         told = {name: params[name] for name in ("clip", "temperature", "normalise_by")}
         return ClippedLogits(name=CLIPPED_LOGITS, **told)
@@ -717,10 +707,6 @@ def _warnings(texts: Texts, has_known_seed: bool) -> Iterator[str]:
         yield _NO_SEED
     if any(span["repeats"] for span in texts["spans"]):
         yield _REPEATS
-
-
-def _fields(record: Record) -> dict[str, Any]:
-    return {one.name: getattr(record, one.name) for one in fields(record)}
 
 
 def _one(value: float) -> float:

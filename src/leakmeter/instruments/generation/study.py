@@ -27,6 +27,8 @@ from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one
 from leakmeter.text.exemplar import Example, ExemplarCase
 
+Given = Mapping[str, Any]
+"""Settings of a cell, as a study has them."""
 _DEFAULTS: Final = PrivateGeneration()
 _SUBSET_SIZE: Final = 50
 _TRAIN: Final = ".train"
@@ -80,7 +82,7 @@ class PrivateTexts(Kind):
     }
     shows: ClassVar = {"factor": "a row for each cell and batch, over x"}
 
-    def choice(self, given: Mapping[str, Any]) -> Batches:
+    def choice(self, given: Given) -> Batches:
         """So many batches of exemplars, at random with `choice_seed`, else the first; of 50 where nothing says else."""
         return Batches(
             at_least_one("batches", given["batches"]),
@@ -91,12 +93,12 @@ class PrivateTexts(Kind):
             given.get("free", "temperature"),
         )
 
-    def prompts(self, given: Mapping[str, Any]) -> GenerationSettings:
+    def prompts(self, given: Given) -> GenerationSettings:
         """The paper's, where the study does not say otherwise."""
         names = ("instruction", "label_heading", "text_heading", "template")
         return GenerationSettings(**{name: given[name] for name in names if name in given})
 
-    def measure(self, measure: Measure, given: Mapping[str, Any]) -> PrivateGeneration:
+    def measure(self, measure: Measure, given: Given) -> PrivateGeneration:
         """With the temperature or clip that keeps `target_epsilon`.
 
         A study's seed is known to all, and guarantees nothing: where none is given, the measure has none.
@@ -184,7 +186,7 @@ class PrivateTexts(Kind):
         return f"seeds of exemplars and draws: {told}", none
 
 
-def _aggregation(given: Mapping[str, Any]) -> Aggregation:
+def _aggregation(given: Given) -> Aggregation:
     """Clip, subset size and temperature, the free one so that the target is kept."""
     made = Aggregation(
         given.get("clip", _DEFAULTS.clip),
