@@ -8,11 +8,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from leakmeter.commands import output
 from leakmeter.commands.output import tell
 from leakmeter.core.backend import Backend
-from leakmeter.runs.measure import Callbacks
+
+if TYPE_CHECKING:
+    from leakmeter.runs.measure import Callbacks
 
 _QUIET_SECONDS = 2.0
 
@@ -71,6 +74,8 @@ class _State:
             self.weight, self.n_cases, self.case, self.planned = self.weights[number], n_cases, 0, 0
             self.backend, self.n_loaded = backend, backend.n_tokens_run
             try:
+                from leakmeter.runs.measure import Callbacks
+
                 yield Callbacks(on_case=self._begin_case, on_prediction=self._begin_work, on_halving=_tell_halving)
             finally:
                 self.n_run_before, self.backend = self.n_run, None
