@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -136,14 +137,19 @@ def test_icl() -> None:
     assert value("icl.accuracy", case | {"is_right": False}) == 0.0
 
 
-def audit(*ratios: float | None, holds: bool, guarantee: Any = None) -> dict[str, Any]:
-    return {
-        "verdict": {"holds": holds, "worst_token": {"ratio": ratios[0]}, "failures": []},
-        "by_order": [{"ratio": ratio} for ratio in ratios[1:]],
-        "exemplars": [{"measured_nats": 0.2}, {"measured_nats": 0.7}],
-        "promise": {"guarantee": guarantee},
-        "text_quality": {"verbatim_share": 0.25, "perplexity": None},
-    }
+def audit(*ratios: float, holds: bool, epsilon: float | None = None, failures: Sequence[float] = ()) -> Any:
+    def with_ratios(of: Sequence[float]) -> list[SimpleNamespace]:
+        return [SimpleNamespace(ratio=ratio) for ratio in of]
+
+    return SimpleNamespace(
+        verdict=SimpleNamespace(
+            holds=holds, worst_token=SimpleNamespace(ratio=ratios[0]), failures=with_ratios(failures)
+        ),
+        by_order=with_ratios(ratios[1:]),
+        exemplars=[SimpleNamespace(measured_nats=0.2), SimpleNamespace(measured_nats=0.7)],
+        bounds=SimpleNamespace(guarantee=None if epsilon is None else SimpleNamespace(epsilon=epsilon)),
+        text_quality=SimpleNamespace(verbatim_share=0.25, perplexity=math.inf),
+    )
 
 
 def test_audit() -> None:
@@ -152,17 +158,15 @@ def test_audit() -> None:
     assert value("audit.verbatim", audit(0.5, holds=True)) == 0.25
     assert value("audit.perplexity", audit(0.5, holds=True)) == math.inf
     assert value("audit.epsilon", audit(0.5, holds=True)) is None
-    assert value("audit.epsilon", audit(0.5, holds=True, guarantee={"epsilon": 8.0})) == 8.0
-    assert value("audit.epsilon", audit(0.5, holds=True, guarantee={"epsilon": None})) == math.inf
+    assert value("audit.epsilon", audit(0.5, holds=True, epsilon=8.0)) == 8.0
+    assert value("audit.epsilon", audit(0.5, holds=True, epsilon=math.inf)) == math.inf
 
 
-def test_an_audit_that_holds_is_never_above_its_promise_and_one_that_does_not_is() -> None:
+def test_an_audit_that_holds_is_never_above_its_bound_and_one_that_does_not_is() -> None:
     assert value("audit.ratio", audit(1.0 + 1e-12, holds=True)) == 1.0
     assert value("audit.ratio", audit(1.5, holds=False)) == 1.5
-    assert value("audit.ratio", audit(None, 0.5, holds=False)) == math.inf
-    failed = audit(0.5, holds=False)
-    failed["verdict"]["failures"] = [{"ratio": 3.0}]
-    assert value("audit.ratio", failed) == 3.0
+    assert value("audit.ratio", audit(math.inf, 0.5, holds=False)) == math.inf
+    assert value("audit.ratio", audit(0.5, holds=False, failures=[3.0])) == 3.0
 
 
 def test_susceptibility_and_fisher() -> None:

@@ -1,12 +1,12 @@
-"""Private token generation: s prompts with one private exemplar each vote on every token.
+"""Clipped-logit aggregation: s prompts with one private exemplar each, averaged at every token.
 
 Li et al., "Evaluating Privacy Leakage From In-Context Learning", Algorithm 1:
 
     clip_c(z)_v = max(−c, z_v − max_u z_u + c),    z̄ = (1/s) Σ_i clip_c(z_i),    token ~ softmax(z̄ / τ).
 
-The clip takes each row's maximum off, so that logits and log-probabilities are the same votes, and its largest entry is
+The clip takes each row's maximum off, so that logits and log-probabilities come to the same, and its largest entry is
 always c. A token that a row rules out (−inf) gets −c from it and stays possible. What is to be ruled out whatever the
-exemplars say, such as stop tokens or entries that only pad the vocabulary, is left out of the rows before they vote.
+exemplars say, such as stop tokens or entries that only pad the vocabulary, is left out of the rows beforehand.
 
 Without exemplar i the sum lacks its own clipped row, so that the two distributions differ by a tilt,
 
@@ -27,7 +27,7 @@ from leakmeter.errors import UnknownNameError
 from leakmeter.stats import logspace
 
 NormaliseBy = Literal["fixed", "present"]
-"""What a sum of votes is divided by where an exemplar is missing: still s, as the theorem has it, or those present."""
+"""What a sum is divided by where an exemplar is missing: still s, as the theorem has it, or those present."""
 _WIDEST: Final = 1e9
 """The largest clip: far beyond any logit, and far below what overflows."""
 Adjacency = Literal["add-remove", "replace-one"]
@@ -35,13 +35,13 @@ Adjacency = Literal["add-remove", "replace-one"]
 
 
 @dataclass(frozen=True, slots=True)
-class Voting:
-    """How clipped votes become a distribution."""
+class Aggregation:
+    """How clipped logits become a distribution."""
 
     clip: float
-    """c > 0, nats: a vote lies between −c and c."""
+    """c > 0, nats: a clipped logit lies between −c and c."""
     subset_size: int
-    """s, how many exemplars vote."""
+    """s, the number of exemplars."""
     temperature: float
     """τ > 0."""
     normalise_by: NormaliseBy = "fixed"
@@ -69,7 +69,7 @@ class Voting:
 
 
 class Vote(NamedTuple):
-    """A distribution of the next token, and what it owes to each exemplar; nats, float64."""
+    """A distribution of the next token, and how each exemplar tilts it; nats, float64."""
 
     log_probs: Any
     """log p(v) with all exemplars, (vocab,), normalised."""
@@ -84,24 +84,24 @@ def clipped(logits: Any, clip: float) -> Any:
     return xp.clip(wide - xp.max(wide, axis=-1, keepdims=True) + clip, min=-clip)
 
 
-def average(votes: Any, voting: Voting) -> Vote:
-    """Average clipped votes, with all exemplars and without each.
+def average(votes: Any, aggregation: Aggregation) -> Vote:
+    """Average clipped rows, with all exemplars and without each.
 
     Args:
         votes: clipped rows, (exemplar, vocab), float64.
-        voting: s, τ and what a missing exemplar does to the divisor; its c has been applied.
+        aggregation: s, τ and what a missing exemplar does to the divisor; its c has been applied.
 
     Raises:
         ValueError: those present are counted, and they are not s.
     """
     xp = array_namespace(votes)
     total = xp.sum(votes, axis=0)
-    if voting.normalise_by == "fixed":
-        mean, gone = total / voting.subset_size, votes / voting.subset_size
+    if aggregation.normalise_by == "fixed":
+        mean, gone = total / aggregation.subset_size, votes / aggregation.subset_size
     else:
         n_present = votes.shape[0]
-        if n_present != voting.subset_size:
-            raise ValueError(f"{n_present} votes; the promise is for {voting.subset_size}")
+        if n_present != aggregation.subset_size:
+            raise ValueError(f"{n_present} rows; the bound is for {aggregation.subset_size}")
         mean = total / n_present
         gone = (votes - mean) / (n_present - 1)
-    return Vote(logspace.log_softmax(mean, voting.temperature), gone / voting.temperature)
+    return Vote(logspace.log_softmax(mean, aggregation.temperature), gone / aggregation.temperature)
