@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from leakmeter.instruments.influence.result import InfluenceResult
     from leakmeter.instruments.pii.api import PiiFindings, pii
     from leakmeter.instruments.pii.result import PiiResult
-    from leakmeter.instruments.redaction.api import redact_plan
-    from leakmeter.instruments.redaction.result import RedactPlanResult
+    from leakmeter.instruments.redaction.api import redaction
+    from leakmeter.instruments.redaction.result import RedactionResult
     from leakmeter.instruments.susceptibility.api import (
         FisherSusceptibilities,
         Susceptibilities,
@@ -43,7 +43,7 @@ __all__ = [
     "LeakmeterError",
     "PiiFindings",
     "PiiResult",
-    "RedactPlanResult",
+    "RedactionResult",
     "Run",
     "Susceptibilities",
     "SusceptibilityResult",
@@ -56,7 +56,7 @@ __all__ = [
     "load_backend",
     "load_run",
     "pii",
-    "redact_plan",
+    "redaction",
     "susceptibility",
 ]
 
@@ -70,7 +70,7 @@ _HOME = {
     "LeakmeterError": "leakmeter.errors",
     "PiiFindings": "leakmeter.instruments.pii.api",
     "PiiResult": "leakmeter.instruments.pii.result",
-    "RedactPlanResult": "leakmeter.instruments.redaction.result",
+    "RedactionResult": "leakmeter.instruments.redaction.result",
     "Run": "leakmeter.runs.run",
     "Susceptibilities": "leakmeter.instruments.susceptibility.api",
     "SusceptibilityResult": "leakmeter.instruments.susceptibility.result",
@@ -83,7 +83,7 @@ _HOME = {
     "load_backend": "leakmeter.runs.loading",
     "load_run": "leakmeter.runs.loading",
     "pii": "leakmeter.instruments.pii.api",
-    "redact_plan": "leakmeter.instruments.redaction.api",
+    "redaction": "leakmeter.instruments.redaction.api",
     "susceptibility": "leakmeter.instruments.susceptibility.api",
 }
 

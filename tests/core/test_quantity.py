@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,13 +19,13 @@ QUANTITIES: dict[str, AnyQuantity] = {
 }
 
 
-def value(name: str, case: dict[str, Any]) -> float | None:
+def value(name: str, case: Any) -> float | None:
     quantity = QUANTITIES[name]
     assert isinstance(quantity, Quantity)
     return quantity.of(case)
 
 
-def floor(name: str, case: dict[str, Any]) -> float | None:
+def floor(name: str, case: Any) -> float | None:
     quantity = QUANTITIES[name]
     assert isinstance(quantity, Quantity)
     assert quantity.floor is not None
@@ -191,7 +192,7 @@ def test_pii() -> None:
 
 
 def test_redact_plan() -> None:
-    case = {"left_nats": 1.0, "whole_nats": 5.0, "redacted_share": 0.5, "reached": False, "noise_floor_nats": 0.25}
+    case = SimpleNamespace(left_nats=1.0, whole_nats=5.0, redacted_share=0.5, reached=False, noise_floor_nats=0.25)
     names = ("redact_plan", "redact_plan.whole", "redact_plan.cut", "redact_plan.reached")
     assert [value(name, case) for name in names] == [1.0, 5.0, 0.5, 0.0]
     assert floor("redact_plan", case) == 0.25
