@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from leakmeter.errors import LeakmeterError
-    from leakmeter.instruments.decoding.api import decode
-    from leakmeter.instruments.decoding.frontier_api import frontier
+    from leakmeter.instruments.decoding.api import decode, frontier
     from leakmeter.instruments.decoding.result import DecodeResult
     from leakmeter.instruments.generation.api import audit
     from leakmeter.instruments.icl.api import IclInfluence, icl
@@ -77,7 +76,7 @@ _HOME = {
     "audit": "leakmeter.instruments.generation.api",
     "decode": "leakmeter.instruments.decoding.api",
     "fisher_susceptibility": "leakmeter.instruments.susceptibility.api",
-    "frontier": "leakmeter.instruments.decoding.frontier_api",
+    "frontier": "leakmeter.instruments.decoding.api",
     "icl": "leakmeter.instruments.icl.api",
     "influence": "leakmeter.instruments.influence.api",
     "load_backend": "leakmeter.runs.loading",

@@ -14,7 +14,7 @@ The directory's name leaves out which values were swept: more of them later join
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +28,7 @@ from leakmeter.privacy import accounting
 from leakmeter.report.tables import SYMBOLS
 from leakmeter.studies.cells import digest
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Choice
+from leakmeter.studies.kind import Choice, Row
 from leakmeter.studies.quality import Quality
 from leakmeter.text.build import PromptSettings
 
@@ -90,12 +90,18 @@ def sweep_of(
     kind, given = (LAMBDA, lambdas) if lambdas is not None else (EPSILON, epsilons)
     # Adding 0 makes −0 a 0.
     values = sorted({float(value) + 0.0 for value in given or DEFAULTS[kind]})
-    others: dict[str, Any] = {name: value for name, value in (drawing or {}).items() if name not in DEFAULTS}
+    others: Row = {name: value for name, value in (drawing or {}).items() if name not in DEFAULTS}
     measures = tuple(Decode(**{**others, kind: value}) for value in values)
     for measure in measures:
         if measure.epsilon is not None:
             accounting.basic([(measure.epsilon, 1)])
     return Sweep(kind, tuple(values), measures)
+
+
+def drawing_of(options: dict[str, Any]) -> dict[str, Any]:
+    """The fields of `Decode` among the keyword arguments of a call, which lose them; what is swept is no field."""
+    names = [field.name for field in fields(Decode) if field.name not in (*DEFAULTS, "nonce")]
+    return {name: options.pop(name) for name in names if name in options}
 
 
 def sweep_directory(
