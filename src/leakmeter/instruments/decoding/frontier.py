@@ -180,7 +180,7 @@ def frontier_of(sweep: Sweep, cells: Sequence[FinishedCell], scores: Scores) -> 
         decoding=SharedDecoding(**shared),
         n_cases=len(leakage),
         n_truncated=sum(texts["truncated_tokens"] > 0 for texts, _ in cells[0].measured),
-        settings=tuple({name: None if math.isnan(value) else value for name, value in row.items()} for row in rows),
+        settings=tuple(_without_nan(row) for row in rows),
         choices=choices,
     )
 
@@ -274,3 +274,8 @@ def _by_case(one: FinishedCell, values: Sequence[float]) -> FloatArray:
     table: FloatArray = np.asarray(values, dtype=np.float64).reshape(len(one.measured), -1)
     means: FloatArray = table.mean(axis=1)
     return means
+
+
+def _without_nan(row: Row) -> Row:
+    """An interval that does not exist is missing, in JSON as in memory."""
+    return {name: None if value is None or math.isnan(value) else value for name, value in row.items()}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from leakmeter.instruments.decoding.quantities import DECODE
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
 from leakmeter.report.blocks import Provenance, Report
-from leakmeter.report.result import AnyResult, DocumentRange, Part, Response, Result, Texts
+from leakmeter.report.result import AnyResult, DocumentRange, Params, Part, Response, Result, Texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -204,7 +204,7 @@ class DecodeResult(Result):
     """All responses, where several were drawn."""
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any], *, delta: float = DELTA) -> Iterator[Self]:
+    def from_run(cls, parts: Iterable[Part], params: Params, *, delta: float = DELTA) -> Iterator[Self]:
         """The results of a run's cases; the session is all of its responses, so that all parts are read first.
 
         Args:
@@ -225,7 +225,7 @@ class DecodeResult(Result):
         cls,
         texts: Texts,
         measurements: Sequence[Measurement],
-        params: Mapping[str, Any],
+        params: Params,
         lengths: Sequence[int],
         delta: float,
     ) -> Self:
@@ -296,12 +296,13 @@ class DecodeResult(Result):
         )
 
 
-def _guarantee(params: Mapping[str, Any], n_tokens: int, lengths: Sequence[int], delta: float) -> Guarantee | None:
+def _guarantee(params: Params, n_tokens: int, lengths: Sequence[int], delta: float) -> Guarantee | None:
     if params["epsilon"] is None:
         return None
     each, most = float(params["epsilon"]), int(params["max_new_tokens"])
-    response = Composition(**_composed(each, n_tokens, most, delta))
-    session = Session(n_responses=len(lengths), **_composed(each, sum(lengths), most * len(lengths), delta))
+    response = _composed(each, n_tokens, most, delta)
+    together = _composed(each, sum(lengths), most * len(lengths), delta)
+    session = Session(n_responses=len(lengths), **asdict(together))
     note = None
     if not accounting.is_available():
         note = "compositions with a delta need the dp-accounting library: pip install 'leakmeter[accounting]'"
@@ -317,16 +318,15 @@ def _guarantee(params: Mapping[str, Any], n_tokens: int, lengths: Sequence[int],
     )
 
 
-def _composed(epsilon: float, n_tokens: int, n_tokens_max: int, delta: float) -> dict[str, Any]:
-    """The fields of a `Composition`."""
-    return {
-        "n_tokens": n_tokens,
-        "n_tokens_max": n_tokens_max,
-        "basic_nats": accounting.basic([(epsilon, n_tokens)]),
-        "pld_nats": _with_delta(epsilon, n_tokens_max, delta, "pld"),
-        "rdp_nats": _with_delta(epsilon, n_tokens_max, delta, "rdp"),
-        "delta": delta,
-    }
+def _composed(epsilon: float, n_tokens: int, n_tokens_max: int, delta: float) -> Composition:
+    return Composition(
+        n_tokens=n_tokens,
+        n_tokens_max=n_tokens_max,
+        basic_nats=accounting.basic([(epsilon, n_tokens)]),
+        pld_nats=_with_delta(epsilon, n_tokens_max, delta, "pld"),
+        rdp_nats=_with_delta(epsilon, n_tokens_max, delta, "rdp"),
+        delta=delta,
+    )
 
 
 @lru_cache(maxsize=64)

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from leakmeter.core.case import recorded
 from leakmeter.core.written import check_outside_runs
@@ -71,9 +71,7 @@ class Sweep:
         return replace(self, measures=tuple(replace(measure, **chosen) for measure in self.measures))
 
 
-def sweep_of(
-    lambdas: Sequence[float] | None, epsilons: Sequence[float] | None, drawing: Mapping[str, Any] | None = None
-) -> Sweep:
+def sweep_of(lambdas: Sequence[float] | None, epsilons: Sequence[float] | None, drawing: Row | None = None) -> Sweep:
     """A sweep of λ or of ε; without values, over `DEFAULTS`.
 
     Args:
@@ -98,7 +96,7 @@ def sweep_of(
     return Sweep(kind, tuple(values), measures)
 
 
-def drawing_of(options: dict[str, Any]) -> dict[str, Any]:
+def drawing_of(options: Row) -> Row:
     """The fields of `Decode` among the keyword arguments of a call, which lose them; what is swept is no field."""
     names = [field.name for field in fields(Decode) if field.name not in (*DEFAULTS, "nonce")]
     return {name: options.pop(name) for name in names if name in options}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.result import ContextPiece, ContextResult
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.instruments.redaction.quantities import REDACTION
-from leakmeter.report.result import Part, Texts
+from leakmeter.report.result import Params, Part, Texts
 from leakmeter.stats.posterior import Posterior, posterior_of
 from leakmeter.text.entity_results import entity_warnings
 from leakmeter.text.layout import without_characters
@@ -111,13 +111,13 @@ class RedactionResult(ContextResult):
     """None where nothing is cut."""
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
+    def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
         for texts, measurements in parts:
             yield cls._of(texts, measurements, params)
 
     @classmethod
-    def _of(cls, texts: Texts, measurements: Sequence[Measurement], params: Mapping[str, Any]) -> Self:
+    def _of(cls, texts: Texts, measurements: Sequence[Measurement], params: Params) -> Self:
         series = {(one.sample, one.statistic, one.piece): one.values for one in measurements}
         whole, left, noise = (series[0, name, ""] for name in ("whole", "left", "noise"))
         all_removed, placebo, answered = (
@@ -129,16 +129,17 @@ class RedactionResult(ContextResult):
         def posterior(signed: FloatArray) -> Posterior:
             return posterior_of(float(signed.sum()), noise_nats=noise_nats, placebo_nats=placebo_signed_nats)
 
+        pieces = {span["name"]: ContextPiece(**ContextPiece.fields_of(span, texts, series)) for span in texts["spans"]}
+        pieces = {name: replace(piece, text=_said(piece, context)) for name, piece in pieces.items()}
         steps: list[Step] = []
         for one in (one for one in measurements if one.statistic in _ACTIONS):
-            (span,) = (span for span in texts["spans"] if span["name"] == one.piece)
             change = _sum(one.values) - (steps[-1].left_nats if steps else _sum(whole))
             steps.append(
                 Step(
                     action=_ACTIONS[one.statistic],
                     name=one.piece,
-                    kind=span["kind"],
-                    text=_said(span, context),
+                    kind=pieces[one.piece].kind,
+                    text=pieces[one.piece].text,
                     left_nats=_sum(one.values),
                     left_signed_nats=float(one.values.sum()),
                     left_posterior=posterior(one.values).probability,
@@ -148,11 +149,7 @@ class RedactionResult(ContextResult):
                 )
             )
         cut = {step.name for step in steps} - {step.name for step in steps if step.action == _ACTIONS[PUT_BACK]}
-        redacted = [
-            ContextPiece(**ContextPiece.fields_of(span, texts, series) | {"text": _said(span, context)})
-            for span in texts["spans"]
-            if span["name"] in cut
-        ]
+        redacted = [piece for name, piece in pieces.items() if name in cut]
         ranges = merged(part for piece in redacted for part in piece.spans)
         made = cls(
             **cls.of_context(texts, series, params, placebo_signed_nats, ()),
@@ -204,10 +201,10 @@ class RedactionResult(ContextResult):
         return frame_of(Step, self.steps)
 
 
-def _said(span: Mapping[str, Any], context: str) -> str:
-    """What a span says; of a value said ten times, each form once."""
-    forms = [context[start:end] for start, end in span["ranges"]]
-    return " … ".join(forms if span["kind"] == "unit" and not span.get("entity") else dict.fromkeys(forms))
+def _said(piece: ContextPiece, context: str) -> str:
+    """What a piece says; of a value said ten times, each form once."""
+    forms = [context[start:end] for start, end in piece.spans]
+    return " … ".join(forms if piece.kind == "unit" and piece.entity_type is None else dict.fromkeys(forms))
 
 
 def _warnings(case: RedactionResult, texts: Texts) -> Iterator[str]:
