@@ -116,10 +116,10 @@ def test_the_toy_model_has_tokens_but_no_seconds(measure: Callable[..., Any]) ->
     assert told["memory_bytes"] is None
     assert "not predicted" in measure("--dry-run").out
     cost = json.loads(measure("--json").out)["cost"]
-    assert cost["predicted"] == {"tree_tokens": cost["tree_tokens"], "seconds": None}
+    assert (cost["predicted_tree_tokens"], cost["predicted_seconds"]) == (cost["tree_tokens"], None)
     assert told["tree_tokens"] == cost["tree_tokens"]
     (run,) = Path("runs").iterdir()
-    assert next(iter(load_run(run))).case["cost"] == cost
+    assert next(iter(load_run(run))).to_dict()["cost"] == cost
 
 
 def test_the_demo_is_foretold(cli: Callable[..., Any]) -> None:

@@ -14,7 +14,7 @@ import pytest
 import leakmeter
 from leakmeter.core.quantity import Quantity
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.report.result import Results
+from leakmeter.report.result import Results, shown
 from leakmeter.runs.pages import page_of_runs, write_figures
 from leakmeter.runs.run import Run
 from leakmeter.runs.rundir import RunDirectory
@@ -78,21 +78,21 @@ def check_reprs(run: Run, results: list[Any]) -> None:
     assert repr(run) == f"<Run '{run.path.name}': {run.measure}, {len(results)} cases>"
     for result in results:
         said = repr(result)
-        headline = type(result).findings([result.case]).headline
-        id_ = str(result.case["id"])
+        headline = type(result).findings(shown([result])).headline
+        id_ = result.id
         assert said.startswith(f"<{type(result).__name__} {id_[:40]!r}"[:-1])
         assert said.endswith(f": {headline}>" if headline else ">")
         assert "\x1b" not in said
         rest = said.removesuffix(f"{headline}>").replace(f"{id_[:40]!r}"[:-1], "")
-        assert [text for text in texts_in(result.case) if len(text) > 3 and text in rest] == []
+        assert [text for text in texts_in(result.to_dict()) if len(text) > 3 and text in rest] == []
         assert len(said) < 600
         for name in ("pieces", "exemplars", "contexts"):
             for one in getattr(result, name, ()):
                 assert one.text not in repr(one)
         if hasattr(result, "public"):
-            assert not any(text in repr(result.public) for text in texts_in(result.public.case) if len(text) > 9)
+            assert not any(text in repr(result.public) for text in texts_in(result.public.to_dict()) if len(text) > 9)
     together = Results(tuple(results))
-    ids = ", ".join(repr(str(result.case["id"]))[:20] for result in results[:1])
+    ids = ", ".join(repr(result.id)[:20] for result in results[:1])
     assert repr(together).startswith(f"<Results of {len(results)}: {ids}")
 
 
@@ -109,7 +109,7 @@ def test_a_run_of_every_measure_is_an_object(measure: str) -> None:
     check_reprs(run, results)
     assert run.measure == measure
     assert run.spec == RunDirectory(run.path).read_spec()
-    assert list(run.cases) == [result.case for result in results]
+    assert list(run.cases) == shown(results)
     assert (run.summary is None) == (measure in OF_CASES)
 
     frame = run.to_frame()
@@ -137,14 +137,13 @@ def test_a_run_of_every_measure_is_an_object(measure: str) -> None:
     assert drawn == {path.name: path.read_bytes() for path in Path("again").iterdir()}
     assert list(run.figures()) == FIGURES[measure]
 
-    shown = run._repr_html_()
-    assert run.path.name in shown
-    assert "<img" not in shown
-    assert "\x1b" not in shown
+    html = run._repr_html_()
+    assert run.path.name in html
+    assert "<img" not in html
+    assert "\x1b" not in html
     assert run.quantities()
     page = run.save_html("page.html").read_text(encoding="utf-8")
-    told = [result.case for result in results]
-    assert page == run.kind.render_page(told, command=run.spec["command"], run=run.path)
+    assert page == run.kind.render_page(shown(results), command=run.spec["command"], run=run.path)
 
 
 def test_usual_aggregates_are_those_of_the_cases() -> None:

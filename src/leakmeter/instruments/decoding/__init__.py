@@ -8,6 +8,7 @@ INSTRUMENT = Instrument(
     measure_at="measure:Decode",
     result_at="result:DecodeResult",
     example_at="example:example",
+    functions=("api:decode", "api:frontier"),
     study_at="study:KIND",
     commands=(
         Command(

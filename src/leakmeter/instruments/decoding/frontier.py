@@ -233,7 +233,7 @@ def _bertscore(
 
 
 def _row(sweep: Sweep, one: FinishedCell, value: float) -> Row:
-    """What a setting leaks; with ε also what was promised, and spent at most."""
+    """What a setting leaks; with ε also what is guaranteed, and spent at most."""
     by_token = [
         float(np.mean([values.mean() for values in whole_by_token(measurements)])) for _, measurements in one.measured
     ]

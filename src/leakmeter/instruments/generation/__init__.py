@@ -8,6 +8,7 @@ INSTRUMENT = Instrument(
     measure_at="measure:PrivateGeneration",
     result_at="result:PrivateGenerationResult",
     example_at="example:example",
+    functions=("api:audit",),
     study_at="study:KIND",
     commands=(
         Command(

@@ -8,6 +8,7 @@ INSTRUMENT = Instrument(
     measure_at="measure:Influence",
     result_at="result:InfluenceResult",
     example_at="example:example",
+    functions=("api:influence",),
     study_at="study:KIND",
     commands=(
         Command(

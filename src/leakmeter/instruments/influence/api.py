@@ -74,7 +74,7 @@ def influence(
     """
     from dataclasses import asdict
 
-    from leakmeter.data.given import case_of
+    from leakmeter.data.jsonl import case_of
     from leakmeter.instruments.influence.measure import Influence
     from leakmeter.instruments.influence.result import InfluenceResult
     from leakmeter.runs import loading

@@ -8,6 +8,7 @@ INSTRUMENT = Instrument(
     measure_at="measure:Redaction",
     result_at="result:RedactionResult",
     example_at="example:example",
+    functions=("api:redaction",),
     study_at="study:KIND",
     commands=(
         Command(

@@ -271,7 +271,10 @@ def _baseline(case: RedactionResult) -> str:
 
 def _settings(case: RedactionResult) -> dict[str, str]:
     """How the case was measured; what was predicted is the most."""
-    told = {"Limit": f"{case.max_loss_nats:g}\u00a0nats", **view.settings(case)}
-    if baseline := _baseline(case):
-        told["Irrelevant words alone"] = baseline
-    return told | {"Predicted": words.prediction(case, at_most=True)}
+    predicted, baseline = words.prediction(case, at_most=True), _baseline(case)
+    return {
+        "Limit": f"{case.max_loss_nats:g}\u00a0nats",
+        **view.settings(case),
+        **({"Irrelevant words alone": baseline} if baseline else {}),
+        **({"Predicted": predicted} if predicted is not None else {}),
+    }
