@@ -20,13 +20,13 @@ QUANTITIES: dict[str, AnyQuantity] = {
 }
 
 
-def value(name: str, case: dict[str, Any]) -> float | None:
+def value(name: str, case: Any) -> float | None:
     quantity = QUANTITIES[name]
     assert isinstance(quantity, Quantity)
     return quantity.of(case)
 
 
-def floor(name: str, case: dict[str, Any]) -> float | None:
+def floor(name: str, case: Any) -> float | None:
     quantity = QUANTITIES[name]
     assert isinstance(quantity, Quantity)
     assert quantity.floor is not None
@@ -98,32 +98,36 @@ def test_what_an_influence_does_not_have_is_not_0() -> None:
     assert value("influence.repeated", found) == 0.0
 
 
-def receipt(spent: list[float | None] | None, nats: list[float | None], whole: float) -> dict[str, Any]:
-    per_token: dict[str, Any] = {"max_loss_nats": nats}
-    if spent is not None:
-        per_token["spent_epsilon"] = spent
-    return {"private": {"whole_nats": whole, "per_token": per_token}}
+def ledger(spent: list[float] | None, nats: list[float], whole: float) -> SimpleNamespace:
+    per_token = SimpleNamespace(max_loss_nats=nats, spent_nats=spent)
+    return SimpleNamespace(ledger=SimpleNamespace(whole_nats=whole, per_token=per_token))
 
 
-PROMISED = {"epsilon": {"per_token": 0.5, "response": {"basic_nats": 3.0}}}
+def decoded(*responses: SimpleNamespace, epsilon: float | None) -> SimpleNamespace:
+    """A result; several responses are its samples."""
+    bound = SimpleNamespace(epsilon_nats=epsilon, response=SimpleNamespace(basic_nats=3.0))
+    samples = responses if len(responses) > 1 else ()
+    guarantee = None if epsilon is None else bound
+    return SimpleNamespace(ledger=responses[0].ledger, guarantee=guarantee, responses=responses, samples=samples)
 
 
 def test_decode() -> None:
-    case = {**receipt([0.1, 0.4], [0.2, 0.3], 1.5), **PROMISED, "samples": []}
+    first = ledger([0.1, 0.4], [0.2, 0.3], 1.5)
+    case = decoded(first, epsilon=0.5)
     assert value("decode", case) == 1.5
     assert value("decode.worst_response", case) is None
     assert value("decode.worst_token", case) == 0.3
     assert value("decode.promised", case) == 3.0
     assert value("decode.ratio", case) == pytest.approx(0.8, rel=1e-12)
-    several = {**case, "samples": [case, {**receipt([0.2, None], [0.1, 0.9], 2.5), **PROMISED}]}
+    several = decoded(first, ledger([0.2, math.inf], [0.1, 0.9], 2.5), epsilon=0.5)
     assert value("decode", several) == 1.5
     assert value("decode.worst_response", several) == 2.5
     assert value("decode.worst_token", several) == 0.9
     assert value("decode.ratio", several) == math.inf
 
 
-def test_a_decoding_without_a_bound_promises_nothing() -> None:
-    case = {**receipt(None, [0.2, None], 1.5), "epsilon": None, "samples": []}
+def test_a_decoding_without_a_bound_guarantees_nothing() -> None:
+    case = decoded(ledger(None, [0.2, math.inf], 1.5), epsilon=None)
     assert value("decode.promised", case) is None
     assert value("decode.ratio", case) is None
     assert value("decode.worst_token", case) == math.inf
@@ -198,7 +202,7 @@ def test_pii() -> None:
 
 
 def test_redact_plan() -> None:
-    case = {"left_nats": 1.0, "whole_nats": 5.0, "redacted_share": 0.5, "reached": False, "noise_floor_nats": 0.25}
+    case = SimpleNamespace(left_nats=1.0, whole_nats=5.0, redacted_share=0.5, reached=False, noise_floor_nats=0.25)
     names = ("redact_plan", "redact_plan.whole", "redact_plan.cut", "redact_plan.reached")
     assert [value(name, case) for name in names] == [1.0, 5.0, 0.5, 0.0]
     assert floor("redact_plan", case) == 0.25

@@ -60,13 +60,17 @@ class Renamed:
     """How what a command says differs from what it said in version 0.1, by names of keys."""
 
     keys: dict[str, str] = field(default_factory=dict)
-    """Old name to new."""
+    """Old name to new; 'guarantee.per_token' is only that within 'guarantee', by its new name."""
     null_is_infinity: list[str] = field(default_factory=list)
     """New names of numbers whose null has become "Infinity"."""
     values: dict[str, str] = field(default_factory=dict)
     """Old text to new, of names that a result gives."""
     gone: list[str] = field(default_factory=list)
     new: list[str] = field(default_factory=list)
+
+    def key(self, name: str, inside: str) -> str:
+        """The new name of a key of the object that is called `inside` now."""
+        return self.keys.get(f"{inside}.{name}", self.keys.get(name, name))
 
     @classmethod
     def of(cls, command: str) -> Renamed:
@@ -84,7 +88,8 @@ class Renamed:
 def agree(said: Any, before: Any, renamed: Renamed, where: str = "") -> None:
     """The same values under the new names."""
     if isinstance(before, dict) and isinstance(said, dict):
-        old = {renamed.keys.get(name, name): value for name, value in before.items() if name not in renamed.gone}
+        inside = where.rpartition(".")[2].partition("[")[0]
+        old = {renamed.key(name, inside): value for name, value in before.items() if name not in renamed.gone}
         assert {name for name in said if name not in renamed.new} == set(old) - set(renamed.new), where
         for name in old.keys() & said.keys():
             was_infinite = old[name] is None and name in renamed.null_is_infinity and said[name] == "Infinity"

@@ -40,7 +40,7 @@ HEADINGS = {
     "late_nats": "second half, nats",
     "early_less_late_nats": "first less second, paired, nats",
     "n_tokens": "tokens, mean",
-    "promised_nats_most": "promised n·ε, most",
+    "guaranteed_nats_most": "guaranteed n·ε, most",
     "spent_nats_most": "spent, most",
     "rouge_l_f1_less_best": "ROUGE-L F1 less the best's, paired",
     "rouge_l_f1_knee_share": "knee by ROUGE-L",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from leakmeter.runs.run import Run
     from leakmeter.runs.scores import ScoreCache
     from leakmeter.text.build import PromptSettings
+
+T = TypeVar("T")
 
 
 def load_backend(
@@ -117,6 +120,18 @@ def load_run(path: str | Path) -> Run:
     from leakmeter.runs.run import Run
 
     return Run.read(path)
+
+
+def made_of(kind: type[T], options: dict[str, Any], **given: Any) -> T:
+    """A dataclass of measure parameters or prompt settings, from the keyword arguments of a call.
+
+    Args:
+        kind: the dataclass.
+        options: of the call; those that are its fields are taken out.
+        given: more of its fields.
+    """
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    return kind(**given, **{name: options.pop(name) for name in names if name in options})
 
 
 def measured_alone(backend: Backend, measure: Measure, settings: PromptSettings, case: Case) -> Iterator[Part]:
