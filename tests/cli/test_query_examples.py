@@ -61,9 +61,7 @@ def reported(runs: Path) -> list[tuple[str, InfluenceResult, Any]]:
 
 
 def pieces(rows: Rows, runs: Path) -> None:
-    expected = {
-        (run, case.id, piece.name): piece.nats for run, case, _ in reported(runs) for piece in case.pieces
-    }
+    expected = {(run, case.id, piece.name): piece.nats for run, case, _ in reported(runs) for piece in case.pieces}
     found = {(row["run"], row["item"], row["piece"]): row["nats"] for row in rows}
     assert len(found) == len(rows)
     assert found == pytest.approx(expected, rel=1e-12)
