@@ -15,11 +15,10 @@ import torch
 from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, backend_of, tiny_backend, tiny_model
 from leakmeter.backends.hf import memory
-from leakmeter.backends.hf.kept import Before, Kept
 from leakmeter.backends.hf.memory import Surplus, resident_bytes
 from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.backends.hf.speed import speed_of
-from leakmeter.backends.hf.states import Block, Start, State
+from leakmeter.backends.hf.states import Before, Block, Kept, Start, State
 from leakmeter.core.drive import drive
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Prompt
@@ -31,9 +30,9 @@ from leakmeter.core.reductions import (
     NextTokenSample,
     Stretch,
     TargetLogProbs,
+    Top,
 )
 from leakmeter.core.request import Reduction, Request, Trial
-from leakmeter.core.top import Top
 from leakmeter.instruments.generation.vote import Ballot
 from leakmeter.instruments.icl.log_ratio import LogRatioFromFirst
 from leakmeter.instruments.influence.pmi import TargetWithPmi

@@ -139,9 +139,9 @@ def test_what_is_finished_stays(cli: Call, here: Path, monkeypatch: pytest.Monke
     (run,), (kept,) = (list(here.glob(f"runs/{name}-*")) for name in ("private_generation", "audit"))
     assert (run / "begun.json").exists()
     assert sorted(os.listdir(kept)) == [".lock", "secret.json"]
-    stamp = (run / "readings-00000.parquet").stat().st_mtime_ns
+    stamp = (run / "measurements-00000.parquet").stat().st_mtime_ns
     assert cli(*words).code == 0
-    assert (run / "readings-00000.parquet").stat().st_mtime_ns == stamp
+    assert (run / "measurements-00000.parquet").stat().st_mtime_ns == stamp
     assert len(list(here.glob("runs/*"))) == 2
 
 

@@ -53,7 +53,7 @@ def test_every_command_reads_them(name: str, runs: Path, cli: Callable[..., Any]
         ("runs", "verify", path),
         ("runs", "compare", path, path),
         ("runs", "export", path, "--out", tmp_path / "export"),
-        ("query", "--runs", path, "select count(*) from readings"),
+        ("query", "--runs", path, "select count(*) from measurements"),
         ("report", path, "--html", tmp_path / "page.html"),
         ("gate", path, "--max", f"{quantity} <= {value}"),
     ]

@@ -137,10 +137,10 @@ def test_a_run_of_every_measure_is_an_object(measure: str) -> None:
     assert drawn == {path.name: path.read_bytes() for path in Path("again").iterdir()}
     assert list(run.figures()) == FIGURES[measure]
 
-    in_notebook = run._repr_html_()
-    assert run.path.name in in_notebook
-    assert "<img" not in in_notebook
-    assert "\x1b" not in in_notebook
+    html = run._repr_html_()
+    assert run.path.name in html
+    assert "<img" not in html
+    assert "\x1b" not in html
     assert run.quantities()
     page = run.save_html("page.html").read_text(encoding="utf-8")
     assert page == run.kind.render_page(shown(results), command=run.spec["command"], run=run.path)

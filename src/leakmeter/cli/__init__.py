@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 from cyclopts import App, CycloptsError, UnknownOptionError
 
 from leakmeter.cli import process
+from leakmeter.commands.renamed import with_new_names
 from leakmeter.core import registry
 from leakmeter.core.plain import visible
 from leakmeter.errors import LeakmeterError
@@ -46,13 +47,13 @@ def program(first: str | None = None) -> App:
         version=lambda: metadata.version("leakmeter"),
         suppress_keyboard_interrupt=False,
     )
-    told = {
+    commands = {
         name: (f"leakmeter.cli.{name}:{'app' if name in _GROUPS else name}", text) for name, text in _COMMANDS.items()
     }
     for kind in registry.instruments():
         instrument = registry.instrument(kind)
-        told |= {one.name: (f"{instrument.package}.{one.at}", one.about) for one in instrument.commands}
-    for name, (where, text) in told.items():
+        commands |= {one.name: (f"{instrument.package}.{one.at}", one.about) for one in instrument.commands}
+    for name, (where, text) in commands.items():
         app.command(where, name=name, help=None if name == first else text)
     return app
 
@@ -76,7 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         words = sys.argv[1:] if arguments is None else arguments
         ended: str | int | None = None
         try:
-            program(words[0] if words else None)(words, exit_on_error=False, print_error=False)
+            app = program(words[0] if words else None)
+            app(with_new_names(app, words), exit_on_error=False, print_error=False)
         except SystemExit as error:
             ended = error.code
         sys.stdout.flush()

@@ -13,15 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
+from leakmeter.core.limits import refuse_bad
 from leakmeter.errors import UsageError
 from leakmeter.privacy import bounded, rdp
 from leakmeter.privacy.private_voting import Adjacency, Vote, Voting, average, clipped
 from leakmeter.privacy.verdict import Promised
 from leakmeter.stats import logspace
-
-FloatArray = npt.NDArray[np.float64]
+from leakmeter.stats.stats import FloatArray
 
 
 @runtime_checkable
@@ -110,14 +109,11 @@ class BoundedCid:
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
-        checks = (
+        refuse_bad(
             (math.isfinite(self.epsilon) and self.epsilon > 0, "epsilon", self.epsilon, "above 0"),
             logspace.checked_temperature(self.temperature),
             (math.isfinite(self.lambda_max) and self.lambda_max >= 0, "lambda-max", self.lambda_max, "0 or more"),
         )
-        for good, name, given, expected in checks:
-            if not good:
-                raise UsageError(f"{name} is {given}; it has to be {expected}")
 
     def log_probs(self, rows: Any) -> Any:
         """p̄ with the largest λ_t that keeps the bound; p(· | ∅) where the context is left out.

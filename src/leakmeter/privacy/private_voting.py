@@ -22,7 +22,8 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 from array_api_compat import array_namespace
 
-from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.core.limits import refuse_bad
+from leakmeter.errors import UnknownNameError
 from leakmeter.stats import logspace
 
 NormaliseBy = Literal["fixed", "present"]
@@ -48,14 +49,11 @@ class Voting:
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
         least = 2 if self.normalise_by == "present" else 1
-        checks = (
+        refuse_bad(
             (0 < self.clip <= _WIDEST, "clip", self.clip, f"above 0, and at most {_WIDEST:g}"),
             (self.subset_size >= least, "subset-size", self.subset_size, f"{least} or more"),
             logspace.checked_temperature(self.temperature),
         )
-        for good, name, given, expected in checks:
-            if not good:
-                raise UsageError(f"{name} is {given}; it has to be {expected}")
         if self.normalise_by not in get_args(NormaliseBy):
             raise UnknownNameError("normalise-by", self.normalise_by, get_args(NormaliseBy))
 

@@ -21,8 +21,7 @@ import numpy.typing as npt
 
 from leakmeter.errors import UsageError
 from leakmeter.privacy.accounting import check_delta
-
-FloatArray = npt.NDArray[np.float64]
+from leakmeter.stats.stats import FloatArray
 
 ORDERS: Final = tuple(range(2, 101))
 """Orders over which a conversion looks for the best: those of the paper."""

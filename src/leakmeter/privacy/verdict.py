@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.privacy.rdp import conversion
+from leakmeter.stats.stats import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
 Promised = Callable[[Sequence[float]], FloatArray]
 """Orders to the most that D_α↔ of a token can be, nats, (order,)."""
 

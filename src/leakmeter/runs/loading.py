@@ -114,9 +114,6 @@ def names_a_backend(model: str) -> bool:
 def load_run(path: str | Path) -> Run:
     """A complete run directory as an object; iterating over it yields its results, one case after another.
 
-    Args:
-        path: the directory.
-
     Raises:
         StoreError: no complete run is there; iterating raises it too, where a part is damaged.
     """
@@ -163,8 +160,8 @@ def _reusing(backend: HfBackend, model_id: str | None, cache: bool, notify: Call
 def _score_cache(notify: Callable[[str], None]) -> ScoreCache | None:
     """The user's, or None where it is turned off or its secret cannot be kept."""
     from leakmeter.models import config_dir, scores_dir
+    from leakmeter.runs.pseudonym import read_secret
     from leakmeter.runs.scores import FILE_NAME, ScoreCache
-    from leakmeter.runs.secret import read_secret
 
     folder = scores_dir()
     if folder is None:

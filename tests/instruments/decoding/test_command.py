@@ -221,9 +221,9 @@ def test_a_promise_is_drawn_by_the_operating_system_and_a_seed_gets_a_warning(de
     assert len(set(nonces)) == 2
     assert min(nonces) > 2**64
     # By its nonce a run is found again, and nothing of it drawn again.
-    before = sorted(path.stat().st_mtime_ns for path in Path("runs").glob("*/readings-*"))
+    before = sorted(path.stat().st_mtime_ns for path in Path("runs").glob("*/measurements-*"))
     assert object_of(decode("--json", epsilon=0.5, nonce=nonces[0]))["private"]["seed"] is None
-    assert sorted(path.stat().st_mtime_ns for path in Path("runs").glob("*/readings-*")) == before
+    assert sorted(path.stat().st_mtime_ns for path in Path("runs").glob("*/measurements-*")) == before
     seeded = [decode("--json", epsilon=0.5, seed=0) for _ in range(2)]
     assert seeded[0].out == seeded[1].out
     for ended in seeded:

@@ -244,11 +244,11 @@ def test_an_interrupted_audit_goes_on(audit: Call, monkeypatch: pytest.MonkeyPat
     first, _ = objects_of(audit("--json", **given))
     (run,), kept = (list(Path("runs").glob(f"{name}-*")) for name in ("private_generation", "audit"))
     assert [path.stat().st_mode & 0o777 for path in kept] == ([0o700] if seed is None else [])
-    stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("readings-*")}
+    stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")}
     # Three sequences of sixty tokens are a part at most, and parts are alike.
     assert len(stamps) == 2 * 2
     assert objects_of(audit("--json", **given))[0] == first
-    for name in ("spec.json", "readings-00002.parquet", "readings-00003.parquet"):
+    for name in ("spec.json", "measurements-00002.parquet", "measurements-00003.parquet"):
         (run / name).unlink()
     score, calls = Toy.score, iter(range(10))
 
@@ -266,7 +266,7 @@ def test_an_interrupted_audit_goes_on(audit: Call, monkeypatch: pytest.MonkeyPat
     assert without_seconds(again[0]) == without_seconds(first[0])
     assert (without_seconds(again[1]) == without_seconds(first[1])) is (seed is not None)
     assert {path.name for path in Path("runs").iterdir()} == {path.name for path in (run, *kept)}
-    for name in ("readings-00000.parquet", "readings-00001.parquet"):
+    for name in ("measurements-00000.parquet", "measurements-00001.parquet"):
         assert (run / name).stat().st_mtime_ns == stamps[name]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.measured_studies import measured
 from leakmeter.backends.toy import Toy
-from leakmeter.core.chunk import Chunk
+from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.generation.measure import PrivateGeneration

@@ -137,18 +137,18 @@ def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(icl: Call) -> None
     first = icl("--json")
     (run,) = Path("runs").iterdir()
     assert run.name.startswith("icl-")
-    stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("readings-*")}
+    stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")}
     # Ten queries, eight of which are scored together.
     assert len(stamps) == 2
     assert icl("--json").out == first.out
-    assert {path.name: path.stat().st_mtime_ns for path in run.glob("readings-*")} == stamps
+    assert {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")} == stamps
     # As if it had been killed after its first part.
-    for name in ("spec.json", "readings-00001.parquet"):
+    for name in ("spec.json", "measurements-00001.parquet"):
         (run / name).unlink()
     again = icl("--json")
     told, expected = (list(map(without_seconds, objects_of(ended)[0])) for ended in (again, first))
     assert told == expected
-    assert (run / "readings-00000.parquet").stat().st_mtime_ns == stamps["readings-00000.parquet"]
+    assert (run / "measurements-00000.parquet").stat().st_mtime_ns == stamps["measurements-00000.parquet"]
     results = list(leakmeter.load_run(run))
     assert [result.case["id"] for result in results] == [case["id"] for case in expected]
     assert all(isinstance(result, leakmeter.IclResult) for result in results)

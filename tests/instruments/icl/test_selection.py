@@ -33,7 +33,7 @@ from leakmeter.instruments.icl.selection import (
 from leakmeter.instruments.icl.selection_bound import predicted_plan
 from leakmeter.runs.measure import Callbacks
 from leakmeter.runs.prediction import predictor_of
-from leakmeter.stats.paired import signed_rank_p
+from leakmeter.stats.rank_tests import signed_rank_p
 from leakmeter.stats.stats import bootstrap_interval_of_mean_difference
 from leakmeter.studies.cells import Progress
 from leakmeter.text.exemplar import Example, Task
@@ -441,7 +441,7 @@ def test_a_search_that_dies_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
             break
         except KeyboardInterrupt:
             n_deaths += 1
-        now = {path: path.read_bytes() for path in (tmp_path / "killed").rglob("readings-*")}
+        now = {path: path.read_bytes() for path in (tmp_path / "killed").rglob("measurements-*")}
         assert {path: now[path] for path in seen} == seen
         # A life of seven rounds measures three lists or more, none of them again.
         assert len(now) >= len(seen) + 3

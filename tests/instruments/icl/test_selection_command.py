@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from leakmeter.runs.loading import load_run
-from leakmeter.stats.paired import signed_rank_p
+from leakmeter.stats.rank_tests import signed_rank_p
 
 Call = Callable[..., Any]
 TASK = """
@@ -70,7 +70,7 @@ def contents(out: Path) -> dict[str, bytes]:
 
 
 def parts(out: Path) -> dict[Path, tuple[int, int]]:
-    return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in out.rglob("readings-*.parquet")}
+    return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in out.rglob("measurements-*.parquet")}
 
 
 def test_a_plan_is_what_its_runs_say(cli: Call, words: list[object]) -> None:

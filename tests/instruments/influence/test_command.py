@@ -190,7 +190,7 @@ def test_the_second_time_nothing_is_computed(measure: Call, monkeypatch: pytest.
 
 def test_a_part_somebody_removed_is_measured_again(measure: Call) -> None:
     first = case_of(measure("--json"))
-    next(Path("runs").glob("*/readings-*")).unlink()
+    next(Path("runs").glob("*/measurements-*")).unlink()
     second = case_of(measure("--json"))
     third = case_of(measure("--json"))
     assert {**first, "cost": 0} == {**second, "cost": 0}

@@ -21,7 +21,7 @@ from leakmeter.instruments.pii.canaries import canaries_of
 from leakmeter.instruments.pii.decoys import decoys_of, share_place
 from leakmeter.instruments.pii.subject import Relation, Subject, ValueType
 from leakmeter.instruments.pii.subjects import load_subjects
-from leakmeter.text.surrogates.names import given_names
+from leakmeter.text.surrogates.person import given_names
 from leakmeter.text.surrogates.phone import EXCHANGES_OF_NOBODY
 from leakmeter.text.surrogates.university import universities
 

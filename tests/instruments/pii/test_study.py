@@ -14,13 +14,13 @@ import pytest
 import scipy.stats
 
 from helpers.measured_studies import measured
-from leakmeter.cli.study_run import run as run_study
+from leakmeter.cli.study import run as run_study
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.pii.canaries import canaries_of
 from leakmeter.instruments.pii.measure import Pii
 from leakmeter.instruments.pii.planting import lines_of
 from leakmeter.instruments.pii.result import PiiResult
-from leakmeter.stats.paired import holm
+from leakmeter.stats.rank_tests import holm
 from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import SIZES, Study, load_study
 from leakmeter.studies.kind import Row
@@ -75,7 +75,7 @@ def test_the_papers_studies_are_whole(size: str) -> None:
         assert study.kind.is_personal
         for cell in study.cells:
             assert cell.n_records == (1_000 if size == "paper" else 40)
-            assert cell.told["settings"]["shots"] == (5 if size == "paper" else 1)
+            assert cell.record["settings"]["shots"] == (5 if size == "paper" else 1)
             assert cell.measure == Pii((2,) if name == "pii_table_1" else ())
 
 

@@ -92,18 +92,18 @@ def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(cli: Call, plan: C
     assert first.code == 0, first.err
     (run,) = Path("runs").iterdir()
     assert run.name.startswith("redact_plan-")
-    stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("readings-*")}
+    stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")}
     assert cli(*words, "--json").out == first.out
-    assert {path.name: path.stat().st_mtime_ns for path in run.glob("readings-*")} == stamps
+    assert {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")} == stamps
     # As if it had been killed after its first case.
-    for name in ("spec.json", "readings-00001.parquet", "readings-00002.parquet", "cases-00002.json"):
+    for name in ("spec.json", "measurements-00001.parquet", "measurements-00002.parquet", "cases-00002.json"):
         (run / name).unlink()
     again = cli(*words, "--json")
     told, expected = ([json.loads(line) for line in ended.out.splitlines()] for ended in (again, first))
     for case in (*told, *expected):
         case["cost"].pop("seconds")
     assert told == expected
-    assert (run / "readings-00000.parquet").stat().st_mtime_ns == stamps["readings-00000.parquet"]
+    assert (run / "measurements-00000.parquet").stat().st_mtime_ns == stamps["measurements-00000.parquet"]
     assert [result.case["id"] for result in leakmeter.load_run(run)] == ["c0", "c1", "c2"]
 
 

@@ -13,11 +13,11 @@ import pytest
 from helpers.measure_items import ByHand, make_item
 from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.case import Case, Document
-from leakmeter.core.chunk import Chunk
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import ChoosingMeasure
 from leakmeter.core.measurement import Measurement
+from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError

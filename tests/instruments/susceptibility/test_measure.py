@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from helpers.question_items import ANSWERS, ByHand, question_item, readings_of
 from leakmeter.backends.toy import Toy
-from leakmeter.core.chunk import Chunk
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.measurement import NATS, TOKEN_ID
+from leakmeter.core.plan import Chunk
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.item import ContextSet, QuestionItem
 from leakmeter.instruments.susceptibility.measure import Susceptibility

@@ -55,7 +55,7 @@ def decode(
     """
     from dataclasses import asdict
 
-    from leakmeter.data.given import case_of
+    from leakmeter.data.jsonl import case_of
     from leakmeter.instruments.decoding.measure import Decode
     from leakmeter.instruments.decoding.promise import check_precision, check_promise, precision_for
     from leakmeter.instruments.decoding.result import DecodeResult

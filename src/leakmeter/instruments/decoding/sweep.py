@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.core.case import recorded
+from leakmeter.core.case import record_of
 from leakmeter.core.written import check_outside_runs
 from leakmeter.data.named.base import Record
 from leakmeter.errors import UsageError
@@ -120,7 +120,7 @@ def sweep_directory(
         "decoding": {name: value for name, value in sweep.measures[0].record().items() if name != sweep.kind},
         "model": model,
         "settings": asdict(settings),
-        "cases": [recorded(record.case) for record in records],
+        "cases": [record_of(record.case) for record in records],
         "machine": machine,
         "version": metadata.version("leakmeter"),
     }

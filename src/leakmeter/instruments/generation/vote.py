@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from array_api_compat import array_namespace, device
 
-from leakmeter.core import rules
+from leakmeter.core import reductions
 from leakmeter.core.reductions import NextToken
 from leakmeter.errors import UsageError
 from leakmeter.privacy import rdp
@@ -78,7 +78,7 @@ class Ballot(NextToken):
     def _drawn(self, log_probs: Any) -> Any:
         """Where in the vocabulary the token stands, (1,)."""
         if isinstance(self.random, float):
-            return rules.invert(log_probs, self.random)
+            return reductions.invert(log_probs, self.random)
         return exact_draw.draw(exact_draw.weights_of(log_probs)[None, :], self.random)[0, :]
 
 

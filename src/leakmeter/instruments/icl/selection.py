@@ -37,7 +37,7 @@ from leakmeter.runs.fingerprint import spec_of
 from leakmeter.runs.measure import measure_cases, n_parts
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats import stats
-from leakmeter.stats.paired import signed_rank_p
+from leakmeter.stats.rank_tests import signed_rank_p
 from leakmeter.studies.cells import Progress, digest, used_directory
 from leakmeter.text.exemplar import Example, Task
 

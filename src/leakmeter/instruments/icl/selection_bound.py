@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from leakmeter.instruments.icl.draw import fixed_cases
@@ -10,7 +11,7 @@ from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.moves import Exemplars, Scope
 from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
 from leakmeter.instruments.icl.study import FIXED_TOGETHER
-from leakmeter.runs.prediction import Predictor, predicted_cases
+from leakmeter.runs.prediction import PredictedCases, Predictor, predicted_cases
 from leakmeter.text.exemplar import Example
 
 
@@ -29,7 +30,7 @@ def predicted_plan(predictor: Predictor, scope: Scope, settings: ExemplarSetting
     for case in fixed_cases(scope.exemplars, scope.queries):
         settings.prepare(case, predictor.backend, measure)
 
-    def cost(exemplars: Exemplars, queries: Sequence[Example]) -> dict[str, Any]:
+    def cost(exemplars: Exemplars, queries: Sequence[Example]) -> PredictedCases:
         # A list that does not fit the window is passed over, so that none costs more without one.
         prepared = [
             prepare_exemplars(case, predictor.backend.tokenizer, settings, window=None)
@@ -44,13 +45,14 @@ def predicted_plan(predictor: Predictor, scope: Scope, settings: ExemplarSetting
     costs = [(1, cost(scope.exemplars, queries)) for queries in (scope.choosing, scope.reporting)]
     costs += [(n, cost(list_, scope.choosing)) for (n, _), list_ in zip(rounds, longest, strict=True)]
     costs.append((1, last))
-    seconds = None if last["seconds"] is None else sum(n * one["seconds"] for n, one in costs)
+    seconds = None if last.seconds is None else sum(n * (one.seconds or 0.0) for n, one in costs)
     return {
-        **{name: last[name] for name in ("model", "dtype", "device", "memory_bytes")},
+        **{name: getattr(last, name) for name in ("model", "dtype", "device")},
+        "memory_bytes": None if last.memory_bytes is None else asdict(last.memory_bytes),
         "n_lists": 1 + sum(n for n, _ in rounds),
         "n_choosing": len(scope.choosing),
         "n_reporting": len(scope.reporting),
-        "tree_tokens": sum(n * one["tree_tokens"] for n, one in costs),
+        "tree_tokens": sum(n * one.tree_tokens for n, one in costs),
         "seconds": seconds,
         "at_most": True,
     }

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from leakmeter.instruments.icl.result import IclResult, summary
 from leakmeter.stats import stats
-from leakmeter.stats.paired import holm, signed_rank_p
+from leakmeter.stats.rank_tests import holm, signed_rank_p
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Study
 from leakmeter.studies.kind import Row, Tables

@@ -23,7 +23,7 @@ from leakmeter.instruments.pii.subject import Relation, Subject
 from leakmeter.text.entities.date import MONTHS
 from leakmeter.text.surrogates import address, email, phone
 from leakmeter.text.surrogates.draw import Draw, other_than, source
-from leakmeter.text.surrogates.names import FEMALE, MALE, N_COMMON, gender_of, given_names, surnames
+from leakmeter.text.surrogates.person import FEMALE, MALE, N_COMMON, gender_of, given_names, surnames
 from leakmeter.text.surrogates.university import universities
 
 N_SEEDS: Final = 16

@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
-from leakmeter.commands.counting import counting
 from leakmeter.commands.options import Flag
+from leakmeter.commands.progress import counting
 from leakmeter.instruments.pii.planting import Check
 from leakmeter.instruments.pii.tune_command import ModelOptions
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from cyclopts import Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.counting import counting
 from leakmeter.commands.options import Flag
+from leakmeter.commands.progress import counting
 from leakmeter.core.files import check_readable
 from leakmeter.errors import UsageError
 

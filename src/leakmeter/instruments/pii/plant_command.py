@@ -8,8 +8,8 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.counting import counting
 from leakmeter.commands.options import Flag
+from leakmeter.commands.progress import counting
 from leakmeter.instruments.pii.tune_command import ModelOptions
 
 _REPEATS: Final = (1, 4, 16)

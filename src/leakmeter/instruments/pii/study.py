@@ -93,7 +93,7 @@ class People(Kind):
         """A file's people, or invented ones."""
         return [PEOPLE]
 
-    def told_dataset(self, name: str) -> str:
+    def shown_dataset(self, name: str) -> str:
         """A file of people may be called by a name: a keyed hash stands for it."""
         return name if name == PEOPLE else f"file {pseudonym(subject_key(config_dir()), 'file', name)[:8]}"
 
@@ -111,7 +111,7 @@ class People(Kind):
         """The record."""
         return record
 
-    def told(self, record: ProbeCase) -> dict[str, Any]:
+    def record(self, record: ProbeCase) -> dict[str, Any]:
         """Keyed hashes: a plain one of a telephone number is undone by trying all numbers."""
         return record.record()
 

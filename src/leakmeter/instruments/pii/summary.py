@@ -13,8 +13,7 @@ from leakmeter.instruments.pii.matching import HIT, STATISTICS
 from leakmeter.instruments.pii.probe import PROBE_KINDS
 from leakmeter.instruments.pii.subject import VALUE_TYPES
 from leakmeter.stats import stats
-from leakmeter.stats.paired import holm, signed_rank_p
-from leakmeter.stats.rank_tests import rank_sum_p, ranks_p
+from leakmeter.stats.rank_tests import holm, rank_sum_p, ranks_p, signed_rank_p
 from leakmeter.stats.ranks import cliffs_delta, exposure, rank, rank_biserial, rank_p, subjects_needed
 
 AT_RISK: Final = 0.05

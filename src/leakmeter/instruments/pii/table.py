@@ -12,8 +12,7 @@ from leakmeter.instruments.pii.matching import EDITS, HIT, STATISTICS
 from leakmeter.instruments.pii.result import PiiResult, summary
 from leakmeter.instruments.pii.subject import VALUE_TYPES
 from leakmeter.stats import stats
-from leakmeter.stats.paired import holm
-from leakmeter.stats.rank_tests import rank_sum_p
+from leakmeter.stats.rank_tests import holm, rank_sum_p
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Study
 from leakmeter.studies.kind import Row, Tables

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from cyclopts import Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.counting import counting
 from leakmeter.commands.options import Flag
+from leakmeter.commands.progress import counting
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.subject import ValueType
 from leakmeter.models import DEFAULT_MODEL

@@ -53,7 +53,7 @@ def redact_plan(
     """
     from dataclasses import asdict
 
-    from leakmeter.data.given import case_of
+    from leakmeter.data.jsonl import case_of
     from leakmeter.instruments.redaction.measure import RedactPlan
     from leakmeter.instruments.redaction.result import RedactPlanResult
     from leakmeter.runs import loading

@@ -10,7 +10,7 @@ from typing import Any, Final
 from leakmeter.instruments.susceptibility.studied import LEVELS, known_of
 from leakmeter.instruments.susceptibility.table import Series, estimated, rows_of
 from leakmeter.stats.clusters import Resamples
-from leakmeter.stats.paired import holm
+from leakmeter.stats.rank_tests import holm
 from leakmeter.stats.stats import mean
 from leakmeter.studies.grid import Study
 from leakmeter.studies.kind import Row, Tables
