@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from helpers.report_cases import case as influence_case
+from helpers.report_cases import piece
 from leakmeter.core import registry
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Quantity, RunQuantity
 from leakmeter.instruments.generation import result as private_generation
@@ -64,18 +67,15 @@ def test_what_may_be_published_names_none() -> None:
     assert private_generation.PublicTexts.quantities == ()
 
 
-INFLUENCE: dict[str, Any] = {
-    "whole_nats": 6.0,
-    "whole_worst_nats": None,
-    "whole_mean_nats": None,
-    "noise_floor_nats": 0.5,
-    "response": {"tokens": ["a", "b", "c"]},
-    "pieces": [
-        {"nats": 1.0, "entity_type": "phone", "repeated": "verbatim"},
-        {"nats": 4.0, "entity_type": "email", "repeated": "in part"},
-        {"nats": 2.0, "entity_type": None, "repeated": None},
-    ],
-}
+CONTEXT = "Ring Ann. Write to Bo. It rained."
+PIECES = (
+    piece(CONTEXT, "Ring Ann.", "p1", [1.0, 0.0, 0.0], entity_type="phone", repeated="verbatim"),
+    piece(CONTEXT, "Write to Bo.", "p2", [0.0, 4.0, 0.0], entity_type="email", repeated="in part"),
+    piece(CONTEXT, "It rained.", "p3", [0.0, 0.0, 2.0]),
+)
+INFLUENCE = influence_case(
+    "one", CONTEXT, "Who?", ["a", "b", "c"], [1.0, 2.0, 3.0], pieces=PIECES, noise_floor_nats=0.5
+)
 
 
 def test_influence() -> None:
@@ -85,16 +85,16 @@ def test_influence() -> None:
     assert value("influence.repeated", INFLUENCE) == 1.0
     assert floor("influence", INFLUENCE) == 0.5
     assert floor("influence.per_token", INFLUENCE) == pytest.approx(0.5 / 3, rel=1e-12)
-    drawn = INFLUENCE | {"whole_worst_nats": 9.0, "whole_mean_nats": 7.0}
+    drawn = replace(INFLUENCE, whole_worst_nats=9.0, whole_mean_nats=7.0)
     assert (value("influence.worst_response", drawn), value("influence.mean_response", drawn)) == (9.0, 7.0)
 
 
 def test_what_an_influence_does_not_have_is_not_0() -> None:
-    bare = INFLUENCE | {"pieces": [], "response": {"tokens": []}}
+    bare = replace(INFLUENCE, pieces=(), response=replace(INFLUENCE.response, tokens=()))
     for name in ("per_token", "worst_piece", "repeated", "worst_response", "mean_response"):
         assert value(f"influence.{name}", bare) is None
     assert floor("influence.per_token", bare) is None
-    found = INFLUENCE | {"pieces": [{"nats": 1.0, "entity_type": "phone", "repeated": "no"}]}
+    found = replace(INFLUENCE, pieces=(replace(PIECES[0], repeated="no"),))
     assert value("influence.repeated", found) == 0.0
 
 

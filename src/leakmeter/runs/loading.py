@@ -39,8 +39,8 @@ def load_backend(
 
     Args:
         model: see `influence`.
-        dtype: precision of the weights.
-        device: where they are put.
+        dtype: 'float32', 'bfloat16' or 'float16'; float32 on a CPU, bfloat16 on CUDA by default.
+        device: 'cpu', 'cuda', 'cuda:1' …
         memory: to be held beside the weights, such as '512MiB' or '4GiB'; 1 GiB on a CPU and a quarter of a GPU's by
             default. The work is cut to it, which moves last digits, so runs that differ in it are different runs.
         model_id: what the score cache calls a loaded (model, tokenizer) pair, which it otherwise leaves alone: to hash
