@@ -21,8 +21,8 @@ Kind: TypeAlias = Literal["text", "nats", "signed_nats", "number", "posterior", 
 Role: TypeAlias = Literal["", "nats", "signed", "whole"]
 """What a column shows while one response token is chosen: the same as before, what the row's piece did to the token,
 the same with its sign, or nothing, since it is about the whole response."""
-Draws: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "rows"]
-"""How a series is drawn; `rows` is one number a line, with its name at the left."""
+Draws: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "rows", "rings"]
+"""How a series is drawn; `rows` is one number a line, with its name at the left; `rings` go around points of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +260,10 @@ class Axis:
     """Only whole numbers have ticks."""
     ticks: Sequence[float] = ()
     """Where there are ticks, if it is not the scale that says."""
+    ends: tuple[float, float] | None = None
+    """How far it reaches, if it is not the numbers that say."""
+    from_zero: bool = True
+    """Whether a vertical axis has 0 in it."""
 
     @property
     def title(self) -> Phrase:
@@ -275,11 +279,16 @@ class Series:
     y: Sequence[float]
     """Heights; of a density the sample itself, of rows their lengths."""
     x: Sequence[float] = ()
-    """Places; 0, 1, 2 … where empty."""
+    """Places, of rows from the top; 0, 1, 2 … where empty."""
     name: Phrase = ""
     low: Sequence[float] = ()
     high: Sequence[float] = ()
     """Ends of intervals; of a line with many points a band."""
+    x_low: Sequence[float] = ()
+    x_high: Sequence[float] = ()
+    """Ends of intervals of the places."""
+    labels: Sequence[Phrase] = ()
+    """What is written beside each number."""
     said: Sequence[Phrase] = ()
     """About each number; a page shows it under the pointer."""
     colour: int | None = None
@@ -317,6 +326,8 @@ class Panel:
     y: Axis
     series: Sequence[Series] = ()
     title: Phrase = ""
+    said: Sequence[Phrase] = ()
+    """Lines beneath the title."""
     guides: Sequence[Guide] = ()
     grid: Grid | None = None
     """Drawn instead of series, under the axes' names."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from leakmeter.core.written import write_whole
 from leakmeter.instruments.pii import words
 from leakmeter.report import blocks as b
-from leakmeter.report import charts
 from leakmeter.report.scale import nats_text
 from leakmeter.report.tables import HEADINGS
 
@@ -205,17 +202,3 @@ def _beside(
 def _named(row: Row, columns: Sequence[str]) -> str:
     """A row by some of its columns: the type by itself, others behind their names."""
     return ", ".join(str(row[name]) if name == "type" else f"{name} {row[name]}" for name in columns)
-
-
-def write(chart: b.Chart, stem: Path) -> None:
-    """Write a figure as PNG and SVG.
-
-    Args:
-        chart: the figure.
-        stem: path without a suffix.
-
-    Raises:
-        UsageError: matplotlib is not installed.
-    """
-    for form, data in charts.files(chart).items():
-        write_whole(stem.with_suffix(f".{form}"), data)

@@ -72,11 +72,12 @@ def _draw(found: Checked, out: Path, command: str) -> None:
     from leakmeter.errors import UsageError
     from leakmeter.instruments.pii import charts
     from leakmeter.instruments.pii.table import LIKELIHOOD
+    from leakmeter.report.charts import write
 
     told = {"title": _TITLE, "footer": f"command: {command}"}
     try:
-        charts.write(charts.auc(found.rows, **told), out / "figure")
-        charts.write(charts.curves(found.points, **told), out / "roc")
-        charts.write(charts.densities(found.values, ("documents",), value=LIKELIHOOD, **told), out / "densities")
+        write(charts.auc(found.rows, **told), out / "figure")
+        write(charts.curves(found.points, **told), out / "roc")
+        write(charts.densities(found.values, ("documents",), value=LIKELIHOOD, **told), out / "densities")
     except UsageError as error:
         output.tell(str(error))
