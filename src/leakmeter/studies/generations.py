@@ -1,4 +1,4 @@
-"""A study's finished cells to the generations of each record, side by side: what `report.generations` shows."""
+"""A study's finished cells to the generations of each record, side by side: what `generations_report` shows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from leakmeter.core.measurement import Measurement
 from leakmeter.data.named.base import Record
-from leakmeter.report.generations import Column, Generation, Generations, render_generations
+from leakmeter.report import html
 from leakmeter.report.tables import HEADINGS
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.expected import whole_by_token
+from leakmeter.studies.generations_report import Column, Generation, Generations, generations_report
 from leakmeter.studies.grid import Study
 from leakmeter.studies.quality import rouge_l_f1
 from leakmeter.studies.regurgitation import Regurgitation
@@ -35,7 +36,7 @@ def generations_page(study: Study, cells: Sequence[FinishedCell], about: Sequenc
     ]
     found = [one for one in chain.from_iterable(zip_longest(*by_dataset)) if one is not None]
     shown = [_of_record(study, cells, dataset, id_) for dataset, id_ in found[:MOST_RECORDS]]
-    return render_generations(shown, title=study.title, about=about, n_records=len(found))
+    return html.page(generations_report(shown, title=study.title, about=about, n_records=len(found)))
 
 
 def _ids(cells: Sequence[FinishedCell]) -> list[str]:
