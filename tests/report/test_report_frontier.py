@@ -13,7 +13,7 @@ from test_report_blocks import CONTROLS, assert_harmless, assert_markdown_harmle
 from leakmeter.instruments.decoding.frontier_figure import figure_of
 from leakmeter.instruments.decoding.frontier_report import report
 from leakmeter.report import charts, html, markdown
-from leakmeter.report.tables import share_text, to_markdown
+from leakmeter.studies.tables import share_text, to_markdown
 
 
 def told(kind: str = "cid_lambda", verdict: str = "knee", *, n: int = 4, intervals: bool = True) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from leakmeter.report import charts
-from leakmeter.report.tables import to_csv, to_markdown
 from leakmeter.studies.figure import figure_of
+from leakmeter.studies.tables import to_csv, to_markdown
 
 NAN = float("nan")
 ROWS: list[dict[str, Any]] = [

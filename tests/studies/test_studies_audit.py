@@ -18,9 +18,9 @@ from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.study import Batches
 from leakmeter.instruments.generation.table import PRINTED, cases_of
 from leakmeter.privacy.rdp import conversion, promise
-from leakmeter.report.tables import to_csv, to_markdown
 from leakmeter.studies.cells import load_records
 from leakmeter.studies.grid import Cell, Study, load_study
+from leakmeter.studies.tables import to_csv, to_markdown
 from leakmeter.text.exemplar import ExemplarCase
 
 STUDIES = {"audit_table_4": "temperature", "audit_table_5": "clip", "audit_table_6": "subset_size"}

@@ -82,7 +82,7 @@ def _qualities(
 def _print(told: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from leakmeter.report.tables import HEADINGS
+    from leakmeter.studies.tables import HEADINGS
 
     table = Table(box=None, pad_edge=False)
     table.add_column(f"{told['n']:,} responses")

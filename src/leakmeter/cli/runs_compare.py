@@ -51,7 +51,7 @@ def compare(
     if json:
         output.print_json(told)
         return
-    from leakmeter.report.comparison_terminal import comparison_lines
+    from leakmeter.runs.comparison_words import comparison_lines
 
     for line in comparison_lines(told):
         output.print_text(line)

@@ -129,7 +129,7 @@ def _predictors(options: RunOptions) -> Any:
 
 
 def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> None:
-    from leakmeter.report import tables as rendered
+    from leakmeter.studies import tables as rendered
     from leakmeter.studies.cells import write
     from leakmeter.studies.replicates import ABOUT, TITLE, over_seeds
     from leakmeter.studies.table import provenance

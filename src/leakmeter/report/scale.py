@@ -49,6 +49,11 @@ def nats_text(nats: float | None) -> str:
     return _digits(nats, (0, 1, 2), 0.001)
 
 
+def interval_text(interval: tuple[float, float] | None) -> str:
+    """' [5.2, 9.9]', or nothing."""
+    return "" if interval is None else f" [{', '.join(map(nats_text, interval))}]"
+
+
 def nats_cell(nats: float | None) -> str:
     """`nats` for a column: two decimals wherever they say something, so that points align."""
     return _digits(nats, (2, 2, 2), 0.0095)

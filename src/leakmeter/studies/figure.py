@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from leakmeter.report import blocks as b
-from leakmeter.report.tables import HEADINGS
+from leakmeter.studies.tables import HEADINGS
 
 Row = Mapping[str, Any]
 _APART: Final = 0.04

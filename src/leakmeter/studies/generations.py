@@ -9,13 +9,13 @@ from typing import Any, Final
 from leakmeter.core.measurement import Measurement
 from leakmeter.data.named.base import Record
 from leakmeter.report import html
-from leakmeter.report.tables import HEADINGS
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.expected import whole_by_token
 from leakmeter.studies.generations_report import Column, Generation, Generations, generations_report
 from leakmeter.studies.grid import Study
 from leakmeter.studies.quality import rouge_l_f1
 from leakmeter.studies.regurgitation import Regurgitation
+from leakmeter.studies.tables import HEADINGS
 
 MOST_RECORDS: Final = 100
 """Records that a page may show; its size may allow fewer."""

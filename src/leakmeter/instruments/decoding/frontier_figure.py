@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from leakmeter.report import blocks as b
-from leakmeter.report.tables import HEADINGS, SYMBOLS, share_text
+from leakmeter.studies.tables import HEADINGS, SYMBOLS, share_text
 
 
 def figure_of(told: Mapping[str, Any], *, footer: str) -> b.Chart:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from leakmeter.report import blocks as b
-from leakmeter.report.tables import HEADINGS, SYMBOLS, share_text
+from leakmeter.studies.tables import HEADINGS, SYMBOLS, share_text
 
 
 def report(told: Mapping[str, Any]) -> b.Report:

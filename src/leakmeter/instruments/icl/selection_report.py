@@ -9,7 +9,7 @@ from leakmeter.core.plain import visible
 from leakmeter.report import blocks as b
 from leakmeter.report.queries import infinite
 from leakmeter.report.scale import nats_text
-from leakmeter.report.tables import share_text
+from leakmeter.studies.tables import share_text
 
 Told = Mapping[str, Any]
 _ID_CHARACTERS: Final = 14

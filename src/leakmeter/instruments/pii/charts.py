@@ -11,7 +11,7 @@ import numpy as np
 from leakmeter.instruments.pii import words
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
-from leakmeter.report.tables import HEADINGS
+from leakmeter.studies.tables import HEADINGS
 
 Row = Mapping[str, Any]
 _DENSITIES: Final = (

@@ -43,7 +43,7 @@ def check(
     """
     from leakmeter.core.written import write_whole
     from leakmeter.instruments.pii.check import Steps, checked
-    from leakmeter.report import tables
+    from leakmeter.studies import tables
 
     wanted = asked or Check()
     command = command_line(sys.argv[1:], without=[out])
