@@ -97,6 +97,7 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         (2.0, -1.0), (b.Text(told, "prose", heading=more),),
     )  # fmt: skip
     inner = b.Report(told, "inner", (b.Headline(told), table), sections=(b.Section(told, (b.Headline(more),)),))
+    lines = [b.Segment(told, line="dotted"), b.Segment(more, 2.0, line="solid")]
     blocks: list[b.Block] = [
         b.Headline(("Found: ", told)),
         b.Text(told),
@@ -111,6 +112,9 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         b.Image(told, PNG),
         b.Beside(
             [b.ShadedText([b.Passage([b.Segment(told, said=more, struck=True), b.Segment(more)], more)])], [table]
+        ),
+        b.Cards(
+            [b.Part(more, (b.Facts(((told, b.Shaded(more, 3)),)), b.ShadedText([b.Passage(lines)], style="tokens")))]
         ),
         b.Embedded(told, inner, anchor="inner"),
     ]

@@ -138,7 +138,7 @@ def compare(
     if json:
         output.print_json(found)
         return
-    from leakmeter.report.comparison_terminal import comparison_lines
+    from leakmeter.runs.comparison_words import comparison_lines
 
     for line in comparison_lines(found):
         output.print_text(line)

@@ -20,10 +20,10 @@ from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.studied import known_of
-from leakmeter.report.tables import to_markdown
 from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import SIZES, Study, load_study, shipped
 from leakmeter.studies.kind import Tables
+from leakmeter.studies.tables import to_markdown
 
 OF_SUSCEPTIBILITY = [name for name in shipped() if name.startswith("susceptibility_")]
 

@@ -17,12 +17,12 @@ from helpers.question_studies import N_QUERIES, chi_of, study_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.studied import known_of
-from leakmeter.report.tables import to_markdown
 from leakmeter.stats.clusters import Resamples
 from leakmeter.stats.rank_tests import holm
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Study, load_study
 from leakmeter.studies.kind import Row, Tables
+from leakmeter.studies.tables import to_markdown
 
 Known = dict[str, str]
 

@@ -9,8 +9,9 @@ from typing import ClassVar
 from leakmeter.instruments.susceptibility.pairs import tables
 from leakmeter.instruments.susceptibility.studied import Questions, queries_csv
 from leakmeter.instruments.susceptibility.table import INTERVALS, OPENNESS, SHOWS, VALUE, Series, value_of
-from leakmeter.report import figures
+from leakmeter.report.blocks import Chart
 from leakmeter.studies.cells import FinishedCell
+from leakmeter.studies.figure import figure_of
 from leakmeter.studies.grid import Study
 from leakmeter.studies.kind import Axes, Row, Tables
 
@@ -37,11 +38,11 @@ class Susceptibilities(Questions):
         """Susceptibility."""
         return Axes(str(study.x) if study.show == "factor" else study.show, (VALUE,))
 
-    def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
+    def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
         """A line for all, for open and for closed queries."""
         axes = self.axes(study, rows)
         lines = [name for name in (*study.cells[0].factors, OPENNESS) if name != axes.x]
-        figures.draw(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer, stem=stem)
+        return figure_of(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer)
 
     def about(self, study: Study) -> tuple[str, str]:
         """Seeds of the draws; the bootstrap over relations."""

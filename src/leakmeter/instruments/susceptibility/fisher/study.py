@@ -16,7 +16,7 @@ from leakmeter.core.measure import Measure
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility import pairs as question_pairs
 from leakmeter.instruments.susceptibility import study as susceptibility
-from leakmeter.instruments.susceptibility.fisher import agreement
+from leakmeter.instruments.susceptibility.fisher import agreement, figure
 from leakmeter.instruments.susceptibility.fisher.agreement import PREDICTOR, QUERIES, lines_of, predictors_of
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.fisher.values import (
@@ -30,9 +30,8 @@ from leakmeter.instruments.susceptibility.fisher.values import (
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.studied import Drawn, Questions, drawn_of, queries_csv
 from leakmeter.instruments.susceptibility.table import ALL, INTERVALS, OPENNESS, SHOWS, VALUE
-from leakmeter.report import agreement_figure
-from leakmeter.report.agreement_figure import Scatter
-from leakmeter.report.small_multiples import Panel, draw_levels
+from leakmeter.report import charts
+from leakmeter.report.blocks import Chart
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Row, Tables
@@ -103,25 +102,26 @@ class FisherSusceptibilities(Questions):
         """Spearman's correlation of each variant, or susceptibility."""
         return Axes(PREDICTOR, ("spearman",)) if study.show == _AGREEMENT else susceptibility.KIND.axes(study, rows)
 
-    def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
-        """Correlations, a panel for each choice of queries; or means, a panel for each variant.
-
-        Of agreement there is a second figure for each Monte Carlo cell, beside the file of its queries (see `pages`),
-        which it is drawn from: every query, a panel for each variant.
-        """
+    def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
+        """Correlations, a panel for each choice of queries; or means, a panel for each variant."""
         shared = [name for name in study.cells[0].factors if name not in OF_FISHER]
         if study.show != _AGREEMENT:
             x = self.axes(study, rows).x
             lines = [name for name in (*shared, OPENNESS) if name != x]
             panels = _panels(study, [row for row in rows if row.get(x) is not None], x)
-            draw_levels(panels, x=x, lines=lines, y=VALUE, title=study.title, footer=footer, stem=stem)
-            return
-        agreement_figure.draw(
-            rows, y=PREDICTOR, panels=QUERIES, lines=shared, title=study.title, footer=footer, stem=stem
-        )
-        for cell in study.cells:
+            return figure.levels(panels, x=x, lines=lines, y=VALUE, title=study.title, footer=footer)
+        return figure.agreement(rows, y=PREDICTOR, panels=QUERIES, lines=shared, title=study.title, footer=footer)
+
+    def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
+        """Of agreement a second figure for each Monte Carlo cell, beside the file of its queries (see `pages`).
+
+        It is drawn from that file: every query, a panel for each variant.
+        """
+        super().draw(study, rows, footer=footer, stem=stem)
+        for cell in study.cells if study.show == _AGREEMENT else ():
             if cell.measure_name:
-                _draw_queries(study, cell, rows, footer, stem.with_name(_file_of(cell)))
+                file = stem.with_name(_file_of(cell))
+                charts.write(_queries(study, cell, rows, footer, file.with_suffix(".csv")), file)
 
     def about(self, study: Study) -> tuple[str, str]:
         """Seeds of the draws, and of directions; the bootstrap over relations."""
@@ -146,7 +146,7 @@ class FisherSusceptibilities(Questions):
         }
 
 
-def _panels(study: Study, rows: Sequence[Row], x: str) -> list[Panel]:
+def _panels(study: Study, rows: Sequence[Row], x: str) -> list[figure.Levels]:
     """Rows of each variant; their units differ."""
     names = [ESTIMATOR, "place", *(name for name in study.cells[0].factors if name in OF_FISHER), "sigma"]
     names = [name for name in dict.fromkeys(names) if name != x]
@@ -154,7 +154,7 @@ def _panels(study: Study, rows: Sequence[Row], x: str) -> list[Panel]:
     for row in rows:
         of_variant.setdefault(tuple(row.get(name) for name in names), []).append(row)
     return [
-        Panel(
+        figure.Levels(
             title=", ".join(str(value) for value in variant if value is not None),
             y_label="χ, nats" if variant[0] == MONTE_CARLO else _unit(variant[-1]),
             rows=some,
@@ -163,21 +163,21 @@ def _panels(study: Study, rows: Sequence[Row], x: str) -> list[Panel]:
     ]
 
 
-def _draw_queries(study: Study, yardstick: Cell, rows: Sequence[Row], footer: str, stem: Path) -> None:
-    queries = list(csv.DictReader(io.StringIO(read_text(stem.with_suffix(".csv"), "file of queries"), newline="")))
+def _queries(study: Study, yardstick: Cell, rows: Sequence[Row], footer: str, file: Path) -> Chart:
+    queries = list(csv.DictReader(io.StringIO(read_text(file, "file of queries"), newline="")))
     correlations = {
         row[PREDICTOR]: row
         for row in rows
         if row[QUERIES] == ALL and all(row[name] == value for name, value in yardstick.factors.items())
     }
     panels = [
-        Scatter(name, _unit(sigma), [float(query[name]) for query in queries], correlations[name])
+        figure.Scatter(name, _unit(sigma), [float(query[name]) for query in queries], correlations[name])
         for cell in study.cells
         if not cell.measure_name
         for sigma in fisher_of(cell).sigma
         if (name := variant_of(cell, sigma)) in correlations and _is_of(yardstick, cell)
     ]
-    agreement_figure.draw_scatter(
+    return figure.queries(
         panels,
         [float(query[_TRUTH]) for query in queries],
         [query[OPENNESS] for query in queries],
@@ -185,7 +185,6 @@ def _draw_queries(study: Study, yardstick: Cell, rows: Sequence[Row], footer: st
         ceiling=math.log(drawn_of(yardstick).contexts),
         title=f"{study.title}: {', '.join((yardstick.model, *_said(yardstick)))}",
         footer=footer,
-        stem=stem,
     )
 
 
