@@ -49,8 +49,6 @@ EXTRACTED: Final = "extracted"
 LIKELIHOOD: Final = "normalised_log_likelihood_nats"
 _FILES: Final = (".toml", ".jsonl", ".json", ".csv", ".parquet")
 _OF_PROMPTS: Final = ("prompts", "decoys", "control_names", "decoy_seed")
-_BEFORE: Final = {"shots": "prompts", "nulls": "decoys", "references": "control_names", "null_seed": "decoy_seed"}
-"""Settings as files of studies for version 0.1 call them."""
 _OF_CASES: Final = ("subject", "kind", "type", "association_nats", LIKELIHOOD, "p_value", "p_value_of_likelihood")
 _EDITS: Final = (1, 2, 3)
 _TESTS: Final = ("ranks", "rank_sum", "likelihood_rank_sum")
@@ -75,12 +73,18 @@ class People(Kind):
     counted = "subjects"
     is_personal: ClassVar = True
     replicated: ClassVar = "decoy_seed"
+    renamed: ClassVar = {
+        "shots": "prompts",
+        "nulls": "decoys",
+        "references": "control_names",
+        "null_seed": "decoy_seed",
+    }
     settings: ClassVar = {
         "choice_seed": "int | None",
         "kinds": "tuple[str, ...]",
         "types": "tuple[str, ...]",
         "region": "str",
-        **dict.fromkeys((*_OF_PROMPTS, *_BEFORE), "int"),
+        **dict.fromkeys(_OF_PROMPTS, "int"),
     }
     shows: ClassVar = {
         "factor": "a row for each type of value, over x",
@@ -107,8 +111,7 @@ class People(Kind):
         name = given["dataset"]
         if name != PEOPLE and not name.lower().endswith(_FILES):
             raise UnknownNameError("set of people", name, [PEOPLE, *(f"FILE{suffix}" for suffix in _FILES)])
-        named = {**{new: given[old] for old, new in _BEFORE.items() if old in given}, **given}
-        return ProbeSettings(**{key: named[key] for key in _OF_PROMPTS if key in named})
+        return ProbeSettings(**{key: given[key] for key in _OF_PROMPTS if key in given})
 
     def datasets(self) -> list[str]:
         """A file's subjects, or canaries."""
