@@ -180,7 +180,7 @@ class AtOrder(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperConvention(verdict.PaperFigure):
-    """The paper's figure beside the guarantee."""
+    """ε as the paper gives it, beside the guarantee; it is no verdict."""
 
     guaranteed_epsilon: Unbounded
 
