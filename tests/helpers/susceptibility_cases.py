@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from helpers.report_cases import HOSTILE
+from leakmeter.instruments.susceptibility.result import Context, SusceptibilityResult
 
-Case = dict[str, Any]
 COUNTS = {"n_original": 3, "n_context": 1, "n_neither": 2, "ratio": 0.75, "ratio_interval": [0.3, 0.95]}
 
 
-def context(i: int, nats: float, **more: Any) -> Case:
-    return {
+def context(i: int, nats: float, **more: Any) -> Context:
+    told = {
         "id": f"c{i}", "text": f"Context {i} says so.", "weight": 0.25, "answer": None, "persuasion_nats": nats,
         "persuasion_from_bare_nats": nats + 0.5, "susceptibility_without_nats": 0.3, "rank": i,
         "below_noise_floor": False, "greedy_answer": None, "greedy_answer_is": None,
-    } | more  # fmt: skip
+    }  # fmt: skip
+    return Context.from_dict(told | more)
 
 
-def asked(id_: str = "q1", nats: float = 0.5, *, n: int = 4, **more: Any) -> Case:
-    return {
+def asked(id_: str = "q1", nats: float = 0.5, *, n: int = 4, **more: Any) -> SusceptibilityResult:
+    told: dict[str, Any] = {
         "id": id_, "model": "toy", "weights_sha256": None, "dtype": "float32", "template": "plain", "separator": "\n",
         "query": f"Query {id_} meows.", "factors": {"form": "question"}, "answers": [], "answer": None,
         "estimator": "monte-carlo", "temperature": 1.0, "answer_tokens": 0, "n_contexts": n,
@@ -29,18 +30,19 @@ def asked(id_: str = "q1", nats: float = 0.5, *, n: int = 4, **more: Any) -> Cas
         "mixture_entropy_nats": 3.0, "noise_floor_nats": 1e-5, "below_noise_floor": nats <= 1e-5,
         "contexts": [context(i, nats * 2 / i) for i in range(1, n + 1)], "memorisation": None, "warnings": [],
         "cost": {
-            "requests": 4, "tree_tokens": 60, "naive_tokens": 120, "seconds": 0.5, "halvings": 0,
-            "predicted": {"tree_tokens": 60, "seconds": 0.25}, "scored_together": 8,
+            "requests": 4, "tree_tokens": 60, "naive_tokens": 120, "seconds": 0.5, "out_of_memory_retries": 0,
+            "predicted_tree_tokens": 60, "predicted_seconds": 0.25, "scored_together": 8,
         },
-    } | more  # fmt: skip
+    }  # fmt: skip
+    return SusceptibilityResult.from_dict(told | more)
 
 
-def several(n: int) -> list[Case]:
+def several(n: int) -> list[SusceptibilityResult]:
     forms = ("question", "completion")
     return [asked(f"q{i}", 0.5 + 0.01 * i, factors={"form": forms[i % 2], "entity": f"e{i}"}) for i in range(n)]
 
 
-def hostile() -> Case:
+def hostile() -> SusceptibilityResult:
     contexts = [context(i, 0.1, id=HOSTILE, text=HOSTILE, greedy_answer=HOSTILE) for i in (1, 2)]
     return asked(
         HOSTILE, model=HOSTILE, query=HOSTILE, template=HOSTILE, separator=HOSTILE, warnings=[HOSTILE],
@@ -48,7 +50,7 @@ def hostile() -> Case:
     )  # fmt: skip
 
 
-def with_greedy_answers() -> Case:
+def with_greedy_answers() -> SusceptibilityResult:
     """A query with thirty contexts that state other answers, and a warning."""
     contexts = [context(i, 1 / i, greedy_answer=" Poe") for i in range(1, 31)]
     return asked(n=30, contexts=contexts, memorisation={"knows": True, **COUNTS}, warnings=["More contexts lessen it."])
