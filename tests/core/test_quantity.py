@@ -170,7 +170,7 @@ def test_susceptibility_and_fisher() -> None:
         share_of_ceiling=None,
         from_bare_nats=math.inf,
         noise_floor_nats=math.inf,
-        contexts=[susceptibility_cases.context(1, 0.1), susceptibility_cases.context(2, 0.9)],
+        contexts=(susceptibility_cases.context(1, 0.1), susceptibility_cases.context(2, 0.9)),
     )
     assert value("susceptibility", case) == 0.5
     assert value("susceptibility.share_of_ceiling", case) is None

@@ -1,4 +1,4 @@
-"""Questions and contexts from files: every kind of file, what may be left out, and what is wrong with one."""
+"""Queries and contexts from files: every kind of file, what may be left out, and what is wrong with one."""
 
 from __future__ import annotations
 

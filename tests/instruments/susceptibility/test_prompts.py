@@ -1,4 +1,4 @@
-"""Questions behind contexts: the same tokens with and without one, and answers that can be told apart."""
+"""Queries behind contexts: the same tokens with and without one, and answers that can be told apart."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_the_words_say_what_was_measured() -> None:
     infinite = asked(from_bare_nats=math.inf, share_of_ceiling=None)
     assert flat(words.explanation(infinite)).startswith("Entropy of the answer: 2.00 nats")
     assert words.settings(cases)["Separator"] == r"'\n'"
-    assert words.settings([asked(), asked(answers=["Yes"])])["Answers of a query"] == (
+    assert words.settings([asked(), asked(answers=("Yes",))])["Answers of a query"] == (
         "any next token or its own and the rest"
     )
 
@@ -98,7 +98,7 @@ def test_one_query_shows_its_contexts_by_persuasion() -> None:
 
 
 def test_an_infinite_divergence_is_shown() -> None:
-    case = asked(contexts=[context(1, 0.5, persuasion_from_bare_nats=math.inf)], noise_floor_nats=math.inf)
+    case = asked(contexts=(context(1, 0.5, persuasion_from_bare_nats=math.inf),), noise_floor_nats=math.inf)
     assert re.search(r"c1 .* 0\.50 +∞", printed(of(case)))
     told = printed(of(case, asked("q2")))
     assert re.search(r"c1 .* ∞", told)
@@ -107,7 +107,7 @@ def test_an_infinite_divergence_is_shown() -> None:
 
 def test_below_the_noise_there_is_no_colour() -> None:
     quiet = context(1, 3.0, below_noise_floor=True)
-    (table,) = (one for one in of(asked(contexts=[quiet, context(2, 2.0)])).blocks if isinstance(one, b.Table))
+    (table,) = (one for one in of(asked(contexts=(quiet, context(2, 2.0)))).blocks if isinstance(one, b.Table))
     assert [b.heat_of(row.cells[2], row) > 0 for row in table.rows] == [False, True]
     told = of(asked(below_noise_floor=True), asked("q2"))
     assert {b.plain(one.name): b.heat_of(one.cells[0], b.Row(())) > 0 for one in told.sections} == {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from leakmeter.instruments.susceptibility.fisher.measure import Fisher
     from leakmeter.instruments.susceptibility.measure import Susceptibility
     from leakmeter.report.result import Part
+
+_Options = dict[str, Any]
+"""Of a call: fields of a measure and of settings, and what a back end is loaded with."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ def _parts(
     model: Any,
     queries: Sequence[str | Fields],
     contexts: Sequence[str | Fields],
-    options: Mapping[str, Any],
+    options: _Options,
 ) -> Iterator[Part]:
     """Texts and measurements of each query, once all of them can be used."""
     from leakmeter.instruments.susceptibility.case import QueryCase, contexts_of, queries_of
@@ -172,7 +175,7 @@ def _parts(
     return measure_cases(backend, measure, prepared, None, Callbacks(), group_size=TOGETHER)
 
 
-def _taken(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
+def _taken(kind: type, options: _Options) -> _Options:
     """The options that are fields of a dataclass."""
     return {field.name: options[field.name] for field in fields(kind) if field.name in options}
 

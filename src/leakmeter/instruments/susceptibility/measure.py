@@ -104,7 +104,7 @@ class Susceptibility(Measure):
         once = self._statistics(scores[len(requests) : len(requests) + len(again)], contexts, few)
         # The last token of a few prompts is run once more, from states that were kept: alone, where it had company.
         twice = self._statistics((yield again), contexts, few)
-        measurements = list(_readings(item, contexts, found, places, _differ(once, twice)))
+        measurements = list(_measurements(item, contexts, found, places, _differ(once, twice)))
         if self.answer_tokens:
             answers = yield from self._answers(item, every.prompts)
             for sample, place in enumerate((0, *places)):
@@ -167,7 +167,7 @@ def _few(item: QueryItem, every: _Mixture) -> _Mixture:
     )
 
 
-def _readings(
+def _measurements(
     item: QueryItem, contexts: ContextSet, found: FloatArray, places: Sequence[int], noise: float
 ) -> Iterator[Measurement]:
     of_context, weights = found[list(places)], np.asarray(contexts.weights)

@@ -158,18 +158,17 @@ class SusceptibilityResult(QueryResult):
     @classmethod
     def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
         """The results of a run's queries, each as soon as its part is there."""
+        measure = Susceptibility(**params)
         for texts, measurements in parts:
             series = {one.statistic: one.values for one in measurements if one.sample == 0}
-            yield cls._of(texts, series, Susceptibility(**params))
+            yield cls._of(texts, series, measure)
 
     @classmethod
     def _of(cls, texts: Texts, series: Mapping[str, FloatArray], measure: Susceptibility) -> Self:
         one = {name: float(values[0]) for name, values in series.items()}
         value, floor, ceiling = one["susceptibility"], one["noise"], one["ceiling"]
         known = spread(value, series["susceptibility_without"])
-        is_small = None
-        if known is not None:
-            is_small = abs(known.bias) <= min(_SMALL_BIAS * value, known.standard_error)
+        is_small = None if known is None else abs(known.bias) <= min(_SMALL_BIAS * value, known.standard_error)
         right, answered = texts["answer"], [response["text"] for response in texts["responses"]]
         kinds = kinds_of(right, [context["answer"] for context in texts["contexts"]], answered)
         memorisation = None

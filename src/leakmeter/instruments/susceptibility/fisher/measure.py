@@ -115,7 +115,7 @@ class Fisher(Measure):
             request = self._request(item, self._enough(found.values), first=self.probes)
             (found,) = yield [request]
         assert isinstance(found, Gradients)
-        return list(self._readings(item, request, found))
+        return list(self._measurements(item, request, found))
 
     def longest_trial(self, item: QueryItem) -> Trial[Any]:
         """As many probes as it may come to."""
@@ -167,7 +167,7 @@ class Fisher(Measure):
         )
         return int(min(max(2, math.ceil(min(needed, self.max_probes))), self.max_probes))
 
-    def _readings(self, item: QueryItem, request: GradientRequest, found: Gradients) -> Iterator[Measurement]:
+    def _measurements(self, item: QueryItem, request: GradientRequest, found: Gradients) -> Iterator[Measurement]:
         n_probes = request.directions.n_probes
         for i, sigma in enumerate(self.sigma):
             for statistic, unit, value in _told(sigma, estimated(found.values[:, i], n_probes)):

@@ -105,9 +105,11 @@ class FisherResult(QueryResult):
 
     def to_frame(self) -> pd.DataFrame:
         """One row a Σ, with the fields of `Value` as columns, and the query's entropy and length."""
-        frame = frame_of(Value, self.values)
-        frame["interval_nats"] = [one.interval_nats for one in self.values]
-        return frame.assign(entropy_nats=self.entropy_nats, n_query_tokens=self.n_query_tokens)
+        import pandas as pd
+
+        intervals = pd.Series([one.interval_nats for one in self.values], dtype=object)
+        numbers = {"entropy_nats": self.entropy_nats, "n_query_tokens": self.n_query_tokens}
+        return frame_of(Value, self.values).assign(interval_nats=intervals, **numbers)
 
     @classmethod
     def summary(cls, results: Sequence[Self], *, seed: int = 0) -> FisherSummary:

@@ -125,23 +125,14 @@ class _Line:
     """The queries of one Monte Carlo cell, and all that is held against it."""
 
     yardstick: FinishedCell
+    truth: Sequence[float]
+    """χ of each query, nats."""
     predictors: tuple[_Predictor, ...]
     """Variants first."""
 
-    @property
-    def truth(self) -> list[float]:
-        """χ of each query, nats."""
-        return value_of(self.yardstick, "susceptibility")
-
-    @property
-    def relations(self) -> list[str]:
-        """Of each query."""
-        return [record.known["relation"] for record in self.yardstick.records]
-
-    @property
-    def openness(self) -> list[str]:
-        """Of each query."""
-        return [record.known[OPENNESS] for record in self.yardstick.records]
+    def known(self, factor: str) -> list[str]:
+        """A factor of each query."""
+        return [record.known[factor] for record in self.yardstick.records]
 
 
 def _lines_of(cells: Sequence[FinishedCell]) -> list[_Line]:
@@ -152,7 +143,8 @@ def _lines_of(cells: Sequence[FinishedCell]) -> list[_Line]:
             continue
         of_it = [one for one in cells if isinstance(one.cell.measure, Fisher) and _queries(one) == _queries(yardstick)]
         variants = [predictor for one in of_it for predictor in _predictors_of(one)]
-        lines.append(_Line(yardstick, (*variants, *_simpler(of_it[0]))))
+        truth = value_of(yardstick, "susceptibility")
+        lines.append(_Line(yardstick, truth, (*variants, *_simpler(of_it[0]))))
     return lines
 
 
@@ -191,7 +183,7 @@ def _simpler(finished: FinishedCell) -> tuple[_Predictor, ...]:
 
 
 def _rows(line: _Line, seed: int) -> Iterator[Row]:
-    truth, relations, openness = np.asarray(line.truth), np.asarray(line.relations), np.asarray(line.openness)
+    truth, relations, openness = map(np.asarray, (line.truth, line.known("relation"), line.known(OPENNESS)))
     values = np.asarray([one.values for one in line.predictors])
     n_simpler = sum(not one.is_variant for one in line.predictors)
     for which in (ALL, *LEVELS[OPENNESS], _RELATIONS):
@@ -220,7 +212,9 @@ def _chosen(line: _Line, seed: int) -> Iterator[Row]:
     reference = next((i for i, one in enumerate(variants) if one.is_eq_10), None)
     if reference is None:
         return
-    found = held_out([one.values for one in variants], line.truth, line.relations, reference=reference, seed=seed)
+    found = held_out(
+        [one.values for one in variants], line.truth, line.known("relation"), reference=reference, seed=seed
+    )
     if found is None:
         return
     row: Row = {**line.yardstick.cell.factors, "chosen": variants[found.chosen].name, "of": len(variants)}
@@ -323,13 +317,11 @@ class FisherSusceptibilities(Queries):
         """Every query with its Monte Carlo susceptibility and all that is held against it."""
         if study.show != _AGREEMENT:
             return {}
-        return {
-            f"{_file_of(line.yardstick.cell)}.csv": queries_csv(
-                line.yardstick.records,
-                {_TRUTH: line.truth, **{one.name: one.values for one in line.predictors}},
-            )
-            for line in _lines_of(cells)
-        }
+        files = {}
+        for line in _lines_of(cells):
+            numbers = {_TRUTH: line.truth, **{one.name: one.values for one in line.predictors}}
+            files[f"{_file_of(line.yardstick.cell)}.csv"] = queries_csv(line.yardstick.records, numbers)
+        return files
 
 
 def _panels(study: Study, rows: Sequence[Row], x: str) -> list[Panel]:
@@ -351,17 +343,18 @@ def _panels(study: Study, rows: Sequence[Row], x: str) -> list[Panel]:
 
 def _draw_queries(study: Study, yardstick: Cell, rows: Sequence[Row], footer: str, stem: Path) -> None:
     queries = list(csv.DictReader(io.StringIO(read_text(stem.with_suffix(".csv"), "file of queries"), newline="")))
-    correlations = {
-        row[_PREDICTOR]: row
-        for row in rows
-        if row[_QUERIES] == ALL and all(row[name] == value for name, value in yardstick.factors.items())
-    }
+
+    def is_of(told: Mapping[str, object]) -> bool:
+        return all(told[name] == value for name, value in yardstick.factors.items())
+
+    correlations = {row[_PREDICTOR]: row for row in rows if row[_QUERIES] == ALL and is_of(row)}
+    said = [f"{name} {value}" for name, value in yardstick.factors.items() if name != "model"]
     panels = [
         Scatter(name, _unit(sigma), [float(query[name]) for query in queries], correlations[name])
         for cell in study.cells
         if not cell.measure_name
         for sigma in _fisher_of(cell).sigma
-        if (name := _variant_of(cell, sigma)) in correlations and _is_of(yardstick, cell)
+        if (name := _variant_of(cell, sigma)) in correlations and is_of(cell.factors)
     ]
     agreement_figure.draw_scatter(
         panels,
@@ -369,18 +362,10 @@ def _draw_queries(study: Study, yardstick: Cell, rows: Sequence[Row], footer: st
         [query[OPENNESS] for query in queries],
         y_label="Monte Carlo χ, nats",
         ceiling=math.log(drawn_of(yardstick).contexts),
-        title=f"{study.title}: {', '.join((yardstick.model, *_said(yardstick)))}",
+        title=f"{study.title}: {', '.join((yardstick.model, *said))}",
         footer=footer,
         stem=stem,
     )
-
-
-def _is_of(yardstick: Cell, cell: Cell) -> bool:
-    return all(cell.factors[name] == value for name, value in yardstick.factors.items())
-
-
-def _said(cell: Cell) -> list[str]:
-    return [f"{name} {value}" for name, value in cell.factors.items() if name != "model"]
 
 
 def _unit(sigma: str) -> str:
