@@ -12,8 +12,7 @@ import torch
 
 from benchmarks.machine import matrix_rate
 from leakmeter.backends.hf import HfBackend
-from leakmeter.core.chunk import Chunk
-from leakmeter.core.plan import plan
+from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.request import Request
 from leakmeter.runs.loading import load_backend
 

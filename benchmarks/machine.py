@@ -11,7 +11,7 @@ from leakmeter.backends.hf import speed
 from leakmeter.backends.hf.outline import size_of
 from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.core import cost
-from leakmeter.core.chunk import Chunk
+from leakmeter.core.plan import Chunk
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype, seconds: float = 0.6) -> float:

@@ -16,7 +16,7 @@ from benchmarks.base import Peer, Scenario, scored
 from benchmarks.estimates import Estimates
 from benchmarks.random_ids import QuerySet, ids, pieces
 from leakmeter.backends.hf import HfBackend
-from leakmeter.core import rules
+from leakmeter.core import reductions
 from leakmeter.core.drive import drive
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
@@ -188,7 +188,7 @@ class Vote:
         xp = array_namespace(rows)
         centred = rows - xp.max(rows, axis=-1, keepdims=True) + self.clip
         votes = xp.mean(xp.clip(centred, min=-self.clip), axis=0, keepdims=True)
-        return rules.draw(votes, self.uniform, self.temperature)
+        return reductions.draw(votes, self.uniform, self.temperature)
 
 
 def _private_generation(backend: HfBackend, n: int = 50, n_new: int = 40) -> Scenario:

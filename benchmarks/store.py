@@ -22,9 +22,9 @@ from leakmeter.runs.spec import RunSpec
 
 NAME: Final = "store"
 _QUERIES: Final = {
-    "mean a piece": "select piece, avg(value) from readings group by piece",
-    "mean a case and piece": "select item, piece, avg(value) from readings group by all",
-    "one case": "select * from readings where item = 'case 7'",
+    "mean a piece": "select piece, avg(value) from measurements group by piece",
+    "mean a case and piece": "select item, piece, avg(value) from measurements group by all",
+    "one case": "select * from measurements where item = 'case 7'",
 }
 _TIMES: Final = 5
 

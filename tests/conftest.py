@@ -17,6 +17,8 @@ os.environ["LEAKMETER_SCORES"] = "off"
 if "PYTEST_XDIST_WORKER" in os.environ:
     # One thread a worker: two workers of two threads each take twice as long on two cores.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+# What a power failure would leave is not tested, and to wait for the disk thousands of times takes half a minute.
+os.fsync = lambda handle: None
 # Properties are tested without a stopwatch: two cores are shared with other tests.
 settings.register_profile("leakmeter", deadline=None)
 settings.load_profile("leakmeter")

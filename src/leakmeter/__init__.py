@@ -8,84 +8,24 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from leakmeter import instruments
+
 if TYPE_CHECKING:
     from leakmeter.errors import LeakmeterError
-    from leakmeter.instruments.decoding.api import decode
-    from leakmeter.instruments.decoding.frontier_api import frontier
-    from leakmeter.instruments.decoding.result import DecodeResult
-    from leakmeter.instruments.generation.api import audit
-    from leakmeter.instruments.icl.api import IclInfluence, icl
-    from leakmeter.instruments.icl.result import IclResult
-    from leakmeter.instruments.influence.api import influence
-    from leakmeter.instruments.influence.result import InfluenceResult
-    from leakmeter.instruments.pii.api import PiiFindings, pii
-    from leakmeter.instruments.pii.result import PiiResult
-    from leakmeter.instruments.redaction.api import redact_plan
-    from leakmeter.instruments.redaction.result import RedactPlanResult
-    from leakmeter.instruments.susceptibility.api import (
-        FisherSusceptibilities,
-        Susceptibilities,
-        fisher_susceptibility,
-        susceptibility,
-    )
-    from leakmeter.instruments.susceptibility.fisher.result import FisherResult
-    from leakmeter.instruments.susceptibility.result import SusceptibilityResult
+    from leakmeter.instruments import *  # noqa: F403
+    from leakmeter.meter import Meter
     from leakmeter.runs.loading import load_backend, load_run
     from leakmeter.runs.run import Run
 
-__all__ = [
-    "DecodeResult",
-    "FisherResult",
-    "FisherSusceptibilities",
-    "IclInfluence",
-    "IclResult",
-    "InfluenceResult",
-    "LeakmeterError",
-    "PiiFindings",
-    "PiiResult",
-    "RedactPlanResult",
-    "Run",
-    "Susceptibilities",
-    "SusceptibilityResult",
-    "audit",
-    "decode",
-    "fisher_susceptibility",
-    "frontier",
-    "icl",
-    "influence",
-    "load_backend",
-    "load_run",
-    "pii",
-    "redact_plan",
-    "susceptibility",
-]
-
 _HOME = {
-    "DecodeResult": "leakmeter.instruments.decoding.result",
-    "FisherResult": "leakmeter.instruments.susceptibility.fisher.result",
-    "FisherSusceptibilities": "leakmeter.instruments.susceptibility.api",
-    "IclInfluence": "leakmeter.instruments.icl.api",
-    "IclResult": "leakmeter.instruments.icl.result",
-    "InfluenceResult": "leakmeter.instruments.influence.result",
     "LeakmeterError": "leakmeter.errors",
-    "PiiFindings": "leakmeter.instruments.pii.api",
-    "PiiResult": "leakmeter.instruments.pii.result",
-    "RedactPlanResult": "leakmeter.instruments.redaction.result",
+    "Meter": "leakmeter.meter",
     "Run": "leakmeter.runs.run",
-    "Susceptibilities": "leakmeter.instruments.susceptibility.api",
-    "SusceptibilityResult": "leakmeter.instruments.susceptibility.result",
-    "audit": "leakmeter.instruments.generation.api",
-    "decode": "leakmeter.instruments.decoding.api",
-    "fisher_susceptibility": "leakmeter.instruments.susceptibility.api",
-    "frontier": "leakmeter.instruments.decoding.frontier_api",
-    "icl": "leakmeter.instruments.icl.api",
-    "influence": "leakmeter.instruments.influence.api",
     "load_backend": "leakmeter.runs.loading",
     "load_run": "leakmeter.runs.loading",
-    "pii": "leakmeter.instruments.pii.api",
-    "redact_plan": "leakmeter.instruments.redaction.api",
-    "susceptibility": "leakmeter.instruments.susceptibility.api",
+    **instruments.HOME,
 }
+__all__ = ["LeakmeterError", "Meter", "Run", "load_backend", "load_run", *instruments.__all__]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,10 +11,9 @@ import pytest
 from helpers.naive import naive_logits, random_prompt
 from helpers.tiny_models import N_VOCAB, item_of, tiny_backend, tiny_model
 from leakmeter.backends.hf import HfBackend
-from leakmeter.core.chunk import Chunk
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
-from leakmeter.core.plan import plan
+from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import NextTokenSample
 from leakmeter.core.request import Request, Scores, Trial

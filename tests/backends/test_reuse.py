@@ -20,9 +20,8 @@ from helpers.naive import random_prompt
 from helpers.tiny_models import backend_of, fresh_model, item_of, tiny_backend
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.reuse import Reuse, chunk_key, leaves_states, reuse_for, to_array, to_tensor
-from leakmeter.core.chunk import Chunk, Run
 from leakmeter.core.drive import drive
-from leakmeter.core.plan import plan
+from leakmeter.core.plan import Chunk, Run, plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Reduction, Request, Scores

@@ -15,11 +15,10 @@ import torch
 from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, backend_of, tiny_backend, tiny_model
 from leakmeter.backends.hf import memory
-from leakmeter.backends.hf.kept import Before, Kept
 from leakmeter.backends.hf.memory import Surplus, resident_bytes
 from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.backends.hf.speed import speed_of
-from leakmeter.backends.hf.states import Block, Start, State
+from leakmeter.backends.hf.states import Before, Block, Kept, Start, State
 from leakmeter.core.drive import drive
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Prompt
@@ -31,20 +30,20 @@ from leakmeter.core.reductions import (
     NextTokenSample,
     Stretch,
     TargetLogProbs,
+    Top,
 )
 from leakmeter.core.request import Reduction, Request, Trial
-from leakmeter.core.top import Top
-from leakmeter.instruments.generation.vote import Ballot
-from leakmeter.instruments.icl.log_ratio import LogRatioFromFirst
+from leakmeter.instruments.generation.vote import LeaveOneOutVote
+from leakmeter.instruments.icl.math import LogRatioFromFirst
 from leakmeter.instruments.influence.pmi import TargetWithPmi
 from leakmeter.instruments.susceptibility.math import ContextMixture, Likeliest
 from leakmeter.privacy import rdp
+from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.decoding import Decoding, NextTokenSampleWithLoss, TargetLogProbsWithLoss
-from leakmeter.privacy.mechanism import PrivateVoting
-from leakmeter.privacy.private_voting import Voting
+from leakmeter.privacy.mechanism import ClippedLogitAggregation
 
 N_PROMPTS = 5
-VOTES = PrivateVoting(Voting(10.0, N_PROMPTS, 2.0))
+VOTES = ClippedLogitAggregation(Aggregation(10.0, N_PROMPTS, 2.0))
 WANTS: dict[str, Reduction] = {
     "target": TargetLogProbs(),
     "mixed": MixtureLogProbs(1.5),
@@ -61,7 +60,7 @@ WANTS: dict[str, Reduction] = {
     "receipt": NextTokenSampleWithLoss(Decoding(0.9, 1.5), 0.4, (2,)),
     "scored receipt": TargetLogProbsWithLoss(Decoding(bound_nats=0.5), 1, 3, (2,)),
     "mixture": ContextMixture((0.25,) * 4, (1,) * 4),
-    "ballot": Ballot(VOTES, (2.0, 100.0), tuple(VOTES.promised(rdp.ORDERS).tolist()), 0.6),
+    "ballot": LeaveOneOutVote(VOTES, (2.0, 100.0), tuple(VOTES.bound(rdp.ORDERS).tolist()), 0.6),
 }
 
 

@@ -94,7 +94,7 @@ def test_the_toy_model_goes_without(measure: Call, scores: Path) -> None:
 def test_a_model_in_memory_is_reused_under_a_name_of_its_own(byte_model: Any, scores: Path) -> None:
     def measured(**options: Any) -> tuple[int, np.ndarray]:
         result = leakmeter.influence(byte_model, template="plain", **CASE, **options)
-        return result.case["cost"]["tree_tokens"], result.matrix
+        return result.cost.tree_tokens, result.matrix
 
     n_tokens, expected = measured()
     assert n_tokens > 0
@@ -161,6 +161,6 @@ def test_a_place_that_cannot_be_written_costs_a_line(
     monkeypatch.setenv(variable, str(tmp_path / "file" / "below"))
     for _ in range(2):
         result = leakmeter.influence(byte_model, template="plain", model_id="a", **CASE)
-        assert result.case["cost"]["tree_tokens"] > 0
+        assert result.cost.tree_tokens > 0
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith("going on without the score cache")

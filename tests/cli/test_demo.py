@@ -28,14 +28,14 @@ def test_the_demo_finds_the_phone_number(command: Callable[..., Any], tmp_path: 
     (run,) = (tmp_path / "runs").iterdir()
     (result,) = load_run(run)
     assert isinstance(result, InfluenceResult)
-    values = [piece for piece in result.case["pieces"] if piece["kind"] == "value"]
-    units = [piece for piece in result.case["pieces"] if piece["kind"] == "unit"]
-    phone = max(values, key=lambda piece: piece["nats"])
-    assert phone["text"] == "555-010-7788 … 555-010-7788"
-    sayers = [piece for piece in units if "555-010-7788" in piece["text"]]
+    values = [piece for piece in result.pieces if piece.kind == "value"]
+    units = [piece for piece in result.pieces if piece.kind == "unit"]
+    phone = max(values, key=lambda piece: piece.nats)
+    assert phone.text == "555-010-7788 … 555-010-7788"
+    sayers = [piece for piece in units if "555-010-7788" in piece.text]
     assert len(sayers) == 2
-    assert all(phone["nats"] > 2 * piece["nats"] for piece in sayers)
-    assert result.case["template"] == "chat"
+    assert all(phone.nats > 2 * piece.nats for piece in sayers)
+    assert result.template == "chat"
     for piece in units:
-        assert json.dumps(piece["text"], ensure_ascii=False)[1:-1] in page or piece["text"] in page
+        assert json.dumps(piece.text, ensure_ascii=False)[1:-1] in page or piece.text in page
     assert "555-010-7788" in ended.stdout

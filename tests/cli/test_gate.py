@@ -54,7 +54,7 @@ def measured(cli: Call, data: Path) -> Callable[..., Path]:
 
 
 def largest(run: Path) -> float:
-    return float(max(case["whole_nats"] for case in read_measured(run).cases))
+    return float(max(case.whole_nats for case in read_measured(run).cases))
 
 
 def test_exit_codes(cli: Call, measured: Call) -> None:
@@ -134,13 +134,13 @@ def test_json(cli: Call, measured: Call) -> None:
     assert told["baseline"] == []
     (check,) = told["checks"]
     assert (check["claim"], check["holds"], check["found"]["n"]) == ("influence.p95 <= 1000000", True, 6)
-    # Six cases do not bound a 95th percentile: null is infinite.
-    assert check["found"]["interval"][1] is None
+    # Six cases do not bound a 95th percentile.
+    assert check["found"]["interval"][1] == "Infinity"
 
 
 def test_confident(cli: Call, measured: Call) -> None:
     run = measured()
-    mean = float(np.mean([case["whole_nats"] for case in read_measured(run).cases]))
+    mean = float(np.mean([case.whole_nats for case in read_measured(run).cases]))
     bound = f"influence.mean <= {mean * 1.001}"
     assert cli("gate", run, "--max", bound).code == 0
     ended = cli("gate", run, "--max", bound, "--confident")
@@ -220,7 +220,7 @@ def test_several_runs(cli: Call, measured: Call, data: Path) -> None:
         (["icl", "--label-scoring", "whole-sequence"], "icl.max <= 1e6"),
         (["susceptibility"], "susceptibility.p95 <= 1e6"),
         (["audit", "run"], "audit.ratio <= 1"),
-        (["pii", "probe", "--nulls", "50", "--shots", "1", "--beams", "0"], "pii.people_at_risk <= 1"),
+        (["pii", "probe", "--decoys", "50", "--prompts", "1", "--beams", "0"], "pii.people_at_risk <= 1"),
     ],
 )
 def test_every_measure_has_its_numbers(cli: Call, tmp_path: Path, words: list[str], bound: str) -> None:

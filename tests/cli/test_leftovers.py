@@ -62,7 +62,7 @@ REFUSED: list[tuple[str, tuple[Any, ...]]] = [
     ),
     ("exists already, and not from an extraction", ("pii", "extract", "documents.jsonl", "--out", "cases.jsonl")),
     ("has no weights", ("pii", "tune", "--subjects", "people.jsonl", "--model", "toy", "--out", "new.safetensors")),
-    ("has no weights", ("pii", "plant", "--model", "toy", "--out", "planted")),
+    ("has no weights", ("pii", "insert", "--model", "toy", "--out", "planted")),
     ("has no weights", ("pii", "check", "--model", "toy", "--out", "checked")),
 ]
 
@@ -139,9 +139,9 @@ def test_what_is_finished_stays(cli: Call, here: Path, monkeypatch: pytest.Monke
     (run,), (kept,) = (list(here.glob(f"runs/{name}-*")) for name in ("private_generation", "audit"))
     assert (run / "begun.json").exists()
     assert sorted(os.listdir(kept)) == [".lock", "secret.json"]
-    stamp = (run / "readings-00000.parquet").stat().st_mtime_ns
+    stamp = (run / "measurements-00000.parquet").stat().st_mtime_ns
     assert cli(*words).code == 0
-    assert (run / "readings-00000.parquet").stat().st_mtime_ns == stamp
+    assert (run / "measurements-00000.parquet").stat().st_mtime_ns == stamp
     assert len(list(here.glob("runs/*"))) == 2
 
 

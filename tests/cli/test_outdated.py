@@ -113,7 +113,7 @@ def test_a_run_is_not_continued_with_an_edited_model(
     (run,) = Path("runs").iterdir()
     # As a kill half-way leaves it.
     (run / "spec.json").rename(run / "begun.json")
-    for left in ("cases-00002.json", "readings-00002.parquet"):
+    for left in ("cases-00002.json", "measurements-00002.parquet"):
         (run / left).unlink()
     edit(folder)
     resumed, fresh = (cli(*words, "--out", out) for out in ("runs", "elsewhere"))

@@ -55,7 +55,7 @@ INTO = [
     ("audit", "run", "--config", "audit.toml", "--out"),
     ("frontier", "--data", "asked.jsonl", "--model", "toy", "--lambda", 1, "--out"),
     (
-        "icl-plan",
+        "icl-select",
         "--task",
         "mood.toml",
         "--exemplars",
@@ -133,7 +133,7 @@ def test_nothing_is_written_into_a_run(cli: Call, here: Path, run: Path, study: 
     Path("link").symlink_to(run)
     given = [{"RUN": run, "STUDY": study}.get(word, word) for word in words]
     before = contents(here)
-    names = ["new.jsonl"] if words[:2] == ("pii", "extract") else ["spec.json", "new.csv", "readings-00000.parquet"]
+    names = ["new.jsonl"] if words[:2] == ("pii", "extract") else ["spec.json", "new.csv", "measurements-00000.parquet"]
     places = [folder / name for folder in (run, Path("link"), here / run) for name in names]
     if words[-1] in ("--out", "--figures") and words[0] not in ("runs", "pii"):
         places = [run, Path("link"), run / "new"]

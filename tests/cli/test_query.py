@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leakmeter.runs.views import VIEWS
+from leakmeter.runs.query import VIEWS
 
 Call = Callable[..., Any]
 
@@ -28,7 +28,7 @@ def ask(cli: Call, measure: Call) -> Call:
 
 
 def test_a_mean_a_piece(ask: Call) -> None:
-    sql = "select piece, avg(value) as mean_nats, count(*) as n from readings where unit = 'nats' group by piece"
+    sql = "select piece, avg(value) as mean_nats, count(*) as n from measurements where unit = 'nats' group by piece"
     ended = ask("--json", f"{sql} order by piece")
     assert (ended.code, ended.err) == (0, "")
     rows = [json.loads(line) for line in ended.out.splitlines()]
@@ -50,7 +50,7 @@ def test_a_mean_a_piece(ask: Call) -> None:
 
 
 def test_one_run_or_a_directory_of_them(ask: Call) -> None:
-    sql = "select count(*) as n from readings"
+    sql = "select count(*) as n from measurements"
     run = next(Path("runs").iterdir())
     assert ask("--json", sql).out == ask("--json", sql, "--runs", run).out
     assert ask("--csv", "select id from runs").out == f'"id"\n"{run.name}"\n'
@@ -105,7 +105,7 @@ def test_the_schema_is_told_without_runs(cli: Call) -> None:
     ("words", "reason"),
     [
         (["selec"], 'the query cannot be answered: Parser Error: syntax error at or near "selec"'),
-        (["copy readings to 'x.csv'"], "the query is COPY; give one SELECT, over readings, cases, runs"),
+        (["copy measurements to 'x.csv'"], "the query is COPY; give one SELECT, over measurements, cases, runs"),
         ([], "give either a query, in quotation marks, or --schema"),
         (["select 1", "--schema"], "give either a query, in quotation marks, or --schema"),
         (["select 1", "--json", "--csv"], "--json and --csv do not go together; give one of them"),

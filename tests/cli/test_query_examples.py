@@ -13,6 +13,7 @@ import pytest
 
 import leakmeter
 from helpers.places import DOCS
+from leakmeter.instruments.influence.result import InfluenceResult
 
 Call = Callable[..., Any]
 Rows = list[dict[str, Any]]
@@ -53,16 +54,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "runs"
 
 
-def reported(runs: Path) -> list[tuple[str, dict[str, Any], Any]]:
-    """Run, case as the report has it, and the run itself."""
+def reported(runs: Path) -> list[tuple[str, InfluenceResult, Any]]:
+    """Run, result of a case, and the run itself."""
     opened = [leakmeter.load_run(path) for path in sorted(runs.iterdir())]
     return [(run.path.name, case, run) for run in opened for case in run.cases]
 
 
 def pieces(rows: Rows, runs: Path) -> None:
-    expected = {
-        (run, case["id"], piece["name"]): piece["nats"] for run, case, _ in reported(runs) for piece in case["pieces"]
-    }
+    expected = {(run, case.id, piece.name): piece.nats for run, case, _ in reported(runs) for piece in case.pieces}
     found = {(row["run"], row["item"], row["piece"]): row["nats"] for row in rows}
     assert len(found) == len(rows)
     assert found == pytest.approx(expected, rel=1e-12)
@@ -70,21 +69,21 @@ def pieces(rows: Rows, runs: Path) -> None:
 
 def wholes(rows: Rows, runs: Path) -> None:
     name = list(rows[0])[-1]
-    expected = {(run, case["id"]): case[f"whole_{name}"] for run, case, _ in reported(runs)}
+    expected = {(run, case.id): getattr(case, f"whole_{name}") for run, case, _ in reported(runs)}
     assert {(row["run"], row["item"]): row[name] for row in rows} == pytest.approx(expected, rel=1e-12)
 
 
 def means(rows: Rows, runs: Path) -> None:
     by_temperature: dict[float, list[float]] = {}
     for _, case, _ in reported(runs):
-        by_temperature.setdefault(case["temperature"], []).append(case["whole_nats"])
+        by_temperature.setdefault(case.temperature, []).append(case.whole_nats)
     expected = {t: sum(values) / len(values) for t, values in by_temperature.items()}
     assert {float(row["t"]): row["mean_nats"] for row in rows} == pytest.approx(expected, rel=1e-12)
     # The report's own mean, to the digits that its headline shows.
     for run in {run.path: run for _, _, run in reported(runs)}.values():
         from leakmeter.report.findings import mean_text
 
-        values = [case["whole_nats"] for case in run.cases]
+        values = [case.whole_nats for case in run.cases]
         assert mean_text(values) in run.findings.headline
 
 
@@ -98,19 +97,19 @@ def counts(rows: Rows, runs: Path) -> None:
 
 
 def times(rows: Rows, runs: Path) -> None:
-    by_run: dict[str, list[dict[str, Any]]] = {}
+    by_run: dict[str, list[InfluenceResult]] = {}
     for run, case, _ in reported(runs):
         by_run.setdefault(run, []).append(case)
-    expected = [sum(case["cost"]["seconds"] for case in cases) / len(cases) for cases in by_run.values()]
+    expected = [sum(case.cost.seconds for case in cases) / len(cases) for cases in by_run.values()]
     # A run keeps its seconds to the millisecond.
     assert sorted(row["seconds_a_case"] for row in rows) == pytest.approx(sorted(expected), abs=1e-3)
     assert {(row["model"], row["dtype"], row["n_cases"]) for row in rows} == {
-        (case["model"], case["dtype"], len(CASES)) for _, case, _ in reported(runs)
+        (case.model, case.dtype, len(CASES)) for _, case, _ in reported(runs)
     }
 
 
 def texts(rows: Rows, runs: Path) -> None:
-    expected = [(case["id"], case["template"], case["context"][:40]) for _, case, _ in reported(runs)]
+    expected = [(case.id, case.template, case.context[:40]) for _, case, _ in reported(runs)]
     assert sorted((row["id"], row["template"], row["context"]) for row in rows) == sorted(expected)
 
 

@@ -92,15 +92,15 @@ def test_a_run_is_shown(cli: Call, run: Path, data: Path) -> None:
     for given in (run.name, run.name[:14]):
         shown = cli("runs", "show", given).out
         assert shown.splitlines()[0] == run.name
-        for said in ("max_new_tokens = 6", 'unit = "sentence"', "cases       3", "state       complete, 20"):
+        for said in ("max_new_tokens = 6", 'unit = "sentence"', "cases         3", "state         complete, 20"):
             assert said in shown
 
 
 def test_an_unfinished_run_says_how_far_it_is(cli: Call, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = interrupted_after(2, cli, data, "runs", monkeypatch)
     shown = cli("runs", "show", run).out
-    assert "  state       unfinished\n" in shown
-    assert "  cases       2 of 3\n" in shown
+    assert "  state         unfinished\n" in shown
+    assert "  cases         2 of 3\n" in shown
     assert "  warning: not complete: the same command goes on with it\n" in shown
     assert json.loads(cli("runs", "show", run, "--json").out)["prompts"]["unit"] == "sentence"
 
@@ -119,7 +119,7 @@ def test_verify_names_what_is_wrong(cli: Call, run: Path, data: Path, monkeypatc
     ended = cli("runs", "verify")
     assert (ended.code, ended.out, ended.err) == (0, f"whole       {run.name}  6 files\n", "")
     assert cli("runs", "verify", run, run.name).code == 0
-    part = run / "readings-00002.parquet"
+    part = run / "measurements-00002.parquet"
     part.write_bytes(part.read_bytes()[:-30])
     texts = run / "cases-00000.json"
     texts.write_text(texts.read_text(encoding="utf-8").replace("Anna", "Ines"), encoding="utf-8")
@@ -129,7 +129,7 @@ def test_verify_names_what_is_wrong(cli: Call, run: Path, data: Path, monkeypatc
     assert ended.out.splitlines() == [
         f"wrong       {run.name}  6 files",
         "    cases-00000.json: edited",
-        "    readings-00002.parquet: truncated or damaged",
+        "    measurements-00002.parquet: truncated or damaged",
         "    note␛␊.txt: foreign",
     ]
     unfinished = interrupted_after(1, cli, data, "others", monkeypatch)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leakmeter.cli.runs_compare import compare
+from leakmeter.cli.runs import compare
 from leakmeter.errors import LeakmeterError
 
 Call = Callable[..., Any]

@@ -37,7 +37,7 @@ def test_numbers_are_what_they_were(name: str, runs: Path) -> None:
         key: "Infinity" if number.value == math.inf else number.value for key, number in run.quantities().items()
     }
     assert {key: numbers[key] for key in said["quantities"]} == said["quantities"]
-    assert (run.measure, [case["id"] for case in run.cases]) == (said["measure"], said["cases"])
+    assert (run.measure, [result.id for result in run]) == (said["measure"], said["cases"])
     # Words may change; numbers do not.
     assert NUMBER.findall(run.headline) == NUMBER.findall(said["headline"])
     assert (run.outdated is None) == (run.spec["model"]["name"] == "toy")
@@ -53,7 +53,7 @@ def test_every_command_reads_them(name: str, runs: Path, cli: Callable[..., Any]
         ("runs", "verify", path),
         ("runs", "compare", path, path),
         ("runs", "export", path, "--out", tmp_path / "export"),
-        ("query", "--runs", path, "select count(*) from readings"),
+        ("query", "--runs", path, "select count(*) from measurements"),
         ("report", path, "--html", tmp_path / "page.html"),
         ("gate", path, "--max", f"{quantity} <= {value}"),
     ]

@@ -199,7 +199,7 @@ def test_a_study_that_is_killed_ends_like_one_left_alone(abstracts: Path, tmp_pa
     calm = tmp_path / "calm"
     for number in range(told["studies"]):
         out = tmp_path / str(number)
-        assert len(list(out.glob("*/readings-*.parquet"))) == 3 * 4
+        assert len(list(out.glob("*/measurements-*.parquet"))) == 3 * 4
         assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in calm.iterdir())
         one, other = ({p.name: p.read_bytes() for p in study_of(folder).iterdir()} for folder in (calm, out))
         assert one == other

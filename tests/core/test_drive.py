@@ -9,8 +9,8 @@ import pytest
 
 from leakmeter.backends.toy import Toy
 from leakmeter.core.backend import Backend
-from leakmeter.core.chunk import Chunk
 from leakmeter.core.drive import drive
+from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, TargetLogProbs
 from leakmeter.core.request import Request, Scores, Trial

@@ -244,7 +244,7 @@ def test_nothing_is_written_into_a_run(tmp_path: Path, run: Path, monkeypatch: p
     (begun / "begun.json").write_text('{"id": "decode-0123456789abcdef", "measure": "decode"}', encoding="utf-8")
     torn = run.with_name("icl-0123456789abcdef")
     torn.mkdir()
-    (torn / "readings-00000.parquet").touch()
+    (torn / "measurements-00000.parquet").touch()
     monkeypatch.chdir(run)
     inside = (run / "spec.json", run / "new.html", run, link / "spec.json", Path("x.html"), begun / "x", torn / "x")
     for place in inside:

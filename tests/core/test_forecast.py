@@ -16,7 +16,7 @@ from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.backends.toy import Toy
 from leakmeter.core import cost, registry
 from leakmeter.core.case import Case, Document
-from leakmeter.core.cost import Work
+from leakmeter.core.cost import ModelSize, Speed, Work
 from leakmeter.core.drive import Cost, drive
 from leakmeter.core.forecast import PlanningBackend, Prediction, planning_backend, predict
 from leakmeter.core.item import Item
@@ -25,7 +25,6 @@ from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request
-from leakmeter.core.size import ModelSize, Speed
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings, prepare

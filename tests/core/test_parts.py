@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakmeter.backends.toy import Toy
-from leakmeter.core.chunk import Chunk
-from leakmeter.core.drive import drive
-from leakmeter.core.parts import in_parts
+from leakmeter.core.drive import drive, in_parts
+from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request, Scores, Trial

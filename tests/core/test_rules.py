@@ -9,7 +9,7 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from leakmeter.core import rules
+from leakmeter.core import reductions
 from leakmeter.core.reductions import FullDistribution, MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Reduction
 from leakmeter.stats import logspace
@@ -31,20 +31,20 @@ def test_one_plus_beta_is_context_aware_decoding(logits: np.ndarray, strength: f
     bare, full = logits[0], logits[1]
     # Shi et al. 2023: softmax[(1 + α) logit(y | c, x) − α logit(y | x)] = softmax(z + β (z − z₀)).
     expected = softmax(full + strength * (full - bare))
-    got = np.exp(logspace.log_softmax(rules.mix_with_first(logits, 1.0 + strength)))[1]
+    got = np.exp(logspace.log_softmax(reductions.mix_with_first(logits, 1.0 + strength)))[1]
     np.testing.assert_allclose(got, expected, rtol=2e-14, atol=0)  # measured: 8.8e-15
 
 
 def test_weight_zero_is_the_prior_and_weight_one_the_model_itself(logits: np.ndarray) -> None:
-    prior = rules.mix_with_first(logits, 0.0)
+    prior = reductions.mix_with_first(logits, 0.0)
     for row in prior:
         np.testing.assert_array_equal(row, logits[0])
-    np.testing.assert_array_equal(rules.mix_with_first(logits, 1.0), logits)
+    np.testing.assert_array_equal(reductions.mix_with_first(logits, 1.0), logits)
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0, 1.5, 4.0])
 def test_the_bare_prompt_stays_as_it_is(logits: np.ndarray, weight: float) -> None:
-    np.testing.assert_array_equal(rules.mix_with_first(logits, weight)[0], logits[0])
+    np.testing.assert_array_equal(reductions.mix_with_first(logits, weight)[0], logits[0])
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0, 1.5])
@@ -54,11 +54,11 @@ def test_tokens_impossible_in_either_branch_stay_impossible_without_nan(weight: 
     stacked = np.stack([bare, full])[:, None, :]
     expected = np.where(np.isinf(bare) | np.isinf(full), -np.inf, weight * np.where(np.isinf(full), 0, full))
     expected[[0, 4]] += (1 - weight) * bare[[0, 4]]
-    mixed = rules.mix_with_first(stacked, weight)
+    mixed = reductions.mix_with_first(stacked, weight)
     assert not np.isnan(mixed).any()
     np.testing.assert_allclose(mixed[1, 0], expected, rtol=1e-15)
     np.testing.assert_array_equal(mixed[0, 0], bare)
-    in_torch = rules.mix_with_first(torch.from_numpy(stacked), weight)
+    in_torch = reductions.mix_with_first(torch.from_numpy(stacked), weight)
     np.testing.assert_array_equal(in_torch.numpy(), mixed)
 
 
@@ -114,7 +114,7 @@ def test_draw_inverts_the_cumulative_distribution_on_a_grid() -> None:
     with np.errstate(divide="ignore"):
         logits = np.log(probabilities)[None, None]
     n = 1600
-    drawn = [int(rules.draw(logits, (i + 0.5) / n, 1.0)[0, 0, 0]) for i in range(n)]
+    drawn = [int(reductions.draw(logits, (i + 0.5) / n, 1.0)[0, 0, 0]) for i in range(n)]
     np.testing.assert_array_equal(np.bincount(drawn, minlength=4), [300, 0, 800, 500])
     assert drawn == sorted(drawn)
 
@@ -123,7 +123,7 @@ def test_draw_inverts_the_cumulative_distribution_on_a_grid() -> None:
 def test_draw_reports_the_log_probability_of_what_it_drew(library: type) -> None:
     logits = np.random.default_rng(5).normal(size=(2, 3, 19))
     for uniform in np.linspace(0, 1, 41, endpoint=False):
-        out = np.asarray(rules.draw(library(logits), float(uniform), 0.8))
+        out = np.asarray(reductions.draw(library(logits), float(uniform), 0.8))
         assert out.shape == (2, 3, 2)
         tokens = out[..., 0].astype(int)
         cumulative = softmax(logits / 0.8).cumsum(axis=-1)
@@ -138,7 +138,7 @@ def test_draws_of_many_uniforms_follow_the_distribution() -> None:
     logits = rng.normal(size=(1, 1, 12)) * 1.5
     expected = softmax(logits / 0.9)[0, 0]
     n = 4000
-    counts = np.bincount([int(rules.draw(logits, u, 0.9)[0, 0, 0]) for u in rng.random(n)], minlength=12)
+    counts = np.bincount([int(reductions.draw(logits, u, 0.9)[0, 0, 0]) for u in rng.random(n)], minlength=12)
     chi_square = ((counts - n * expected) ** 2 / (n * expected)).sum()
     assert chi_square < 24.7  # 99 % point with 11 degrees of freedom; measured: 13.8 with this seed
 
@@ -157,7 +157,7 @@ LARGEST = float(np.nextafter(1.0, 0.0))
 )
 def test_draw_is_in_range_and_never_impossible(logits: np.ndarray, uniform: float, temperature: float) -> None:
     for array in (logits[None, None], torch.from_numpy(logits)[None, None]):
-        token, log_prob = np.asarray(rules.draw(array, uniform, temperature))[0, 0]
+        token, log_prob = np.asarray(reductions.draw(array, uniform, temperature))[0, 0]
         assert token == int(token)
         assert 0 <= token < len(logits)
         assert np.isfinite(logits[int(token)])
@@ -168,9 +168,9 @@ def test_draw_is_in_range_and_never_impossible(logits: np.ndarray, uniform: floa
 def test_impossible_tokens_at_both_ends_are_skipped(uniform: float) -> None:
     logits = np.full((1, 1, 50_000), -np.inf)
     logits[0, 0, 3:49_990] = np.random.default_rng(7).normal(size=49_987)
-    token = int(rules.draw(logits.astype(np.float32), uniform, 1.0)[0, 0, 0])
+    token = int(reductions.draw(logits.astype(np.float32), uniform, 1.0)[0, 0, 0])
     assert token == (3 if uniform == 0.0 else 49_989)
-    assert int(rules.draw(torch.from_numpy(logits), uniform, 1.0)[0, 0, 0]) == token
+    assert int(reductions.draw(torch.from_numpy(logits), uniform, 1.0)[0, 0, 0]) == token
 
 
 @pytest.mark.parametrize("reduction", [TargetLogProbs(0.8), MixtureLogProbs(1.5, 0.8), FullDistribution(0.8)])
@@ -207,6 +207,6 @@ def test_wants_say_which_rows_they_need() -> None:
 def test_a_mixed_draw_is_a_draw_from_the_mixture(logits: np.ndarray) -> None:
     one_row = logits[:2, :1]
     out = NextTokenSample(0.37, 1.5, 0.8).reduce(one_row, np.array([0]))
-    expected = rules.draw((1.5 * one_row[1:] - 0.5 * one_row[:1]), 0.37, 0.8)
+    expected = reductions.draw((1.5 * one_row[1:] - 0.5 * one_row[:1]), 0.37, 0.8)
     assert out[1, 0, 0] == expected[0, 0, 0]
     assert out[1, 0, 1] == pytest.approx(expected[0, 0, 1], abs=1e-14)

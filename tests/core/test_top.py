@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import Top
 from leakmeter.core.request import Reduction, Request
-from leakmeter.core.top import Top
 from leakmeter.stats.logspace import log_softmax
 
 MAKERS: dict[str, Any] = {"numpy": np.asarray, "torch": torch.from_numpy}

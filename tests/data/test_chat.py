@@ -101,7 +101,7 @@ LOGGED = [{"role": "system", "content": "Be brief."}, USER, {"role": "assistant"
 
 def test_a_last_message_of_the_assistant_is_the_response(tmp_path: Path) -> None:
     from leakmeter.data import jsonl
-    from leakmeter.data.given import case_of
+    from leakmeter.data.jsonl import case_of
 
     path = tmp_path / "cases.jsonl"
     path.write_text(json.dumps({"id": "case", "messages": LOGGED, "decoding": "greedy"}))
@@ -118,7 +118,7 @@ def test_a_last_message_of_the_assistant_is_the_response(tmp_path: Path) -> None
 
 def test_a_response_given_twice_or_without_a_question_is_refused(tmp_path: Path) -> None:
     from leakmeter.data import jsonl
-    from leakmeter.data.given import case_of
+    from leakmeter.data.jsonl import case_of
 
     with pytest.raises(DataError, match="a response is given too; leave one of them out"):
         case_of("", "", "Bo.", LOGGED)

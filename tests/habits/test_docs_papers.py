@@ -139,6 +139,6 @@ def test_one_next_token_has_a_heat_map_of_words() -> None:
     import leakmeter
 
     result = leakmeter.influence("toy", context="Anna saw one.", query="What?", unit="ngram:1", max_new_tokens=1)
-    assert result.matrix.shape == (len(result.case["pieces"]), 1)
-    assert {piece["n_tokens"] for piece in result.case["pieces"]} == {1}
+    assert result.matrix.shape == (len(result.pieces), 1)
+    assert {piece.n_tokens for piece in result.pieces} == {1}
     assert result.heatmap() is not None

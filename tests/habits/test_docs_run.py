@@ -128,8 +128,8 @@ def test_the_case_page_lists_every_field_of_a_case(somewhere: Path) -> None:
     page = ROOT / "docs" / "case.md"
     import leakmeter
 
-    case = leakmeter.influence("toy", context="Anna sang. Bo ate.", query="Who?", samples=2, max_new_tokens=4).case
+    case = leakmeter.influence("toy", context="Anna sang. Bo ate.", query="Who?", samples=2, max_new_tokens=4).to_dict()
     said = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", page.read_text(encoding="utf-8")))))
-    for fields in (case, case["pieces"][0], case["samples"][0], case["response"]):
+    for fields in (case, case["pieces"][0], case["samples"][0], case["response"], case["cost"]):
         assert set(fields) <= said
     assert os.listdir(somewhere) == []

@@ -12,7 +12,7 @@ from leakmeter.core.measurement import NATS, RESPONSE, TOKEN_ID, Measurement
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.runs.spec import RunSpec
 
-HOSTILE = "'); DROP TABLE readings; --\x1b[31m"
+HOSTILE = "'); DROP TABLE measurements; --\x1b[31m"
 CASES: tuple[dict[str, Any], ...] = (
     {"id": HOSTILE, "query": "Wer? 🙂", "context": "Anna Ek lives in Graz."},
     {"id": "b", "query": "Who?", "context": "Bo ate."},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leakmeter.backends.toy import Toy
-from leakmeter.core.chunk import Chunk
+from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
 
 

@@ -45,7 +45,7 @@ def start(words: list[str], out: Path) -> int:
 
 def parts(out: Path) -> dict[str, tuple[int, int]]:
     """Finished parts, and what tells whether one was written again."""
-    return {str(p): (p.stat().st_mtime_ns, p.stat().st_ino) for p in out.glob("*/readings-*.parquet")}
+    return {str(p): (p.stat().st_mtime_ns, p.stat().st_ino) for p in out.glob("*/measurements-*.parquet")}
 
 
 def ended(child: int, seconds: float) -> int | None:

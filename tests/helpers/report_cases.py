@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from leakmeter.stats.posterior import posterior_fields
+from leakmeter.instruments.influence.result import InfluenceResult, Piece, Sample
+from leakmeter.report.result import DocumentRange, Response, ResultCost
+from leakmeter.stats.posterior import posterior_of
 
-Case = dict[str, Any]
+Case = InfluenceResult
+COST = ResultCost(
+    requests=14,
+    tree_tokens=1310,
+    naive_tokens=4620,
+    seconds=3.2,
+    predicted_tree_tokens=None,
+    predicted_seconds=None,
+    out_of_memory_retries=0,
+    scored_together=None,
+)
 PLACEBO_SIGNED_NATS = 0.2
 
 HOSTILE = (
@@ -18,72 +30,82 @@ HOSTILE = (
 )
 
 
-def piece(context: str, text: str, name: str, per_token: Sequence[float], *, kind: str = "unit", **more: Any) -> Case:
-    """A piece whose numbers agree with its signed per-token nats."""
+def piece(
+    context: str, text: str, name: str, per_token_nats: Sequence[float], *, kind: str = "unit", **more: Any
+) -> Piece:
+    """A piece whose numbers agree with its signed nats a token."""
     spans, at = [], context.find(text)
     while at >= 0:
-        spans.append([at, at + len(text)])
+        spans.append((at, at + len(text)))
         at = context.find(text, at + len(text)) if kind == "value" else -1
-    nats = sum(abs(x) for x in per_token)
-    return {
-        "name": name,
-        "kind": kind,
-        "text": text,
-        "start": spans[0][0],
-        "end": spans[0][1],
-        "spans": spans,
-        "document": None,
-        "n_tokens": max(1, len(text) // 4),
-        "nats": nats,
-        "per_token": [abs(x) for x in per_token],
-        "signed_nats": sum(per_token),
-        "signed_per_token": list(per_token),
-        "only_this_nats": 0.8 * nats,
-        **posterior_fields(sum(per_token), noise_nats=0.004, placebo_nats=PLACEBO_SIGNED_NATS),
-        "below_noise_floor": nats <= 0.004,
-        "repeats": [],
-        "redundant": False,
-        "mean_nats": None,
-        "interval_nats": None,
-        "worst_nats": None,
-    } | more
+    nats = sum(abs(x) for x in per_token_nats)
+    posterior = posterior_of(sum(per_token_nats), noise_nats=0.004, placebo_nats=PLACEBO_SIGNED_NATS)
+    made = Piece(
+        name=name,
+        kind=kind,
+        text=text,
+        start=spans[0][0],
+        end=spans[0][1],
+        spans=tuple(spans),
+        document=None,
+        n_tokens=max(1, len(text) // 4),
+        n_mentions=len(spans),
+        nats=nats,
+        per_token_nats=tuple(abs(x) for x in per_token_nats),
+        signed_nats=sum(per_token_nats),
+        signed_per_token_nats=tuple(per_token_nats),
+        alone_nats=0.8 * nats,
+        posterior=posterior.probability,
+        posterior_note=posterior.note,
+        below_noise_floor=nats <= 0.004,
+        rank=1,
+        repeats=(),
+        redundant=False,
+        **dict.fromkeys(("mean_nats", "interval_nats", "worst_nats", "entity_type", "entity_value", "repeated")),
+        **dict.fromkeys(("surrogate", "swapped_nats", "swapped_signed_nats", "swapped_signed_per_token_nats")),
+    )
+    return replace(made, **more)
 
 
-def case(id_: str, context: str, query: str, tokens: list[str], whole: list[float], **more: Any) -> Case:
+def case(id_: str, context: str, query: str, tokens: Sequence[str], whole: Sequence[float], **more: Any) -> Case:
     """A case around its pieces, with everything a run says about itself."""
-    return {
-        "id": id_,
-        "model": "hf:example/quill-360m",
-        "weights_sha256": "9f2c4b7e" * 8,
-        "dtype": "float32",
-        "unit": "sentence",
-        "removal": "drop",
-        "temperature": 1.0,
-        "cid_lambda": 1.0,
-        "template": "chat",
-        "query": query,
-        "context": context,
-        "documents": [{"name": "note", "start": 0, "end": len(context)}],
-        "truncated_tokens": 0,
-        "response": {"text": "".join(tokens), "tokens": tokens, "sampled": True, "seed": 7},
-        "whole_nats": sum(abs(x) for x in whole),
-        "whole_signed_nats": sum(whole),
-        "whole_per_token": [abs(x) for x in whole],
-        "whole_signed_per_token": whole,
-        **posterior_fields(sum(whole), noise_nats=0.004, placebo_nats=0.33, prefix="whole_"),
-        "noise_floor_nats": 0.004,
-        "noise_floor_per_token_nats": 0.0002,
-        "placebo_nats": 0.41,
-        "placebo_signed_nats": PLACEBO_SIGNED_NATS,
-        "placebo_alone_nats": 0.52,
-        "placebo_alone_signed_nats": 0.33,
-        "samples": [],
-        "whole_mean_nats": None,
-        "whole_interval_nats": None,
-        "whole_worst_nats": None,
-        "cost": {"requests": 14, "tree_tokens": 1310, "naive_tokens": 4620, "seconds": 3.2},
-        "warnings": [],
-    } | more
+    posterior = posterior_of(sum(whole), noise_nats=0.004, placebo_nats=0.33)
+    made = InfluenceResult(
+        id=id_,
+        model="hf:example/quill-360m",
+        weights_sha256="9f2c4b7e" * 8,
+        dtype="float32",
+        unit="sentence",
+        removal="drop",
+        temperature=1.0,
+        cid_lambda=1.0,
+        template="chat",
+        query=query,
+        context=context,
+        documents=(DocumentRange(name="note", start=0, end=len(context)),),
+        truncated_tokens=0,
+        response=Response(text="".join(tokens), tokens=tuple(tokens), sampled=True, seed=7),
+        pieces=(),
+        whole_nats=sum(abs(x) for x in whole),
+        whole_signed_nats=sum(whole),
+        whole_per_token_nats=tuple(abs(x) for x in whole),
+        whole_signed_per_token_nats=tuple(whole),
+        whole_posterior=posterior.probability,
+        whole_posterior_note=posterior.note,
+        noise_floor_nats=0.004,
+        noise_floor_per_token_nats=0.0002,
+        placebo_nats=0.41,
+        placebo_signed_nats=PLACEBO_SIGNED_NATS,
+        placebo_alone_nats=0.52,
+        placebo_alone_signed_nats=0.33,
+        samples=(),
+        whole_mean_nats=None,
+        whole_interval_nats=None,
+        whole_worst_nats=None,
+        cost=COST,
+        warnings=(),
+    )
+    return replace(made, **{name: tuple(value) if isinstance(value, list) else value for name, value in more.items()})
 
 
 def clinic() -> Case:
@@ -124,9 +146,9 @@ def clinic() -> Case:
         [0.0001 * (i % 2) for i in range(n)],
     ]
     pieces = [piece(context, s, f"s{i}", r) for i, (s, r) in enumerate(zip(sentences, measurements, strict=True))]
-    pieces[2] |= {"repeats": ["s8"], "redundant": True, "only_this_nats": 4.7}
-    pieces[8] |= {"repeats": ["s2", "s1"], "redundant": False, "only_this_nats": 5.3}
-    pieces[5] |= {"repeats": ["s7"], "redundant": True, "only_this_nats": 6.4}
+    pieces[2] = replace(pieces[2], repeats=("s8",), redundant=True, alone_nats=4.7)
+    pieces[8] = replace(pieces[8], repeats=("s2", "s1"), alone_nats=5.3)
+    pieces[5] = replace(pieces[5], repeats=("s7",), redundant=True, alone_nats=6.4)
     pieces.append(piece(context, "Fenwarren", "v0", at(t3=6.8, t4=2.7, t5=0.9), kind="value"))
     pieces.append(piece(context, "9 Tallow Row, Brenmouth", "v1", at(t0=0.22), kind="value"))
     pieces.append(piece(context, "lisinopril", "v2", at(t12=5.2, t13=1.9, t14=0.8), kind="value"))
@@ -141,16 +163,16 @@ def hostile() -> Case:
     tokens = ["fine", HOSTILE, "\n\n", "\x1b[2J", " end"]
     pieces = [
         piece(context, "Quiet start. ", HOSTILE, [0.001] * 5, document=HOSTILE),
-        piece(context, HOSTILE, "s1", [0.5, 9.0, 0.0, 1.0, -2.5], repeats=[HOSTILE], redundant=True),
-        piece(context, " Quiet end.", "s2", [0.0001] * 5, only_this_nats=None),
+        piece(context, HOSTILE, "s1", [0.5, 9.0, 0.0, 1.0, -2.5], repeats=(HOSTILE,), redundant=True),
+        piece(context, " Quiet end.", "s2", [0.0001] * 5),
         piece(context, "Quiet", HOSTILE, [0.2] * 5, kind="value"),
     ]
     return case(
         HOSTILE, context, HOSTILE, tokens, [0.5, 9.5, 0.0, 1.0, -3.0], pieces=pieces,
         model=HOSTILE, template=HOSTILE, unit=HOSTILE, dtype=HOSTILE, weights_sha256=None, placebo_nats=None,
-        documents=[{"name": HOSTILE, "start": 0, "end": len(context)}], warnings=[HOSTILE], truncated_tokens=12,
-        samples=[{"text": HOSTILE, "tokens": [HOSTILE], "whole_nats": 1.0, "nats": [0.0, 1.0, 0.0, 0.0]}],
-        whole_mean_nats=1.0, whole_interval_nats=[0.5, 1.5], whole_worst_nats=1.0,
+        documents=(DocumentRange(name=HOSTILE, start=0, end=len(context)),), warnings=(HOSTILE,), truncated_tokens=12,
+        samples=(Sample(text=HOSTILE, tokens=(HOSTILE,), whole_nats=1.0, piece_nats=(0.0, 1.0, 0.0, 0.0)),),
+        whole_mean_nats=1.0, whole_interval_nats=(0.5, 1.5), whole_worst_nats=1.0,
     )  # fmt: skip
 
 
@@ -173,17 +195,17 @@ def sampled() -> Case:
     tokens = ["The", " code", " is", " 7731", "."]
     pieces = [
         piece(context, "The vault code is 7731. ", "s0", [0.1, 1.2, 0.3, 11.4, 0.2],
-              mean_nats=9.25, interval_nats=[4.125, 13.5], worst_nats=15.75),
+              mean_nats=9.25, interval_nats=(4.125, 13.5), worst_nats=15.75),
         piece(context, "The vault is green.", "s1", [0.01, -0.2, 0.0, 0.05, 0.0],
-              mean_nats=0.375, interval_nats=[0.25, 0.625], worst_nats=0.875),
+              mean_nats=0.375, interval_nats=(0.25, 0.625), worst_nats=0.875),
     ]  # fmt: skip
     samples = [
-        {"text": text, "tokens": text.split(), "whole_nats": nats, "nats": [0.9 * nats, 0.3]}
+        Sample(text=text, tokens=tuple(text.split()), whole_nats=nats, piece_nats=(0.9 * nats, 0.3))
         for text, nats in [("It is 7731.", 15.9), ("I cannot say.", 2.25), ("7731", 12.5), ("The code is 7731.", 13.1)]
     ]
     return case(
         "vault", context, "What is the code?", tokens, [0.2, 1.3, 0.3, 11.9, 0.2], pieces=pieces, samples=samples,
-        whole_mean_nats=10.94, whole_interval_nats=[5.21, 14.5], whole_worst_nats=15.9,
+        whole_mean_nats=10.94, whole_interval_nats=(5.21, 14.5), whole_worst_nats=15.9,
     )  # fmt: skip
 
 
@@ -198,15 +220,15 @@ def several_documents() -> Case:
     documents, pieces, at = [], [], 0
     tokens = ["Nine", " million", "."]
     for number, (name, text) in enumerate(texts.items()):
-        documents.append({"name": name, "start": at, "end": at + len(text)})
+        documents.append(DocumentRange(name=name, start=at, end=at + len(text)))
         measurements = [[0.06, 0.01, 0.0], [3.1, 1.4, 0.02], [0.0002, 0.0, 0.0001]][number]
         pieces.append(piece(context, text, f"d{number}", measurements, document=name))
         at += len(text) + 2
     return case(
         "bridge", context, "What did the bridge cost?", tokens, [3.4, 1.6, 0.1], pieces=pieces, documents=documents,
         unit="document", removal="mask", truncated_tokens=204, cid_lambda=0.5, temperature=0.8,
-        response={"text": "Nine million.", "tokens": tokens, "sampled": False, "seed": None},
-        warnings=["The response was given, not sampled by this model."],
+        response=Response(text="Nine million.", tokens=tuple(tokens), sampled=False, seed=None),
+        warnings=("The response was given, not sampled by this model.",),
     )  # fmt: skip
 
 
@@ -228,4 +250,4 @@ def small(number: int) -> Case:
 
 def as_line(one: Case) -> str:
     """The case as the command line prints it."""
-    return json.dumps(one)
+    return one.to_json()

@@ -18,8 +18,7 @@ from helpers.places import TESTS
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import ModelError
 from leakmeter.models import DEFAULT_MODEL, resolve
-from leakmeter.models.gguf_tokenizer import TokenizerHeader, as_llama_cpp
-from leakmeter.models.pre_tokenizers import PRE_TOKENIZERS
+from leakmeter.models.gguf_tokenizer import PRE_TOKENIZERS, TokenizerHeader, as_llama_cpp
 
 CONTROL, USER_DEFINED, BYTE = 3, 4, 6
 ATOMS = (

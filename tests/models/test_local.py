@@ -9,8 +9,7 @@ import pytest
 
 from leakmeter.errors import ModelError
 from leakmeter.models.cache import file_sha256, settings_hash, weights_hash
-from leakmeter.models.foreign import check_loaded
-from leakmeter.models.local import check_model_folder
+from leakmeter.models.local import check_loaded, check_model_folder
 
 
 @pytest.fixture

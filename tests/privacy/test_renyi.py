@@ -15,10 +15,10 @@ from hypothesis.extra.numpy import arrays
 
 from leakmeter.errors import UsageError
 from leakmeter.privacy import renyi
-from leakmeter.privacy.rdp import ORDERS, promised
+from leakmeter.privacy.rdp import ORDERS, bound
 from leakmeter.privacy.renyi import SPREAD, between, both_ways, chords, from_tilts, screened
 from leakmeter.stats import logspace
-from leakmeter.stats.divergence import from_first
+from leakmeter.stats.logspace import divergence_from_first
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
 libraries = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
@@ -138,7 +138,7 @@ def test_what_every_divergence_keeps_to(pair: tuple[np.ndarray, np.ndarray], shi
     np.testing.assert_allclose(moved, found, rtol=1e-9, atol=1e-9)
     # Near order 1 it is the Kullback-Leibler divergence.
     both = np.stack([log_p, logspace.log_softmax(log_p - tilt)])[:, None]
-    np.testing.assert_allclose(found[0], from_first(both)[1, 0], rtol=0.01, atol=1e-9)
+    np.testing.assert_allclose(found[0], divergence_from_first(both)[1, 0], rtol=0.01, atol=1e-9)
     # The same tilt everywhere tells nothing; the other way round the directions swap.
     assert (from_tilts(log_p, np.full((1, len(tilt)), shift), orders) <= 1e-14 * (1 + abs(shift))).all()
     swapped = from_tilts(logspace.log_softmax(log_p - tilt), -tilt[None], orders)[0]
@@ -203,7 +203,7 @@ def test_chords_of_small_tilts_are_within_a_third() -> None:
 @pytest.mark.parametrize("sensitivity", [1e-3, 0.05, 0.3, 2.0])
 def test_screening_misses_nothing_and_measures_what_it_doubts(library: Any, sensitivity: float) -> None:
     rng = np.random.default_rng(78)
-    limits = promised(sensitivity, ORDERS)
+    limits = bound(sensitivity, ORDERS)
     measured = (*SPREAD, math.inf)
     # Rows from far below the limits to far above, and some on both sides of them.
     tilts = sensitivity * np.where(rng.random(size=(40, 20)) < 0.5, -1.0, 1.0) * np.geomspace(0.05, 3, 40)[:, None]

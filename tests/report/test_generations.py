@@ -15,7 +15,7 @@ from helpers.report_cases import HOSTILE
 from leakmeter.errors import UsageError
 from leakmeter.report import frame, scale
 from leakmeter.report.generations import Column, Generation, Generations, render_generations
-from leakmeter.text.copied import copied, words_of
+from leakmeter.text.overlap import copied, words_of
 
 CONTEXT = "The vault code is 7731 and the key hangs by the door."
 TOKENS = ["I", " know", ":", " the", " vault", " code", " is", " 77", "31", " and", " so", " on", ".", "<|end|>"]

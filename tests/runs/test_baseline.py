@@ -12,7 +12,7 @@ import pytest
 from helpers.measured_runs import run
 from leakmeter.core.check import Item
 from leakmeter.errors import DataError, UsageError
-from leakmeter.runs.baseline import Held, baseline_of, hold_against, read_baseline
+from leakmeter.runs.baseline import Baseline, Held, baseline_of, hold_against, read_baseline
 from leakmeter.runs.compare import HIDDEN, Setting
 from leakmeter.runs.measured import Measured
 
@@ -20,9 +20,13 @@ KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 LEAKS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 
 
-def kept(*runs: Measured, names: tuple[str, ...] = ("leak",), key: bytes = KEY) -> dict[str, Any]:
+def kept(*runs: Measured, names: tuple[str, ...] = ("leak",), key: bytes = KEY) -> Baseline:
     """As it comes back from a file."""
-    return dict(json.loads(json.dumps(baseline_of(runs, names, key), allow_nan=False), parse_int=float))
+    return Baseline.from_dict(json.loads(written(*runs, names=names, key=key), parse_int=float))
+
+
+def written(*runs: Measured, names: tuple[str, ...] = ("leak",), key: bytes = KEY) -> str:
+    return json.dumps(baseline_of(runs, names, key).to_dict(), ensure_ascii=False, allow_nan=False)
 
 
 def held(now: Measured, then: Measured, *, key: bytes = KEY, **how: Any) -> Held:
@@ -131,17 +135,17 @@ def test_other_settings_are_told_not_hidden() -> None:
 def test_nothing_of_texts_ids_paths_or_seeds_is_in_it() -> None:
     ids = ["Anna Ek, 555-010-7788", "Bo"]
     some = run([1 / 3, math.inf], ids=ids, seed=271828, template="Say of Anna: {}", texts="Anna lives in Graz")
-    text = json.dumps(baseline_of([some], ("leak",), KEY), ensure_ascii=False, allow_nan=False)
+    text = written(some)
     for private in ("Anna", "555", "Bo", "271828", "Graz", "3333333"):
         assert private not in text
     assert "0.3333" in text
-    other = json.dumps(baseline_of([some], ("leak",), OTHER_KEY), ensure_ascii=False, allow_nan=False)
+    other = written(some, key=OTHER_KEY)
     assert not set(json.loads(text)["runs"][0]["cases"]) & set(json.loads(other)["runs"][0]["cases"])
 
 
 def test_what_is_kept() -> None:
     def quantities(*names: str) -> list[str]:
-        return list(kept(run(LEAKS, right=[1.0] * 6), names=names)["runs"][0]["quantities"])
+        return list(kept(run(LEAKS, right=[1.0] * 6), names=names).runs[0].quantities)
 
     assert quantities() == ["leak"]
     assert quantities("leak.right") == ["leak.right"]
@@ -161,22 +165,21 @@ def test_runs_are_held_against_those_of_the_same_place() -> None:
 
 
 def test_a_baseline_is_read_as_it_was_written(tmp_path: Path) -> None:
-    told = baseline_of([run([1.0, None, math.inf, -math.inf])], (), KEY)
+    told = json.loads(written(run([1.0, None, math.inf, -math.inf]), names=()))
     path = tmp_path / "baseline.json"
     path.write_text(json.dumps(told), encoding="utf-8")
-    assert read_baseline(path) == told
+    assert read_baseline(path).to_dict() == told
     assert told["runs"][0]["quantities"]["leak"]["values"] == [1.0, None, "inf", "-inf"]
 
 
 def test_a_quantity_that_is_no_more() -> None:
-    told = kept(run(LEAKS))
-    told["runs"][0]["quantities"]["gone"] = told["runs"][0]["quantities"].pop("leak")
+    told = Baseline.from_dict(json.loads(written(run(LEAKS)).replace('"leak": {', '"gone": {'), parse_int=float))
     with pytest.raises(UsageError, match="the baseline has a quantity that leak does not have"):
         hold_against(run(LEAKS), 1, told, KEY)
 
 
 def _hostile(**changes: Any) -> str:
-    told = baseline_of([run([1.0, 2.0])], (), KEY)
+    told = json.loads(written(run([1.0, 2.0]), names=()))
     told["runs"][0] |= changes
     return json.dumps(told)
 

@@ -54,17 +54,18 @@ def test_an_unfinished_run_of_an_earlier_version_is_listed_too(root: Path) -> No
             (run / "begun.json").write_text(content, encoding="utf-8")
         (entry,) = [entry for entry in entries(root) if entry.name == run.name]
         assert entry == Entry(run.name, "run", "unfinished", n_cases_finished=1)
-        assert summary(run).told == {}
+        found = summary(run)
+        assert (found.parameters, found.prompts, found.model, found.versions, found.command) == ({}, {}, {}, {}, None)
 
 
 def test_a_run_is_summed_up(root: Path) -> None:
     found = summary(root / SPEC.id)
     assert found.cost == Taken(seconds=0.5, requests=6, tree_tokens=80, naive_tokens=180, halvings=2)
     assert found.n_measurements == 6 + 11
-    assert found.told["problems"] == ["line 3 is no JSON"]
+    assert found.problems == ("line 3 is no JSON",)
     unfinished = summary(root / other("unfinished").id)
     assert unfinished.cost.seconds == 0.25
-    assert unfinished.told["params"] == SPEC.params
+    assert unfinished.parameters == SPEC.params
     with pytest.raises(StoreError, match="is damaged; `leakmeter runs verify"):
         summary(root / other("damaged").id)
 

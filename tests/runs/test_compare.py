@@ -9,9 +9,9 @@ import pytest
 
 from helpers.measured_runs import run
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.runs.compare import HIDDEN, Moved, Setting, compare, comparison_object, differing
+from leakmeter.runs.compare import HIDDEN, Moved, Setting, compare, differing
 from leakmeter.runs.measured import Measured
-from leakmeter.stats.paired import holm, signed_rank_p
+from leakmeter.stats.rank_tests import holm, signed_rank_p
 
 BEFORE, AFTER = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2.0, 3.5, 4.0, 6.0, 6.5, 7.0]
 
@@ -81,7 +81,7 @@ def test_ps_hold_together() -> None:
 def test_runs_as_a_whole_are_compared_over_the_pairs_without_a_test() -> None:
     (whole,) = compare(run([1.0], whole=0.25), run([1.0], whole=0.75)).whole
     assert (whole.quantity, whole.first, whole.second) == ("leak.whole", 0.25, 0.75)
-    told = comparison_object(compare(run([1.0], whole=0.25), run([1.0], whole=0.75), ["leak.whole"]))
+    told = compare(run([1.0], whole=0.25), run([1.0], whole=0.75), ["leak.whole"]).to_dict()
     (row,) = told["quantities"]
     assert (row["difference"], row["p_value"], row["interval"]) == (0.5, None, None)
 
@@ -117,7 +117,7 @@ def test_the_same_seed_gives_the_same_interval() -> None:
 
 
 def test_the_plain_object() -> None:
-    told = comparison_object(compare(run(BEFORE), run(AFTER, dtype="float32")))
+    told = compare(run(BEFORE), run(AFTER, dtype="float32")).to_dict()
     assert (told["measure"], told["n_pairs"], told["n_other_texts"]) == ("leak", 6, 0)
     assert told["settings"] == [{"name": "model.dtype", "first": "float64", "second": "float32"}]
     leak, whole = told["quantities"]

@@ -17,10 +17,9 @@ from helpers.made_runs import CASES, HOSTILE, SPEC, readings_of, rows_of, writte
 from leakmeter.core.measurement import TOKEN_ID
 from leakmeter.errors import StoreError
 from leakmeter.runs import export
-from leakmeter.runs.export import Whole, write
-from leakmeter.runs.redact import Redacted
+from leakmeter.runs.export import Redacted, Whole, write
 
-FILES = ["cases.jsonl", "readings.parquet", "spec.json"]
+FILES = ["cases.jsonl", "measurements.parquet", "spec.json"]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -35,7 +34,7 @@ def test_everything_is_there(tmp_path: Path) -> None:
     run = written(tmp_path / "runs")
     write(run, tmp_path / "out", Whole())
     assert sorted(contents(tmp_path / "out")) == FILES
-    assert repr(as_rows(tmp_path / "out" / "readings.parquet")) == repr([row[1:] for row in rows_of(run)])
+    assert repr(as_rows(tmp_path / "out" / "measurements.parquet")) == repr([row[1:] for row in rows_of(run)])
     lines = (tmp_path / "out" / "cases.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["context"] for line in lines] == [case["context"] for case in CASES]
     assert not any("cost" in json.loads(line) for line in lines)
@@ -68,9 +67,9 @@ def test_groups_of_rows_do_not_follow_parts(tmp_path: Path, monkeypatch: pytest.
     for run in (a, b):
         write(run, run.parent / "out", Whole())
     assert contents(tmp_path / "a" / "out") == contents(tmp_path / "b" / "out")
-    file = pq.ParquetFile(tmp_path / "a" / "out" / "readings.parquet")
+    file = pq.ParquetFile(tmp_path / "a" / "out" / "measurements.parquet")
     assert {file.metadata.row_group(i).num_rows for i in range(file.num_row_groups - 1)} <= {n_rows}
-    assert len(as_rows(tmp_path / "a" / "out" / "readings.parquet")) == len(rows_of(a))
+    assert len(as_rows(tmp_path / "a" / "out" / "measurements.parquet")) == len(rows_of(a))
 
 
 def test_csv_holds_the_numbers_to_the_last_digit(tmp_path: Path) -> None:
@@ -100,7 +99,7 @@ def test_a_redacted_export_has_no_texts(tmp_path: Path) -> None:
     assert told["prompts"]["template"] is None
     cases = [json.loads(line) for line in (tmp_path / "out" / "cases.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [sorted(case) for case in cases] == [["id", "texts_hmac"]] * 2
-    found = pq.read_table(tmp_path / "out" / "readings.parquet").to_pandas()
+    found = pq.read_table(tmp_path / "out" / "measurements.parquet").to_pandas()
     assert set(found["item"]) == {case["id"] for case in cases}
     assert TOKEN_ID not in set(found["unit"])
     kept = [r for case in (HOSTILE, "b") for r in readings_of(case) if r.unit != TOKEN_ID]
@@ -110,7 +109,7 @@ def test_a_redacted_export_has_no_texts(tmp_path: Path) -> None:
     write(run, tmp_path / "again", form)
     assert contents(tmp_path / "again") == contents(tmp_path / "out")
     write(run, tmp_path / "other", Redacted(b"l" * 32))
-    assert not set(pq.read_table(tmp_path / "other" / "readings.parquet")["item"].to_pylist()) & set(found["item"])
+    assert not set(pq.read_table(tmp_path / "other" / "measurements.parquet")["item"].to_pylist()) & set(found["item"])
 
 
 def test_the_key_is_not_shown() -> None:
@@ -141,7 +140,7 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_a_damaged_or_unfinished_run_leaves_nothing(tmp_path: Path) -> None:
     run = written(tmp_path / "runs")
-    part = run / "readings-00001.parquet"
+    part = run / "measurements-00001.parquet"
     part.write_bytes(part.read_bytes()[:-9])
     unfinished = written(tmp_path / "others", parts=1)
     for path, reason in ((run, "part 1 of run"), (unfinished, "holds no complete run")):

@@ -11,8 +11,8 @@ import pytest
 from helpers.mortal_toy import Mortal
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
-from leakmeter.core.chunk import Chunk
 from leakmeter.core.item import Prepared
+from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.runs.fingerprint import spec_of
@@ -63,7 +63,7 @@ def test_groups_give_the_numbers_of_single_cases(tmp_path: Path, size: int) -> N
     read = list(cases_of_run(RunDirectory(tmp_path / spec.id)))
     assert numbers(alone) == numbers(together) == numbers(read)
     assert words(alone) == words(together) == words(read)
-    assert len(list(tmp_path.glob("*/readings-*"))) == -(-N_CASES // size)
+    assert len(list(tmp_path.glob("*/measurements-*"))) == -(-N_CASES // size)
     costs = [texts["cost"] for texts, _ in read]
     assert [cost["scored_together"] for cost in costs] == [min(size, N_CASES - i // size * size) for i in range(7)]
     # The toy shares nothing, so that what the cases take is what they take alone.
@@ -126,10 +126,10 @@ def test_what_cases_share_is_predicted_once() -> None:
     assert one.n_tokens_run == two.n_tokens_run
     assert two.n_prompts == 2 * one.n_prompts
     told = predicted_cases(predictor, MEASURE, twins, group_size=2)
-    assert [case["id"] for case in told["cases"]] == ["a", "b"]
-    assert told["tree_tokens"] == one.n_tokens_run
+    assert [case.id for case in told.cases] == ["a", "b"]
+    assert told.tree_tokens == one.n_tokens_run
     alone = predicted_cases(predictor, MEASURE, twins)
-    assert alone["tree_tokens"] == 2 * one.n_tokens_run
+    assert alone.tree_tokens == 2 * one.n_tokens_run
 
 
 def test_a_prediction_of_trials_of_different_lengths_counts_every_round() -> None:

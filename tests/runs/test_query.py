@@ -16,9 +16,8 @@ from helpers.places import DOCS
 from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.runs.catalogue import complete_runs
-from leakmeter.runs.query import ask
+from leakmeter.runs.query import VIEWS, ask
 from leakmeter.runs.rundir import RunDirectory
-from leakmeter.runs.views import VIEWS
 
 PAGE = DOCS / "runs.md"
 
@@ -33,15 +32,19 @@ def rows(sql: str, runs: list[Path]) -> list[tuple[Any, ...]]:
     return list(ask(sql, runs).rows)
 
 
+def test_the_name_of_version_0_1_is_understood(runs: list[Path]) -> None:
+    assert repr(rows("select * from readings", runs)) == repr(rows("select * from measurements", runs))
+
+
 def test_readings_are_those_of_the_parts(runs: list[Path]) -> None:
-    answer = ask("select * from readings", runs)
-    assert answer.columns == tuple(column.name for column in VIEWS["readings"])
+    answer = ask("select * from measurements", runs)
+    assert answer.columns == tuple(column.name for column in VIEWS["measurements"])
     assert sorted(map(repr, answer.rows)) == sorted(map(repr, (row for run in runs for row in rows_of(run))))
 
 
 def test_a_mean_a_piece_is_the_mean(runs: list[Path]) -> None:
     of_piece = [row[6] for run in runs for row in rows_of(run) if row[3] == "Anna's note" and row[5] != 1]
-    found = rows("select avg(value) from readings where piece = 'Anna''s note' and position <> 1", runs)
+    found = rows("select avg(value) from measurements where piece = 'Anna''s note' and position <> 1", runs)
     assert found[0][0] == pytest.approx(sum(of_piece) / len(of_piece), rel=1e-14)
 
 
@@ -61,7 +64,8 @@ def test_cases_and_runs(runs: list[Path]) -> None:
     assert json.loads(parameters) == SPEC.params
     assert from_run == ["influence", "toy of Anna", None, "float64", "cpu", 2, 1, 0.5, "leakmeter influence"]
     joined = (
-        "select count(*) from readings r join cases c on r.run = c.run and r.item = c.id join runs on runs.id = r.run"
+        "select count(*) from measurements r join cases c on r.run = c.run and r.item = c.id "
+        "join runs on runs.id = r.run"
     )
     assert rows(joined, runs) == [(len(rows_of(runs[0])) * 2,)]
     assert rows("select parameters->>'$.temperature' from runs", runs) == [("0.5",), ("0.5",)]
@@ -78,7 +82,12 @@ def test_views_are_as_described(runs: list[Path]) -> None:
     said = {view: [(column.name, column.type) for column in columns] for view, columns in VIEWS.items()}
     assert described(runs) == said
     assert described([]) == said
-    assert rows("select * from readings", []) == rows("select * from cases", []) == rows("select * from runs", []) == []
+    assert (
+        rows("select * from measurements", [])
+        == rows("select * from cases", [])
+        == rows("select * from runs", [])
+        == []
+    )
 
 
 def test_the_page_describes_them_too() -> None:
@@ -91,15 +100,15 @@ def test_the_page_describes_them_too() -> None:
     ("sql", "reason"),
     [
         ("selec 1", r"Parser Error: syntax error at or near \"selec\"$"),
-        ("", r"the query is empty; give one SELECT, over readings, cases, runs$"),
+        ("", r"the query is empty; give one SELECT, over measurements, cases, runs$"),
         ("select 1; select 2", "the query is SELECT and SELECT; give one SELECT"),
-        ("drop view readings", "the query is DROP; give one SELECT"),
+        ("drop view measurements", "the query is DROP; give one SELECT"),
         ("set threads = 1", "the query is SET; give one SELECT"),
         ("install httpfs", "the query is LOAD; give one SELECT"),
         ("attach 'x.db'", "the query is ATTACH; give one SELECT"),
         ("copy (select 1) to 'x.csv'", "the query is COPY; give one SELECT"),
         ("explain analyze copy (select 1) to 'x.csv'", "the query is EXPLAIN; give one SELECT"),
-        ("select itm from readings", r"Referenced column \"itm\" not found .* \"item\""),
+        ("select itm from measurements", r"Referenced column \"itm\" not found .* \"item\""),
         ("select * from nothing", "Table with name nothing does not exist"),
         ("select * from runs_made_up", "runs_made_up does not exist"),
         # A variable of this function is no table.
@@ -121,7 +130,7 @@ def test_a_query_that_cannot_be_answered_is_one_line(
 @pytest.mark.parametrize("cast", ["item::int", "strptime(item, '%Y')", "json_extract(item, '$.a')"])
 def test_errors_do_not_quote_what_was_read(runs: list[Path], cast: str) -> None:
     with pytest.raises(UsageError) as caught:
-        rows(f"select {cast} from readings", runs)
+        rows(f"select {cast} from measurements", runs)
     assert "DROP" not in str(caught.value)
 
 
@@ -140,7 +149,7 @@ def test_errors_do_not_quote_what_was_read(runs: list[Path], cast: str) -> None:
 def test_nothing_but_the_numbers_can_be_opened(runs: list[Path], tmp_path: Path, sql: str) -> None:
     file = tmp_path / "secret.txt"
     file.write_text("secret", encoding="utf-8")
-    (tmp_path / "other.parquet").write_bytes((runs[0] / "readings-00000.parquet").read_bytes())
+    (tmp_path / "other.parquet").write_bytes((runs[0] / "measurements-00000.parquet").read_bytes())
     with pytest.raises(UsageError, match=r"Permission Error|Missing Extension|disabled|does not exist"):
         rows(sql.format(file=file, folder=tmp_path, spec=runs[0] / "spec.json"), runs)
 
@@ -148,24 +157,24 @@ def test_nothing_but_the_numbers_can_be_opened(runs: list[Path], tmp_path: Path,
 def test_names_of_directories_are_no_sql(tmp_path: Path) -> None:
     root = tmp_path / "it's; DROP TABLE x --, a=1 🙂"
     run = written(root)
-    assert rows("select count(*), min(run) from readings", [run]) == [(len(rows_of(run)), run.name)]
+    assert rows("select count(*), min(run) from measurements", [run]) == [(len(rows_of(run)), run.name)]
     link = tmp_path / "link"
     link.symlink_to(run)
-    assert rows("select distinct run from readings", [link]) == [(run.name,)]
+    assert rows("select distinct run from measurements", [link]) == [(run.name,)]
 
 
 @pytest.mark.parametrize("name", ["a*", "a?", "a[b]"])
 def test_a_directory_that_reads_as_a_pattern_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(StoreError, match="which DuckDB reads as a pattern; rename or link it") as caught:
-        ask("select * from readings", [written(tmp_path / name)])
+        ask("select * from measurements", [written(tmp_path / name)])
     assert str(tmp_path / name) in str(caught.value)
 
 
 def test_a_damaged_part_is_one_line(runs: list[Path]) -> None:
-    part = runs[0] / "readings-00001.parquet"
+    part = runs[0] / "measurements-00001.parquet"
     part.write_bytes(part.read_bytes()[:-20])
-    with pytest.raises(UsageError, match=rf"the query cannot be answered.*{runs[0].name}/readings-00001\.parquet"):
-        rows("select avg(value) from readings", runs)
+    with pytest.raises(UsageError, match=rf"the query cannot be answered.*{runs[0].name}/measurements-00001\.parquet"):
+        rows("select avg(value) from measurements", runs)
     cases = runs[1] / "cases-00000.json"
     cases.write_text("[]", encoding="utf-8")
     with pytest.raises(StoreError, match="was changed after the run was complete"):
@@ -197,7 +206,7 @@ def test_finished_runs_are_found_and_others_told(runs: list[Path], tmp_path: Pat
     damaged = written(root, other("damaged"))
     (damaged / "spec.json").write_text("{", encoding="utf-8")
     lacking = written(root, other("lacking"))
-    (lacking / "readings-00001.parquet").unlink()
+    (lacking / "measurements-00001.parquet").unlink()
     found, problems = complete_runs(root)
     assert found == sorted(runs)
     assert len(problems) == 3
@@ -225,7 +234,7 @@ def test_a_million_numbers_are_written_and_asked_for_fast(tmp_path: Path) -> Non
         run.finish(spec, n_cases)
     assert time.process_time() - started < 5.0
     started = time.process_time()
-    means = dict(rows("select piece, avg(value) from readings group by piece", [run.path]))
+    means = dict(rows("select piece, avg(value) from measurements group by piece", [run.path]))
     assert time.process_time() - started < 2.0
     for p in range(n_pieces):
         assert means[f"s{p}"] == pytest.approx(values[p].mean(), abs=1e-12)

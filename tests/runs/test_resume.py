@@ -82,7 +82,7 @@ def numbers(run: Path) -> dict[str, list[Any]]:
 
 def stamps(run: Path) -> dict[str, tuple[int, int]]:
     """When, and as which file, the parts were written."""
-    return {p.name: (p.stat().st_mtime_ns, p.stat().st_ino) for p in run.glob("readings-*.parquet")}
+    return {p.name: (p.stat().st_mtime_ns, p.stat().st_ino) for p in run.glob("measurements-*.parquet")}
 
 
 @pytest.mark.long
@@ -110,7 +110,7 @@ def test_a_run_killed_again_and_again_ends_like_one_left_alone(tmp_path: Path) -
         now = stamps(run)
         assert {name: now[name] for name in seen} == seen
         for name in now:
-            RunDirectory(run).read_part(int(name[9:14]))
+            RunDirectory(run).read_part(int(name.partition("-")[2][:5]))
         seen = now
         if process.returncode == 0:
             break
@@ -158,7 +158,7 @@ def test_a_full_disk_ends_the_run_in_one_line_and_it_goes_on_later(tmp_path: Pat
     assert len(full.stdout.splitlines()) == 2
     run = the_run(out)
     before = stamps(run)
-    assert sorted(before) == ["readings-00000.parquet", "readings-00001.parquet"]
+    assert sorted(before) == ["measurements-00000.parquet", "measurements-00001.parquet"]
     assert not list(run.glob("*.partial"))
     assert not (run / "spec.json").exists()
     again = subprocess.run(command(data, out, *options), capture_output=True, text=True, check=True)
@@ -194,7 +194,7 @@ def test_an_interrupt_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
         "leakmeter: interrupted; finished cases are kept, the same command goes on from there\n"
     )
     assert not list(out.glob("*/*.partial"))
-    assert len(list(out.glob("*/readings-*"))) == 1
+    assert len(list(out.glob("*/measurements-*"))) == 1
 
 
 def cases(n: int) -> list[Case]:

@@ -14,7 +14,7 @@ import pytest
 import leakmeter
 from leakmeter.core.quantity import Quantity
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.report.result import Results
+from leakmeter.report.result import Results, shown
 from leakmeter.runs.pages import page_of_runs, write_figures
 from leakmeter.runs.run import Run
 from leakmeter.runs.rundir import RunDirectory
@@ -30,7 +30,7 @@ WORDS = {
     "icl": ["icl", "--label-scoring", "whole-sequence", "--shots", "2"],
     "susceptibility": ["susceptibility"],
     "private_generation": ["audit", "run"],
-    "pii": ["pii", "probe", "--nulls", "50", "--shots", "1", "--beams", "0"],
+    "pii": ["pii", "probe", "--decoys", "50", "--prompts", "1", "--beams", "0"],
     "redact_plan": ["redact-plan", "--max-loss", "1", "--max-new-tokens", "4"],
 }
 FIGURES = {
@@ -78,21 +78,21 @@ def check_reprs(run: Run, results: list[Any]) -> None:
     assert repr(run) == f"<Run '{run.path.name}': {run.measure}, {len(results)} cases>"
     for result in results:
         said = repr(result)
-        headline = type(result).findings([result.case]).headline
-        id_ = str(result.case["id"])
+        headline = type(result).findings(shown([result])).headline
+        id_ = result.id
         assert said.startswith(f"<{type(result).__name__} {id_[:40]!r}"[:-1])
         assert said.endswith(f": {headline}>" if headline else ">")
         assert "\x1b" not in said
         rest = said.removesuffix(f"{headline}>").replace(f"{id_[:40]!r}"[:-1], "")
-        assert [text for text in texts_in(result.case) if len(text) > 3 and text in rest] == []
+        assert [text for text in texts_in(result.to_dict()) if len(text) > 3 and text in rest] == []
         assert len(said) < 600
         for name in ("pieces", "exemplars", "contexts"):
             for one in getattr(result, name, ()):
                 assert one.text not in repr(one)
         if hasattr(result, "public"):
-            assert not any(text in repr(result.public) for text in texts_in(result.public.case) if len(text) > 9)
+            assert not any(text in repr(result.public) for text in texts_in(result.public.to_dict()) if len(text) > 9)
     together = Results(tuple(results))
-    ids = ", ".join(repr(str(result.case["id"]))[:20] for result in results[:1])
+    ids = ", ".join(repr(result.id)[:20] for result in results[:1])
     assert repr(together).startswith(f"<Results of {len(results)}: {ids}")
 
 
@@ -109,7 +109,7 @@ def test_a_run_of_every_measure_is_an_object(measure: str) -> None:
     check_reprs(run, results)
     assert run.measure == measure
     assert run.spec == RunDirectory(run.path).read_spec()
-    assert list(run.cases) == [result.case for result in results]
+    assert list(run.cases) == shown(results)
     assert (run.summary is None) == (measure in OF_CASES)
 
     frame = run.to_frame()
@@ -137,23 +137,22 @@ def test_a_run_of_every_measure_is_an_object(measure: str) -> None:
     assert drawn == {path.name: path.read_bytes() for path in Path("again").iterdir()}
     assert list(run.figures()) == FIGURES[measure]
 
-    shown = run._repr_html_()
-    assert run.path.name in shown
-    assert "<img" not in shown
-    assert "\x1b" not in shown
+    html = run._repr_html_()
+    assert run.path.name in html
+    assert "<img" not in html
+    assert "\x1b" not in html
     assert run.quantities()
     page = run.save_html("page.html").read_text(encoding="utf-8")
-    told = [result.case for result in results]
-    assert page == run.kind.render_page(told, command=run.spec["command"], run=run.path)
+    assert page == run.kind.render_page(shown(results), command=run.spec["command"], run=run.path)
 
 
 def test_usual_aggregates_are_those_of_the_cases() -> None:
     run = measured("decode")
     found = run.quantities()
-    told = [case["private"]["whole_nats"] for case in run.cases]
+    told = [case.ledger.whole_nats for case in run.cases]
     assert found["decode.mean"].value == pytest.approx(np.mean(told), rel=1e-12)
     assert found["decode.mean"].n == 3
-    spent = max(nats for case in run.cases for nats in case["private"]["per_token"]["spent_epsilon"])
+    spent = max(nats for case in run.cases for nats in case.ledger.per_token.spent_nats)
     assert found["decode.ratio.max"].value == pytest.approx(spent / 0.5, rel=1e-12)
     assert "decode.worst_response.mean" not in found
 

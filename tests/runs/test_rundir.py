@@ -113,10 +113,10 @@ def test_a_run_is_complete_when_its_spec_is_there(finished: Path) -> None:
     assert directory.is_complete
     told = directory.read_spec()
     assert (told["id"], told["n_parts"], told["measure"]) == (SPEC.id, 2, "influence")
-    assert sorted(told["files_sha256"]) == sorted(p.name for p in finished.iterdir() if p.name[0] in "cr")
+    assert sorted(told["files_sha256"]) == sorted(p.name for p in finished.iterdir() if p.name[0] in "cm")
     assert sorted(p.name for p in finished.iterdir()) == [
         *(".lock", "cases-00000.json", "cases-00001.json"),
-        *("readings-00000.parquet", "readings-00001.parquet", "spec.json"),
+        *("measurements-00000.parquet", "measurements-00001.parquet", "spec.json"),
     ]
 
 
@@ -135,7 +135,7 @@ def test_until_it_is_complete_a_run_says_what_it_measures(tmp_path: Path) -> Non
         (directory.path / "begun.json").write_bytes(b"{}")
     with RunDirectory.open(tmp_path, SPEC) as directory:
         assert not (directory.path / "begun.json").exists()
-        (directory.path / "readings-00001.parquet").unlink()
+        (directory.path / "measurements-00001.parquet").unlink()
         directory.write_part(1, [CASES[1]], [measurement([1.0])])
         assert directory.read_begun()["n_cases"] == 2
     for content in (b"", b"[]", b"[" * 100_000):
@@ -161,7 +161,13 @@ def test_texts_are_written_before_numbers_and_the_spec_last(tmp_path: Path, monk
         directory.finish(SPEC, 2)
     assert order == [
         "begun.json",
-        *("cases-00000.json", "readings-00000.parquet", "cases-00001.json", "readings-00001.parquet", "spec.json"),
+        *(
+            "cases-00000.json",
+            "measurements-00000.parquet",
+            "cases-00001.json",
+            "measurements-00001.parquet",
+            "spec.json",
+        ),
     ]
 
 
@@ -172,7 +178,7 @@ def test_an_unfinished_run_is_not_read_as_a_finished_one(tmp_path: Path) -> None
         directory.read_spec()
 
 
-@pytest.mark.parametrize("name", ["cases-00001.json", "readings-00001.parquet"])
+@pytest.mark.parametrize("name", ["cases-00001.json", "measurements-00001.parquet"])
 @pytest.mark.parametrize("damage", ["truncated", "emptied", "removed", "changed", "other part", "directory"])
 @pytest.mark.parametrize("complete", [True, False])
 def test_a_damaged_part_is_named_with_its_run(finished: Path, name: str, damage: str, complete: bool) -> None:
@@ -219,7 +225,7 @@ def test_a_parquet_file_of_something_else_is_refused(finished: Path) -> None:
     import pyarrow.parquet as pq
 
     (finished / "spec.json").unlink()
-    pq.write_table(pa.table({"a": [1]}), finished / "readings-00000.parquet")
+    pq.write_table(pa.table({"a": [1]}), finished / "measurements-00000.parquet")
     with pytest.raises(StoreError, match="part 0 of run"):
         RunDirectory(finished).read_part(0)
 
@@ -241,7 +247,7 @@ def test_where_no_run_is_one_is_missed(tmp_path: Path) -> None:
 
 
 def test_a_part_written_anew_makes_the_run_incomplete_until_it_is_finished(finished: Path) -> None:
-    (finished / "readings-00001.parquet").unlink()
+    (finished / "measurements-00001.parquet").unlink()
     with RunDirectory.open(finished.parent, SPEC) as directory:
         assert directory.is_complete
         assert not directory.has_part(1)
@@ -290,7 +296,7 @@ def test_two_processes_do_not_write_one_run(tmp_path: Path) -> None:
 def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
     path = tmp_path / SPEC.id
     path.mkdir(parents=True)
-    for name in ("cases-00000.json.partial", "readings-00000.parquet.partial", "spec.json.partial"):
+    for name in ("cases-00000.json.partial", "measurements-00000.parquet.partial", "spec.json.partial"):
         (path / name).write_bytes(b"half")
     with RunDirectory.open(tmp_path, SPEC) as directory:
         assert not directory.has_part(0)

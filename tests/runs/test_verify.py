@@ -47,7 +47,7 @@ def test_a_run_is_whole(tmp_path: Path, together: bool) -> None:
     assert verify(tmp_path / "link").state == "whole"
 
 
-@pytest.mark.parametrize("name", ["cases-00001.json", "readings-00001.parquet"])
+@pytest.mark.parametrize("name", ["cases-00001.json", "measurements-00001.parquet"])
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -65,12 +65,13 @@ def test_a_damaged_file_is_named(run: Path, name: str, damage: Callable[[Path], 
 
 
 def test_a_file_that_is_not_ours_is_named(run: Path) -> None:
-    for name in ("notes.txt", "readings-00002.parquet", "cases-00000.json.77.partial"):
+    for name in ("notes.txt", "measurements-00002.parquet", "cases-00000.json.77.partial"):
         (run / name).write_bytes(b"x")
     (run / "more").mkdir()
     (run / "begun.json").write_bytes(b"{}")
     assert verify(run).findings == tuple(
-        f"{name}: foreign" for name in ("cases-00000.json.77.partial", "more", "notes.txt", "readings-00002.parquet")
+        f"{name}: foreign"
+        for name in ("cases-00000.json.77.partial", "measurements-00002.parquet", "more", "notes.txt")
     )
 
 
@@ -80,7 +81,7 @@ def test_a_file_that_is_not_ours_is_named(run: Path) -> None:
         (lambda told: told["params"].update(temperature=0.6), "spec.json: edited: its id is influence-"),
         (lambda told: told["cases"][0].update(query="Wie?"), "spec.json: edited: its id is influence-"),
         (lambda told: told.update(version="9"), "spec.json: edited: its id is influence-"),
-        (lambda told: told.update(id="influence-0"), "and what it tells makes influence-"),
+        (lambda told: told.update(id="influence-0"), "and what it holds makes influence-"),
         (lambda told: told.update(n_parts=1), "spec.json: edited: its hashes are not those of 1 parts"),
         (lambda told: told["files_sha256"].popitem(), "edited: its hashes are not those of 2 parts"),
         (lambda told: told.update(n_parts=True), "spec.json: n_parts or files_sha256"),
@@ -120,7 +121,7 @@ def test_a_run_under_another_name(run: Path) -> None:
 def test_parts_of_another_run_with_their_hashes(tmp_path: Path) -> None:
     """What a hash cannot tell: both parts are whole, and in the wrong places."""
     run = written(tmp_path)
-    for kind, suffix in (("cases", "json"), ("readings", "parquet")):
+    for kind, suffix in (("cases", "json"), ("measurements", "parquet")):
         a, b = (run / f"{kind}-0000{i}.{suffix}" for i in range(2))
         content = a.read_bytes()
         a.write_bytes(b.read_bytes())
@@ -145,11 +146,11 @@ def test_an_unfinished_run_is_told_as_such(tmp_path: Path) -> None:
     assert verify(run) == Verified(run, "unfinished", 2)
     # Texts come before numbers, and files are written beside their places.
     (run / "cases-00001.json").write_text("[]", encoding="utf-8")
-    (run / "readings-00001.parquet.12.partial").write_bytes(b"half")
+    (run / "measurements-00001.parquet.12.partial").write_bytes(b"half")
     assert verify(run).state == "unfinished"
-    cut(run / "readings-00000.parquet")
+    cut(run / "measurements-00000.parquet")
     (run / "x").write_bytes(b"x")
-    assert verify(run) == Verified(run, "wrong", 2, ("readings-00000.parquet: truncated or damaged", "x: foreign"))
+    assert verify(run) == Verified(run, "wrong", 2, ("measurements-00000.parquet: truncated or damaged", "x: foreign"))
     (run / "cases-00000.json").unlink()
     assert "cases-00000.json: missing" in verify(run).findings
 

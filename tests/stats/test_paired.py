@@ -11,7 +11,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakmeter.stats.paired import holm, signed_rank_p
+from leakmeter.stats.rank_tests import holm, signed_rank_p
 
 
 def enumerated(differences: list[float]) -> float:

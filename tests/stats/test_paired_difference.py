@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from leakmeter.stats.paired import signed_rank_p
-from leakmeter.stats.paired_difference import paired_difference
+from leakmeter.stats.rank_tests import paired_difference, signed_rank_p
 from leakmeter.stats.ranks import rank_biserial
 from leakmeter.stats.stats import bootstrap_interval_of_mean_difference
 

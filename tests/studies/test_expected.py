@@ -39,7 +39,7 @@ def test_an_estimate_by_hand() -> None:
     one = estimate([2.0], seed=0)
     assert one.mean == 2.0
     assert all(math.isnan(edge) for edge in one.interval)
-    with pytest.raises(UsageError, match="no readings"):
+    with pytest.raises(UsageError, match="no measurements"):
         estimate([], seed=0)
 
 
@@ -68,7 +68,7 @@ def test_pieces_are_in_order_and_summed_without_sign() -> None:
 def test_positions_rest_on_those_who_reach_them() -> None:
     found = by_position([[1.0, 2.0, 9.0], [3.0], [5.0, 4.0]], seed=0)
     assert [(at.mean, at.n) for at in found] == [(3.0, 3), (3.0, 2), (9.0, 1)]
-    with pytest.raises(UsageError, match="no readings"):
+    with pytest.raises(UsageError, match="no measurements"):
         by_position([], seed=0)
 
 

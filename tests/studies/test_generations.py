@@ -11,7 +11,7 @@ from leakmeter.core.case import Case, Document
 from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.data.named.base import Record
 from leakmeter.report.generations import Generations
-from leakmeter.studies import generations
+from leakmeter.studies import contexts
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Study, load_study
 
@@ -50,14 +50,14 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         kept.extend([records, more])
         return "page"
 
-    monkeypatch.setattr(generations, "render_generations", keep)
+    monkeypatch.setattr(contexts, "render_generations", keep)
     return kept
 
 
 def test_the_axis_stands_side_by_side_and_data_sets_take_turns(shown: list[Any]) -> None:
     changes = {"model": ["toy", "other"], "cid_lambda": ["0.5", "1"]}
     study = load_study("tables_2_3", changes=changes)
-    assert generations.generations_page(study, finished(study, 3), ["seed: 0"]) == "page"
+    assert contexts.generations_page(study, finished(study, 3), ["seed: 0"]) == "page"
     records, more = shown
     assert [one.id for one in records[:4]] == ["pubmedqa 0", "cnn_dm 0", "pubmedqa 1", "cnn_dm 1"]
     assert more == {"title": study.title, "about": ["seed: 0"], "n_records": 6}
@@ -78,9 +78,9 @@ def test_the_axis_stands_side_by_side_and_data_sets_take_turns(shown: list[Any])
 
 
 def test_only_so_many_records_are_put_together(shown: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generations, "MOST_RECORDS", 2)
+    monkeypatch.setattr(contexts, "MOST_RECORDS", 2)
     study = load_study("figure_8", changes={"model": ["toy"], "cid_lambda": ["1"]})
-    generations.generations_page(study, finished(study, 5), [])
+    contexts.generations_page(study, finished(study, 5), [])
     assert [one.id for one in shown[0]] == ["pubmedqa 0", "pubmedqa 1"]
     assert shown[1]["n_records"] == 5
     assert [(one.line, one.name) for one in shown[0][0].columns] == [("", "λ = 1")]
@@ -89,5 +89,5 @@ def test_only_so_many_records_are_put_together(shown: list[Any], monkeypatch: py
 def test_without_an_axis_all_cells_stand_side_by_side(shown: list[Any]) -> None:
     study = load_study("figure_2c", changes={"model": ["toy"], "cid_lambda": ["0.5", "2"]})
     assert study.x is None
-    generations.generations_page(study, finished(study, 1), [])
+    contexts.generations_page(study, finished(study, 1), [])
     assert [(one.line, one.name) for one in shown[0][0].columns] == [("", "λ = 0.5"), ("", "λ = 2")]

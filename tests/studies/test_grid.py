@@ -162,10 +162,10 @@ def test_the_papers_studies_of_exemplars_are_whole(name: str, size: str) -> None
     for cell in study.cells:
         assert isinstance(cell.measure, Icl)
         assert cell.n_records == (500 if size == "paper" or name == "icl_table_1" else 100)
-        assert cell.told["shots"] == cell.factors.get("shots", 4)
-        assert (cell.told["choice_seed"], cell.told["draw_seed"]) == (0, 0)
-        assert cell.told["settings"]["template"] == "plain"
-        assert cell.told["settings"]["task"]["name"] == cell.dataset
+        assert cell.record["shots"] == cell.factors.get("shots", 4)
+        assert (cell.record["choice_seed"], cell.record["draw_seed"]) == (0, 0)
+        assert cell.record["settings"]["template"] == "plain"
+        assert cell.record["settings"]["task"]["name"] == cell.dataset
         assert size == "paper" or cell.model == "smollm2-135m"
 
 
@@ -208,9 +208,9 @@ def test_what_exemplars_cannot_be_is_one_line(
 def test_none_is_no_value_where_there_may_be_none(made: Path) -> None:
     changes = {"max_context_tokens": ["none", "64"], "choice_seed": ["none"]}
     cells = load_study(str(made), changes={**changes, "cid_lambda": ["1"], "dataset": ["pubmedqa"]}).cells
-    assert [cell.told["settings"]["max_context_tokens"] for cell in cells] == [None, 64]
+    assert [cell.record["settings"]["max_context_tokens"] for cell in cells] == [None, 64]
     assert [cell.factors["max_context_tokens"] for cell in cells] == ["none", 64]
-    assert cells[0].told["choice_seed"] is None
+    assert cells[0].record["choice_seed"] is None
     with pytest.raises(UsageError, match="'records' is 'none'; it has to be a whole number"):
         load_study(str(made), changes={"records": ["none"]})
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakmeter.core.chunk import Chunk
+from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import IntArray, Prompt
 from leakmeter.core.request import FloatArray, Scores
 from leakmeter.core.tokenizer import Encoded

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json as json_format
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from cyclopts import App
 
@@ -12,6 +13,7 @@ from leakmeter.commands.options import Flag
 from leakmeter.models import scores_dir
 
 if TYPE_CHECKING:
+    from leakmeter.core.json_object import JsonObject
     from leakmeter.runs.scores import ScoreCache
 
 app = App(
@@ -36,9 +38,9 @@ def show(*, json: Flag = False) -> None:
         Write one JSON object instead; sizes in bytes.
     """
     cache = _cache()
-    held = _held(cache)
+    held = _Held.of(cache)
     most = 0 if cache is None else cache.max_bytes
-    _write(held | {"max_bytes": most}, f"{held['path']}\n{_amount(held)} of at most {_megabytes(most)}", json)
+    _write({**asdict(held), "max_bytes": most}, f"{held.path}\n{held} of at most {_megabytes(most)}", json)
 
 
 @app.command
@@ -51,10 +53,24 @@ def clear(*, json: Flag = False) -> None:
         Write one JSON object instead; sizes in bytes.
     """
     cache = _cache()
-    held = _held(cache)
+    held = _Held.of(cache)
     if cache is not None:
         cache.clear()
-    _write(held, f"cleared {_amount(held)} from {held['path']}", json)
+    _write(asdict(held), f"cleared {held} from {held.path}", json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    path: str | None
+    entries: int
+    bytes: int
+
+    @classmethod
+    def of(cls, cache: ScoreCache | None) -> _Held:
+        return cls(None, 0, 0) if cache is None else cls(str(cache.path), cache.n_entries, cache.n_bytes)
+
+    def __str__(self) -> str:
+        return f"{self.entries} {'entry' if self.entries == 1 else 'entries'}, {_megabytes(self.bytes)}"
 
 
 def _cache() -> ScoreCache | None:
@@ -68,21 +84,9 @@ def _cache() -> ScoreCache | None:
     return ScoreCache(folder / FILE_NAME, b"", notify=output.tell)
 
 
-def _held(cache: ScoreCache | None) -> dict[str, Any]:
-    """What a cache holds, as `--json` says it."""
-    if cache is None:
-        return {"path": None, "entries": 0, "bytes": 0}
-    return {"path": str(cache.path), "entries": cache.n_entries, "bytes": cache.n_bytes}
-
-
-def _write(document: dict[str, Any], text: str, json: bool) -> None:
-    said = json_format.dumps(document, indent=2) if json else _OFF if document["path"] is None else text
+def _write(record: JsonObject, text: str, json: bool) -> None:
+    said = json_format.dumps(record, indent=2) if json else _OFF if record["path"] is None else text
     output.print_plain(f"{said}\n")
-
-
-def _amount(held: dict[str, Any]) -> str:
-    entries = held["entries"]
-    return f"{entries} {'entry' if entries == 1 else 'entries'}, {_megabytes(held['bytes'])}"
 
 
 def _megabytes(n_bytes: int) -> str:

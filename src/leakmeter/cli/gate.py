@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
@@ -95,7 +95,8 @@ def gate(
         _write_baseline(measured, bounds, write_baseline)
         output.tell(f"baseline: {write_baseline}")
     if json:
-        output.print_json({"holds": holds, "checks": list(map(asdict, checks)), "baseline": _told(held)})
+        against_baseline = [{name: of for name, of in asdict(one).items() if name != "checks"} for one in held]
+        output.print_json({"holds": holds, "checks": list(map(asdict, checks)), "baseline": against_baseline})
     else:
         _print(checks, held)
     if write_baseline is not None and not holds:
@@ -107,10 +108,10 @@ def gate(
 def _held(runs: Sequence[Measured], path: Path) -> list[Held]:
     from leakmeter.runs.baseline import hold_against, read_baseline
 
-    told, key = read_baseline(path), _key()
-    if len(told["runs"]) > len(runs):
-        raise UsageError(f"the baseline is of {len(told['runs'])} runs, and {len(runs)} given; give all of them")
-    return [hold_against(run, number, told, key) for number, run in enumerate(runs, 1)]
+    baseline, key = read_baseline(path), _key()
+    if len(baseline.runs) > len(runs):
+        raise UsageError(f"the baseline is of {len(baseline.runs)} runs, and {len(runs)} given; give all of them")
+    return [hold_against(run, number, baseline, key) for number, run in enumerate(runs, 1)]
 
 
 def _write_baseline(runs: Sequence[Measured], bounds: Sequence[Bound], path: Path) -> None:
@@ -118,9 +119,9 @@ def _write_baseline(runs: Sequence[Measured], bounds: Sequence[Bound], path: Pat
     from leakmeter.runs.baseline import baseline_of
 
     bounded = {found[0].name for run in runs for bound in bounds if (found := run.named(bound.name))}
-    told = baseline_of(runs, bounded, _key())
+    kept = baseline_of(runs, bounded, _key()).to_dict()
     # It holds no text, and is kept with a project's sources.
-    write_whole(path, json_format.dumps(told, indent=1, allow_nan=False).encode() + b"\n", public=True)
+    write_whole(path, json_format.dumps(kept, indent=1, allow_nan=False).encode() + b"\n", public=True)
 
 
 def _key() -> bytes:
@@ -157,7 +158,3 @@ def _print(checks: Sequence[Check], held: Sequence[Held]) -> None:
             lines.append(f"note    {run}{one.n_only_now} cases are new, {one.n_only_then} of the baseline's are gone")
     for line in lines:
         output.print_text(line)
-
-
-def _told(held: Sequence[Held]) -> list[dict[str, Any]]:
-    return [{name: value for name, value in asdict(one).items() if name != "checks"} for one in held]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json as json_format
 import sys
-from typing import Any
 
 from cyclopts import App
 
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
+from leakmeter.core.json_object import JsonObject
 from leakmeter.models import DEFAULT_MODEL, KNOWN_MODELS, KnownModel, cached_model, models_dir, pull_model, resolve
 
 app = App(name="models", help="List the models known by name, and fetch them.")
@@ -24,9 +24,13 @@ def list_models(*, json: Flag = False) -> None:
     json
         Write one JSON document instead of a table; sizes in bytes.
     """
-    models = [_row(model) for model in KNOWN_MODELS.values()]
+    models = list(KNOWN_MODELS.values())
     if json:
-        document = {"cache": str(models_dir()), "default": DEFAULT_MODEL, "models": models}
+        document = {
+            "cache": str(models_dir()),
+            "default": DEFAULT_MODEL,
+            "models": [_record(model) for model in models],
+        }
         sys.stdout.write(json_format.dumps(document, indent=2) + "\n")
         return
     from rich.console import Console
@@ -35,20 +39,20 @@ def list_models(*, json: Flag = False) -> None:
     table = Table(box=None, pad_edge=False)
     for heading in ("name", "cached", "download", "on disk", "parameters", "licence"):
         table.add_column(heading, justify="right" if heading in ("download", "on disk", "parameters") else "left")
-    for row in models:
+    for model in models:
         table.add_row(
-            row["name"] + (" *" if row["default"] else ""),
-            "yes" if row["cached"] else "no",
-            f"{row['download_bytes'] / 1e6:.0f} MB",
-            f"{row['disk_bytes'] / 1e6:.0f} MB",
-            f"{row['n_parameters'] / 1e6:.0f} M",
-            row["licence"],
+            model.name + (" *" if model.name == DEFAULT_MODEL else ""),
+            "yes" if cached_model(model) else "no",
+            f"{model.download_bytes / 1e6:.0f} MB",
+            f"{model.disk_bytes / 1e6:.0f} MB",
+            f"{model.n_parameters / 1e6:.0f} M",
+            model.licence,
         )
     console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(table, soft_wrap=False)
-    for row in models:
-        note = f"{row['licence']}: {row['licence_note']}" + (f" ({row['terms_url']})" if row["terms_url"] else "")
-        console.print(f"\n{row['name']}\n  {row['summary']}\n  from {row['source']}\n  {note}")
+    for model in models:
+        note = f"{model.licence}: {model.licence_note}" + (f" ({model.terms_url})" if model.terms_url else "")
+        console.print(f"\n{model.name}\n  {model.summary}\n  from {model.source}\n  {note}")
     console.print(f"\n* the default. Cache: {models_dir()}")
     console.print("A model can also be hf:ORG/NAME, a directory with safetensors, or a .gguf file.")
 
@@ -74,19 +78,22 @@ def pull(name: str, /, *, accept_licence: Flag = False) -> None:
         output.tell(f"{name}: ready at '{found.path}'")
 
 
-def _row(model: KnownModel) -> dict[str, Any]:
+def _record(model: KnownModel) -> JsonObject:
     folder = cached_model(model)
+    fields = (
+        "download_bytes",
+        "disk_bytes",
+        "n_parameters",
+        "licence",
+        "licence_note",
+        "terms_url",
+        "source",
+        "summary",
+    )
     return {
         "name": model.name,
         "default": model.name == DEFAULT_MODEL,
         "cached": folder is not None,
         "path": None if folder is None else str(folder),
-        "download_bytes": model.download_bytes,
-        "disk_bytes": model.disk_bytes,
-        "n_parameters": model.n_parameters,
-        "licence": model.licence,
-        "licence_note": model.licence_note,
-        "terms_url": model.terms_url,
-        "source": model.source,
-        "summary": model.summary,
+        **{name: getattr(model, name) for name in fields},
     }

@@ -67,7 +67,7 @@ def query(
 
 
 def _schema() -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
-    from leakmeter.runs.views import VIEWS
+    from leakmeter.runs.query import VIEWS
 
     rows = ((view, column.name, column.type, column.about) for view, of in VIEWS.items() for column in of)
     return ("table", "column", "type", "about"), rows
@@ -130,7 +130,6 @@ def _shown(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can hold it."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, (float, Decimal)):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import DataError, LeakmeterError
 from leakmeter.studies.quality import Quality
 from leakmeter.studies.regurgitation import Regurgitation
@@ -25,9 +28,10 @@ def regurgitation(
     seed: int = 0,
     json: Flag = False,
 ) -> None:
-    """Count the responses that repeat their contexts: Repeat prompts and ROUGE prompts, and their quality.
+    """Count the responses that repeat their contexts, by shared words and by ROUGE-L, and score their quality.
 
-    "Published" is how the code of Flemings et al. counts, "stated" what their text says (Section 4.2).
+    Flemings et al. call them Repeat prompts and ROUGE prompts (Section 4.2). "Published" is how their code counts,
+    "stated" what their text says.
 
     Parameters
     ----------
@@ -49,19 +53,36 @@ def regurgitation(
     references = [row[_REFERENCES] for row in rows] if _REFERENCES in rows[0] else None
     if references is None:
         output.tell(f"CSV file '{csv}' has no column '{_REFERENCES}'; quality against references is left out")
-    told: dict[str, Any] = {"n": len(rows)}
-    for name, count in counts(responses, contexts, thresholds).items():
-        told[name] = {"prompts": count.hits, "share": count.hits / count.n, "interval": list(count.interval)}
-    told |= _qualities(responses, contexts, references, quality or Quality(), seed)
+    found = [
+        _Row(name, count.hits / count.n, count.interval, count.hits)
+        for name, count in counts(responses, contexts, thresholds).items()
+    ]
+    found += _qualities(responses, contexts, references, quality or Quality(), seed)
     if json:
-        output.print_json(told)
+        output.print_json({"n": len(rows), **{row.name: row.to_dict() for row in found}})
     else:
-        _print(told)
+        _print(len(rows), found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    name: str
+    value: float
+    """A share of the prompts, or a mean; in [0, 1]."""
+    interval: tuple[float, float]
+    prompts: int | None = None
+    """How many they are; None of a mean."""
+
+    def to_dict(self) -> JsonObject:
+        interval = list(self.interval)
+        if self.prompts is None:
+            return {"mean": self.value, "interval": interval}
+        return {"prompts": self.prompts, "share": self.value, "interval": interval}
 
 
 def _qualities(
     responses: list[str], contexts: list[str], references: list[str] | None, wanted: Quality, seed: int
-) -> dict[str, Any]:
+) -> list[_Row]:
     from leakmeter.studies import quality
     from leakmeter.studies.expected import estimate
 
@@ -75,24 +96,21 @@ def _qualities(
             scores["factkb"] = quality.factkb(responses, contexts, wanted.factkb)
     except LeakmeterError as error:
         output.tell(f"left out: {error}")
-    found = {name: estimate(values, seed=seed) for name, values in scores.items()}
-    return {name: {"mean": one.mean, "interval": list(one.interval)} for name, one in found.items()}
+    means = {name: estimate(values, seed=seed) for name, values in scores.items()}
+    return [_Row(name, one.mean, one.interval) for name, one in means.items()]
 
 
-def _print(told: dict[str, Any]) -> None:
+def _print(n: int, found: Sequence[_Row]) -> None:
     from rich.table import Table
 
     from leakmeter.report.tables import HEADINGS
 
     table = Table(box=None, pad_edge=False)
-    table.add_column(f"{told['n']:,} responses")
+    table.add_column(f"{n:,} responses")
     for heading in ("", "%", "95 % interval"):
         table.add_column(heading, justify="right")
-    for name, one in told.items():
-        if name == "n":
-            continue
-        share = one.get("share", one.get("mean"))
-        low, high = one["interval"]
-        prompts = f"{one['prompts']:,}" if "prompts" in one else ""
-        table.add_row(HEADINGS[name], prompts, f"{100 * share:.2f}", f"{100 * low:.2f} to {100 * high:.2f}")
+    for row in found:
+        prompts = "" if row.prompts is None else f"{row.prompts:,}"
+        low, high = (f"{100 * end:.2f}" for end in row.interval)
+        table.add_row(HEADINGS[row.name], prompts, f"{100 * row.value:.2f}", f"{low} to {high}")
     output.console().print(table)

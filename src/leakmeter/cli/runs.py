@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from cyclopts import App
+import json as json_format
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
-from leakmeter.cli.runs_compare import compare
-from leakmeter.cli.runs_export import export
-from leakmeter.cli.runs_list import list_runs
-from leakmeter.cli.runs_show import show
-from leakmeter.cli.runs_verify import verify
+from cyclopts import App, Parameter
+
+from leakmeter.commands import output
+from leakmeter.commands.options import Flag
+from leakmeter.core.plain import visible
+
+if TYPE_CHECKING:
+    from leakmeter.core.json_object import JsonObject
+    from leakmeter.runs.catalogue import Entry, Summary
 
 app = App(
     name="runs",
@@ -17,8 +26,243 @@ app = App(
     A run is a directory under runs, or under --runs. It is given by its path, its name, or as much of the name as tells
     it from others. Nothing here loads a model.""",
 )
-app.command(list_runs, name="list")
-app.command(show)
-app.command(compare)
-app.command(verify)
-app.command(export)
+
+_WIDEST: Final = 60
+_GROUPS: Final = ("parameters", "prompts", "model", "versions")
+_WRONG: Final = 1
+"""Exit code where a run is not what was written."""
+
+
+@app.command(name="list")
+def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
+    """List runs, complete or not, and the directories of studies beside them.
+
+    Parameters
+    ----------
+    runs
+        Directory of runs.
+    json
+        Write one JSON object a directory instead of a table.
+    """
+    from leakmeter.runs.catalogue import entries
+
+    found = entries(runs)
+    if json:
+        for entry in found:
+            output.print_json(asdict(entry))
+        return
+    if not found:
+        output.tell(f"no runs under '{runs}'")
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    from leakmeter.report.shade import excerpt
+
+    table = Table(box=None, pad_edge=False)
+    # A name is there to be copied: other columns give way to it.
+    table.add_column("name", overflow="fold", min_width=min(_WIDEST, max(len(entry.name) for entry in found)))
+    for heading in ("state", "model"):
+        table.add_column(heading)
+    for heading in ("cases", "finished"):
+        table.add_column(heading, justify="right")
+    for entry in found:
+        state = f"{entry.state}, outdated" if entry.outdated else entry.state or entry.kind
+        cells = (entry.name, state, entry.model, _cases(entry), (entry.finished or "")[:10])
+        table.add_row(*(Text(excerpt(str(cell or ""), _WIDEST)) for cell in cells))
+    output.console().print(table)
+    for note in dict.fromkeys(entry.outdated for entry in found if entry.outdated):
+        output.tell(f"outdated: {note}")
+
+
+@app.command
+def show(run: str, /, *, runs: Path = Path("runs"), json: Flag = False) -> None:
+    """Show what a run measured, with which settings, model and versions, and what it took.
+
+    Parameters
+    ----------
+    run
+        The run.
+    runs
+        Directory of runs, where the run is given by name.
+    json
+        Write one JSON object instead.
+    """
+    from leakmeter.runs.catalogue import find_run, summary
+
+    path = find_run(run, runs)
+    found = summary(path)
+    if json:
+        output.print_plain(json_format.dumps(_record(path, found), indent=2) + "\n")
+    else:
+        _write_lines(_lines(path, found))
+
+
+@app.command
+def compare(
+    a: str,
+    b: str,
+    /,
+    *,
+    runs: Path = Path("runs"),
+    quantity: Annotated[list[str] | None, Parameter(negative="")] = None,
+    json: Flag = False,
+) -> None:
+    """Pair the cases of two runs of one measure, and say what moved, by how much, and how sure that is.
+
+    Differences are B − A, means over pairs of cases with the same id, with 95 % bootstrap intervals. p is of Wilcoxon's
+    signed-rank test, by Holm's rule among the quantities; effect is its rank-biserial correlation. A difference within
+    its interval of 0, or within the noise floor of both runs, is no finding.
+
+    Parameters
+    ----------
+    a
+        A run.
+    b
+        Another run of the same measure.
+    runs
+        Directory of runs, where they are given by name.
+    quantity
+        Compare this quantity, such as 'influence' or 'icl.accuracy'; again for each further one. All by default.
+    json
+        Print one JSON object instead; null stands for what is infinite or has no meaning.
+    """
+    from leakmeter.runs.catalogue import find_run
+    from leakmeter.runs.compare import compare as compared
+    from leakmeter.runs.measured import read_measured
+
+    first, second = (read_measured(find_run(name, runs)) for name in (a, b))
+    for name, one in ((a, first), (b, second)):
+        output.tell_outdated(name, one.spec)
+    found = compared(first, second, quantity or ()).to_dict()
+    if json:
+        output.print_json(found)
+        return
+    from leakmeter.report.comparison_terminal import comparison_lines
+
+    for line in comparison_lines(found):
+        output.print_text(line)
+
+
+@app.command
+def verify(*run: Annotated[str, Parameter(negative="")], runs: Path = Path("runs")) -> None:
+    """Read all of some runs again, and say which files are truncated, edited, missing or foreign.
+
+    The exit code is 1 if anything is wrong. An unfinished run is told as such, and is wrong only where it was named.
+
+    Parameters
+    ----------
+    run
+        The runs; without any, all of the directory.
+    runs
+        Directory of runs.
+    """
+    from leakmeter.runs.catalogue import RUN, entries, find_run
+    from leakmeter.runs.verify import verify as verified
+
+    named = [find_run(given, runs) for given in run]
+    found = [verified(path) for path in named or (runs / one.name for one in entries(runs) if one.kind == RUN)]
+    for one in found:
+        findings = (f"    {finding}" for finding in one.findings)
+        _write_lines((f"{one.state:10}  {one.path.name}  {one.n_files} files", *findings))
+    if not found:
+        output.tell(f"no runs under '{runs}'")
+    if any(one.state == "wrong" or (named and one.state == "unfinished") for one in found):
+        sys.exit(_WRONG)
+
+
+@app.command
+def export(run: str, /, *, out: Path, redact: Flag = False, runs: Path = Path("runs")) -> None:
+    """Write a run as measurements.parquet, cases.jsonl and spec.json, or its measurements alone as CSV.
+
+    Two runs of the same spec give the same bytes, however often either was interrupted.
+
+    Parameters
+    ----------
+    run
+        The run.
+    out
+        A directory that is not there yet, or a file NAME.csv.
+    redact
+        Leave out all texts and what texts can be read from: keyed hashes stand for names, and drawn tokens are left
+        out. Your own key makes them, so that two exports of yours can be joined and nobody else can try out guesses.
+    runs
+        Directory of runs, where the run is given by name.
+    """
+    from leakmeter.runs.catalogue import find_run
+    from leakmeter.runs.export import Redacted, Whole, write
+
+    path = find_run(run, runs)
+    if redact:
+        from leakmeter.models import config_dir
+        from leakmeter.runs.pseudonym import subject_key
+
+        write(path, out, Redacted(subject_key(config_dir())))
+    else:
+        write(path, out, Whole())
+    output.tell(f"export: {out}")
+
+
+def _write_lines(lines: Iterable[str]) -> None:
+    """What was given, such as a command or a file's name, may hold anything, and is one line."""
+    sys.stdout.write("".join(visible(line).replace("\n", "␊") + "\n" for line in lines))
+
+
+def _cases(entry: Entry) -> str:
+    if entry.n_cases_finished is None:
+        return ""
+    if entry.n_cases == entry.n_cases_finished:
+        return f"{entry.n_cases:,}"
+    return f"{entry.n_cases_finished:,} of {'?' if entry.n_cases is None else f'{entry.n_cases:,}'}"
+
+
+def _record(path: Path, found: Summary) -> JsonObject:
+    entry = found.entry
+    return {
+        "run": entry.name,
+        "directory": str(path),
+        "state": entry.state,
+        "finished": entry.finished,
+        "measure": entry.measure,
+        "cases": entry.n_cases,
+        "cases_finished": entry.n_cases_finished,
+        "measurements": found.n_measurements,
+        **{heading: dict(getattr(found, heading)) for heading in _GROUPS},
+        "version": entry.version,
+        "command": found.command,
+        "cost": asdict(found.cost),
+        "warnings": list(_warnings(found)),
+    }
+
+
+def _warnings(found: Summary) -> Iterator[str]:
+    if found.entry.outdated:
+        yield found.entry.outdated
+    if found.entry.state == "unfinished":
+        yield "not complete: the same command goes on with it"
+    if found.cost.halvings:
+        yield f"memory ran out {found.cost.halvings} times; last digits may differ from a run with less --memory"
+    if found.problems:
+        yield output.left_out(found.problems)
+
+
+def _lines(path: Path, found: Summary) -> Iterator[str]:
+    entry, cost = found.entry, found.cost
+    yield entry.name
+    yield f"  directory     {path}"
+    yield f"  state         {entry.state}{f', {entry.finished}' if entry.finished else ''}"
+    yield f"  measure       {entry.measure}"
+    yield f"  cases         {_cases(entry)}"
+    yield f"  measurements  {found.n_measurements:,} numbers"
+    yield (
+        f"  cost          {cost.seconds:,.1f} s; {cost.requests:,} prompts; {cost.tree_tokens:,} tokens run, "
+        f"where full passes take {cost.naive_tokens:,}"
+    )
+    yield f"  leakmeter     {entry.version}"
+    yield f"  command       {found.command or 'none: made in Python'}"
+    for heading in _GROUPS:
+        yield f"  {heading}"
+        for name, value in getattr(found, heading).items():
+            yield f"    {name} = {json_format.dumps(value, ensure_ascii=False)}"
+    for warning in _warnings(found):
+        yield f"  warning: {warning}"

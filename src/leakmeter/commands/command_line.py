@@ -22,11 +22,11 @@ def command_line(words: Sequence[str], *, without: Iterable[object] = ()) -> str
     """
     paths = {Path(str(one)) for one in without if one is not None}
     n_command = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
-    told = [*words[:n_command], *(_told(word, paths) for word in words[n_command:])]
-    return as_unicode(shlex.join(["leakmeter", *told]))
+    shown = [*words[:n_command], *(_shown(word, paths) for word in words[n_command:])]
+    return as_unicode(shlex.join(["leakmeter", *shown]))
 
 
-def _told(word: str, paths: set[Path]) -> str:
+def _shown(word: str, paths: set[Path]) -> str:
     if word and Path(word) in paths:
         return HIDDEN
     name, equals, value = word.partition("=")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.commands import output
@@ -11,7 +12,10 @@ from leakmeter.commands.options import RunOptions
 from leakmeter.core.measure import Measure
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from leakmeter.core.instrument import Settings
+    from leakmeter.runs.prediction import PredictedCase, PredictedCases
 
 _CASES_AT_MOST = 20
 
@@ -21,13 +25,6 @@ def predict_cases(
 ) -> None:
     """Print what measuring these cases would take; nothing is measured and nothing is written.
 
-    Args:
-        given: what would be measured.
-        settings: how prompts are made.
-        measure: what would measure.
-        run: with which model, and whether to print JSON.
-        group_size: cases that would be scored together.
-
     Raises:
         LeakmeterError: something cannot be used as given, or the model is not on this machine.
     """
@@ -35,52 +32,47 @@ def predict_cases(
 
     predictor = run.load_predictor()
     prepared, kept = given.prepared(predictor.backend, settings, measure)
-    told = predicted_cases(predictor, measure, prepared, group_size=group_size)
+    found = predicted_cases(predictor, measure, prepared, group_size=group_size)
     if run.json:
-        output.print_json(told)
+        output.print_json(asdict(found))
     else:
-        _print(told)
+        _print(found)
     if kept.problems:
         output.tell(output.left_out(kept.problems))
 
 
-def _print(told: Mapping[str, Any]) -> None:
+def _print(found: PredictedCases) -> None:
     from rich.text import Text
 
     console = output.console()
-    console.print(Text(f"{told['model']} ({told['dtype']}, {told['device']}); nothing was run", style="bold"))
-    console.print(_totals(told))
-    if 1 < len(told["cases"]) <= _CASES_AT_MOST:
+    console.print(Text(f"{found.model} ({found.dtype}, {found.device}); nothing was run", style="bold"))
+    console.print(_totals(found))
+    if 1 < len(found.cases) <= _CASES_AT_MOST:
         console.print()
-        console.print(_by_case(told["cases"]))
-    if told["at_most"]:
+        console.print(_by_case(found.cases))
+    if found.at_most:
         console.print("At most: what is still to be drawn or chosen is counted with the most that it may take.")
 
 
-def _totals(told: Mapping[str, Any]) -> Any:
+def _totals(found: PredictedCases) -> Table:
     from rich.table import Table
 
     from leakmeter.report.words import about_bytes, about_seconds, saved
 
-    run = told["tree_tokens"]
-    most = "at most " if told["at_most"] else ""
+    run = found.tree_tokens
+    most = "at most " if found.at_most else ""
     rows = [
-        ("cases", f"{len(told['cases']):,}", ""),
-        ("prompts scored", f"{most}{told['requests']:,}", ""),
+        ("cases", f"{len(found.cases):,}", ""),
+        ("prompts scored", f"{most}{found.requests:,}", ""),
         ("tokens to run", f"{most}{run:,}", ""),
-        *(
-            (f"a pass for each {words}", f"{told[name]:,}", f"{saved(run, told[name])} saved")
-            for words, name in (
-                ("prompt", "full_pass_tokens"),
-                ("prompt and token", "full_pass_per_token_tokens"),
-            )
-        ),
     ]
-    memory = told["memory_bytes"]
-    if memory is not None:
-        parts = ", ".join(f"{name} {about_bytes(memory[name])}" for name in ("weights", "states", "logits"))
+    for words, n in (("prompt", found.full_pass_tokens), ("prompt and token", found.full_pass_per_token_tokens)):
+        rows.append((f"a pass for each {words}", f"{n:,}", f"{saved(run, n)} saved"))
+    if found.memory_bytes is not None:
+        memory = asdict(found.memory_bytes)
+        parts = ", ".join(f"{name} {about_bytes(n)}" for name, n in memory.items())
         rows.append(("memory, libraries apart", f"about {about_bytes(sum(memory.values()))}", parts))
-    time = "not predicted" if told["seconds"] is None else f"{most}{about_seconds(told['seconds'])}"
+    time = "not predicted" if found.seconds is None else f"{most}{about_seconds(found.seconds)}"
     rows.append(("time, once loaded", time, ""))
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column()
@@ -91,7 +83,7 @@ def _totals(told: Mapping[str, Any]) -> Any:
     return table
 
 
-def _by_case(cases: Sequence[Mapping[str, Any]]) -> Any:
+def _by_case(cases: Sequence[PredictedCase]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -103,11 +95,11 @@ def _by_case(cases: Sequence[Mapping[str, Any]]) -> Any:
     for heading in ("prompts", "tokens", "time"):
         table.add_column(heading, justify="right")
     for case in cases:
-        most = "≤ " if case["at_most"] else ""
+        most = "≤ " if case.at_most else ""
         table.add_row(
-            Text(excerpt(case["id"], 40)),
-            f"{most}{case['requests']:,}",
-            f"{most}{case['tree_tokens']:,}",
-            "" if case["seconds"] is None else about_seconds(case["seconds"]),
+            Text(excerpt(case.id, 40)),
+            f"{most}{case.requests:,}",
+            f"{most}{case.tree_tokens:,}",
+            "" if case.seconds is None else about_seconds(case.seconds),
         )
     return table

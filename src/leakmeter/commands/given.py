@@ -36,11 +36,6 @@ class LoadedCases(Generic[_C]):
     ) -> tuple[tuple[Prepared, ...], LoadedCases[_C]]:
         """The cases tokenised and cut, and which those are.
 
-        Args:
-            backend: has the tokenizer and the window.
-            settings: how prompts are made and cut.
-            measure: what will measure.
-
         Returns:
             The prepared cases, and these cases with the problems of all others.
 

@@ -8,11 +8,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from leakmeter.commands import output
 from leakmeter.commands.output import tell
 from leakmeter.core.backend import Backend
-from leakmeter.runs.measure import Callbacks
+
+if TYPE_CHECKING:
+    from leakmeter.runs.measure import Callbacks
 
 _QUIET_SECONDS = 2.0
 
@@ -71,6 +74,8 @@ class _State:
             self.weight, self.n_cases, self.case, self.planned = self.weights[number], n_cases, 0, 0
             self.backend, self.n_loaded = backend, backend.n_tokens_run
             try:
+                from leakmeter.runs.measure import Callbacks
+
                 yield Callbacks(on_case=self._begin_case, on_prediction=self._begin_work, on_halving=_tell_halving)
             finally:
                 self.n_run_before, self.backend = self.n_run, None
@@ -134,3 +139,24 @@ def _draw(state: _State, ended: threading.Event) -> None:
                 where = f"cell {state.n_begun}/{len(state.weights)}, {where}"
             rate = f"{state.n_run:,} tokens, {state.n_run / (time.monotonic() - started):,.0f} a second"
             bar.update(task, completed=state.completed, where=where, rate=rate)
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A function that is told how many of how many are done, and draws a bar of them."""
+    if not sys.stderr.isatty():
+        yield lambda n_done, n: None
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=output.console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda n_done, n: bar.update(task, completed=n_done, total=n)

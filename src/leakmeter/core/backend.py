@@ -8,8 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.core.chunk import Chunk
 from leakmeter.core.gradient import GradientRequest
+from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Gradients, Scores
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import CapabilityError

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from leakmeter.core.json_object import JsonObject
+
 DECODINGS: Final = ("sampling", "greedy", "beam", "top-k", "top-p")
 """How a response may have been chosen; all but sampling leave tokens of the distribution out."""
 _UNKNOWN: Final = ("decoding", None)
@@ -40,11 +42,11 @@ class Case:
     decoding: str | None = None
     """How the response was chosen, one of `DECODINGS`, where that is known."""
 
-    def record(self) -> dict[str, Any]:
-        """See `recorded`."""
-        return recorded(self)
+    def record(self) -> JsonObject:
+        """See `record_of`."""
+        return record_of(self)
 
 
-def recorded(case: Any) -> dict[str, Any]:
+def record_of(case: Any) -> JsonObject:
     """A case of any kind, or what holds one, as that which names a run: without what is not known of its response."""
     return asdict(case, dict_factory=lambda pairs: {key: value for key, value in pairs if (key, value) != _UNKNOWN})

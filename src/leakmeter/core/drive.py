@@ -1,20 +1,26 @@
-"""Advance many trials together: gather their requests, plan, score, hand back, until all have returned."""
+"""Advance many trials together: gather their requests, plan, score, hand back, until all have returned.
+
+A round with more wanted rows than a back end has room for is scored in parts.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
+import numpy as np
+
 from leakmeter.core.backend import Backend, DifferentiableBackend, check_differentiates
-from leakmeter.core.chunk import Chunk, n_full_pass_tokens
 from leakmeter.core.gradient import GradientRequest
-from leakmeter.core.parts import in_parts, joined
-from leakmeter.core.plan import plan, plan_contexts
-from leakmeter.core.request import Asked, Gradients, Request, Scores, Trial
+from leakmeter.core.plan import Chunk, n_full_pass_tokens, plan, plan_contexts
+from leakmeter.core.prompt import Prompt
+from leakmeter.core.request import Asked, Gradients, Request, Scores, Trial, goes_by_pairs
 
 T = TypeVar("T")
+Part = list[tuple[int, Request]]
+"""Requests that are scored together, each with the number of the one that it is or is a part of."""
 
 
 @dataclass(slots=True)
@@ -68,7 +74,6 @@ def drive(
 def _scored(
     backend: Backend, requests: Sequence[Request], number: int, on_plan: Callable[[Chunk], None] | None
 ) -> list[Scores]:
-    """Answers to the round's requests for scores."""
     answers: list[tuple[int, Scores]] = []
     for part in in_parts(requests, getattr(backend, "most_rows", None)) if requests else []:
         chunk = plan([request for _, request in part], number)
@@ -79,7 +84,6 @@ def _scored(
 
 
 def _differentiate(backend: Backend, requests: Sequence[GradientRequest], cost: Cost) -> list[Gradients]:
-    """Answers to the round's requests for gradients."""
     if not requests:
         return []
     check_differentiates(backend, backend.name)
@@ -102,3 +106,64 @@ def _advance(
         waiting[index] = next(trial) if answer is None else trial.send(answer)
     except StopIteration as end:
         results[index] = end.value
+
+
+def in_parts(requests: Sequence[Request], most_rows: int | None) -> list[Part]:
+    """Cut requests into parts of so many wanted rows at most.
+
+    A request with more prompts than that is cut along them, where what is kept of a prompt needs no other than the
+    first. Where it needs all, the request is a part of its own, whatever it takes; and where a request goes on in the
+    next round, all are one part, since states are handed on from one chunk to the next: such rounds have few rows.
+
+    Args:
+        requests: of a round.
+        most_rows: None for no bound.
+    """
+    whole = [list(enumerate(requests))]
+    if most_rows is None or any(request.reduction.continues for request in requests):
+        return whole
+    if sum(map(_n_rows, requests)) <= most_rows:
+        return whole
+    parts: list[Part] = [[]]
+    used = 0
+    for number, request in enumerate(requests):
+        for piece in _pieces(request, most_rows):
+            if parts[-1] and used + _n_rows(piece) > most_rows:
+                parts.append([])
+                used = 0
+            parts[-1].append((number, piece))
+            used += _n_rows(piece)
+    return parts
+
+
+def joined(answers: Sequence[tuple[int, Scores]], requests: Sequence[Request]) -> list[Scores]:
+    """Scores of the requests out of those of their pieces, in order."""
+    found: list[list[Scores]] = [[] for _ in requests]
+    for number, scores in answers:
+        found[number].append(scores)
+    return [_one(scores, request) for scores, request in zip(found, requests, strict=True)]
+
+
+def _one(scores: Sequence[Scores], request: Request) -> Scores:
+    if len(scores) == 1:
+        return scores[0]
+    n_repeated = 1 if request.reduction.rows_together else 0
+    first, *others = (one.values for one in scores)
+    return Scores(np.concatenate([first, *(values[n_repeated:] for values in others)]))
+
+
+def _pieces(request: Request, most_rows: int) -> Iterator[Request]:
+    n_each = len(request.reduction.rows(len(request.response)))
+    if _n_rows(request) <= most_rows or (request.reduction.rows_together and not goes_by_pairs(request.reduction)):
+        yield request
+        return
+    prompts, lead = request.prompts, (request.prompts[:1] if request.reduction.rows_together else ())
+    at_once = max(1, most_rows // max(n_each, 1) - len(lead))
+    rest = prompts[len(lead) :]
+    for start in range(0, len(rest), at_once):
+        some: tuple[Prompt, ...] = (*lead, *rest[start : start + at_once])
+        yield replace(request, prompts=some)
+
+
+def _n_rows(request: Request) -> int:
+    return len(request.prompts) * len(request.reduction.rows(len(request.response)))

@@ -17,12 +17,11 @@ import numpy as np
 
 from leakmeter.core import cost
 from leakmeter.core.backend import Backend
-from leakmeter.core.chunk import Chunk, Run
-from leakmeter.core.cost import Work
+from leakmeter.core.cost import ModelSize, Work
 from leakmeter.core.drive import drive
 from leakmeter.core.gradient import GradientRequest
+from leakmeter.core.plan import Chunk, Run
 from leakmeter.core.request import Gradients, Request, Scores, Trial, goes_by_pairs
-from leakmeter.core.size import ModelSize
 from leakmeter.core.tokenizer import Tokenizer
 
 Sharing = Literal["prefixes", "sequences", "nothing"]
@@ -169,7 +168,7 @@ class PlanningBackend:
 
     def _answer(self, request: Request, token: int) -> Scores:
         """Zeros, which are log-probabilities; for a reduction that draws, the token drawn, whatever the entry means."""
-        # Draws of one kind differ in their randomness alone; of other wants there are few.
+        # Draws of one kind differ in their randomness alone; of other reductions there are few.
         draws = _draws(request)
         kind = repr(type(request.reduction) if draws else request.reduction)
         if kind not in self._shapes:

@@ -90,6 +90,8 @@ class Command:
     """'module:name' within the instrument's folder; it is imported when it is asked for."""
     about: str
     """The first line of its help, said without importing it."""
+    was: str = ""
+    """What it was called in the release before: understood, though not listed, with a notice. Drop it in the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class Instrument:
         measure_at: 'module:name' within the folder of the dataclass of parameters that has the trial.
         result_at: likewise, of the class that makes results of a run.
         example_at: likewise, of a function (id, response or None) to an `Example`; what its tests measure.
+        functions: likewise, those whose first parameter is a model: methods of a `Meter`.
         commands: that measure with it, and what prepares that.
         study_at: likewise, of what is particular to studies of it; "" where there are none.
     """
@@ -112,6 +115,7 @@ class Instrument:
     result_at: str
     example_at: str
     study_at: str = ""
+    functions: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
 
     @property
@@ -128,6 +132,10 @@ class Instrument:
     def study(self) -> Any:
         """What is particular to studies; see `studies.kind.Kind`. None where nothing is."""
         return self._part(self.study_at) if self.study_at else None
+
+    def function(self, name: str) -> Any:
+        """The function of that name; None where there is none."""
+        return next((self._part(at) for at in self.functions if at.rpartition(":")[2] == name), None)
 
     def example(self, id_: str = "one", response: str | None = None) -> Example:
         """A case to try it on; where cases have responses, with one that is given."""

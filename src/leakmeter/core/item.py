@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.prompt import Prompt
 
 PLACEBO: Final = "placebo"
@@ -79,11 +80,7 @@ class ContextItem(Item):
     """Makes the prompt without several spans, under the removal policy; None where none was made."""
 
     def without(self, names: Collection[str]) -> Prompt:
-        """The prompt without spans, all of them together; the prompt itself without none.
-
-        Args:
-            names: of spans, which may overlap.
-        """
+        """The prompt without spans, all of them together; the prompt itself without none."""
         if not names:
             return self.prompt
         if len(names) == 1:
@@ -111,6 +108,6 @@ class Prepared:
     removal: str = field(default="drop", kw_only=True)
     """How pieces are removed."""
 
-    def texts(self) -> dict[str, Any]:
+    def texts(self) -> JsonObject:
         """What a run keeps of the case beside these; what is not numbers of its result."""
         return {}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict
+from dataclasses import Field, asdict
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.request import Trial
 
@@ -14,7 +15,7 @@ class Measure(ABC):
     """A frozen dataclass of parameters, with a trial. It knows no model, no tokenizer and no file."""
 
     __slots__ = ()
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     @property
     def samples(self) -> int:
@@ -48,8 +49,8 @@ class Measure(ABC):
             item: of the instrument's own kind.
         """
 
-    def record(self) -> dict[str, Any]:
-        """The parameters that a run is told by, given and defaulted."""
+    def record(self) -> JsonObject:
+        """The parameters that name a run, given and defaulted."""
         return asdict(self)
 
 

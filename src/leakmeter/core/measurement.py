@@ -15,7 +15,7 @@ NATS_PER_SQUARE = "nats per squared length"
 """Of a trace of the Fisher information about vectors: their length has no unit."""
 
 RESPONSE = "token"
-"""Statistic of the reading that holds the tokens of a response."""
+"""Statistic of the measurement that holds the tokens of a response."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How much a score moves when nothing but its neighbours changes: the floor below which a reading is no finding.
+"""How much a score moves when nothing but its neighbours changes: the floor below which a measurement is no finding.
 
 Floating-point sums depend on how work is cut: a sequence run in one piece, forked from another after some tokens, or
 taken further token by token gives logits that differ in their last digits. The same request is scored in two such ways
@@ -30,12 +30,12 @@ def neighbourhood_noise(
 ) -> Generator[list[Request], list[Scores], FloatArray]:
     """Largest difference, in nats, that neighbourhoods make to a contrast of each response token: (response,).
 
-    A reading contrasts two prompts, so the differences of the full prompt and of the bare one are added up.
+    A measurement contrasts two prompts, so the differences of the full prompt and of the bare one are added up.
 
     Args:
         item: the case.
         response: its token ids.
-        want: what is measured.
+        reduction: what is measured.
         scores: of the bare prompt and the full one as the measure got them, (2, response).
     """
     prompts = (item.blank, item.prompt)
@@ -86,12 +86,10 @@ def _with_first(prompts: tuple[Prompt, ...], request: Request) -> Request:
 
 
 def _context_tokens(prompt: Prompt) -> list[tuple[int, int]]:
-    """Every context token, as piece and place in the piece."""
     return [(i, j) for i, piece in enumerate(prompt.pieces) if piece.role == CONTEXT for j in range(len(piece.ids))]
 
 
 def _differing(prompt: Prompt, place: tuple[int, int]) -> Prompt:
-    """The prompt with another token at one place."""
     piece, token = place
     old = prompt.pieces[piece]
     ids = list(old.ids)

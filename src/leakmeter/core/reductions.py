@@ -1,13 +1,20 @@
-"""What can be kept of the logits: each reduction is a pure reduction of rows, run by the back end where the rows
-are."""
+"""What can be kept of the logits: pure reductions of rows, run by the back end where the rows are.
+
+Beside them stand the rules that turn rows of several prompts into one distribution, draw from it, and find its
+likeliest tokens without sorting it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
-from leakmeter.core import rules
-from leakmeter.stats import divergence, logspace
+from array_api_compat import array_namespace, device
+
+from leakmeter.stats import logspace
+
+_BLOCK: Final = 128
+"""Entries of a vocabulary that are compared by their largest first; most vocabularies are multiples of it."""
 
 
 class PerToken:
@@ -61,7 +68,7 @@ class MixtureLogProbs(PerToken):
 
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, row, vocab) to (prompt, row)."""
-        mixed = rules.mix_with_first(rows, self.context_weight)
+        mixed = mix_with_first(rows, self.context_weight)
         return logspace.target_log_probs(mixed, targets, self.temperature)
 
 
@@ -76,12 +83,12 @@ class Stretch:
 
     @property
     def rows_together(self) -> bool:
-        """As of the other want."""
+        """As of the other reduction."""
         return self.reduction.rows_together
 
     @property
     def against_first(self) -> bool:
-        """As of the other want."""
+        """As of the other reduction."""
         return self.reduction.against_first
 
     def rows(self, n_response: int) -> range:
@@ -89,7 +96,7 @@ class Stretch:
         return range(self.start, min(self.stop, n_response))
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """As the other want reduces them."""
+        """As the other reduction reduces them."""
         return self.reduction.reduce(rows, targets)
 
 
@@ -130,8 +137,8 @@ class NextTokenSample(NextToken):
 
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, 1, vocab) to (prompt, 1, 2)."""
-        mixed = rules.mix_with_first(rows, self.context_weight) if self.rows_together else rows
-        return rules.draw(mixed, self.uniform, self.temperature)
+        mixed = mix_with_first(rows, self.context_weight) if self.rows_together else rows
+        return draw(mixed, self.uniform, self.temperature)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +167,7 @@ class DivergenceFromFirst(PerToken):
 
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, row, vocab) to (prompt, row, 2)."""
-        return divergence.from_first(logspace.log_softmax(rows, self.temperature))
+        return logspace.divergence_from_first(logspace.log_softmax(rows, self.temperature))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,3 +186,121 @@ class FullDistribution:
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, row, vocab), normalised."""
         return logspace.log_softmax(rows, self.temperature)
+
+
+def mix_with_first(logits: Any, context_weight: float) -> Any:
+    """λ z + (1 − λ) z_bare for every prompt but the first, which is z_bare and stays as it is.
+
+    Context influence decoding, Eq. 6 before the softmax; λ = 1 + β is context-aware decoding with weight β. A token
+    that the bare prompt rules out (−inf) stays ruled out for every prompt, and so does one its own prompt rules out.
+
+    Args:
+        logits: (prompt, ..., vocab), the bare prompt first.
+        context_weight: λ ≥ 0.
+    """
+    xp = array_namespace(logits)
+    bare, full = logits[:1, ...], logits[1:, ...]
+    impossible = xp.isinf(bare) | xp.isinf(full)
+    zero = xp.zeros_like(full)
+    mixed = context_weight * xp.where(impossible, zero, full) + (1.0 - context_weight) * xp.where(
+        impossible, zero, bare
+    )
+    return xp.concat([bare, xp.where(impossible, -xp.inf, mixed)], axis=0)
+
+
+def draw(logits: Any, uniform: float, temperature: float) -> Any:
+    """One token a row from softmax(z / T), by inverting the float64 cumulative distribution at `uniform`.
+
+    Args:
+        logits: (prompt, row, vocab).
+        uniform: in [0, 1).
+        temperature: T > 0.
+
+    Returns:
+        (prompt, row, 2): token id and its log-probability in nats, float64.
+    """
+    xp = array_namespace(logits)
+    log_probs = logspace.log_softmax(logits, temperature)
+    token = invert(log_probs, uniform)
+    chosen = xp.take_along_axis(log_probs, token, axis=-1)
+    return xp.concat([xp.astype(token, xp.float64), chosen], axis=-1)
+
+
+def invert(log_probs: Any, uniform: float) -> Any:
+    """The token at which the cumulative distribution passes `uniform`.
+
+    Args:
+        log_probs: float64, (..., vocab).
+        uniform: in [0, 1).
+
+    Returns:
+        Token ids, (..., 1).
+    """
+    xp = array_namespace(log_probs)
+    cumulative = xp.cumulative_sum(xp.exp(log_probs), axis=-1)
+    # Scaling by the last entry keeps rounding from leaving the top of [0, 1) without a token; strict "<=" skips
+    # tokens of probability zero.
+    return xp.sum(xp.astype(cumulative <= uniform * cumulative[..., -1:], xp.int64), axis=-1, keepdims=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Top(NextToken):
+    """The `k` likeliest next tokens, in order, of ties that of the lowest id first: (prompt, 1, k, 2).
+
+    The last axis holds the token id and its log-probability in nats. Of a vocabulary of fewer tokens, all.
+    """
+
+    k: int
+    """1 or more."""
+
+    rows_together: ClassVar[bool] = False
+    continues: ClassVar[bool] = True  # the next round extends the sequence by some of them
+
+    def reduce(self, rows: Any, targets: Any) -> Any:
+        """(prompt, 1, vocab) to (prompt, 1, k, 2)."""
+        return top(rows, self.k)
+
+
+def top(logits: Any, k: int) -> Any:
+    """The `k` largest entries of each row: token ids and log softmax(z), nats, float64.
+
+    Args:
+        logits: (..., vocab).
+        k: 1 or more; at most the vocabulary is taken.
+
+    Returns:
+        (..., k, 2), the largest first, of equal ones the lowest id.
+    """
+    xp = array_namespace(logits)
+    n_vocab = logits.shape[-1]
+    flat = xp.reshape(logits, (-1, n_vocab))
+    ids = _largest(flat, min(k, n_vocab))
+    # Of the best alone the sum over the vocabulary is asked for: the others differ from it by their logits.
+    best = logspace.target_log_probs(flat[None, :, :], ids[:, 0])[0, :, None]
+    chosen = xp.astype(xp.take_along_axis(flat, ids, axis=-1), xp.float64)
+    log_probs = best + (chosen - chosen[:, :1])
+    return xp.reshape(xp.stack([xp.astype(ids, xp.float64), log_probs], axis=-1), (*logits.shape[:-1], -1, 2))
+
+
+def _largest(rows: Any, k: int) -> Any:
+    """Ids of the `k` largest entries of each row, in order, of ties the lowest first: (row, vocab) to (row, k).
+
+    They stand in the k blocks whose largest entries are largest, of ties the first blocks: whatever stands in another
+    block comes after the largest entry of each of these.
+    """
+    xp, where = array_namespace(rows), device(rows)
+    n_rows, n_vocab = rows.shape
+    missing = -n_vocab % _BLOCK
+    if missing:
+        rows = xp.concat([rows, xp.full((n_rows, missing), -xp.inf, dtype=rows.dtype, device=where)], axis=-1)
+    blocks = xp.reshape(rows, (n_rows, -1, _BLOCK))
+    chosen = _descending(xp.max(blocks, axis=-1))[:, :k]
+    # In the order of their ids, so that a stable sort puts the lowest of equal entries first.
+    chosen = xp.sort(chosen, axis=-1)
+    ids = xp.reshape(chosen[:, :, None] * _BLOCK + xp.arange(_BLOCK, device=where), (n_rows, -1))
+    order = _descending(xp.take_along_axis(rows, ids, axis=-1))[:, :k]
+    return xp.take_along_axis(ids, order, axis=-1)
+
+
+def _descending(values: Any) -> Any:
+    return array_namespace(values).argsort(values, axis=-1, descending=True, stable=True)

@@ -83,5 +83,7 @@ def _within(package: Any) -> Iterator[Instrument]:
                 yield from _within(folder)
 
 
+@cache
 def _others(group: str) -> tuple[EntryPoint, ...]:
+    # To look through all that is installed takes ten milliseconds, and a command asks for instruments dozens of times.
     return tuple(entry_points(group=group))

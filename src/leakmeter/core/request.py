@@ -1,7 +1,7 @@
 """What a measure may ask: prompts that share one response, and what to keep of their logits.
 
 A reduction says which rows it needs and how they are reduced where they are: rows of the whole vocabulary stay on the
-device (the wants themselves stand in `core/reductions`). Row t predicts response token t:
+device (the reductions themselves stand in `core/reductions`). Row t predicts response token t:
 
     sequence   prompt tokens ...... p_n | y_0   y_1   y_2
     row                              0     1     2     3

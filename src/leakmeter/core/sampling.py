@@ -54,7 +54,7 @@ def draw_with(
     Args:
         item: the case.
         prompts: whose rows are needed; the last one's tokens are taken.
-        want: response and step, both from 0, to a reduction that draws, the token id first in what it gives.
+        reduction: response and step, both from 0, to a reduction that draws, the token id first in what it gives.
         n: number of responses.
         max_new_tokens: most tokens of each, 1 or more.
 
@@ -92,18 +92,18 @@ def bits_of(measure: Any, item: ContextItem) -> Callable[[int, int], Bits]:
     if measure.nonce is not None:
         return lambda response, step: SystemBits()
     prompts = (item.blank, item.prompt, *item.alone.values())
-    told = (
+    deciding = (
         "leakmeter draws",
         type(measure).__name__,
         {field.name: getattr(measure, field.name) for field in fields(measure) if field.name not in _HOW_MANY},
         item.id,
         [[prompt.ids.tolist(), prompt.positions.tolist()] for prompt in prompts],
     )
-    key = hashlib.sha256(json.dumps(told, sort_keys=True, default=_described).encode()).digest()
+    key = hashlib.sha256(json.dumps(deciding, sort_keys=True, default=_described).encode()).digest()
     return lambda response, step: StreamBits(key, (response, step))
 
 
 def _described(value: Any) -> Any:
     """A parameter that is no plain value: its class, and its fields where it has any."""
-    told = asdict(value) if is_dataclass(value) and not isinstance(value, type) else {}
-    return [type(value).__module__, type(value).__qualname__, told]
+    parameters = asdict(value) if is_dataclass(value) and not isinstance(value, type) else {}
+    return [type(value).__module__, type(value).__qualname__, parameters]

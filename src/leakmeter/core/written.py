@@ -27,7 +27,7 @@ _LONGEST_NAME: Final = 40  # letters of the file's name within that of the parti
 # How a run's files begin that say what it is, and names of other directories that hold what was measured.
 _TOLD: Final = re.compile(rb'\s*\{\s*"id":\s*"[^"]*-[0-9a-f]{16}",\s*"measure"')
 _RUN: Final = re.compile(r"[a-z_]+-[0-9a-f]{16}")
-_KEPT: Final = re.compile(r"(study-.+|frontier|icl-plan|audit)-[0-9a-f]{16}")
+_KEPT: Final = re.compile(r"(study-.+|frontier|icl-select|icl-plan|audit)-[0-9a-f]{16}")
 
 
 def write_whole(path: Path, content: bytes, *, public: bool = False) -> None:
@@ -211,12 +211,25 @@ def check_outside_runs(path: Path, what: str) -> None:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a directory is a run's, finished or not."""
     for name in ("spec.json", "begun.json"):
         with suppress(OSError), (folder / name).open("rb") as file:
             if _TOLD.match(file.read(4096)):
                 return True
-    return bool(_RUN.fullmatch(folder.name)) and next(folder.glob("readings-*.parquet"), None) is not None
+    numbers = (folder.glob(f"{name}-*.parquet") for name in ("measurements", "readings"))
+    return bool(_RUN.fullmatch(folder.name)) and any(next(found, None) is not None for found in numbers)
+
+
+@contextmanager
+def store_errors(failed: str) -> Iterator[None]:
+    """Say in one line what an operating system's error meant: 'FAILED: why'.
+
+    Args:
+        failed: what did, such as "export 'x' cannot be written".
+    """
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{failed}: {error.strerror or error}") from error
 
 
 def files_among(given: object) -> Iterator[Path]:
@@ -242,7 +255,6 @@ def files_among(given: object) -> Iterator[Path]:
 
 
 def _new_file(path: Path, *, public: bool) -> tuple[int, Path]:
-    """A file beside its place that was not there, open for writing."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     while True:
         name = f"{path.name[:_LONGEST_NAME]}.{os.getpid()}.{secrets.token_hex(8)}{PARTIAL}"
@@ -265,7 +277,6 @@ def _resolved(path: Path) -> Path:
 
 
 def _is_same(path: Path, other: Path) -> bool:
-    """Whether two names are of one file, as hard links are."""
     with suppress(OSError):
         return path.samefile(other)
     return False

@@ -6,17 +6,16 @@ it.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from leakmeter.core.case import DECODINGS, Case, Document, Message
 from leakmeter.core.files import read_text
 from leakmeter.data.chat import messages_of, without_answer
-from leakmeter.data.text import checked_text, unused
-from leakmeter.errors import DataError
+from leakmeter.data.records import Fields
+from leakmeter.data.text import checked_text, parsed_json, unused
+from leakmeter.errors import DataError, UsageError
 
 _FIELDS = ("id", "context", "query", "response", "decoding", "reference", "messages")
 
@@ -68,24 +67,14 @@ def load(path: Path, *, skip_bad: bool = False) -> Loaded:
 
 
 def _case(line: str, number: int, where: str) -> tuple[Case, str | None]:
-    try:
-        value = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{where} is not JSON: {error.msg} at character {error.pos + 1}") from None
-    except (RecursionError, ValueError):
-        raise DataError(f"{where} is JSON nested too deep, or with a number too long, to be read") from None
+    value = parsed_json(line, where)
     if not isinstance(value, dict):
         raise DataError(f"{where} is not a JSON object with 'context' and 'query'")
     return case_of_fields(value, number, where)
 
 
-def case_of_fields(value: Mapping[str, Any], number: int, where: str) -> tuple[Case, str | None]:
+def case_of_fields(value: Fields, number: int, where: str) -> tuple[Case, str | None]:
     """A case and its reference, if it has one, from the fields of a line.
-
-    Args:
-        value: the fields.
-        number: id of a case without one.
-        where: they stand, for errors.
 
     Raises:
         DataError: a field that is unknown, missing, or not what it should be.
@@ -116,7 +105,7 @@ def case_of_fields(value: Mapping[str, Any], number: int, where: str) -> tuple[C
     return case, None if reference is None else checked_text(reference, "reference", where)
 
 
-def _decoding(value: Mapping[str, Any], where: str, response: str | None) -> str | None:
+def _decoding(value: Fields, where: str, response: str | None) -> str | None:
     given = value.get("decoding")
     if given is None:
         return None
@@ -150,3 +139,31 @@ def unique_names(documents: list[Document]) -> list[Document]:
         name = unused(document.name, out)
         out[name] = Document(name, document.text)
     return list(out.values())
+
+
+def case_of(
+    context: str | Sequence[str] | Mapping[str, str],
+    query: str,
+    response: str | None,
+    messages: Sequence[Mapping[str, object]],
+) -> Case:
+    """One text, several, or several by name, and a query; or a chat.
+
+    Raises:
+        UsageError: both.
+        DataError: messages that are none.
+    """
+    if messages and (context or query):
+        raise UsageError("give either messages, or context and query")
+    said: tuple[Message, ...] = ()
+    if messages:
+        said, response = without_answer(messages_of([dict(m) for m in messages], "messages"), response, "messages")
+    return Case(id="case", documents=_documents_of(context), query=query, response=response, messages=said)
+
+
+def _documents_of(context: str | Sequence[str] | Mapping[str, str]) -> tuple[Document, ...]:
+    if isinstance(context, str):
+        return (Document("context", context),)
+    if isinstance(context, Mapping):
+        return tuple(Document(name, text) for name, text in context.items())
+    return tuple(Document(f"d{number}", text) for number, text in enumerate(context, 1))

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from leakmeter.core.files import MOST_BYTES, check_readable, read_text
-from leakmeter.data.text import checked_text
+from leakmeter.data.text import checked_text, parsed_json
 from leakmeter.errors import DataError
 
-Fields = Mapping[str, Any]
+Fields = Mapping[str, object]
+"""A record: values by the names of their fields, as a file or the hub has them."""
 _SUFFIXES = (".json", ".jsonl", ".csv", ".parquet")
 _HUB_SECONDS = 3.0
 _MOST_ROWS = 2_000_000
@@ -125,7 +124,7 @@ def text_of(fields: Fields, names: Sequence[str], where: str) -> str:
 
 
 def _of_json(path: Path, keys_are_ids: bool) -> list[Fields]:
-    value = _parsed(read_text(path, "data file"), f"data file '{path}'")
+    value = parsed_json(read_text(path, "data file"), f"data file '{path}'")
     if isinstance(value, dict) and value and all(isinstance(record, dict) for record in value.values()):
         value = [{**({"id": key} if keys_are_ids else {}), **record} for key, record in value.items()]
     if not isinstance(value, list) or not all(isinstance(record, dict) for record in value):
@@ -138,20 +137,11 @@ def _of_lines(path: Path) -> list[Fields]:
     for number, line in enumerate(read_text(path, "data file").split("\n"), 1):
         if line.strip():
             where = f"data file '{path}', line {number}"
-            value = _parsed(line, where)
+            value = parsed_json(line, where)
             if not isinstance(value, dict):
                 raise DataError(f"{where} is not a JSON object")
             rows.append(value)
     return rows
-
-
-def _parsed(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{where} is not JSON: {error.msg} at character {error.pos + 1:,}") from None
-    except (RecursionError, ValueError):
-        raise DataError(f"{where} is JSON nested too deep, or with a number too long, to be read") from None
 
 
 def _of_parquet(path: Path) -> list[Fields]:

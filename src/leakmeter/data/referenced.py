@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from leakmeter.core.case import Case
 from leakmeter.data import jsonl, named
 from leakmeter.data.named.base import Record
+from leakmeter.data.records import Fields
 from leakmeter.errors import DataError
 
 
@@ -44,7 +44,7 @@ def load_referenced(source: str, *, n: int | None = None) -> Referenced:
     return Referenced(tuple(_record(case, reference, f"'{source}'") for case, reference in list(pairs)[:n]))
 
 
-def referenced(cases: Sequence[Mapping[str, Any]]) -> list[Record]:
+def referenced(cases: Sequence[Fields]) -> list[Record]:
     """Records of cases that a caller holds, with the fields of `data.jsonl`.
 
     Raises:

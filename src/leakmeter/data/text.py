@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
+from typing import Any
 
 from leakmeter.errors import DataError
 
@@ -16,6 +18,20 @@ def checked_text(value: object, field: str, where: str) -> str:
     except UnicodeEncodeError as error:
         raise DataError(f"{where}: '{field}' holds half a surrogate pair at character {error.start}") from None
     return value
+
+
+def parsed_json(text: str, where: str) -> Any:
+    """What JSON says, one value on one line or several.
+
+    Raises:
+        DataError: it is none, or of a kind that cannot be read.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{where} is not JSON: {error.msg} at character {error.pos + 1:,}") from None
+    except (RecursionError, ValueError):
+        raise DataError(f"{where} is JSON nested too deep, or with a number too long, to be read") from None
 
 
 def unused(name: str, taken: Collection[str]) -> str:

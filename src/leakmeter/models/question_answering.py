@@ -42,14 +42,14 @@ def load_answerer(name: str) -> Ask:
     folder = _folder(name)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        model, told = AutoModelForQuestionAnswering.from_pretrained(
+        model, loaded = AutoModelForQuestionAnswering.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, output_loading_info=True
         )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise ModelError(
             f"question-answering model '{name}' cannot be loaded: {str(error).split(chr(10))[0]}"
         ) from None
-    if told["missing_keys"]:
+    if loaded["missing_keys"]:
         raise ModelError(f"'{name}' was not trained to answer questions: it has no weights for the ends of an answer")
     if not tokenizer.is_fast:
         raise ModelError(f"'{name}' has no tokenizer.json, which tells where in the text a token stands")

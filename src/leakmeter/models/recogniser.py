@@ -14,8 +14,7 @@ from pathlib import Path
 
 from leakmeter.errors import ModelError
 from leakmeter.models.cache import settings_hash, weights_hash
-from leakmeter.models.foreign import check_loaded
-from leakmeter.models.local import check_model_folder
+from leakmeter.models.local import check_loaded, check_model_folder
 
 Recognise = Callable[[str], Iterable[tuple[int, int, str]]]
 """A text to characters [start, end) and labels."""

@@ -73,11 +73,11 @@ def bounded_mixture(
     support = ~(log_bare < _LOG_TINY)
     least = xp.min(xp.where(support, log_bare, xp.zeros_like(log_bare)), axis=-1, keepdims=True)
     log_bare = xp.where(support, log_bare, _filled(log_bare, -xp.inf))
-    tilt, told = _tilt(full, bare, support, temperature)
+    tilt, ruled_out = _tilt(full, bare, support, temperature)
     slack = _ROUNDINGS * _EPS * (1.0 - least) + _error(bound_nats, support)
     target = xp.clip(bound_nats - slack, min=0.0)
     weight = _largest_weight(log_bare, tilt, target, max_weight)
-    weight = xp.where(told, xp.zeros_like(weight), weight)
+    weight = xp.where(ruled_out, xp.zeros_like(weight), weight)
     # What the bare branch may say stays possible, however small it gets.
     log_probs = xp.where(support, xp.clip(_tilted(log_bare, tilt, weight), min=exact_draw.LOG_LEAST), log_bare)
     weights, bare_weights = exact_draw.weights_of(log_probs), exact_draw.weights_of(log_bare)
@@ -109,7 +109,7 @@ def mixture(full: Any, bare: Any, weight: float, temperature: float = 1.0) -> Mi
     xp = array_namespace(full)
     log_bare = logspace.log_softmax(xp.astype(bare, xp.float64), temperature)
     support = ~(log_bare == -xp.inf)
-    tilt, told = _tilt(full, bare, support, temperature)
+    tilt, ruled_out = _tilt(full, bare, support, temperature)
     allowed = support & ~(full == -xp.inf)
     weights = xp.full_like(tilt[..., :1], float(weight))
     log_probs = _tilted(xp.where(allowed, log_bare, _filled(tilt, -xp.inf)), tilt, weights)
@@ -118,22 +118,22 @@ def mixture(full: Any, bare: Any, weight: float, temperature: float = 1.0) -> Mi
         weights[..., 0],
         log_probs,
         xp.broadcast_to(log_bare, log_probs.shape),
-        xp.where(told, _filled(loss, xp.inf), loss)[..., 0],
+        xp.where(ruled_out, _filled(loss, xp.inf), loss)[..., 0],
     )
 
 
 def _tilt(full: Any, bare: Any, support: Any, temperature: float) -> tuple[Any, Any]:
     """r over the support, its smallest value 0, and 0 elsewhere, (..., vocab); whether D alone rules a token out."""
     xp = array_namespace(full)
-    told = support & (full == -xp.inf)
-    usable = support & ~told
+    ruled_out = support & (full == -xp.inf)
+    usable = support & ~ruled_out
     wide = xp.astype(full, xp.float64)
     zero = xp.zeros_like(wide)
     # Both sides are cleared before the subtraction: −inf less −inf is NaN.
     difference = xp.where(usable, wide, zero) - xp.where(usable, xp.astype(bare, xp.float64), zero)
     ratio = difference / temperature
     least = xp.min(xp.where(usable, ratio, _filled(ratio, xp.inf)), axis=-1, keepdims=True)
-    return xp.where(usable, ratio - least, zero), xp.any(told, axis=-1, keepdims=True)
+    return xp.where(usable, ratio - least, zero), xp.any(ruled_out, axis=-1, keepdims=True)
 
 
 def _largest_weight(log_bare: Any, tilt: Any, target: Any, max_weight: float) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from array_api_compat import array_namespace, device
 
-from leakmeter.core import rules
+from leakmeter.core import reductions
 from leakmeter.core.reductions import NextToken
 from leakmeter.privacy import bounded
 from leakmeter.stats import exact_draw
@@ -116,7 +116,7 @@ def _receipts(decoding: Decoding, rows: Any, masked: tuple[int, ...], targets: A
         if random is None:
             token = xp.broadcast_to(targets[i], (log_probs.shape[0], 1))
         elif isinstance(random, float):
-            token = rules.invert(log_probs, random)
+            token = reductions.invert(log_probs, random)
         else:
             token = exact_draw.draw(xp.concat([mixed.bare_weights[:1, :], mixed.weights], axis=0), random)
         none = xp.zeros_like(bare[:, 0])

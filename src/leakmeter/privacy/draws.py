@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, TypedDict
 
 SEED_WARNING: Final = "a seeded run carries no guarantee unless the seed stays secret"
 _SEEDED: Final = "It holds for whoever does not know the seed, from which the draws can be repeated."
@@ -17,12 +17,17 @@ _ROUNDED: Final = (
 )
 
 
-def draws_of(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether tokens had exactly the probabilities that were certified, and where random bits came from.
+class Draws(TypedDict):
+    """How tokens were drawn, as results have it."""
 
-    Args:
-        params: of the measure, as its run has them.
-    """
+    exact: bool
+    """Whether tokens had exactly the probabilities that were certified."""
+    random_bits: str
+    """Where they came from: 'operating system' or 'seed'."""
+
+
+def draws_of(params: Mapping[str, object]) -> Draws:
+    """Whether tokens had exactly the probabilities that were certified, and where random bits came from."""
     has_nonce = params.get("nonce") is not None
     # Runs without the field were made when cumulative sums were inverted in float64, as is still done where nothing is
     # promised.
@@ -30,7 +35,7 @@ def draws_of(params: Mapping[str, Any]) -> dict[str, Any]:
     return {"exact": is_exact, "random_bits": "operating system" if has_nonce else "seed"}
 
 
-def sentences(draws: Mapping[str, Any]) -> list[str]:
+def sentences(draws: Mapping[str, object]) -> list[str]:
     """What a reader of the promise needs to know of them, one sentence each.
 
     Args:

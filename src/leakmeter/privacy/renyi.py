@@ -231,7 +231,6 @@ def _n_terms(reach: float) -> int:
 
 
 def _slices(centred: Any, weights: Any) -> Iterator[tuple[Any, Any]]:
-    """Slices of the vocabulary."""
     n_rows, n_vocab = centred.shape
     width = max(1, _ENTRIES // n_rows)
     for start in range(0, n_vocab, width):

@@ -28,7 +28,7 @@ def comparison_lines(comparison: Mapping[str, Any]) -> list[str]:
     """What goes together, what was set otherwise, and how far each quantity moved.
 
     Args:
-        comparison: see `runs.compare.comparison_object`.
+        comparison: see `runs.compare.Comparison.to_dict`.
     """
     n, first, second, other = (
         comparison[name] for name in ("n_pairs", "n_only_first", "n_only_second", "n_other_texts")

@@ -18,7 +18,7 @@ from leakmeter.errors import UsageError
 from leakmeter.report import frame, scale
 from leakmeter.report.shade import excerpt
 from leakmeter.report.view import View, token_view
-from leakmeter.text.copied import copied, words_of
+from leakmeter.text.overlap import copied, words_of
 
 RUN_WORDS: Final = 4
 """So many words in a row, or more, are marked as a passage that was copied; fewer are often chance."""

@@ -31,13 +31,15 @@ def cost(cases: Sequence[Case]) -> str:
     run, naive, seconds = (
         sum(getattr(case.cost, name) for case in cases) for name in ("tree_tokens", "naive_tokens", "seconds")
     )
-    predicted = sum(case.cost.predicted_tree_tokens for case in cases)
-    expected = [case.cost.predicted_seconds for case in cases]
-    about = "" if None in expected else f" in {words.about_seconds(sum(expected))}"
-    return (
-        f"{run:,} tree tokens in {seconds:.1f}\u00a0s, {words.saved(run, naive)} saved against {naive:,} of full "
-        f"prompts; predicted {predicted:,}{about}"
+    saved = f"{words.saved(run, naive)} saved against {naive:,} of full prompts"
+    said = f"{run:,} tree tokens in {seconds:.1f}\u00a0s, {saved}"
+    tokens, expected = (
+        [getattr(case.cost, name) for case in cases] for name in ("predicted_tree_tokens", "predicted_seconds")
     )
+    if None in tokens:
+        return said
+    about = "" if None in expected else f" in {words.about_seconds(sum(expected))}"
+    return f"{said}; predicted {sum(tokens):,}{about}"
 
 
 def warnings(cases: Sequence[Case], what: str = "queries") -> list[str]:

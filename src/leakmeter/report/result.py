@@ -39,6 +39,8 @@ _NAME_CHARACTERS: Final = 40
 
 Texts = Mapping[str, Any]
 """What a run keeps of a case beside numbers, as JSON; see `runs.measure.texts_of`."""
+Params = Mapping[str, Any]
+"""Parameters of a measure, as a run keeps them."""
 Part = tuple[Texts, Sequence[Measurement]]
 """A case's texts and its measurements."""
 
@@ -169,8 +171,8 @@ class ResultCost(Record):
     naive_tokens: int
     """Tokens that one full pass for each prompt would have run."""
     seconds: float
-    predicted_tree_tokens: int
-    """Tokens that were predicted before; an upper bound, where what is run depends on the scores."""
+    predicted_tree_tokens: int | None
+    """Tokens that were predicted, or most of them where what is run depends on the scores; None in early runs."""
     predicted_seconds: float | None
     out_of_memory_retries: int
     """How often memory ran out, and the work went on in smaller parts."""
@@ -187,7 +189,7 @@ class ResultCost(Record):
             tree_tokens=cost["tree_tokens"],
             naive_tokens=cost["naive_tokens"],
             seconds=cost["seconds"],
-            predicted_tree_tokens=predicted.get("tree_tokens", cost["tree_tokens"]),
+            predicted_tree_tokens=predicted.get("tree_tokens"),
             predicted_seconds=predicted.get("seconds"),
             out_of_memory_retries=cost.get("halvings", 0),
             scored_together=cost.get("scored_together"),

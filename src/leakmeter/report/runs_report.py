@@ -41,7 +41,7 @@ class ShownComparison:
     first: int
     second: int
     told: Mapping[str, Any]
-    """See `runs.compare.comparison_object`."""
+    """See `runs.compare.Comparison.to_dict`."""
 
 
 def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[ShownComparison] = ()) -> b.Report:

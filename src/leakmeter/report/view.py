@@ -18,7 +18,7 @@ View = dict[str, Any]
 def settings(case: Case) -> dict[str, str]:
     """How the case was measured, by the words shown beside it."""
     cost = case.cost
-    told = {
+    told: dict[str, str | None] = {
         "Model": case.model,
         "Weights (SHA-256)": case.weights_sha256 or "not recorded",
         "Number type": case.dtype,
@@ -35,11 +35,8 @@ def settings(case: Case) -> dict[str, str]:
     told["Cost"] = f"{cost.requests} requests, {cost.tree_tokens} tokens run" + (
         f", {saved} saved against {cost.naive_tokens} one by one" if saved else ""
     )
-    told["Predicted"] = words.prediction(case)
-    memory = words.memory(case)
-    if memory is not None:
-        told["Memory"] = memory
-    return {name: visible(text) for name, text in told.items()}
+    told |= {"Predicted": words.prediction(case), "Memory": words.memory(case)}
+    return {name: visible(text) for name, text in told.items() if text is not None}
 
 
 def token_view(token: str, nats: float, floor_nats: float) -> View:

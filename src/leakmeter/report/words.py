@@ -71,14 +71,16 @@ def saved(n_tokens: int, n_naive_tokens: int) -> str:
     return f"{100 * (1 - n_tokens / n_naive_tokens):.0f}\u00a0%"
 
 
-def prediction(case: Case, *, at_most: bool | None = None) -> str:
-    """What was predicted before the case was run, and what it took.
+def prediction(case: Case, *, at_most: bool | None = None) -> str | None:
+    """What was predicted before the case was run, and what it took; None where nothing was predicted.
 
     Args:
         case: the case.
         at_most: whether it was predicted from above; where the response was drawn, by default.
     """
     cost = case.cost
+    if cost.predicted_tree_tokens is None:
+        return None
     most = "at most " if (case.response.sampled if at_most is None else at_most) else ""
     said = f"{most}{cost.predicted_tree_tokens:,} tokens"
     if cost.predicted_seconds is not None:

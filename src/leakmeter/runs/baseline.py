@@ -18,12 +18,14 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import numpy as np
 
 from leakmeter.core.check import Check, Item, Number
 from leakmeter.core.files import check_readable
+from leakmeter.core.json_object import JsonObject
+from leakmeter.core.prompt import IntArray
 from leakmeter.core.quantity import Quantity
 from leakmeter.errors import DataError, UsageError
 from leakmeter.report.check_words import regression_sentence
@@ -33,9 +35,10 @@ from leakmeter.runs.compare import HIDDEN, Setting, differing, is_seed
 from leakmeter.runs.measured import Measured, case_quantities
 from leakmeter.runs.pseudonym import pseudonym
 from leakmeter.stats.aggregates import aggregate
-from leakmeter.stats.paired_difference import paired_difference
+from leakmeter.stats.rank_tests import paired_difference
 from leakmeter.stats.stats import FloatArray
 
+_T = TypeVar("_T")
 _VERSION: Final = 1
 _DIGITS: Final = 4
 _ROUNDING: Final = 0.5 * 10.0 ** (1 - _DIGITS)
@@ -60,7 +63,95 @@ class Held:
     n_only_then: int
 
 
-def baseline_of(runs: Sequence[Measured], names: Container[str], key: bytes) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class KeptQuantity:
+    """A quantity of a run's cases, in four significant digits."""
+
+    unit: str
+    values: tuple[float, ...]
+    """Of each case; NaN where it has none."""
+    noise_floor: float
+
+    def to_dict(self) -> JsonObject:
+        """As a file holds it; see `_spelled`."""
+        return {
+            "unit": self.unit,
+            "values": [_spelled(value) for value in self.values],
+            "noise_floor": _spelled(self.noise_floor),
+        }
+
+    @classmethod
+    def from_dict(cls, record: JsonObject) -> KeptQuantity:
+        """What `to_dict` made; `ValueError` of anything else."""
+        floor = record.get("noise_floor")
+        return cls(
+            str(record.get("unit", "")),
+            tuple(map(_number, _checked(record.get("values"), list))),
+            0.0 if floor is None else _number(floor),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """What is kept of a run."""
+
+    measure: str
+    settings: Mapping[str, object]
+    """By dotted names; see `_plain`."""
+    cases: tuple[str, ...]
+    """Keyed hashes of their ids."""
+    quantities: Mapping[str, KeptQuantity]
+
+    def to_dict(self) -> JsonObject:
+        """As a file holds it."""
+        return {
+            "measure": self.measure,
+            "settings": dict(self.settings),
+            "cases": list(self.cases),
+            "quantities": {name: one.to_dict() for name, one in self.quantities.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, record: JsonObject) -> KeptRun:
+        """What `to_dict` made; `ValueError` of anything else."""
+        made = cls(
+            _checked(record.get("measure"), str),
+            _checked(record.get("settings"), dict),
+            tuple(_checked(case, str) for case in _checked(record.get("cases"), list)),
+            {
+                name: KeptQuantity.from_dict(_checked(one, dict))
+                for name, one in _checked(record.get("quantities"), dict).items()
+            },
+        )
+        n_cases = len(made.cases)
+        if len(set(made.cases)) < n_cases or any(len(one.values) != n_cases for one in made.quantities.values()):
+            raise ValueError("cases that are not told apart, or not as many values")
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What is kept of runs, in the order in which others are held against them."""
+
+    key: str
+    """What tells whether two keys are the same, and nothing else of them."""
+    runs: tuple[KeptRun, ...]
+
+    def to_dict(self) -> JsonObject:
+        """As a file holds it."""
+        return {"leakmeter_baseline": _VERSION, "key": self.key, "runs": [run.to_dict() for run in self.runs]}
+
+    @classmethod
+    def from_dict(cls, record: object) -> Baseline:
+        """What `to_dict` made; `ValueError` of anything else."""
+        whole = _checked(record, dict)
+        if whole.get("leakmeter_baseline") != _VERSION:
+            raise ValueError("another version")
+        runs = (KeptRun.from_dict(_checked(run, dict)) for run in _checked(whole.get("runs"), list))
+        return cls(_checked(whole.get("key"), str), tuple(runs))
+
+
+def baseline_of(runs: Sequence[Measured], names: Container[str], key: bytes) -> Baseline:
     """Runs to what is kept of them.
 
     Args:
@@ -68,36 +159,30 @@ def baseline_of(runs: Sequence[Measured], names: Container[str], key: bytes) -> 
         names: of quantities of cases; of a run that has none of them its main one is kept.
         key: of the user.
     """
-    return {
-        "leakmeter_baseline": _VERSION,
-        "key": _key_name(key),
-        "runs": [
-            {
-                "measure": run.measure,
-                "settings": {name: _plain(name, value, key) for name, value in run.settings().items()},
-                "cases": [pseudonym(key, "baseline", id_) for id_ in run.ids],
-                "quantities": {
-                    one.name: {
-                        "unit": one.unit,
-                        "values": [_rounded(value) for value in run.values(one)],
-                        "noise_floor": _rounded(run.floor(one, range(len(run.cases)))),
-                    }
-                    for one in _kept(run, names)
-                },
-            }
-            for run in runs
-        ],
-    }
+    return Baseline(_key_name(key), tuple(_kept(run, names, key) for run in runs))
 
 
-def _kept(run: Measured, names: Container[str]) -> list[Quantity]:
-    """Quantities of cases; those of a run as a whole have no interval, and no baseline."""
+def _kept(run: Measured, names: Container[str], key: bytes) -> KeptRun:
+    # Quantities of cases; those of a run as a whole have no interval, and no baseline.
     of_cases = case_quantities(run)
-    return [one for one in of_cases if one.name in names] or of_cases[:1]
+    kept = [one for one in of_cases if one.name in names] or of_cases[:1]
+    return KeptRun(
+        run.measure,
+        _plain_settings(run, key),
+        tuple(pseudonym(key, "baseline", id_) for id_ in run.ids),
+        {
+            one.name: KeptQuantity(
+                one.unit,
+                tuple(_rounded(value) for value in run.values(one).tolist()),
+                _rounded(run.floor(one, range(len(run.cases)))),
+            )
+            for one in kept
+        },
+    )
 
 
-def read_baseline(path: Path) -> dict[str, Any]:
-    """What `baseline_of` made, from a file.
+def read_baseline(path: Path) -> Baseline:
+    """What `Baseline.to_dict` made, from a file.
 
     Raises:
         DataError: there is no such file, or it is no baseline.
@@ -106,47 +191,30 @@ def read_baseline(path: Path) -> dict[str, Any]:
         check_readable(path, "baseline")
     try:
         # Every number a float: one of a thousand digits is infinite then, rather than too large for all that follows.
-        told = json.loads(path.read_bytes(), parse_int=float, parse_constant=_refused)
+        record = json.loads(path.read_bytes(), parse_int=float, parse_constant=_refused)
     except FileNotFoundError:
         raise DataError(f"there is no baseline '{path}'; write one with --write-baseline") from None
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"baseline '{path}' cannot be read: {getattr(error, 'strerror', None) or 'no JSON'}") from None
-    if not isinstance(told, dict) or told.get("leakmeter_baseline") != _VERSION or not _is_whole(told):
-        raise DataError(f"'{path}' is no baseline as this version of leakmeter writes it; --write-baseline writes one")
-    return told
+    try:
+        return Baseline.from_dict(record)
+    except ValueError:
+        raise DataError(
+            f"'{path}' is no baseline as this version of leakmeter writes it; --write-baseline writes one"
+        ) from None
 
 
 def _refused(constant: str) -> float:
     raise ValueError(f"{constant} is no JSON")
 
 
-def _is_whole(told: Mapping[str, Any]) -> bool:
-    """Whether everything that is read from a baseline is there, and what it should be."""
-    if not isinstance(told.get("key"), str) or not isinstance(told.get("runs"), list):
-        return False
-    for run in told["runs"]:
-        if not isinstance(run, dict) or not isinstance(run.get("measure"), str):
-            return False
-        cases, settings, quantities = (run.get(name) for name in ("cases", "settings", "quantities"))
-        if not (isinstance(cases, list) and isinstance(settings, dict) and isinstance(quantities, dict)):
-            return False
-        if not all(isinstance(case, str) for case in cases) or len(set(cases)) < len(cases):
-            return False
-        if not all(_is_series(one, len(cases)) for one in quantities.values()):
-            return False
-    return True
+def _checked(value: object, kind: type[_T]) -> _T:
+    if not isinstance(value, kind):
+        raise ValueError(f"a {type(value).__name__} in the place of a {kind.__name__}")
+    return value
 
 
-def _is_series(one: Any, n: int) -> bool:
-    if not isinstance(one, dict) or not isinstance(one.get("values"), list) or len(one["values"]) != n:
-        return False
-    return all(
-        value is None or isinstance(value, float) or (isinstance(value, str) and value in _INFINITE)
-        for value in (*one["values"], one.get("noise_floor"))
-    )
-
-
-def hold_against(run: Measured, number: int, told: Mapping[str, Any], key: bytes, *, seed: int = 0) -> Held:
+def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes, *, seed: int = 0) -> Held:
     """Hold a run against its baseline.
 
     A quantity is worse where the mean of now − then over pairs of cases is on its worse side by more than its 95 %
@@ -156,36 +224,36 @@ def hold_against(run: Measured, number: int, told: Mapping[str, Any], key: bytes
     Args:
         run: now.
         number: of the run, from 1.
-        told: a baseline; see `read_baseline`.
+        baseline: of the user; see `read_baseline`.
         key: of the user.
         seed: of the bootstrap.
 
     Raises:
         UsageError: the baseline has no such run, or no case of it can be paired.
     """
-    if number > len(told["runs"]) or told["runs"][number - 1]["measure"] != run.measure:
-        measures = excerpt(", ".join(one["measure"] for one in told["runs"]), 100) or "nothing"
+    if number > len(baseline.runs) or baseline.runs[number - 1].measure != run.measure:
+        measures = excerpt(", ".join(one.measure for one in baseline.runs), 100) or "nothing"
         raise UsageError(
             f"run {number} is of {run.measure}, and the baseline is of {measures}, in this order; give runs as it was "
             "written of, or write another"
         )
-    before = told["runs"][number - 1]
-    by_order = told["key"] != _key_name(key)
-    pairs = _pairs(run, before["cases"], key, by_order)
+    before = baseline.runs[number - 1]
+    by_order = baseline.key != _key_name(key)
+    pairs = _pairs(run, before.cases, key, by_order)
     checks = []
-    for name, kept in before["quantities"].items():
+    for name, kept in before.quantities.items():
         quantity = next((one for one in case_quantities(run) if one.name == name), None)
         if quantity is None:
             raise UsageError(f"the baseline has a quantity that {run.measure} does not have; write another baseline")
         checks.append(_regression(run, number, quantity, kept, pairs, seed))
-    now = {name: _plain(name, value, key) for name, value in run.settings().items()}
-    unknown = {name for name in now if by_order and _is_hashed(now[name]) and _is_hashed(before["settings"].get(name))}
+    now = _plain_settings(run, key)
+    unknown = {name for name in now if by_order and _is_hashed(now[name]) and _is_hashed(before.settings.get(name))}
     settings = [
         Setting(one.name, _shown(one.first), _shown(one.second))
-        for one in differing(before["settings"], now)
+        for one in differing(before.settings, now)
         if one.name not in unknown
     ]
-    only_now, only_then = len(run.cases) - len(pairs), len(before["cases"]) - len(pairs)
+    only_now, only_then = len(run.cases) - len(pairs), len(before.cases) - len(pairs)
     return Held(tuple(checks), tuple(settings), len(unknown), by_order, only_now, only_then)
 
 
@@ -207,9 +275,9 @@ def _pairs(run: Measured, cases: Sequence[str], key: bytes, by_order: bool) -> l
 
 
 def _regression(
-    run: Measured, number: int, quantity: Quantity, kept: Mapping[str, Any], pairs: Sequence[tuple[int, int]], seed: int
+    run: Measured, number: int, quantity: Quantity, kept: KeptQuantity, pairs: Sequence[tuple[int, int]], seed: int
 ) -> Check:
-    then = np.asarray([_number(value) for value in kept["values"]])
+    then = np.asarray(kept.values)
     now = run.values(quantity)
     both = [(i, j) for i, j in pairs if not np.isnan(now[i]) and not np.isnan(then[j])]
     if not both:
@@ -218,7 +286,7 @@ def _regression(
     difference = paired_difference(now[mine], then[theirs], seed=seed)
     finite = then[theirs][np.isfinite(then[theirs])]
     rounding = _ROUNDING * float(np.abs(finite).mean()) if finite.size else 0.0
-    floor = run.floor(quantity, mine.tolist()) + float(kept.get("noise_floor") or 0.0) + rounding
+    floor = run.floor(quantity, mine.tolist()) + kept.noise_floor + rounding
     is_worse = difference.is_above(floor) if quantity.worse == "more" else difference.is_below(floor)
     found = Number(difference.mean, difference.interval, quantity.unit, len(both))
     means = (aggregate(of, "mean") for of in (then[theirs], now[mine]))
@@ -235,19 +303,21 @@ def _regression(
     )
 
 
-def _worst(quantity: Quantity, numbers: Any, differences: FloatArray, floor: float) -> tuple[Item, ...]:
-    """Cases that went furthest the wrong way."""
+def _worst(quantity: Quantity, numbers: IntArray, differences: FloatArray, floor: float) -> tuple[Item, ...]:
     wrong = differences if quantity.worse == "more" else -differences
     order = np.argsort(-wrong, kind="stable")[:WORST_AT_MOST]
     return tuple(Item(int(numbers[i]) + 1, float(differences[i])) for i in order if wrong[i] > floor)
 
 
 def _key_name(key: bytes) -> str:
-    """What tells whether two keys are the same, and nothing else of them."""
     return pseudonym(key, "baseline key")
 
 
-def _plain(name: str, value: Any, key: bytes) -> Any:
+def _plain_settings(run: Measured, key: bytes) -> dict[str, object]:
+    return {name: _plain(name, value, key) for name, value in run.settings().items()}
+
+
+def _plain(name: str, value: object, key: bytes) -> object:
     """A setting as it is where it is a number or a word, which a choice is; else its hash."""
     is_word = isinstance(value, str) and _WORD.fullmatch(value) is not None
     is_number = isinstance(value, int | float) and math.isfinite(value)
@@ -256,20 +326,26 @@ def _plain(name: str, value: Any, key: bytes) -> Any:
     return _HASHED + pseudonym(key, "baseline setting", name, json.dumps(value, sort_keys=True))
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> object:
     return HIDDEN if _is_hashed(value) else value
 
 
-def _is_hashed(value: Any) -> bool:
+def _is_hashed(value: object) -> bool:
     return isinstance(value, str) and value.startswith(_HASHED)
 
 
-def _rounded(value: float) -> float | str | None:
-    """Four significant digits; JSON has no words for infinity and for what is missing."""
-    if np.isnan(value):
-        return None
-    return str(float(value)) if np.isinf(value) else float(f"{value:.{_DIGITS}g}")
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
 
 
-def _number(value: float | str | None) -> float:
-    return np.nan if value is None else float(value)
+def _spelled(value: float) -> float | str | None:
+    """JSON has no words for infinity and for what is missing."""
+    return None if math.isnan(value) else str(value) if math.isinf(value) else value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, float) or (isinstance(value, str) and value in _INFINITE):
+        return float(value)
+    if value is not None:
+        raise ValueError("neither a number nor infinite nor missing")
+    return math.nan

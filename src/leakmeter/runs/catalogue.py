@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import StoreError
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.runs.spec import RunSpec, outdated
@@ -16,9 +17,8 @@ from leakmeter.runs.spec import RunSpec, outdated
 State = Literal["complete", "unfinished", "damaged"]
 
 RUN: Final = "run"
-_STUDIES: Final = re.compile(r"(study|audit|frontier|icl-plan)-(?:.*-)?[0-9a-f]{16}")
+_STUDIES: Final = re.compile(r"(study|audit|frontier|icl-select|icl-plan)-(?:.*-)?[0-9a-f]{16}")
 """Directories that other commands keep beside their runs; what stands before the first '-' says of what."""
-_MAPPINGS: Final = ("params", "prompts", "model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Entry:
 
     name: str
     kind: str
-    """run, study, audit, frontier or icl-plan."""
+    """run, study, audit, frontier or icl-select (icl-plan in version 0.1)."""
     state: State | None = None
     measure: str | None = None
     model: str | None = None
@@ -59,27 +59,34 @@ class Taken:
     """How often memory ran out and the work was cut in halves."""
 
     @classmethod
-    def of(cls, cases: Iterable[Mapping[str, Any]]) -> Taken:
+    def of(cls, cases: Iterable[JsonObject]) -> Taken:
         """Of cases as a run keeps them; what was not kept counts as 0."""
-        sums = dict.fromkeys((field.name for field in fields(cls)), 0.0)
+        sums = dict.fromkeys((one.name for one in fields(cls)), 0.0)
         for case in cases:
             cost = case.get("cost")
             if isinstance(cost, dict):
                 kept = {name: value for name, value in cost.items() if isinstance(value, (int, float))}
                 sums = {name: total + kept.get(name, 0.0) for name, total in sums.items()}
-        return cls(round(sums["seconds"], 3), *(int(sums[field.name]) for field in fields(cls)[1:]))
+        return cls(round(sums["seconds"], 3), *(int(sums[one.name]) for one in fields(cls)[1:]))
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One run, as `leakmeter runs show` tells it."""
+    """One run, as `leakmeter runs show` has it; of an unfinished one, what is known of it."""
 
     entry: Entry
-    told: Mapping[str, Any]
-    """Its spec; of an unfinished run, what is known of it."""
     cost: Taken
     n_measurements: int
     """Numbers, one a row."""
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    """Of the measure."""
+    prompts: Mapping[str, object] = field(default_factory=dict)
+    model: Mapping[str, object] = field(default_factory=dict)
+    versions: Mapping[str, object] = field(default_factory=dict)
+    """Of what computes."""
+    command: str | None = None
+    problems: tuple[str, ...] = ()
+    """Lines of the data that were left out."""
 
 
 def entries(root: Path) -> list[Entry]:
@@ -109,15 +116,33 @@ def entry_of(path: Path) -> Entry:
     try:
         if not run.is_complete:
             begun = run.read_begun()
-            n_done = sum(len(run.read_texts(number)) for number in run.parts)
-            return Entry(path.name, RUN, "unfinished", **_words(begun), n_cases=_count(begun), n_cases_finished=n_done)
+            n, n_done = begun.get("n_cases"), sum(len(run.read_texts(number)) for number in run.parts)
+            return _entry(path, "unfinished", begun, n if isinstance(n, int) else None, n_done)
         spec = spec_of(run)
     except StoreError:
         return Entry(path.name, RUN, "damaged")
     when = datetime.fromtimestamp((path / "spec.json").stat().st_mtime, UTC).isoformat(timespec="seconds")
-    n = len(spec.cases)
-    words = _words({"measure": spec.measure, "model": spec.model, "version": spec.version})
-    return Entry(path.name, RUN, "complete", **words, n_cases=n, n_cases_finished=n, finished=when)
+    return _entry(path, "complete", run.read_spec(), len(spec.cases), len(spec.cases), when)
+
+
+def _entry(
+    path: Path, state: State, record: JsonObject, n_cases: int | None, n_done: int, finished: str | None = None
+) -> Entry:
+    model, version = record.get("model") or {}, record.get("version")
+    return Entry(
+        path.name,
+        RUN,
+        state,
+        measure=record.get("measure"),
+        model=model.get("name"),
+        dtype=model.get("dtype"),
+        device=model.get("device"),
+        version=version,
+        n_cases=n_cases,
+        n_cases_finished=n_done,
+        finished=finished,
+        outdated=outdated(version, model),
+    )
 
 
 def summary(path: Path) -> Summary:
@@ -130,14 +155,24 @@ def summary(path: Path) -> Summary:
     if entry.state == "damaged":
         raise StoreError(f"run '{path}' is damaged; `leakmeter runs verify {path}` says where")
     run = RunDirectory(path)
-    told = run.read_begun() if entry.state == "unfinished" else run.read_spec()
-    cases: list[dict[str, Any]] = []
+    record = run.read_begun() if entry.state == "unfinished" else run.read_spec()
+    cases: list[JsonObject] = []
     n_measurements = 0
     for number in run.parts:
         texts, measurements = run.read_part(number)
         cases += texts
         n_measurements += sum(len(measurement.values) for measurement in measurements)
-    return Summary(entry, told, Taken.of(cases), n_measurements)
+    return Summary(
+        entry,
+        Taken.of(cases),
+        n_measurements,
+        parameters=record.get("params") or {},
+        prompts=record.get("prompts") or {},
+        model=record.get("model") or {},
+        versions=record.get("environment") or {},
+        command=record.get("command"),
+        problems=tuple(record.get("problems") or ()),
+    )
 
 
 def spec_of(run: RunDirectory) -> RunSpec:
@@ -146,16 +181,10 @@ def spec_of(run: RunDirectory) -> RunSpec:
     Raises:
         StoreError: the run is not complete, or its spec is not one that leakmeter wrote.
     """
-    told = run.read_spec()
-    given = {field.name: told[field.name] for field in fields(RunSpec) if field.name in told}
-    cases, problems = told.get("cases"), told.get("problems", [])
-    if (
-        not (isinstance(cases, list) and isinstance(problems, list))
-        or not all(isinstance(value, dict) for value in (*(told.get(name) for name in _MAPPINGS), *cases))
-        or not all(isinstance(told.get(name), str) for name in ("measure", "version"))
-    ):
-        raise StoreError(f"the spec of run '{run.path}' is not one that leakmeter wrote")
-    return RunSpec(**{**given, "cases": tuple(cases), "problems": tuple(problems)})
+    # What is in it, and of which kind, was looked at when it was read.
+    record = run.read_spec()
+    given = {one.name: record[one.name] for one in fields(RunSpec) if one.name in record}
+    return RunSpec(**{**given, "cases": tuple(record["cases"]), "problems": tuple(record.get("problems", ()))})
 
 
 def find_run(given: str, root: Path) -> Path:
@@ -208,20 +237,3 @@ def _directories(root: Path) -> list[Path]:
         return sorted(path for path in root.iterdir() if path.is_dir())
     except OSError as error:
         raise StoreError(f"no directory of runs '{root}' ({error.strerror or error}); name one with --runs") from None
-
-
-def _words(told: Mapping[str, Any]) -> dict[str, Any]:
-    model = told.get("model") or {}
-    return {
-        "measure": told.get("measure"),
-        "model": model.get("name"),
-        "dtype": model.get("dtype"),
-        "device": model.get("device"),
-        "version": told.get("version"),
-        "outdated": outdated(told.get("version"), model),
-    }
-
-
-def _count(begun: Mapping[str, Any]) -> int | None:
-    n = begun.get("n_cases")
-    return n if isinstance(n, int) else None

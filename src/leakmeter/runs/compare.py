@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Final, Literal
 
 import numpy as np
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.quantity import Quantity, RunQuantity, Worse
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.runs.measured import Measured, case_quantities
 from leakmeter.stats.aggregates import aggregate
-from leakmeter.stats.paired import holm
-from leakmeter.stats.paired_difference import PairedDifference, paired_difference
+from leakmeter.stats.rank_tests import PairedDifference, holm, paired_difference
 
 Verdict = Literal["worse", "better", "no finding"]
 HIDDEN: Final = "not shown"
@@ -27,8 +27,8 @@ class Setting:
     """Something that two runs have otherwise; None where one does not have it."""
 
     name: str
-    first: Any
-    second: Any
+    first: object
+    second: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,17 @@ class Comparison:
     whole: tuple[WholeMoved, ...]
     """Quantities of runs as a whole."""
 
+    def to_dict(self) -> JsonObject:
+        """One plain object; 'first' is A, 'second' B, differences are B − A.
+
+        Numbers may be infinite, or NaN where they have no meaning; a quantity of a run as a whole has no interval.
+        """
+        return {
+            **{name: getattr(self, name) for name in _COUNTS},
+            "settings": [asdict(one) for one in self.settings],
+            "quantities": [*map(_moved_record, self.moved), *(_whole_record(one, self.n_pairs) for one in self.whole)],
+        }
+
 
 def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, seed: int = 0) -> Comparison:
     """Pair the cases of two runs by their ids, and say what moved.
@@ -150,33 +161,20 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
     )
 
 
-def comparison_object(found: Comparison) -> dict[str, Any]:
-    """A comparison as one plain object; 'first' is A, 'second' B, differences are B − A.
-
-    Numbers may be infinite, or NaN where they have no meaning; a quantity of a run as a whole has no interval.
-    """
+def _moved_record(one: Moved) -> JsonObject:
+    difference = one.difference
     return {
-        **{name: getattr(found, name) for name in _COUNTS},
-        "settings": [{"name": one.name, "first": one.first, "second": one.second} for one in found.settings],
-        "quantities": [
-            *(
-                {
-                    **{name: getattr(one, name) for name in _NAMES},
-                    "difference": one.difference.mean,
-                    "interval": None if one.difference.interval is None else list(one.difference.interval),
-                    "p_value": one.difference.p_value,
-                    "holm_p_value": one.holm_p,
-                    "rank_biserial": one.difference.rank_biserial,
-                    **{name: getattr(one, name) for name in ("noise_floor", "n_pairs", "n_missing", "verdict")},
-                }
-                for one in found.moved
-            ),
-            *(_whole_object(one, found.n_pairs) for one in found.whole),
-        ],
+        **{name: getattr(one, name) for name in _NAMES},
+        "difference": difference.mean,
+        "interval": None if difference.interval is None else list(difference.interval),
+        "p_value": difference.p_value,
+        "holm_p_value": one.holm_p,
+        "rank_biserial": difference.rank_biserial,
+        **{name: getattr(one, name) for name in ("noise_floor", "n_pairs", "n_missing", "verdict")},
     }
 
 
-def _whole_object(one: WholeMoved, n_pairs: int) -> dict[str, Any]:
+def _whole_record(one: WholeMoved, n_pairs: int) -> JsonObject:
     difference = None if one.first is None or one.second is None else one.second - one.first
     return {
         **{name: getattr(one, name) for name in _NAMES},
@@ -188,14 +186,10 @@ def _whole_object(one: WholeMoved, n_pairs: int) -> dict[str, Any]:
     }
 
 
-def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Setting]:
+def differing(first: Mapping[str, object], second: Mapping[str, object]) -> list[Setting]:
     """Settings that are not the same in both, in the order in which they come.
 
     A seed's numbers are not told: under a promise of privacy they are secret.
-
-    Args:
-        first: names to values.
-        second: the same of another.
     """
     names = dict.fromkeys([*first, *second])
     return [
@@ -241,7 +235,6 @@ def _tested(moved: Sequence[Moved]) -> tuple[Moved, ...]:
     return tuple(replace(one, holm_p=p) for one, p in zip(moved, together, strict=True))
 
 
-def _n_other_texts(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]) -> int:
-    """Cases with the same id and other texts."""
+def _n_other_texts(first: Sequence[JsonObject], second: Sequence[JsonObject]) -> int:
     by_id = {case.get("id"): case for case in first}
     return sum(by_id.get(case.get("id"), case) != case for case in second)

@@ -1,12 +1,16 @@
 """A run in a form that depends on what was measured alone.
 
     DIRECTORY/
-      measurements.parquet     the columns of `runs.schema`, names as plain text; cases in order, series as written
-      cases.jsonl          one case a line, without what it cost
-      spec.json            what determines the numbers: all that the run's id is the hash of
+      measurements.parquet  the columns of `runs.schema`, names as plain text; cases in order, series as written
+      cases.jsonl           one case a line, without what it cost
+      spec.json             what determines the numbers: all that the run's id is the hash of
 
 Times, costs, the cut into parts, versions of libraries and the command line are left out: they differ between two runs
 of one spec, as does the order of codes within a part's Parquet file. The bytes are those of one version of pyarrow.
+
+A redacted export has keyed hashes, which tell equal from different, in the place of texts. Drawn tokens are texts by
+number, and are left out. What stays are numbers that were computed from texts: under a public model, log-probabilities
+of single tokens are evidence of what the tokens were.
 """
 
 from __future__ import annotations
@@ -14,26 +18,31 @@ from __future__ import annotations
 import csv
 import json
 import os
-import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from leakmeter.core.measurement import Measurement
-from leakmeter.core.written import PRIVATE, check_place
+from leakmeter.core.json_object import JsonObject
+from leakmeter.core.measurement import TOKEN_ID, Measurement
+from leakmeter.core.written import PRIVATE, check_place, store_errors
 from leakmeter.errors import StoreError
 from leakmeter.runs.catalogue import spec_of
+from leakmeter.runs.pseudonym import pseudonym
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.runs.schema import REPEATED, SCHEMA, to_table
 from leakmeter.runs.spec import RunSpec
 
 _ROWS_A_GROUP: Final = 2**20
-_FOR_THE_READER: Final = ("environment", "command", "problems")
+_RANDOM: Final = ("seed", "nonce")
+_KEPT_OF_MODEL: Final = (
+    *("weights_sha256", "config_sha256", "tokenizer_sha256", "chat_template_sha256"),
+    *("dtype", "device", "memory_bytes"),
+)
 _PLAIN: Final = pa.schema(
     [
         pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type, metadata=f.metadata)
@@ -43,12 +52,12 @@ _PLAIN: Final = pa.schema(
 
 
 class Form(Protocol):
-    """What of a run is told."""
+    """What of a run is exported."""
 
-    def spec(self, spec: RunSpec) -> Mapping[str, Any]:
+    def spec(self, spec: RunSpec) -> JsonObject:
         """What determines the numbers."""
 
-    def case(self, case: Mapping[str, Any]) -> Mapping[str, Any]:
+    def case(self, case: JsonObject) -> JsonObject:
         """The texts of a case, without their cost."""
 
     def measurements(self, measurements: Sequence[Measurement]) -> list[Measurement]:
@@ -58,12 +67,11 @@ class Form(Protocol):
 class Whole:
     """Everything."""
 
-    def spec(self, spec: RunSpec) -> Mapping[str, Any]:
+    def spec(self, spec: RunSpec) -> JsonObject:
         """What determines the numbers."""
-        told = {name: value for name, value in asdict(spec).items() if name not in _FOR_THE_READER}
-        return {"id": spec.id, **told}
+        return {"id": spec.id, **spec.deciding()}
 
-    def case(self, case: Mapping[str, Any]) -> Mapping[str, Any]:
+    def case(self, case: JsonObject) -> JsonObject:
         """The texts of a case."""
         return case
 
@@ -72,13 +80,57 @@ class Whole:
         return list(measurements)
 
 
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """What may be said of a run without its texts."""
+
+    key: bytes = field(repr=False)
+    """The user's; see `runs.pseudonym`."""
+
+    def spec(self, spec: RunSpec) -> JsonObject:
+        """Numbers among the settings, and hashes of the rest; not a seed, which a promise may rest on, nor a nonce."""
+        return {
+            "redacted": True,
+            "id_hmac": pseudonym(self.key, "run", spec.id),
+            "measure": spec.measure,
+            "version": spec.version,
+            "model": {name: spec.model.get(name) for name in _KEPT_OF_MODEL},
+            "params": {name: self._number(value) for name, value in spec.params.items() if name not in _RANDOM},
+            "prompts": {name: self._number(value) for name, value in spec.prompts.items() if name not in _RANDOM},
+            "n_cases": len(spec.cases),
+        }
+
+    def case(self, case: JsonObject) -> JsonObject:
+        """The name that the measurements have for it, and a hash of its texts."""
+        return {"id": self._name("item", case["id"]), "texts_hmac": self._hash(case)}
+
+    def measurements(self, measurements: Sequence[Measurement]) -> list[Measurement]:
+        """All but tokens, under other names."""
+        return [
+            replace(r, item=self._name("item", r.item), piece=self._name("piece", r.piece))
+            for r in measurements
+            if r.unit != TOKEN_ID
+        ]
+
+    def _name(self, kind: str, name: str) -> str:
+        # An empty name is the response as a whole, and nobody's.
+        return pseudonym(self.key, kind, name) if name else ""
+
+    def _number(self, value: object) -> object:
+        """A setting: a number as it is, anything else as a hash."""
+        return value if value is None or isinstance(value, (bool, int, float)) else self._hash(value)
+
+    def _hash(self, value: object) -> str:
+        return pseudonym(self.key, "told", json.dumps(value, sort_keys=True, ensure_ascii=True))
+
+
 def write(run: Path, out: Path, form: Form) -> None:
     """Write the export of a complete run: all of it or nothing.
 
     Args:
         run: its directory.
         out: a directory that is not there yet, or is empty; or a file that ends in .csv, for the measurements alone.
-        form: what is told.
+        form: what of it.
 
     Raises:
         StoreError: the run is not complete or damaged, or `out` cannot be written, or lies in a run.
@@ -93,29 +145,27 @@ def write(run: Path, out: Path, form: Form) -> None:
         raise StoreError(f"'{out}' is there already; give the name of a new directory, or of a file NAME.csv")
     if not out.parent.is_dir():
         raise StoreError(f"'{out}' lies in a directory that does not exist")
-    try:
-        # Mode 0700: what is written may be private.
-        made = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-        try:
-            if is_csv:
-                _write_csv(directory, form, made / "readings.csv")
-                (made / "readings.csv").chmod(PRIVATE)
-                os.replace(made / "readings.csv", out)
-            else:
-                _write_parquet(directory, form, made)
-                (made / "spec.json").write_text(_canonical(form.spec(spec)) + "\n", encoding="utf-8")
-                os.replace(made, out)
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
-    except OSError as error:
-        raise StoreError(f"export '{out}' cannot be written: {error.strerror or error}") from None
+    # Mode 0700: what is written may be private.
+    with (
+        store_errors(f"export '{out}' cannot be written"),
+        tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent, ignore_cleanup_errors=True) as scratch,
+    ):
+        made = Path(scratch) / out.name
+        if is_csv:
+            _write_csv(directory, form, made)
+            made.chmod(PRIVATE)
+        else:
+            made.mkdir(mode=0o700)
+            _write_parquet(directory, form, made)
+            (made / "spec.json").write_text(_canonical(form.spec(spec)) + "\n", encoding="utf-8")
+        os.replace(made, out)
 
 
 def _write_parquet(run: RunDirectory, form: Form, out: Path) -> None:
     pending = _PLAIN.empty_table()
     with (
         (out / "cases.jsonl").open("w", encoding="utf-8", newline="\n") as cases,
-        pq.ParquetWriter(out / "readings.parquet", _PLAIN, compression="zstd", use_dictionary=REPEATED) as writer,
+        pq.ParquetWriter(out / "measurements.parquet", _PLAIN, compression="zstd", use_dictionary=REPEATED) as writer,
     ):
         for case, measurements in _cases(run, form):
             cases.write(_canonical(case) + "\n")
@@ -139,8 +189,7 @@ def _write_csv(run: RunDirectory, form: Form, path: Path) -> None:
                     writer.writerow([r.item, r.sample, r.piece, r.statistic, position, value, r.unit])
 
 
-def _cases(run: RunDirectory, form: Form) -> Iterator[tuple[Mapping[str, Any], list[Measurement]]]:
-    """The cases in order, each with its own measurements."""
+def _cases(run: RunDirectory, form: Form) -> Iterator[tuple[JsonObject, list[Measurement]]]:
     for number in run.parts:
         cases, measurements = run.read_part(number)
         by_case: dict[str, list[Measurement]] = {case["id"]: [] for case in cases}
@@ -151,5 +200,5 @@ def _cases(run: RunDirectory, form: Form) -> Iterator[tuple[Mapping[str, Any], l
             yield form.case(texts), form.measurements(by_case[case["id"]])
 
 
-def _canonical(told: Mapping[str, Any]) -> str:
-    return json.dumps(told, sort_keys=True, ensure_ascii=False)
+def _canonical(record: JsonObject) -> str:
+    return json.dumps(record, sort_keys=True, ensure_ascii=False)

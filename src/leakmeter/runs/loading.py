@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from leakmeter.runs.run import Run
     from leakmeter.runs.scores import ScoreCache
     from leakmeter.text.build import PromptSettings
+
+T = TypeVar("T")
 
 
 def load_backend(
@@ -36,8 +39,8 @@ def load_backend(
 
     Args:
         model: see `influence`.
-        dtype: precision of the weights.
-        device: where they are put.
+        dtype: 'float32', 'bfloat16' or 'float16'; float32 on a CPU, bfloat16 on CUDA by default.
+        device: 'cpu', 'cuda', 'cuda:1' …
         memory: to be held beside the weights, such as '512MiB' or '4GiB'; 1 GiB on a CPU and a quarter of a GPU's by
             default. The work is cut to it, which moves last digits, so runs that differ in it are different runs.
         model_id: what the score cache calls a loaded (model, tokenizer) pair, which it otherwise leaves alone: to hash
@@ -111,15 +114,24 @@ def names_a_backend(model: str) -> bool:
 def load_run(path: str | Path) -> Run:
     """A complete run directory as an object; iterating over it yields its results, one case after another.
 
-    Args:
-        path: the directory.
-
     Raises:
         StoreError: no complete run is there; iterating raises it too, where a part is damaged.
     """
     from leakmeter.runs.run import Run
 
     return Run.read(path)
+
+
+def made_of(kind: type[T], options: dict[str, Any], **given: Any) -> T:
+    """A dataclass of measure parameters or prompt settings, from the keyword arguments of a call.
+
+    Args:
+        kind: the dataclass.
+        options: of the call; those that are its fields are taken out.
+        given: more of its fields.
+    """
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    return kind(**given, **{name: options.pop(name) for name in names if name in options})
 
 
 def measured_alone(backend: Backend, measure: Measure, settings: PromptSettings, case: Case) -> Iterator[Part]:
@@ -148,8 +160,8 @@ def _reusing(backend: HfBackend, model_id: str | None, cache: bool, notify: Call
 def _score_cache(notify: Callable[[str], None]) -> ScoreCache | None:
     """The user's, or None where it is turned off or its secret cannot be kept."""
     from leakmeter.models import config_dir, scores_dir
+    from leakmeter.runs.pseudonym import read_secret
     from leakmeter.runs.scores import FILE_NAME, ScoreCache
-    from leakmeter.runs.secret import read_secret
 
     folder = scores_dir()
     if folder is None:

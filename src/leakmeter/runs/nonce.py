@@ -9,7 +9,7 @@ from typing import Final
 
 from filelock import FileLock
 
-from leakmeter.core.written import clear_left_over, make_private, write_whole
+from leakmeter.core.written import clear_left_over, make_private, store_errors, write_whole
 from leakmeter.errors import StoreError
 
 NONCE_FILES: Final = (".lock", "secret.json")
@@ -28,12 +28,10 @@ def made_directory(path: Path) -> Path:
     Raises:
         StoreError: it cannot be made.
     """
-    try:
+    with store_errors(f"directory '{path}' cannot be made"):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         make_private(path)
         clear_left_over(path)
-    except OSError as error:
-        raise StoreError(f"directory '{path}' cannot be made: {error.strerror or error}") from None
     return path
 
 
@@ -47,11 +45,9 @@ def kept_nonce(directory: Path) -> int:
     path = directory / "secret.json"
     try:
         # Of two commands that begin at once, one draws.
-        with FileLock(directory / ".lock"):
+        with store_errors(f"the nonce of '{directory}' cannot be kept"), FileLock(directory / ".lock"):
             if not path.exists():
                 write_whole(path, json.dumps({"nonce": drawn_nonce()}).encode())
             return int(json.loads(path.read_bytes())["nonce"])
-    except OSError as error:
-        raise StoreError(f"the nonce of '{directory}' cannot be kept: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError):
         raise StoreError(f"'{path}' holds no nonce; remove that directory and run again") from None

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from leakmeter.core.written import check_outside_runs, write_whole
+from leakmeter.core.written import check_outside_runs, store_errors, write_whole
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.report import charts, html
 from leakmeter.report.blocks import Report
 from leakmeter.report.runs_report import ShownComparison, ShownRun, runs_report
 from leakmeter.report.study_report import study_report
-from leakmeter.runs.compare import compare, comparison_object
+from leakmeter.runs.compare import compare
 from leakmeter.runs.run import Run
 
 TABLE: Final = "table.md"
@@ -69,11 +69,9 @@ def write_figures(runs: Mapping[Path, Run]) -> list[Path]:
     for path in files:
         check_outside_runs(path, "figure")
     for path, data in files.items():
-        try:
+        with store_errors(f"figures cannot be written to '{path.parent}'"):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, data)
-        except OSError as error:
-            raise StoreError(f"figures cannot be written to '{path.parent}': {error.strerror or error}") from None
     return list(files)
 
 
@@ -99,5 +97,5 @@ def _comparisons(runs: Sequence[Run]) -> list[ShownComparison]:
         first = next(i for i, other in enumerate(runs) if other.measure == run.measure)
         if first != number and set(runs[first].measured.ids) & set(run.measured.ids):
             found = compare(runs[first].measured, run.measured)
-            out.append(ShownComparison(first, number, comparison_object(found)))
+            out.append(ShownComparison(first, number, found.to_dict()))
     return out

@@ -11,11 +11,11 @@ from typing import Any
 
 from leakmeter.core import cost
 from leakmeter.core.backend import Backend
+from leakmeter.core.cost import Speed
 from leakmeter.core.forecast import PlanningBackend, Prediction, planning_backend, predict
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import ChoosingMeasure, Measure
 from leakmeter.core.request import Asked, Scores, Trial
-from leakmeter.core.size import Speed
 from leakmeter.errors import ModelError
 
 _MOST_SECONDS = 0.25  # for measuring how fast the machine is
@@ -65,10 +65,56 @@ def shares(total: int, n: int) -> list[int]:
     return [total // n + (i < total % n) for i in range(n)]
 
 
+@dataclass(frozen=True, slots=True)
+class PredictedCase:
+    """What a case will take: its share of what those take that are scored together."""
+
+    id: str
+    requests: int
+    """Prompts scored."""
+    tree_tokens: int
+    """To be run."""
+    full_pass_tokens: int
+    """That a full pass for each prompt would run."""
+    full_pass_per_token_tokens: int
+    """That a full pass for each prompt and token would run."""
+    seconds: float | None
+    """None where operations have no meaning."""
+    at_most: bool
+    """Whether it is an upper bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBytes:
+    """Memory beside that of the libraries."""
+
+    weights: int
+    states: int
+    logits: int
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedCases:
+    """What cases will take together, and each of them; the numbers are those of `PredictedCase`, added up."""
+
+    model: str
+    dtype: str
+    device: str
+    requests: int
+    tree_tokens: int
+    full_pass_tokens: int
+    full_pass_per_token_tokens: int
+    seconds: float | None
+    memory_bytes: MemoryBytes | None
+    """None where operations have no meaning."""
+    at_most: bool
+    cases: tuple[PredictedCase, ...]
+
+
 def predicted_cases(
     predictor: Predictor, measure: Measure, prepared: Sequence[Prepared], *, group_size: int = 1
-) -> dict[str, Any]:
-    """What cases will take, one by one and together, as `--dry-run --json` prints it.
+) -> PredictedCases:
+    """What cases will take, one by one and together.
 
     Args:
         predictor: of the model.
@@ -78,38 +124,36 @@ def predicted_cases(
     """
     groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
     predictions = [predictor.predict(measure, *group) for group in groups]
-    cases: list[dict[str, Any]] = []
-    for group, prediction in zip(groups, predictions, strict=True):
-        n, seconds = len(group), predictor.seconds(prediction)
-        of_group: dict[str, list[Any]] = {
-            "requests": shares(prediction.n_prompts, n),
-            "tree_tokens": shares(prediction.n_tokens_run, n),
-            "full_pass_tokens": shares(prediction.n_full_pass_tokens, n),
-            "full_pass_per_token_tokens": shares(prediction.n_token_pass_tokens, n),
-            "seconds": [None if seconds is None else seconds / n] * n,
-            "at_most": [prediction.is_upper_bound] * n,
-        }
+    cases: list[PredictedCase] = []
+    for group, one in zip(groups, predictions, strict=True):
+        n, seconds = len(group), predictor.seconds(one)
+        counts = (one.n_prompts, one.n_tokens_run, one.n_full_pass_tokens, one.n_token_pass_tokens)
+        of_case = None if seconds is None else seconds / n
+        own = zip(*(shares(count, n) for count in counts), strict=True)
         cases += [
-            {"id": one.item.id, **{name: values[i] for name, values in of_group.items()}} for i, one in enumerate(group)
+            PredictedCase(case.item.id, requests, run, full, full_per_token, of_case, one.is_upper_bound)
+            for case, (requests, run, full, full_per_token) in zip(group, own, strict=True)
         ]
-    counts = ("requests", "tree_tokens", "full_pass_tokens", "full_pass_per_token_tokens")
     size = predictor.backend.size
-    return {
-        "model": predictor.backend.name,
-        "dtype": predictor.backend.dtype,
-        "device": predictor.device,
-        **{name: sum(case[name] for case in cases) for name in counts},
-        "seconds": None if predictor.measure_speed is None else sum(case["seconds"] for case in cases),
-        "memory_bytes": None
+    return PredictedCases(
+        predictor.backend.name,
+        predictor.backend.dtype,
+        predictor.device,
+        sum(case.requests for case in cases),
+        sum(case.tree_tokens for case in cases),
+        sum(case.full_pass_tokens for case in cases),
+        sum(case.full_pass_per_token_tokens for case in cases),
+        None if predictor.measure_speed is None else sum(case.seconds or 0.0 for case in cases),
+        None
         if size is None
-        else {
-            "weights": cost.weight_bytes(size),
-            "states": max(cost.state_bytes(size, prediction.work) for prediction in predictions),
-            "logits": max(cost.logit_bytes(size, prediction.work) for prediction in predictions),
-        },
-        "at_most": any(case["at_most"] for case in cases),
-        "cases": cases,
-    }
+        else MemoryBytes(
+            cost.weight_bytes(size),
+            max(cost.state_bytes(size, one.work) for one in predictions),
+            max(cost.logit_bytes(size, one.work) for one in predictions),
+        ),
+        any(case.at_most for case in cases),
+        tuple(cases),
+    )
 
 
 def predictor_of(backend: Backend) -> Predictor:

@@ -1,4 +1,4 @@
-"""What stands for a person's data in a run: a keyed hash, which tells equal from different and nothing else.
+"""Secrets of the user's, and what stands for a person's data in a run: a keyed hash, which tells equal from different.
 
 Hashes of telephone numbers without a key, or with the key beside them, are tried out in minutes. So the key stays in
 the user's own configuration, in a file of mode 0600.
@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from filelock import FileLock
+
+from leakmeter.core.written import make_private, write_whole
 from leakmeter.errors import StoreError
-from leakmeter.runs.secret import read_secret
 
 FILE: Final = "subjects.secret"
 _HEX_DIGITS: Final = 32
+N_BYTES: Final = 32
+_FOLDER: Final = "leakmeter"
+"""Name of the user's directory of configuration, where nobody names another."""
 
 
 def subject_key(directory: Path) -> bytes:
@@ -38,5 +45,37 @@ def subject_key(directory: Path) -> bytes:
 
 def pseudonym(key: bytes, *parts: str) -> str:
     """128 bits of an HMAC-SHA-256 of texts, as hexadecimal digits; which text is which matters."""
-    told = b"".join(len(part).to_bytes(8, "little") + part for part in (text.encode() for text in parts))
-    return hmac.new(key, told, hashlib.sha256).hexdigest()[:_HEX_DIGITS]
+    content = b"".join(len(part).to_bytes(8, "little") + part for part in (text.encode() for text in parts))
+    return hmac.new(key, content, hashlib.sha256).hexdigest()[:_HEX_DIGITS]
+
+
+def read_secret(path: Path) -> bytes:
+    """The 32 bytes in a file of mode 0600; drawn and written first where there are none.
+
+    The directory is made with mode 0700 if need be; one that is leakmeter's own is tightened, and another refused where
+    others can write to it. A file of another length is replaced.
+
+    Raises:
+        OSError: the file can neither be read nor written.
+    """
+    with suppress(FileNotFoundError):
+        secret = _read(path)
+        if len(secret) == N_BYTES:
+            return secret
+    make_private(path.parent, named=path.parent.name != _FOLDER)
+    # Two processes that start together have to end up with the same one.
+    with FileLock(path.with_name(f".{path.name}.lock"), mode=0o600):
+        with suppress(FileNotFoundError):
+            secret = _read(path)
+            if len(secret) == N_BYTES:
+                return secret
+        secret = os.urandom(N_BYTES)
+        write_whole(path, secret)
+        return secret
+
+
+def _read(path: Path) -> bytes:
+    with suppress(PermissionError):
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+    return path.read_bytes()

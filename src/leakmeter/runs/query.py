@@ -6,22 +6,28 @@ extensions are neither fetched nor loaded, no other file can be opened, and one 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import duckdb
+import pyarrow as pa
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.runs.catalogue import Taken, spec_of
 from leakmeter.runs.rundir import RunDirectory
-from leakmeter.runs.views import VIEWS, filled
+from leakmeter.runs.schema import SCHEMA
 
 _T = TypeVar("_T")
+_Row = JsonObject
+"""Names of columns to what stands in them."""
 _SHUT_OFF: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -32,7 +38,7 @@ _SHUT_OFF: Final[dict[str, str | bool | int | float | list[str]]] = {
 }
 _PATTERN: Final = re.compile(r"[*?\[]")
 _AT_ONCE: Final = 10_000
-_PART: Final = re.compile(r"[\w-]+/readings-\d+\.parquet")
+_PART: Final = re.compile(r"[\w-]+/(?:measurements|readings)-\d+\.parquet")
 # These quote the query itself; everything else that goes wrong may quote what was read.
 _OF_THE_QUERY: Final = (
     duckdb.ParserException,
@@ -40,6 +46,68 @@ _OF_THE_QUERY: Final = (
     duckdb.CatalogException,
     duckdb.PermissionException,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a view."""
+
+    name: str
+    type: str
+    """As DuckDB calls it."""
+    about: str
+    """What it holds, and in which unit."""
+
+
+_TYPES: Final = {
+    "VARCHAR": pa.string(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+}
+_RUN: Final = Column("run", "VARCHAR", "id of the run, which is its directory's name")
+
+
+def _column(field: Any) -> Column:
+    stored = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    name = next(name for name, type_ in _TYPES.items() if type_ == stored)
+    return Column(field.name, name, field.metadata[b"about"].decode())
+
+
+VIEWS: Final[Mapping[str, tuple[Column, ...]]] = {
+    "measurements": (_RUN, *(_column(field) for field in SCHEMA)),
+    "cases": (
+        _RUN,
+        Column("number", "INTEGER", "place of the case in its run, from 0"),
+        Column("id", "VARCHAR", "what the case is called, as in measurements.item"),
+        Column("query", "VARCHAR", "what was asked; null where there is no query"),
+        Column("context", "VARCHAR", "the context as it was measured; null where there is none"),
+        Column("response", "VARCHAR", "text of the first response; null where there is none"),
+        Column("n_responses", "INTEGER", "number of responses"),
+        Column("tree_tokens", "BIGINT", "tokens that were run for the case"),
+        Column("naive_tokens", "BIGINT", "tokens that full passes would have run"),
+        Column("seconds", "DOUBLE", "time the case took, seconds"),
+        Column("halvings", "INTEGER", "how often memory ran out and the work was cut in halves"),
+        Column("texts", "VARCHAR", "all that is kept of the case beside its measurements, as JSON"),
+    ),
+    "runs": (
+        Column("id", "VARCHAR", "the hash of all that determines the numbers, behind the measure's name"),
+        Column("measure", "VARCHAR", "name of the measure"),
+        Column("model", "VARCHAR", "name or path of the model"),
+        Column("weights_sha256", "VARCHAR", "hash of its weights; null of a model without files"),
+        Column("dtype", "VARCHAR", "precision"),
+        Column("device", "VARCHAR", "kind of device"),
+        Column("version", "VARCHAR", "of leakmeter"),
+        Column("parameters", "VARCHAR", "the measure's, as JSON"),
+        Column("prompts", "VARCHAR", "how prompts were made, as JSON"),
+        Column("environment", "VARCHAR", "versions of what computes, as JSON"),
+        Column("command", "VARCHAR", "the command line; null of a run made in Python"),
+        Column("n_cases", "BIGINT", "number of cases"),
+        Column("n_left_out", "BIGINT", "lines of the data that could not be used"),
+        Column("seconds", "DOUBLE", "sum over the cases, seconds"),
+    ),
+}
+"""Every view's columns, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +122,7 @@ def ask(sql: str, runs: Sequence[Path]) -> Answer:
     """What a query says of complete runs.
 
     Args:
-        sql: one SELECT over the views of `runs.views`.
+        sql: one SELECT over `VIEWS`.
         runs: their directories.
 
     Raises:
@@ -68,9 +136,11 @@ def ask(sql: str, runs: Sequence[Path]) -> Answer:
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         kinds = " and ".join(statement.type.name for statement in statements) or "empty"
         raise UsageError(f"the query is {kinds}; give one SELECT, over {', '.join(VIEWS)}")
-    _view_readings(connection, runs)
+    _view_measurements(connection, runs)
+    # Its name in version 0.1, for one release.
+    connection.execute("CREATE VIEW readings AS SELECT * FROM measurements")
     if any(name in sql.lower() for name in ("cases", "runs")):
-        for name, table in filled(runs).items():
+        for name, table in _filled(runs).items():
             connection.register(name, table)
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
@@ -80,12 +150,12 @@ def ask(sql: str, runs: Sequence[Path]) -> Answer:
     return Answer(columns, _rows(connection))
 
 
-def _view_readings(connection: duckdb.DuckDBPyConnection, runs: Sequence[Path]) -> None:
-    columns = VIEWS["readings"]
-    files = [str(run.resolve() / f"readings-{n:05}.parquet") for run in runs for n in RunDirectory(run).parts]
+def _view_measurements(connection: duckdb.DuckDBPyConnection, runs: Sequence[Path]) -> None:
+    columns = VIEWS["measurements"]
+    files = [str(part) for run in runs for part in RunDirectory(run.resolve()).numbers]
     if not files:
         typed = ", ".join(f"NULL::{column.type} AS {column.name}" for column in columns)
-        connection.execute(f"CREATE VIEW readings AS SELECT {typed} WHERE false")
+        connection.execute(f"CREATE VIEW measurements AS SELECT {typed} WHERE false")
         return
     if where := next((run.resolve().parent for run in runs if _PATTERN.search(str(run.resolve()))), None):
         raise StoreError(f"'{where}' has one of * ? [ in its name, which DuckDB reads as a pattern; rename or link it")
@@ -94,7 +164,7 @@ def _view_readings(connection: duckdb.DuckDBPyConnection, runs: Sequence[Path]) 
         stored = connection.read_parquet(files, filename=True, hive_partitioning=False)
         # The name of a run's directory is its id.
         named = ["parse_path(filename)[-2] AS run", *(column.name for column in columns[1:])]
-        stored.project(", ".join(named)).create_view("readings")
+        stored.project(", ".join(named)).create_view("measurements")
 
 
 def _rows(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
@@ -125,7 +195,71 @@ def _as_usage_errors() -> Iterator[None]:
         # The place is drawn under the query's text, on lines of their own.
         reason = str(error).split("\n\nLINE ")[0].split("\nLINE ")[0]
         if not isinstance(error, _OF_THE_QUERY):
-            told, *quoted = re.split("['\"]", reason, maxsplit=1)
+            plain, *quoted = re.split("['\"]", reason, maxsplit=1)
             part = _PART.search(reason)
-            reason = told + ("…" if quoted else "") + (f" ({part.group()})" if part else "")
+            reason = plain + ("…" if quoted else "") + (f" ({part.group()})" if part else "")
         raise UsageError(f"the query cannot be answered: {' '.join(reason.split())}") from None
+
+
+def _filled(paths: Iterable[Path]) -> dict[str, pa.Table]:
+    cases: list[_Row] = []
+    runs: list[_Row] = []
+    for path in paths:
+        of_run = list(_cases(RunDirectory(path)))
+        cases += of_run
+        runs.append(_run(RunDirectory(path), sum(row["seconds"] for row in of_run)))
+    return {name: _table(name, rows) for name, rows in (("cases", cases), ("runs", runs))}
+
+
+def _cases(run: RunDirectory) -> Iterator[_Row]:
+    number = 0
+    for part in run.parts:
+        for case in run.read_texts(part):
+            responses = case.get("responses")
+            texts = responses if isinstance(responses, list) else []
+            first = texts[0].get("text") if texts and isinstance(texts[0], dict) else None
+            yield {
+                "run": run.path.resolve().name,
+                "number": number,
+                "id": case.get("id"),
+                "query": case.get("query"),
+                "context": case.get("context"),
+                "response": first,
+                "n_responses": len(texts),
+                **asdict(Taken.of([case])),
+                "texts": _json(case),
+            }
+            number += 1
+
+
+def _run(run: RunDirectory, seconds: float) -> _Row:
+    spec = spec_of(run)
+    return {
+        "id": run.path.resolve().name,
+        "measure": spec.measure,
+        "model": spec.model.get("name"),
+        **{name: spec.model.get(name) for name in ("weights_sha256", "dtype", "device")},
+        "version": spec.version,
+        "parameters": _json(spec.params),
+        "prompts": _json(spec.prompts),
+        "environment": _json(spec.environment),
+        "command": spec.command,
+        "n_cases": len(spec.cases),
+        "n_left_out": len(spec.problems),
+        "seconds": seconds,
+    }
+
+
+def _table(view: str, rows: list[_Row]) -> pa.Table:
+    columns = VIEWS[view]
+    arrays = [pa.array([_fitting(row[c.name], c) for row in rows], type=_TYPES[c.type]) for c in columns]
+    return pa.Table.from_arrays(arrays, names=[c.name for c in columns])
+
+
+def _fitting(value: Any, column: Column) -> Any:
+    """Text where a column holds texts: a measure of another package may keep something else under the name."""
+    return value if column.type != "VARCHAR" or isinstance(value, str | None) else _json(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

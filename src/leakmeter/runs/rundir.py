@@ -2,7 +2,7 @@
 
     runs/influence-1f2e…/          mode 0700: it holds the texts that were measured
       cases-00000.json             texts of one part, for people to read
-      readings-00000.parquet       numbers of that part; its presence means the part is finished
+      measurements-00000.parquet   numbers of that part; its presence means the part is finished
       begun.json                   what is being measured, without texts; gone once the run is complete
       spec.json                    last: its presence means the run is complete
 
@@ -14,19 +14,28 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import Measurement
-from leakmeter.core.written import PARTIAL, check_outside_runs, made_for, make_private, remove_unused, write_whole
+from leakmeter.core.written import (
+    PARTIAL,
+    check_outside_runs,
+    made_for,
+    make_private,
+    remove_unused,
+    store_errors,
+    write_whole,
+)
 from leakmeter.errors import StoreError
 from leakmeter.runs.schema import REPEATED, from_table, to_table
 from leakmeter.runs.spec import RunSpec
@@ -39,7 +48,9 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 }
 """Fields of a spec whose kind is known."""
 _NEEDED = _KINDS.keys() - {"environment", "problems", "command"} | {"n_parts", "files_sha256"}
-_MEASUREMENTS = re.compile(r"readings-(\d{5,})\.parquet")
+PREFIXES: Final = ("measurements-", "readings-")
+"""Of the names of files with numbers: today's, and that of version 0.1."""
+_NUMBERS = re.compile(rf"(?:{'|'.join(PREFIXES)})(\d{{5,}})\.parquet")
 
 
 class RunDirectory:
@@ -59,7 +70,7 @@ class RunDirectory:
         directory = cls(path)
         check_outside_runs(root, "directory of runs")
         with made_for(root):
-            with _as_store_errors(path):
+            with _writing(path):
                 # Names of runs may be private too; a directory that is there is the user's own affair.
                 root.mkdir(mode=0o700, parents=True, exist_ok=True)
                 make_private(path)
@@ -69,7 +80,7 @@ class RunDirectory:
                 except Timeout:
                     raise StoreError(f"run '{path}' is being written by another process; wait for it to end") from None
             try:
-                with _as_store_errors(path):
+                with _writing(path):
                     directory._begin(spec)
                 yield directory
             except BaseException:
@@ -85,7 +96,7 @@ class RunDirectory:
         if self.is_complete:
             self._begun.unlink(missing_ok=True)
         else:
-            begun = {name: value for name, value in _told(spec).items() if name != "cases"}
+            begun = {name: value for name, value in _record(spec).items() if name != "cases"}
             write_whole(self._begun, _json({**begun, "n_cases": len(spec.cases)}))
 
     def _abandon(self) -> None:
@@ -104,25 +115,37 @@ class RunDirectory:
     @property
     def parts(self) -> list[int]:
         """Numbers of the finished parts, in order."""
-        found = (_MEASUREMENTS.fullmatch(path.name) for path in self.path.glob("readings-*.parquet"))
-        return sorted(int(match.group(1)) for match in found if match)
+        found = (_NUMBERS.fullmatch(path.name) for path in self.path.glob("*.parquet"))
+        return sorted({int(match.group(1)) for match in found if match})
+
+    @property
+    def numbers(self) -> list[Path]:
+        """Files with the numbers of the finished parts, in order."""
+        return [self.numbers_of(number) for number in self.parts]
+
+    def numbers_of(self, number: int) -> Path:
+        """The file with the numbers of a part, which need not be there; one of version 0.1 has another name."""
+        new, old = (self.path / f"{prefix}{number:05}.parquet" for prefix in PREFIXES)
+        if new.exists() != old.exists():
+            return new if new.exists() else old
+        return old if self.is_complete and old.name in self._hashes else new
 
     def has_part(self, number: int) -> bool:
         """Whether a part is finished."""
-        return self._readings(number).exists()
+        return self.numbers_of(number).exists()
 
-    def write_part(self, number: int, cases: Sequence[Mapping[str, Any]], measurements: Sequence[Measurement]) -> None:
+    def write_part(self, number: int, cases: Sequence[JsonObject], measurements: Sequence[Measurement]) -> None:
         """Write one part: its texts, then its numbers."""
-        with _as_store_errors(self.path):
+        with _writing(self.path):
             # A part of a complete run is only written where somebody removed it: the run is then complete no more.
             with suppress(FileNotFoundError):
                 self._spec.replace(self._begun)
             write_whole(self._cases(number), _json(list(cases)))
             sink = pa.BufferOutputStream()
             pq.write_table(to_table(measurements), sink, compression="zstd", use_dictionary=REPEATED)
-            write_whole(self._readings(number), sink.getvalue().to_pybytes())
+            write_whole(self.numbers_of(number), sink.getvalue().to_pybytes())
 
-    def read_part(self, number: int) -> tuple[list[dict[str, Any]], list[Measurement]]:
+    def read_part(self, number: int) -> tuple[list[JsonObject], list[Measurement]]:
         """Texts and numbers of one part.
 
         Raises:
@@ -130,7 +153,7 @@ class RunDirectory:
         """
         return self.read_texts(number), self.read_measurements(number)
 
-    def read_texts(self, number: int) -> list[dict[str, Any]]:
+    def read_texts(self, number: int) -> list[JsonObject]:
         """Texts of one part, one object a case.
 
         Raises:
@@ -153,17 +176,17 @@ class RunDirectory:
             StoreError: see `read_part`.
         """
         with self._named(number):
-            return from_table(pq.read_table(pa.BufferReader(self._read(self._readings(number)))))
+            return from_table(pq.read_table(pa.BufferReader(self._read(self.numbers_of(number)))))
 
     def finish(self, spec: RunSpec, n_parts: int) -> None:
         """Write `spec.json` with the hashes of all parts: the run is complete."""
-        with _as_store_errors(self.path):
-            files = [path for n in range(n_parts) for path in (self._cases(n), self._readings(n))]
+        with _writing(self.path):
+            files = [path for n in range(n_parts) for path in (self._cases(n), self.numbers_of(n))]
             hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-            write_whole(self._spec, _json({**_told(spec), "n_parts": n_parts, "files_sha256": hashes}))
+            write_whole(self._spec, _json({**_record(spec), "n_parts": n_parts, "files_sha256": hashes}))
             self._begun.unlink(missing_ok=True)
 
-    def read_spec(self) -> dict[str, Any]:
+    def read_spec(self) -> JsonObject:
         """What `finish` wrote.
 
         Raises:
@@ -185,7 +208,7 @@ class RunDirectory:
             raise StoreError(f"n_parts or files_sha256 in the spec of run '{self.path}' is not what leakmeter wrote")
         return dict(spec)
 
-    def read_begun(self) -> dict[str, Any]:
+    def read_begun(self) -> JsonObject:
         """What an unfinished run measures: as `read_spec`, with `n_cases` for the cases; {} where nothing says it."""
         try:
             begun = json.loads(self._begun.read_bytes())
@@ -208,9 +231,6 @@ class RunDirectory:
     def _cases(self, number: int) -> Path:
         return self.path / f"cases-{number:05}.json"
 
-    def _readings(self, number: int) -> Path:
-        return self.path / f"readings-{number:05}.parquet"
-
     @cached_property
     def _hashes(self) -> dict[str, str]:
         return dict(self.read_spec()["files_sha256"]) if self.is_complete else {}
@@ -232,44 +252,40 @@ class RunDirectory:
         return content
 
 
-def _is_spec(told: object) -> bool:
+def _is_spec(record: object) -> bool:
     """Whether an object has the fields of a spec, each of its kind, but for the number of parts and their hashes."""
-    if not isinstance(told, dict) or not told.keys() >= _NEEDED:
+    if not isinstance(record, dict) or not record.keys() >= _NEEDED:
         return False
-    if not all(isinstance(told[name], kind) for name, kind in _KINDS.items() if name in told):
+    if not all(isinstance(record[name], kind) for name, kind in _KINDS.items() if name in record):
         return False
-    texts = (*told.get("problems", ()), *told.get("environment", {}).values())
-    return all(isinstance(text, str) for text in texts) and all(isinstance(case, dict) for case in told["cases"])
+    texts = (*record.get("problems", ()), *record.get("environment", {}).values())
+    return all(isinstance(text, str) for text in texts) and all(isinstance(case, dict) for case in record["cases"])
 
 
-def _has_parts(told: Mapping[str, Any]) -> bool:
+def _has_parts(record: JsonObject) -> bool:
     """Whether a spec says how many parts there are, and no more than it has hashes of."""
-    n_parts, hashes = told["n_parts"], told["files_sha256"]
+    n_parts, hashes = record["n_parts"], record["files_sha256"]
     if type(n_parts) is not int or not isinstance(hashes, dict):
         return False
     return 0 <= n_parts <= len(hashes) and all(isinstance(digest, str) for digest in hashes.values())
 
 
-def _check_letters(content: bytes, told: object) -> None:
+def _check_letters(content: bytes, record: object) -> None:
     """Refuse half a surrogate pair, which JSON can spell, and no text that leakmeter wrote holds."""
     if b"\\ud" in content.lower():
         try:
-            json.dumps(told, ensure_ascii=False).encode()
+            json.dumps(record, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise ValueError("it holds half a surrogate pair") from None
 
 
-def _told(spec: RunSpec) -> dict[str, Any]:
+def _record(spec: RunSpec) -> JsonObject:
     return {"id": spec.id, **asdict(spec)}
 
 
-def _json(told: Any) -> bytes:
-    return json.dumps(told, ensure_ascii=False, indent=1).encode()
+def _json(record: Any) -> bytes:
+    return json.dumps(record, ensure_ascii=False, indent=1).encode()
 
 
-@contextmanager
-def _as_store_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(f"run directory '{path}' cannot be written: {error.strerror or error}") from error
+def _writing(path: Path) -> AbstractContextManager[None]:
+    return store_errors(f"run directory '{path}' cannot be written")

@@ -28,7 +28,7 @@ REPEATED: Final[Any] = [name for name in SCHEMA.names if name != "value"]
 
 
 def to_table(measurements: Sequence[Measurement]) -> pa.Table:
-    """Readings to rows, one a response token."""
+    """Measurements to rows, one a response token."""
     lengths = np.fromiter(
         (len(measurement.values) for measurement in measurements), dtype=np.int64, count=len(measurements)
     )

@@ -6,7 +6,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Final
+
+from leakmeter.core.json_object import JsonObject
 
 _OUTDATED: Final = (
     "measured by leakmeter 0.1, which recorded neither tokenizer nor configuration nor chat template, and read GGUF "
@@ -21,13 +23,13 @@ class RunSpec:
 
     measure: str
     """Name of the measure."""
-    params: Mapping[str, Any]
+    params: JsonObject
     """The measure's parameters, given and defaulted."""
-    prompts: Mapping[str, Any]
+    prompts: JsonObject
     """Unit, removal, template and the like, given and defaulted."""
-    model: Mapping[str, Any]
+    model: JsonObject
     """Name, hashes of weights, configuration, tokenizer and chat template, dtype, device and memory_bytes."""
-    cases: tuple[Mapping[str, Any], ...]
+    cases: tuple[JsonObject, ...]
     """The cases themselves: texts as they were given."""
     version: str
     """Of leakmeter."""
@@ -38,17 +40,21 @@ class RunSpec:
     problems: tuple[str, ...] = ()
     """Lines of the data that were left out, for the reader."""
 
+    def deciding(self) -> JsonObject:
+        """What determines the numbers, as a plain object."""
+        record = asdict(self)
+        for name in ("environment", "command", "problems"):
+            del record[name]
+        return record
+
     @property
     def id(self) -> str:
         """'<measure>-' and 16 hexadecimal digits: equal for runs that compute the same numbers."""
-        told = asdict(self)
-        for name in ("environment", "command", "problems"):
-            del told[name]
-        text = json.dumps(told, sort_keys=True, ensure_ascii=True)
+        text = json.dumps(self.deciding(), sort_keys=True, ensure_ascii=True)
         return f"{self.measure}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def outdated(version: object, model: Mapping[str, Any]) -> str | None:
+def outdated(version: object, model: Mapping[str, object]) -> str | None:
     """What to know of a run before its numbers are used, by the version that measured it; None where nothing is.
 
     Args:

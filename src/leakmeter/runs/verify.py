@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from leakmeter.core.written import store_errors
 from leakmeter.errors import StoreError
 from leakmeter.runs.catalogue import spec_of
-from leakmeter.runs.rundir import RunDirectory
+from leakmeter.runs.rundir import PREFIXES, RunDirectory
 
 _OURS: Final = (".lock", "begun.json", "spec.json")
 """Files of a run beside its parts."""
@@ -42,27 +43,25 @@ def verify(path: Path) -> Verified:
         StoreError: the directory cannot be listed.
     """
     run = RunDirectory(path)
-    try:
+    with store_errors(f"run '{path}' cannot be read"):
         names = sorted(entry.name for entry in path.iterdir())
-    except OSError as error:
-        raise StoreError(f"run '{path}' cannot be read: {error.strerror or error}") from None
     if not run.is_complete:
         # Every run says what it measures before anything else, and until it is complete.
-        findings = [*_unreadable(run), *_foreign(names, _part_files(run.parts), unfinished=True)]
+        findings = [*_unreadable(run), *_foreign(names, _part_files(run, run.parts), unfinished=True)]
         if "begun.json" not in names:
             findings.insert(0, "spec.json: missing")
         return Verified(path, "wrong" if findings else "unfinished", 2 * len(run.parts), tuple(findings))
     try:
-        spec, told = spec_of(run), run.read_spec()
-        n_parts, hashes = told["n_parts"], told["files_sha256"]
+        spec, record = spec_of(run), run.read_spec()
+        n_parts, hashes = record["n_parts"], record["files_sha256"]
     except StoreError as error:
         return Verified(path, "wrong", 0, (f"spec.json: {error}",))
     findings = []
-    if told["id"] != spec.id:
-        findings.append(f"spec.json: edited: its id is {told['id']}, and what it tells makes {spec.id}")
-    if path.resolve().name != told["id"]:
-        findings.append(f"spec.json: its id is {told['id']}, and the directory has another name")
-    expected = _part_files(list(range(n_parts)))
+    if record["id"] != spec.id:
+        findings.append(f"spec.json: edited: its id is {record['id']}, and what it holds makes {spec.id}")
+    if path.resolve().name != record["id"]:
+        findings.append(f"spec.json: its id is {record['id']}, and the directory has another name")
+    expected = _part_files(run, range(n_parts))
     if sorted(hashes) != sorted(expected):
         findings.append(f"spec.json: edited: its hashes are not those of {n_parts} parts")
     broken = [f"{name}: {what}" for name in expected if (what := _broken(path / name, hashes.get(name)))]
@@ -73,7 +72,6 @@ def verify(path: Path) -> Verified:
 
 
 def _broken(path: Path, sha256: object) -> str | None:
-    """What is wrong with a file whose hash is known."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -97,9 +95,8 @@ def _is_readable(path: Path, content: bytes) -> bool:
 
 
 def _unreadable(run: RunDirectory) -> Iterator[str]:
-    """Files of finished parts of an unfinished run that cannot be read."""
     for number in run.parts:
-        for name, read in zip(_part_files([number]), (run.read_texts, run.read_measurements), strict=True):
+        for name, read in zip(_part_files(run, [number]), (run.read_texts, run.read_measurements), strict=True):
             try:
                 read(number)
             except StoreError:
@@ -113,12 +110,12 @@ def _unlike(run: RunDirectory, ids: list[Any], n_parts: int) -> Iterator[str]:
         try:
             cases, measurements = run.read_part(number)
         except StoreError as error:
-            yield f"readings-{number:05}.parquet: {error}"
+            yield f"{run.numbers_of(number).name}: {error}"
             return
         of_part = [case.get("id") for case in cases]
         found += of_part
         if not {measurement.item for measurement in measurements} <= set(of_part):
-            yield f"readings-{number:05}.parquet: has readings of other cases than cases-{number:05}.json"
+            yield f"{run.numbers_of(number).name}: has measurements of other cases than cases-{number:05}.json"
     if found != ids:
         yield "spec.json: its cases are not those of the parts"
 
@@ -128,12 +125,12 @@ def _foreign(names: list[str], expected: list[str], *, unfinished: bool = False)
     for name in names:
         if name in ours:
             continue
-        begun = name.startswith(("cases-", "readings-", "spec.json", "begun.json"))
+        begun = name.startswith(("cases-", *PREFIXES, "spec.json", "begun.json"))
         if unfinished and begun and (name.endswith(".partial") or name.startswith("cases-")):
             # Texts are written before their numbers: a kill, or work under way, leaves them alone.
             continue
         yield f"{name}: foreign"
 
 
-def _part_files(numbers: list[int]) -> list[str]:
-    return [name for n in numbers for name in (f"cases-{n:05}.json", f"readings-{n:05}.parquet")]
+def _part_files(run: RunDirectory, numbers: Iterable[int]) -> list[str]:
+    return [name for n in numbers for name in (f"cases-{n:05}.json", run.numbers_of(n).name)]

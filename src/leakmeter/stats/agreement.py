@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.stats.clusters import Estimate, FloatArray, Resamples, Statistic
+from leakmeter.stats.clusters import Estimate, Resamples, Statistic
+from leakmeter.stats.stats import FloatArray
 
 _NOTHING_LEFT: Final = 1e-9
 """Share of a variance below which rounding is all that is left of it."""

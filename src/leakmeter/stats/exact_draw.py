@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from array_api_compat import array_namespace, device, to_device
 
-FloatArray = npt.NDArray[np.float64]
+from leakmeter.stats.stats import FloatArray
 
 LOG_LEAST: Final = -708.0
 """About the logarithm of the least weight that is given to what is possible: float64 has all its digits from here."""
@@ -63,9 +63,9 @@ class StreamBits:
 
     def take(self, n: int, row: int, attempt: int) -> int:
         """See `Bits`; the same ones each time."""
-        told = b"".join(number.to_bytes(8, "big") for number in (len(self.place), *self.place, row, attempt))
+        place = b"".join(number.to_bytes(8, "big") for number in (len(self.place), *self.place, row, attempt))
         n_bytes = -(-n // 8)
-        return int.from_bytes(hashlib.shake_256(self.key + told).digest(n_bytes), "big") >> (8 * n_bytes - n)
+        return int.from_bytes(hashlib.shake_256(self.key + place).digest(n_bytes), "big") >> (8 * n_bytes - n)
 
 
 def weights_of(log_probs: Any) -> Any:

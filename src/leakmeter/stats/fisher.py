@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from array_api_compat import array_namespace, device
 
-FloatArray = npt.NDArray[np.float64]
+from leakmeter.stats.stats import FloatArray
 
 
 def probe_signs(seed: int, key: str, purpose: int, numbers: range, n_vocab: int) -> npt.NDArray[np.int8]:

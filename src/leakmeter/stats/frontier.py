@@ -21,7 +21,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from leakmeter.stats.stats import FloatArray
+
 IntArray = npt.NDArray[np.int64]
 
 NO_KNEE: Final = -1

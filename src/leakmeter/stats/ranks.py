@@ -218,7 +218,6 @@ def subjects_needed(pilot_differences: npt.ArrayLike, power: float = 0.8, alpha:
 
 
 def _split(values: npt.ArrayLike) -> tuple[float, FloatArray]:
-    """The target's score, and its nulls'."""
     given = np.asarray(values, dtype=np.float64)
     if given.ndim != 1 or not given.size or np.isnan(given).any():
         raise ValueError("a rank is of one target's score and its nulls', none of which is NaN")

@@ -26,11 +26,13 @@ from pathlib import Path
 from typing import Any
 
 from leakmeter.core.backend import Backend
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.written import (
     check_outside_runs,
     made_for,
     remove_unused,
+    store_errors,
     write_whole,
 )
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
@@ -49,7 +51,7 @@ class FinishedCell:
     """A cell, what it was measured on, and what came of it."""
 
     cell: Cell
-    model: Mapping[str, Any]
+    model: JsonObject
     """Name, weights_sha256, dtype and device."""
     run: str
     """Id of its run directory."""
@@ -85,24 +87,24 @@ def study_directory(
         StoreError: `out` lies in a run.
     """
     check_outside_runs(out, "directory of runs")
-    told = {
-        "cells": [cell.told for cell in study.cells],
-        "records": [digest([study.kind.told(record) for record in of_cell]) for of_cell in records],
+    record = {
+        "cells": [cell.record for cell in study.cells],
+        "records": [digest([study.kind.record(one) for one in of_cell]) for of_cell in records],
         "quality": asdict(study.quality),
         "size": study.size,
         "dtype": dtype,
         "device": device,
         "version": metadata.version("leakmeter"),
     }
-    return out / f"study-{study.name}-{study.size}-{digest(told)[:16]}"
+    return out / f"study-{study.name}-{study.size}-{digest(record)[:16]}"
 
 
 def finished_cell(cell: Cell, records: Sequence[Any], directory: Path) -> FinishedCell | None:
     """A cell that was measured before, read without its model; None where there is none, or of another model now."""
     try:
-        told = json.loads(_cell_file(cell, directory).read_bytes())
-        model, run, files = told["model"], str(told["run"]), told["model_files"]
-        is_this = told["cell"] == json.loads(json.dumps(cell.told))
+        record = json.loads(_cell_file(cell, directory).read_bytes())
+        model, run, files = record["model"], str(record["run"]), record["model_files"]
+        is_this = record["cell"] == json.loads(json.dumps(cell.record))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     where = RunDirectory(directory.parent / run)
@@ -143,25 +145,25 @@ def measure_cell(
         measured = list(measure_cases(backend, measure, prepared, run, callbacks, group_size=size))
         if not run.is_complete:
             run.finish(spec, n_parts(len(prepared), size))
-    finished = FinishedCell(cell, spec.model, spec.id, records, measured)
-    told = {"run": spec.id, "model": dict(spec.model), "model_files": _model_files(cell.model), "cell": cell.told}
-    write(_cell_file(cell, directory), json.dumps(told, ensure_ascii=False, indent=1))
+    finished = FinishedCell(cell, dict(spec.model), spec.id, records, measured)
+    record = {"run": spec.id, "model": dict(spec.model), "model_files": _model_files(cell.model), "cell": cell.record}
+    write(_cell_file(cell, directory), json.dumps(record, ensure_ascii=False, indent=1))
     return finished
 
 
-def items_csv(finished: FinishedCell, readings_of: Callable[[Sequence[Measurement]], Sequence[float]]) -> str:
+def items_csv(finished: FinishedCell, nats_of: Callable[[Sequence[Measurement]], Sequence[float]]) -> str:
     """The items of a cell: one row a response, as `leakmeter regurgitation --csv` reads it.
 
     Args:
         finished: the cell.
-        readings_of: a case's measurements to one number a response, nats.
+        nats_of: a case's measurements to one number a response, nats.
     """
     sink = io.StringIO(newline="")
     # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
     writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(["id", "sample", "whole_nats", "n_tokens", "generations", "contexts", "references"])
     for record, (texts, measurements) in zip(finished.records, finished.measured, strict=True):
-        pairs = zip(texts["responses"], readings_of(measurements), strict=True)
+        pairs = zip(texts["responses"], nats_of(measurements), strict=True)
         for sample, (response, nats) in enumerate(pairs):
             n_tokens = len(response["tokens"])
             row = [record.case.id, sample, float(nats), n_tokens, response["text"], texts["context"]]
@@ -169,7 +171,7 @@ def items_csv(finished: FinishedCell, readings_of: Callable[[Sequence[Measuremen
     return sink.getvalue()
 
 
-def kept_scores(path: Path, about: Mapping[str, Any], score: Callable[[], list[float]]) -> list[float]:
+def kept_scores(path: Path, about: Mapping[str, object], score: Callable[[], list[float]]) -> list[float]:
     """Scores computed before, or computed now and kept: quality that takes a model of its own takes time.
 
     Args:
@@ -181,9 +183,9 @@ def kept_scores(path: Path, about: Mapping[str, Any], score: Callable[[], list[f
         LeakmeterError: they cannot be computed, or not be written.
     """
     try:
-        told = json.loads(path.read_bytes())
-        if told["about"] == about:
-            return [float(value) for value in told["values"]]
+        kept = json.loads(path.read_bytes())
+        if kept["about"] == about:
+            return [float(value) for value in kept["values"]]
     except (OSError, ValueError, KeyError, TypeError):
         pass
     values = score()
@@ -197,15 +199,13 @@ def write(path: Path, text: str) -> None:
     Raises:
         StoreError: it cannot be written.
     """
-    try:
+    with store_errors(f"'{path}' cannot be written"):
         write_whole(path, text.encode(errors="replace"))
-    except OSError as error:
-        raise StoreError(f"'{path}' cannot be written: {error.strerror or error}") from None
 
 
-def digest(told: Any) -> str:
+def digest(record: Any) -> str:
     """64 hexadecimal digits that tell one thing from another, of what JSON can say of it."""
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager

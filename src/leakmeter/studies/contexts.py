@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from leakmeter.core.case import Case
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
+from leakmeter.core.measurement import Measurement
 from leakmeter.data import named
 from leakmeter.data.named.base import Record
+from leakmeter.report.generations import Column, Generation, Generations, render_generations
+from leakmeter.report.tables import HEADINGS
 from leakmeter.studies.cells import FinishedCell, items_csv
 from leakmeter.studies.expected import whole_by_token
-from leakmeter.studies.generations import generations_page
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one, field_types
+from leakmeter.studies.quality import rouge_l_f1
+from leakmeter.studies.regurgitation import Regurgitation
 from leakmeter.studies.table import tables
 from leakmeter.text.build import PromptSettings
+
+MOST_RECORDS: Final = 100
+"""Records that a page may show; its size may allow fewer."""
 
 
 class Contexts(Kind):
@@ -35,22 +45,17 @@ class Contexts(Kind):
         """See `drawn_together`."""
         return measure.together
 
-    def choice(self, given: Mapping[str, Any]) -> Choice:
+    def choice(self, given: JsonObject) -> Choice:
         """So many records: the first ones, or some at random."""
         return Choice(at_least_one("records", given["records"]), given.get("choice_seed"))
 
-    def prompts(self, given: Mapping[str, Any]) -> PromptSettings:
+    def prompts(self, given: JsonObject) -> PromptSettings:
         """As the data set has it, where the study does not say otherwise."""
         dataset = named.find(given["dataset"])
-        settings: dict[str, Any] = {
-            "unit": "whole",
-            "template": dataset.template,
-            "truncate": True,
-            "max_context_tokens": dataset.max_context_tokens,
-        }
-        return PromptSettings(
-            **{**settings, **{name: given[name] for name in field_types(PromptSettings) if name in given}}
+        settings = PromptSettings(
+            unit="whole", template=dataset.template, truncate=True, max_context_tokens=dataset.max_context_tokens
         )
+        return replace(settings, **{name: given[name] for name in field_types(PromptSettings) if name in given})
 
     def datasets(self) -> list[str]:
         """Data sets by name."""
@@ -103,3 +108,65 @@ class Contexts(Kind):
 
 
 KIND = Contexts()
+
+
+def generations_page(study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> str:
+    """The page of a study whose measure draws responses.
+
+    Args:
+        study: says which factor stands side by side: the figure's axis.
+        cells: all of them, in order.
+        about: where the numbers come from, one line each.
+    """
+    # Of several data sets each has its share of the page.
+    by_dataset = [
+        [(dataset, id_) for id_ in _ids([one for one in cells if one.cell.dataset == dataset])]
+        for dataset in dict.fromkeys(one.cell.dataset for one in cells)
+    ]
+    found = [one for one in chain.from_iterable(zip_longest(*by_dataset)) if one is not None]
+    shown = [_of_record(study, cells, dataset, id_) for dataset, id_ in found[:MOST_RECORDS]]
+    return render_generations(shown, title=study.title, about=about, n_records=len(found))
+
+
+def _ids(cells: Sequence[FinishedCell]) -> list[str]:
+    return list(dict.fromkeys(record.case.id for one in cells for record in one.records))
+
+
+def _of_record(study: Study, cells: Sequence[FinishedCell], dataset: str, id_: str) -> Generations:
+    found = [
+        (one, record, measured)
+        for one in cells
+        if one.cell.dataset == dataset
+        for record, measured in zip(one.records, one.measured, strict=True)
+        if record.case.id == id_
+    ]
+    _, record, (texts, _) = found[0]
+    columns = [_column(study, one, record, texts, measurements) for one, record, (texts, measurements) in found]
+    return Generations(id_, dataset, texts["query"], record.reference, columns)
+
+
+def _in_words(name: str, value: Any) -> str:
+    heading = HEADINGS.get(name, name.replace("_", " "))
+    shown = f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{heading} = {shown}" if len(heading) == 1 else f"{heading} {shown}"
+
+
+def _column(
+    study: Study, one: FinishedCell, record: Record, texts: JsonObject, measurements: Sequence[Measurement]
+) -> Column:
+    said = {name: _in_words(name, value) for name, value in one.cell.factors.items() if name != "dataset"}
+    # Without an axis all cells stand side by side.
+    name = said.pop(study.x) if study.x in said else ", ".join(said.values())
+    line = ", ".join(said.values()) if study.x in one.cell.factors else ""
+    rule = Regurgitation()
+    generations = [
+        Generation(
+            tokens=response["tokens"],
+            nats=[float(loss) for loss in losses],
+            text=response["text"],
+            rouge_l_f1=rouge_l_f1([response["text"]], [record.reference])[0],
+            verdicts=rule.verdicts(response["text"], texts["context"]),
+        )
+        for response, losses in zip(texts["responses"], whole_by_token(measurements), strict=True)
+    ]
+    return Column(line, name or "the only cell", texts["context"], texts["truncated_tokens"], generations)

@@ -37,7 +37,7 @@ def estimate(values: Sequence[float], *, seed: int) -> Estimate:
         UsageError: no items.
     """
     if not len(values):
-        raise UsageError("no readings, so that there is no mean of them; give at least one record")
+        raise UsageError("no measurements, so that there is no mean of them; give at least one record")
     return Estimate(
         mean=stats.mean(values),
         interval=stats.bootstrap_interval_of_mean(values, seed=seed),
@@ -59,7 +59,7 @@ def whole_by_token(measurements: Sequence[Measurement]) -> list[FloatArray]:
     """|log p̄(y_t | D) − log p̄(y_t | ∅)| of each response of a case, nats: one array (token,) a response."""
     found = [np.abs(measurement.values) for measurement in measurements if measurement.statistic in _WHOLE]
     if not found:
-        raise UsageError("these readings hold no contrast with the blank prompt; measure 'decode' or 'influence'")
+        raise UsageError("these measurements hold no contrast with the blank prompt; measure 'decode' or 'influence'")
     return found
 
 
@@ -73,7 +73,7 @@ def nats_by_piece(measurements: Sequence[Measurement]) -> list[float]:
         if measurement.statistic == "without_this":
             by_piece.setdefault(measurement.piece, []).append(float(np.abs(measurement.values).sum()))
     if not by_piece:
-        raise UsageError("these readings hold no pieces; measure 'influence'")
+        raise UsageError("these measurements hold no pieces; measure 'influence'")
     return [stats.mean(values) for values in by_piece.values()]
 
 
@@ -85,7 +85,7 @@ def by_position(series: Sequence[Sequence[float] | FloatArray], *, seed: int) ->
     """
     longest = max((len(one) for one in series), default=0)
     if not longest:
-        raise UsageError("no readings, so that there is no mean of them; give at least one record")
+        raise UsageError("no measurements, so that there is no mean of them; give at least one record")
     return [estimate([float(one[i]) for one in series if len(one) > i], seed=seed) for i in range(longest)]
 
 

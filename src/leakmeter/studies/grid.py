@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -33,11 +33,11 @@ from typing import Any, Final
 from leakmeter.core import registry
 from leakmeter.core.files import read_text
 from leakmeter.core.instrument import Settings
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.studies.kind import Choice, Kind, field_types
 from leakmeter.studies.quality import Quality
-from leakmeter.studies.settings import factors_of, listed, meant, replicated, typed
 
 SIZES: Final = ("laptop", "paper")
 _HEADINGS: Final = ("title", "reproduces", "measure", "show")
@@ -61,7 +61,7 @@ class Cell:
     """One measurement of a study: a model, records of a data set, and a measure with all its parameters."""
 
     number: int
-    factors: Mapping[str, Any]
+    factors: Mapping[str, object]
     """What tells it from the other cells."""
     model: str
     dataset: str
@@ -72,7 +72,7 @@ class Cell:
     """What its files are called; by its number where it has none."""
     measure_name: str | None = None
     """Of its measure, where that is not the study's: others are held against it."""
-    told_dataset: str | None = None
+    shown_dataset: str | None = None
     """What its data set is called where that may be shown, if not by its name."""
 
     @property
@@ -81,10 +81,15 @@ class Cell:
         return self.choice.n_records
 
     @property
-    def told(self) -> dict[str, Any]:
+    def record(self) -> JsonObject:
         """All that determines its numbers but the records themselves."""
-        told = {"model": self.model, "dataset": self.told_dataset or self.dataset, **asdict(self.choice)}
-        return {**told, "settings": asdict(self.settings), "measure": self.measure.record()}
+        return {
+            "model": self.model,
+            "dataset": self.shown_dataset or self.dataset,
+            **asdict(self.choice),
+            "settings": asdict(self.settings),
+            "measure": self.measure.record(),
+        }
 
     @property
     def stem(self) -> str:
@@ -153,55 +158,55 @@ def load_study(source: str, size: str = "laptop", changes: Mapping[str, Sequence
     if size not in SIZES:
         raise UnknownNameError("size", size, SIZES)
     try:
-        told = tomllib.loads(text)
+        file = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{where} is not TOML: {error}") from None
     for heading in _HEADINGS:
-        if not isinstance(told.get(heading), str):
+        if not isinstance(file.get(heading), str):
             raise DataError(
                 f"{where} has no text '{heading}'; expected {', '.join(_HEADINGS)}, [both], [laptop], [paper]"
             )
-    if unknown := sorted(told.keys() - {*_HEADINGS, "x", "both", *SIZES}):
+    if unknown := sorted(file.keys() - {*_HEADINGS, "x", "both", *SIZES}):
         raise UnknownNameError(f"heading of {where}", unknown[0], [*_HEADINGS, "x", "both", *SIZES])
-    shows = kind_of(told["measure"]).shows
-    if told["show"] not in shows:
-        raise UnknownNameError("show", told["show"], shows)
-    settings: dict[str, Any] = {**_table(told, "both", where), **_table(told, size, where)}
+    shows = kind_of(file["measure"]).shows
+    if file["show"] not in shows:
+        raise UnknownNameError("show", file["show"], shows)
+    settings = {**_table(file, "both", where), **_table(file, size, where)}
     for setting, values in (changes or {}).items():
-        read = [typed(value) for value in values]
+        read = [_typed(value) for value in values]
         settings[setting] = read[0] if len(read) == 1 else read
-    return _study(name, told, size, settings)
+    return _study(name, file, size, settings)
 
 
-def _table(told: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
-    found = told.get(name, {})
+def _table(file: JsonObject, name: str, where: str) -> JsonObject:
+    found = file.get(name, {})
     if not isinstance(found, dict):
         raise DataError(f"{where}: [{name}] is no table of settings")
-    return found
+    return dict(found)
 
 
-def _study(name: str, told: Mapping[str, Any], size: str, given: Mapping[str, Any]) -> Study:
-    measure, kind = registry.instrument(told["measure"]).measure, kind_of(told["measure"])
+def _study(name: str, file: JsonObject, size: str, settings: JsonObject) -> Study:
+    measure, kind = registry.instrument(file["measure"]).measure, kind_of(file["measure"])
     of_measure, of_quality = field_types(measure), field_types(Quality) if kind.has_quality else {}
     counted = kind.counted or kind.records
     known = {"model": "str", "dataset": "str", counted: "int", **kind.settings, **of_measure, **of_quality}
-    given = dict(given)
-    single = listed(given.pop("cells", [{}]), known, given)
-    factors = factors_of(replicated(given, kind.replicated), known, fixed=of_quality)
+    given = dict(settings)
+    single = _listed(given.pop("cells", [{}]), known, given)
+    factors = _factors_of(_replicated(given, kind.replicated), known, fixed=of_quality)
     for setting in ("model", "dataset", counted):
         if setting not in {**factors, **single[0]}:
             raise UsageError(f"the study does not say '{setting}'; add it, or give --set {setting}=VALUE")
-    x = told.get("x")
-    if told["show"] == "factor" and x not in {**factors, **single[0]}:
+    x = file.get("x")
+    if file["show"] == "factor" and x not in {**factors, **single[0]}:
         raise UsageError(f"the study's x is '{x}'; it has to be one of its settings")
-    quality = Quality(**{key: meant(factors.pop(key)[0], known[key]) for key in of_quality if key in factors})
+    quality = Quality(**{key: _meant(factors.pop(key)[0], known[key]) for key in of_quality if key in factors})
     values = {**{name: [cell[name] for cell in single] for name in single[0]}, **factors}
     varying = [name for name, of in values.items() if name == x or any(value != of[0] for value in of)]
     cells = []
     for number, (own, choice) in enumerate(itertools.product(single, itertools.product(*factors.values()))):
         shown = {**own, **dict(zip(factors, choice, strict=True))}
-        chosen = {setting: meant(value, known[setting]) for setting, value in shown.items()}
-        shown["dataset"] = told_dataset = kind.told_dataset(chosen["dataset"])
+        chosen = {setting: _meant(value, known[setting]) for setting, value in shown.items()}
+        shown["dataset"] = shown_dataset = kind.shown_dataset(chosen["dataset"])
         cells.append(
             Cell(
                 number=number,
@@ -213,17 +218,118 @@ def _study(name: str, told: Mapping[str, Any], size: str, given: Mapping[str, An
                 measure=kind.measure(
                     measure(**{key: value for key, value in {"seed": 0, **chosen}.items() if key in of_measure}), chosen
                 ),
-                told_dataset=told_dataset,
+                shown_dataset=shown_dataset,
             )
         )
     return Study(
         name=name,
-        title=told["title"],
-        reproduces=told["reproduces"],
+        title=file["title"],
+        reproduces=file["reproduces"],
         size=size,
-        measure=told["measure"],
-        show=told["show"],
+        measure=file["measure"],
+        show=file["show"],
         x=x,
         quality=quality,
         cells=(*cells, *kind.yardsticks(cells)),
     )
+
+
+def _replicated(given: JsonObject, setting: str) -> JsonObject:
+    """Settings with as many seeds as `replicates` says, from the one that is set.
+
+    Raises:
+        UsageError: a number that cannot be had, or several seeds already.
+    """
+    n = given.get("replicates", 1)
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise UsageError(f"setting 'replicates' is {n!r}; it has to be a whole number of 1 or more")
+    settings = {name: value for name, value in given.items() if name != "replicates"}
+    if n == 1:
+        return settings
+    first = settings.get(setting, 0)
+    if not isinstance(first, int):
+        raise UsageError(f"setting '{setting}' has values, and replicates are {n}; give one seed, or no replicates")
+    return {**settings, setting: list(range(first, first + n))}
+
+
+def _listed(cells: Any, known: Mapping[str, str], given: JsonObject) -> list[JsonObject]:
+    """Settings of cells that are written one by one, checked; a single empty one where they are a grid.
+
+    Raises:
+        DataError: no list of tables with the same settings.
+        UnknownNameError: no such setting.
+        UsageError: a value that a setting cannot have, or one that is set elsewhere too.
+    """
+    if not isinstance(cells, list) or not cells or not all(isinstance(cell, dict) for cell in cells):
+        raise DataError("'cells' of the study are no list of tables; write [[laptop.cells]] before each")
+    for number, cell in enumerate(cells, 1):
+        if cell.keys() != cells[0].keys():
+            raise DataError(f"cell {number} of the study has other settings than the first; give each the same ones")
+        for setting, value in cell.items():
+            if setting not in known:
+                raise UnknownNameError("setting of a study", setting, known)
+            if setting in given or isinstance(value, list):
+                raise UsageError(
+                    f"setting '{setting}' of cell {number} has to have one value there, and none elsewhere"
+                )
+    return [{name: _checked(name, value, known[name]) for name, value in cell.items()} for cell in cells]
+
+
+def _factors_of(given: JsonObject, known: Mapping[str, str], fixed: Collection[str]) -> dict[str, list[Any]]:
+    """The values of each setting, checked; `fixed` ones have one.
+
+    Raises:
+        UnknownNameError: no such setting.
+        UsageError: a value that a setting cannot have.
+    """
+    factors: dict[str, list[Any]] = {}
+    for setting, value in given.items():
+        if setting not in known:
+            raise UnknownNameError("setting of a study", setting, known)
+        values = value if isinstance(value, list) else [value]
+        if not values:
+            raise UsageError(f"setting '{setting}' has no value; give at least one")
+        if setting in fixed and len(values) > 1:
+            raise UsageError(f"setting '{setting}' cannot be a factor; give one value")
+        factors[setting] = [_checked(setting, one, known[setting]) for one in values]
+    return factors
+
+
+def _checked(setting: str, value: Any, annotation: str) -> Any:
+    if _meant(value, annotation) is None:
+        return value
+    # 'float | None' is a float, and what is no number is text.
+    wanted = {"int": int, "float": float, "bool": bool}.get(annotation.split(" | ")[0], str)
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        # 1 and 1.0 are one parameter, and have to give one run.
+        return float(value)
+    if wanted is str and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+        words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+        raise UsageError(f"setting '{setting}' is {value!r}; it has to be {words[wanted]}")
+    return value
+
+
+def _meant(value: Any, annotation: str) -> Any:
+    """A value as a dataclass takes it: TOML has no word for no value, and a list of values is a factor."""
+    if annotation.startswith("tuple[") and isinstance(value, str):
+        parts = () if value == "none" else tuple(part.strip() for part in value.split(",") if part.strip())
+        return tuple(map(_whole, parts)) if annotation.startswith("tuple[int") else parts
+    return None if value == "none" and annotation.endswith(" | None") else value
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"'{text}' is no whole number; expected some, parted by commas") from None
+
+
+def _typed(text: str) -> Any:
+    """What is typed after --set, read as TOML reads a value; text where it is none."""
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+    return value if isinstance(value, (int, float, bool, str)) else text

@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from leakmeter.core.case import recorded
+from leakmeter.core.case import record_of
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import UsageError
 from leakmeter.report import figures
 
@@ -79,7 +80,7 @@ class Kind(ABC):
         return 1
 
     @abstractmethod
-    def choice(self, given: Mapping[str, Any]) -> Choice:
+    def choice(self, given: JsonObject) -> Choice:
         """Which records a cell measures.
 
         Args:
@@ -90,7 +91,7 @@ class Kind(ABC):
         """
 
     @abstractmethod
-    def prompts(self, given: Mapping[str, Any]) -> Settings:
+    def prompts(self, given: JsonObject) -> Settings:
         """How a cell's prompts are made.
 
         Args:
@@ -100,7 +101,7 @@ class Kind(ABC):
             UsageError: a data set or a value that cannot be used.
         """
 
-    def measure(self, measure: Measure, given: Mapping[str, Any]) -> Measure:
+    def measure(self, measure: Measure, given: JsonObject) -> Measure:
         """What a cell measures, where further settings say something of it.
 
         Args:
@@ -124,7 +125,7 @@ class Kind(ABC):
         """What files may be given for data sets: NAME of `--data NAME=FILE`."""
         return list(datasets)
 
-    def told_dataset(self, name: str) -> str:
+    def shown_dataset(self, name: str) -> str:
         """What a study's tables and files call a data set."""
         return name
 
@@ -148,9 +149,9 @@ class Kind(ABC):
     def case(self, record: Any) -> AnyCase:
         """What is measured of a record."""
 
-    def told(self, record: Any) -> dict[str, Any]:
+    def record(self, record: Any) -> JsonObject:
         """A record as that by which studies of it are known again."""
-        return recorded(record)
+        return record_of(record)
 
     @abstractmethod
     def items_csv(self, finished: FinishedCell) -> str:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from leakmeter.core.limits import refuse_bad
 from leakmeter.errors import UsageError
 from leakmeter.stats.stats import interval_of_share
 from leakmeter.text.overlap import n_shared_distinct, rouge_l, share_found
@@ -42,11 +43,11 @@ class Regurgitation:
 
     def __post_init__(self) -> None:
         """Refuse thresholds that nothing or everything passes."""
-        if self.repeat_words < 0:
-            raise UsageError(f"repeat-words is {self.repeat_words}; it has to be 0 or more")
-        for name, value in (("repeat-share", self.repeat_share), ("rouge", self.rouge)):
-            if not 0.0 <= value <= 1.0:
-                raise UsageError(f"{name} is {value}; it has to be from 0 to 1")
+        refuse_bad(
+            (self.repeat_words >= 0, "repeat-words", self.repeat_words, "0 or more"),
+            (0.0 <= self.repeat_share <= 1.0, "repeat-share", self.repeat_share, "from 0 to 1"),
+            (0.0 <= self.rouge <= 1.0, "rouge", self.rouge, "from 0 to 1"),
+        )
 
     def verdicts(self, response: str, context: str) -> dict[str, bool]:
         """Whether a response repeats its context, by each of `COUNTS`."""

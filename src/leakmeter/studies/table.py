@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -27,6 +27,10 @@ from leakmeter.studies.kind import Row, Tables
 from leakmeter.studies.regurgitation import Regurgitation, counts
 from leakmeter.text.units import parse
 
+SEEDS_TITLE: Final = "Over seeds"
+SEEDS_ABOUT: Final = (
+    "mean, standard deviation (n - 1), least and most over seeds; each seed's own values and intervals above"
+)
 _DIFFERENCE = ("difference_nats", "difference_nats_low", "difference_nats_high")
 
 
@@ -161,13 +165,13 @@ def columns(name: str, of: Estimate, *, quantiles: bool = False) -> Row:
 
 def provenance(study: Study, cells: Sequence[FinishedCell], command: str) -> list[str]:
     """What a table says of where its numbers come from: command, seed, weights, n; no times, which differ."""
-    sizes = sorted({(one.cell.told_dataset or one.cell.dataset, len(one.records)) for one in cells})
+    sizes = sorted({(one.cell.shown_dataset or one.cell.dataset, len(one.records)) for one in cells})
     records = f"{study.kind.records}: {', '.join(f'{n:,} of {dataset}' for dataset, n in sizes)}"
     seeds, intervals = study.kind.about(study)
-    return [f"command: {command}", seeds, models_told(cells), records, intervals]
+    return [f"command: {command}", seeds, models_line(cells), records, intervals]
 
 
-def models_told(cells: Sequence[FinishedCell]) -> str:
+def models_line(cells: Sequence[FinishedCell]) -> str:
     """The models of cells, and under which weights they were measured."""
     models = dict.fromkeys(
         f"{one.model['name']} (weights {_short(one.model['weights_sha256'])}, {one.model['dtype']}, "
@@ -179,3 +183,29 @@ def models_told(cells: Sequence[FinishedCell]) -> str:
 
 def _short(sha256: str | None) -> str:
     return "not hashed" if sha256 is None else f"{sha256[:12]}…"
+
+
+def over_seeds(study: Study, rows: Sequence[Row]) -> list[Row]:
+    """How much of a value is the draw: for each choice of the other factors, a row for each value with an interval.
+
+    Returns:
+        Nothing where the seed is no factor.
+    """
+    seed = study.kind.replicated
+    if not any(seed in cell.factors for cell in study.cells):
+        return []
+    named = [name for name in study.cells[0].factors if name != seed]
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for one in rows:
+        words = [name for name, value in one.items() if isinstance(value, str)]
+        keys = [name for name in dict.fromkeys((*named, study.show, *words)) if name in one]
+        groups.setdefault(tuple((name, one[name]) for name in keys), []).append(one)
+    found = []
+    for group, of in groups.items():
+        for value in (name for name in of[0] if f"{name}_low" in of[0]):
+            each = np.array([one[value] for one in of if one.get(value) is not None], dtype=np.float64)
+            if each.size:
+                row: Row = {**dict(group), "value": value, "n_seeds": int(each.size), "mean": float(each.mean())}
+                row["mean_std"] = float(each.std(ddof=1)) if each.size > 1 else None
+                found.append({**row, "least": float(each.min()), "most": float(each.max())})
+    return found

@@ -6,21 +6,21 @@ import statistics
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from leakmeter.core.backend import Backend
 from leakmeter.core.case import Case
 from leakmeter.core.item import PLACEBO, ContextItem, Prepared, Span
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.text import personal, spans, templates, units
-from leakmeter.text.cuts import Cuts
 from leakmeter.text.entities import FINDERS
 from leakmeter.text.entities.mention import Recogniser
 from leakmeter.text.layout import Layout
-from leakmeter.text.spans import Cover
+from leakmeter.text.spans import Cover, Cuts
 
 Removal = Literal["drop", "mask", "retokenize"]
 _IRRELEVANT = (
@@ -91,7 +91,7 @@ class PromptSettings:
         phone.check_region(settings.region)
         return replace(settings, entity_patterns=pattern.resolved(settings.entity_patterns))
 
-    def model_record(self) -> dict[str, Any]:
+    def model_record(self) -> JsonObject:
         """The hash of a recogniser of names."""
         if self.ner is None:
             return {}
@@ -123,7 +123,7 @@ class PreparedContext(Prepared):
     decoding: str | None = field(default=None, kw_only=True)
     """How the response was chosen, where it was given and that is known."""
 
-    def texts(self) -> dict[str, Any]:
+    def texts(self) -> JsonObject:
         """How the response was chosen, where that is known."""
         return {} if self.decoding is None else {"decoding": self.decoding}
 

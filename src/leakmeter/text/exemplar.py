@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+
+from leakmeter.core.json_object import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,6 @@ class ExemplarCase:
     exemplars: tuple[Example, ...]
     query: Example
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> JsonObject:
         """All of it."""
         return asdict(self)

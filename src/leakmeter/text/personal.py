@@ -91,23 +91,22 @@ def swapped(
     """
     from leakmeter.text.surrogates.entity import surrogate_of
 
-    told: list[Cover] = []
+    swapped_covers: list[Cover] = []
     prompts: dict[str, Prompt] = {}
     for cover in covers:
         if cover.entity is None:
-            told.append(cover)
+            swapped_covers.append(cover)
             continue
         entity = Entity(cover.entity.type, cover.entity.value, cover.entity.text, cover.chars)
         surrogate = surrogate_of(entity, layout.context, region=region, seed=seed, case_id=case_id)
-        told.append(replace(cover, entity=replace(cover.entity, invented=surrogate.text)))
+        swapped_covers.append(replace(cover, entity=replace(cover.entity, invented=surrogate.text)))
         prompt = layout.replaced(dict(zip(cover.chars, surrogate.mentions, strict=True)))
         if spare is None or len(prompt.ids) - layout.n_tokens <= spare:
             prompts[cover.name] = prompt
-    return Swaps(tuple(told), prompts)
+    return Swaps(tuple(swapped_covers), prompts)
 
 
 def _joined(ranges: Iterable[TokenRange]) -> tuple[TokenRange, ...]:
-    """Ranges in order, those that share a token put together."""
     out: list[TokenRange] = []
     for start, end in sorted(ranges):
         if out and start < out[-1][1]:

@@ -1,11 +1,12 @@
-"""Spans of a layout: its units, and the values that it says more than once."""
+"""Spans of a layout: its units, the values that it says more than once, and prompts without some of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from leakmeter.core.item import EntityTexts
+from leakmeter.core.item import EntityTexts, Span
+from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.text import repeats, units
 from leakmeter.text.layout import CharRange, Layout, TokenRange
 
@@ -123,7 +124,6 @@ def _cover(
 
 
 def _tokens_by_document(layout: Layout) -> dict[int, TokenRange]:
-    """Numbers of the documents that have tokens, and which."""
     out: dict[int, TokenRange] = {}
     start = 0
     for number in range(len(layout.documents)):
@@ -134,3 +134,30 @@ def _tokens_by_document(layout: Layout) -> dict[int, TokenRange]:
             out[number] = (start, end)
         start = end
     return out
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Makes the prompt without spans: what is cut for one of them is cut for it beside others."""
+
+    layout: Layout
+    prompt: Prompt
+    """Of the layout, split where a span begins or ends."""
+    removal: str
+    """drop, mask or retokenize."""
+    spans: Mapping[str, tuple[Cover, Span]]
+    """By name, what each covers."""
+
+    def __call__(self, names: Collection[str]) -> Prompt:
+        """The prompt without these spans, which may overlap."""
+        gone = [self.spans[name] for name in names]
+        pieces = {piece for _, span in gone for piece in span.pieces}
+        if pieces.issuperset(self.prompt.names(CONTEXT)):
+            # What a stranger could have built: no gap, which would tell the length of the context.
+            return self.prompt.blank()
+        if self.removal == "retokenize":
+            chars = [part for cover, _ in gone for part in cover.chars]
+            return self.layout.rewritten(chars, {owner for cover, _ in gone for owner in cover.owners})
+        if self.removal == "mask":
+            return self.prompt.masking(*pieces)
+        return self.prompt.without(*pieces)

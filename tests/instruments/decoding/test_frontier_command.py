@@ -97,7 +97,7 @@ def test_the_table_is_the_statistics_of_the_runs(cli: Call, cases: Path, kind: s
                 [float(measurement.values.sum()) for measurement in measurements if measurement.statistic == statistic]
                 for statistic in ("spent_epsilon", "promised_epsilon")
             )
-            assert (float(row["spent_nats_most"]), float(row["promised_nats_most"])) == (max(spent), max(promised))
+            assert (float(row["spent_nats_most"]), float(row["guaranteed_nats_most"])) == (max(spent), max(promised))
             assert max(spent) <= max(promised) == 8 * float(value)
             # A token's loss is at most half of what it spends.
             assert all(2 * loss <= one + 1e-12 for loss, one in zip(losses, spent, strict=True))
@@ -154,7 +154,7 @@ def test_a_finished_sweep_loads_no_model_and_a_longer_one_only_measures_what_is_
     cli: Call, cases: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert cli(*words_of(cases, kind)).code == 0
-    before = {path: path.stat().st_mtime_ns for path in Path("runs").glob("decode-*/readings-*.parquet")}
+    before = {path: path.stat().st_mtime_ns for path in Path("runs").glob("decode-*/measurements-*.parquet")}
     with monkeypatch.context() as patched:
         import leakmeter.runs.loading
 
@@ -164,7 +164,7 @@ def test_a_finished_sweep_loads_no_model_and_a_longer_one_only_measures_what_is_
     ended = cli(*words_of(cases, kind, "4"))
     assert ended.code == 0, ended.err
     assert len(rows_of(frontier_in(Path("runs")) / "table.csv")) == 4
-    after = {path: path.stat().st_mtime_ns for path in Path("runs").glob("decode-*/readings-*.parquet")}
+    after = {path: path.stat().st_mtime_ns for path in Path("runs").glob("decode-*/measurements-*.parquet")}
     assert {path: after[path] for path in before} == before
     # Responses are drawn together, save under ε.
     assert len(after) == 4 * (N_CASES if kind == "epsilon" else 1)
@@ -206,13 +206,13 @@ def test_a_sweep_killed_again_and_again_ends_like_one_left_alone(cases: Path, tm
         target = len(seen) + rng.randint(1, 5)
         deadline = time.monotonic() + 300
         while process.poll() is None and time.monotonic() < deadline:
-            if len(list(out.glob("*/readings-*.parquet"))) >= target:
+            if len(list(out.glob("*/measurements-*.parquet"))) >= target:
                 break
             time.sleep(0.002)
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
         _, err = process.communicate()
-        now = {p: (p.stat().st_mtime_ns, p.stat().st_ino) for p in out.glob("*/readings-*.parquet")}
+        now = {p: (p.stat().st_mtime_ns, p.stat().st_ino) for p in out.glob("*/measurements-*.parquet")}
         # No finished part is measured again.
         assert {p: now[p] for p in seen} == seen
         seen = now
@@ -246,7 +246,7 @@ def test_kinds_have_values_of_their_own(cli: Call, cases: Path) -> None:
     ended = cli("frontier", "--data", cases, "--model", "toy", "--max-new-tokens", 2, "--json", "--epsilon")
     told = json.loads(ended.out)
     assert [row["epsilon"] for row in told["settings"]] == [0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0]
-    assert all(row["promised_nats_most"] <= 2 * row["epsilon"] for row in told["settings"])
+    assert all(row["guaranteed_nats_most"] <= 2 * row["epsilon"] for row in told["settings"])
     # One sweep, in whatever order and however often its values are given.
     for values in (("1", "0.5", "2"), ("2", "1", "0.50", "1")):
         assert cli("frontier", "--data", cases, "--model", "toy", "--max-new-tokens", 2, "--lambda", *values).code == 0

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from helpers.icl_items import LABELS, ByHand, icl_item, readings_of
 from leakmeter.backends.toy import Toy
-from leakmeter.core.chunk import Chunk
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID
+from leakmeter.core.plan import Chunk
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
 from leakmeter.instruments.icl.item import ExemplarItem
-from leakmeter.instruments.icl.log_ratio import FARTHEST, PLAUSIBLE
+from leakmeter.instruments.icl.math import FARTHEST, PLAUSIBLE
 from leakmeter.instruments.icl.measure import Icl
 
 N_VOCAB = 29

@@ -12,9 +12,9 @@ from helpers import naive
 from helpers import tiny_models as tiny
 from helpers.icl_items import LABELS, ByHand, icl_item, readings_of
 from leakmeter.backends.hf.outline import size_of
-from leakmeter.core.chunk import Chunk
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars

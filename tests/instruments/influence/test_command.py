@@ -13,7 +13,7 @@ import pytest
 
 Call = Callable[..., Any]
 CASE_KEYS = {"id", "model", "unit", "response", "pieces", "whole_nats", "noise_floor_nats"}
-PIECE_KEYS = {"name", "text", "start", "end", "nats", "per_token"}
+PIECE_KEYS = {"name", "text", "start", "end", "nats", "per_token_nats"}
 
 
 def case_of(ended: Any) -> dict[str, Any]:
@@ -35,9 +35,9 @@ def test_json_is_one_object_and_nothing_else(measure: Call) -> None:
     for piece in case["pieces"]:
         assert set(piece) >= PIECE_KEYS
         assert case["context"][piece["start"] : piece["end"]] == piece["text"]
-        assert len(piece["per_token"]) == n_tokens
-        assert piece["nats"] == pytest.approx(sum(piece["per_token"]))
-        assert all(nats >= 0 for nats in piece["per_token"])
+        assert len(piece["per_token_nats"]) == n_tokens
+        assert piece["nats"] == pytest.approx(sum(piece["per_token_nats"]))
+        assert all(nats >= 0 for nats in piece["per_token_nats"])
     assert case["response"]["text"].strip() == "Anna"
     assert "".join(case["response"]["tokens"]) == case["response"]["text"]
     assert case["whole_nats"] > 0
@@ -92,10 +92,10 @@ def test_sampled_responses(measure: Call) -> None:
     for sample in case["samples"]:
         assert 1 <= len(sample["tokens"]) <= 12
         assert "".join(sample["tokens"]) == sample["text"]
-        assert len(sample["nats"]) == len(case["pieces"])
+        assert len(sample["piece_nats"]) == len(case["pieces"])
     assert case["samples"][0]["text"] == case["response"]["text"]
     for number, piece in enumerate(case["pieces"]):
-        nats = [sample["nats"][number] for sample in case["samples"]]
+        nats = [sample["piece_nats"][number] for sample in case["samples"]]
         assert piece["worst_nats"] == pytest.approx(max(nats))
         assert piece["mean_nats"] == pytest.approx(sum(nats) / 3)
         low, high = piece["interval_nats"]
@@ -190,7 +190,7 @@ def test_the_second_time_nothing_is_computed(measure: Call, monkeypatch: pytest.
 
 def test_a_part_somebody_removed_is_measured_again(measure: Call) -> None:
     first = case_of(measure("--json"))
-    next(Path("runs").glob("*/readings-*")).unlink()
+    next(Path("runs").glob("*/measurements-*")).unlink()
     second = case_of(measure("--json"))
     third = case_of(measure("--json"))
     assert {**first, "cost": 0} == {**second, "cost": 0}
@@ -275,10 +275,10 @@ def test_the_library_and_the_command_agree(measure: Call, note: Path) -> None:
         group=True,
     )
     assert [piece["nats"] for piece in case["pieces"]] == [piece.nats for piece in result.pieces]
-    assert result.whole == case["whole_nats"]
+    assert result.whole_nats == case["whole_nats"]
     (run,) = Path("runs").iterdir()
     (loaded,) = leakmeter.load_run(run)
-    assert loaded.case == case
+    assert loaded.to_dict() == case
 
 
 def test_a_logged_chat_is_measured_as_its_question_and_answer(

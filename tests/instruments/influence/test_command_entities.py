@@ -17,25 +17,25 @@ def case_of(ended: Any) -> dict[str, Any]:
     return dict(json.loads(ended.out))
 
 
-def test_entities_and_their_inventions(measure: Call) -> None:
+def test_entities_and_their_surrogates(measure: Call) -> None:
     case = case_of(measure("--json", "--swap", unit="entity", response="Call 555-010-7788"))
     (phone,) = case["pieces"]
     assert (phone["name"], phone["n_mentions"], phone["repeated"], phone["rank"]) == ("phone1", 2, "verbatim", 1)
     assert phone["swapped_nats"] > 0
-    assert phone["invented"] != "555-010-7788"
+    assert phone["surrogate"] != "555-010-7788"
     again = case_of(measure("--json", "--swap", unit="entity", response="Call 555-010-7788"))
     assert again == case
     other = case_of(measure("--json", "--swap", unit="entity", response="Call 555-010-7788", swap_seed=4))
-    assert other["pieces"][0]["invented"] != phone["invented"]
+    assert other["pieces"][0]["surrogate"] != phone["surrogate"]
 
 
 def test_terminal_and_page_show_both_numbers(measure: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "140")
     shown = measure("--swap", unit="entity", html="report.html").out
-    for said in ("Without it", "With a surrogate", "phone1", "2 mentions, not", "repeated", "invented:"):
+    for said in ("Without it", "With a surrogate", "phone1", "2 mentions, not", "repeated", "surrogate:"):
         assert said in shown
     page = Path("report.html").read_text(encoding="utf-8")
-    for said in ("With a surrogate", "2 mentions, not repeated", "invented: "):
+    for said in ("With a surrogate", "2 mentions, not repeated", "surrogate: "):
         assert said in page
     assert "With a surrogate" not in measure(unit="entity", html="plain.html").out
     assert "With a surrogate" not in Path("plain.html").read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -30,15 +31,14 @@ from helpers.report_checks import CONTROLS, Page, assert_harmless, assert_markdo
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
-from leakmeter.instruments.influence import words
-from leakmeter.instruments.influence.report import report
+from leakmeter.instruments.influence.report import posterior, report, verdict
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, console, html, markdown, scale
 from leakmeter.report.paint import BLOCKS
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.words import posterior_cell
-from leakmeter.stats.posterior import posterior_fields
+from leakmeter.stats.posterior import posterior_of
 from leakmeter.stats.stats import bootstrap_interval_of_mean
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -77,14 +77,17 @@ def test_what_a_report_says_is_as_reviewed() -> None:
 @pytest.mark.parametrize("signed", [-30.0, -0.5])
 def test_a_response_that_is_likelier_without_its_context_is_no_evidence_of_it(signed: float) -> None:
     whole = [20.0, signed - 20.0]
-    case = clinic() | {
-        "whole_nats": sum(map(abs, whole)),
-        "whole_signed_nats": signed,
-        **posterior_fields(signed, noise_nats=0.004, placebo_nats=0.33, prefix="whole_"),
-    }
-    said = flat(words.posterior(case))
+    expected = posterior_of(signed, noise_nats=0.004, placebo_nats=0.33)
+    case = replace(
+        clinic(),
+        whole_nats=sum(map(abs, whole)),
+        whole_signed_nats=signed,
+        whole_posterior=expected.probability,
+        whole_posterior_note=expected.note,
+    )
+    said = flat(posterior(case))
     assert said.startswith(f"The response is likelier without this context (with signs the sum is {nats_text(signed)}")
-    sure = flat(percent(case["whole_posterior"]))
+    sure = flat(percent(case.whole_posterior))
     assert said.endswith(f"would give {sure} to this context having been there.")
     assert "sure" not in said
 
@@ -92,9 +95,9 @@ def test_a_response_that_is_likelier_without_its_context_is_no_evidence_of_it(si
 def test_a_signed_sum_within_its_baselines_has_no_posterior() -> None:
     said = {0.003: "below the noise floor", -0.2: "below the placebo", 0.33: "below the placebo"}
     for signed, why in said.items():
-        more = posterior_fields(signed, noise_nats=0.004, placebo_nats=0.33, prefix="whole_")
-        case = clinic() | {"whole_signed_nats": signed, **more}
-        told = flat(words.posterior(case))
+        _, note = posterior_of(signed, noise_nats=0.004, placebo_nats=0.33)
+        case = replace(clinic(), whole_signed_nats=signed, whole_posterior=None, whole_posterior_note=note)
+        told = flat(posterior(case))
         assert told == f"No posterior is shown: with signs the sum is {nats_text(signed)} nats, {why}."
         assert posterior_cell(case, "whole_") in ("<\u00a0noise", "<\u00a0placebo")
         assert "%" not in told
@@ -111,12 +114,12 @@ def test_nothing_to_show_is_an_error() -> None:
 def test_every_number_is_there_with_and_without_colour(number: int, colour: bool) -> None:
     case = every_case()[number]
     out = printed(report([case]), colour=colour, width=120)
-    for piece in case["pieces"]:
-        assert scale.nats_cell(piece["nats"]) in out
-        assert scale.signed_cell(piece["signed_nats"]) in out
-        assert scale.nats_cell(piece["only_this_nats"]) in out
+    for piece in case.pieces:
+        assert scale.nats_cell(piece.nats) in out
+        assert scale.signed_cell(piece.signed_nats) in out
+        assert scale.nats_cell(piece.alone_nats) in out
         assert flat(posterior_cell(piece)) in flat(out)
-    assert scale.nats_text(case["whole_nats"]) in out
+    assert scale.nats_text(case.whole_nats) in out
     assert ("\x1b[" in out) is colour
 
 
@@ -146,7 +149,7 @@ def test_lines_fit_the_width(width: int) -> None:
 
 def test_a_long_context_keeps_its_strong_pieces() -> None:
     case = clinic()
-    case["context"] += "lorem ipsum " * 2000
+    case = replace(case, context=case.context + "lorem ipsum " * 2000)
     out = printed(report([case]), width=120)
     assert out.count("lorem") * len("lorem ipsum ") < console.SHOWN_CHARACTERS
     assert "…" in out
@@ -157,20 +160,20 @@ def test_the_prediction_stands_beside_what_it_took() -> None:
     case = clinic()
     made = report([case])
     assert "redicted" not in printed(made) + html.page(made)  # as in runs made before there were predictions
-    case["cost"]["predicted"] = {"tree_tokens": 1290, "seconds": 2.7}
-    case["response"]["sampled"] = False
+    cost = replace(case.cost, predicted_tree_tokens=1290, predicted_seconds=2.7)
+    case = replace(case, cost=cost, response=replace(case.response, sampled=False))
     assert "predicted 1,290 tokens in about 3 s; it took 1,310 in 3.2 s" in flat(printed(report([case])))
     assert "1,290 tokens in about 3 s; it took 1,310 in 3.2 s" in page_of(case)
-    case["cost"]["predicted"]["seconds"] = None
-    case["response"]["sampled"] = True
+    cost = replace(cost, predicted_seconds=None)
+    case = replace(case, cost=cost, response=replace(case.response, sampled=True))
     assert "predicted at most 1,290 tokens; it took 1,310 in 3.2 s" in flat(printed(report([case])))
 
 
 def test_a_notebook_shows_the_view_and_not_the_object() -> None:
     for case in every_case():
-        view = InfluenceResult(case).heatmap()
+        view = case.heatmap()
         bundle = view._repr_mimebundle_()  # type: ignore[union-attr]
-        assert flat(words.verdict(case)) in flat(bundle["text/plain"])
+        assert flat(verdict(case)) in flat(bundle["text/plain"])
         # Texts of the case are text in the page, too.
         assert re.findall(r"<(?!/?(?:pre|span)\b)", bundle["text/html"]) == []
         assert "style=" in bundle["text/html"]
@@ -181,7 +184,7 @@ def test_a_notebook_shows_the_view_and_not_the_object() -> None:
 # ---- page and Markdown ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("cases", [[hostile()], every_case(), [small(i) for i in range(30)]])
 def test_text_stays_text_and_nothing_is_fetched(cases: list[Case]) -> None:
-    attack = cases[0]["id"]
+    attack = cases[0].id
     told = b.Provenance(facts=((b.Untrusted(attack), b.Untrusted(attack)),))
     made = report(cases, title=attack, command=attack, provenance=told)
     page = html.page(made)
@@ -210,9 +213,9 @@ def test_numbers_need_no_script() -> None:
     page = page_of(*every_case())
     text = text_of(page)
     for case in every_case():
-        for piece in case["pieces"]:
-            assert scale.nats_cell(piece["nats"]) in text
-            assert scale.signed_cell(piece["signed_nats"]) in text
+        for piece in case.pieces:
+            assert scale.nats_cell(piece.nats) in text
+            assert scale.signed_cell(piece.signed_nats) in text
             assert posterior_cell(piece) in text
     assert "9.25 [4.12, 13.5], worst 15.8" in text
     assert "said elsewhere too (s7)" in text
@@ -225,13 +228,14 @@ def test_data_for_the_script_is_numbers_alone() -> None:
     for case, block in zip(every_case(), found, strict=True):
         assert not set("<>&") & set(block)
         data = json.loads(block)
-        assert [len(line) for line in data["t"]] == [len(case["response"]["tokens"])] * len(case["pieces"])
-        assert data["w"] == pytest.approx(case["whole_signed_per_token"], rel=0.01)
+        assert [len(line) for line in data["t"]] == [len(case.response.tokens)] * len(case.pieces)
+        assert data["w"] == pytest.approx(case.whole_signed_per_token_nats, rel=0.01)
 
 
 def test_numbers_that_are_none_or_not_finite_still_make_a_page() -> None:
-    case = sampled() | {"samples": [], "whole_interval_nats": None}
-    case["pieces"][0] |= {"nats": float("nan"), "only_this_nats": None, "signed_per_token": [float("inf")] * 5}
+    case = sampled()
+    odd = replace(case.pieces[0], nats=float("nan"), alone_nats=float("nan"), signed_per_token_nats=(float("inf"),) * 5)
+    case = replace(case, pieces=(odd, *case.pieces[1:]))
     (data,) = data_of(page_of(case))
     assert json.loads(data)["n"][0] is None
     assert json.loads(data)["t"][0] == [None] * 5
@@ -240,7 +244,7 @@ def test_numbers_that_are_none_or_not_finite_still_make_a_page() -> None:
 def test_equal_input_gives_equal_bytes_and_a_thousand_cases_stay_small() -> None:
     cases = [small(number) for number in range(1000)]
     page = page_of(*cases)
-    assert page == page_of(*json.loads(json.dumps(cases)))
+    assert page == page_of(*(InfluenceResult.from_dict(case.to_dict()) for case in cases))
     assert "object at 0x" not in page
     assert len(page.encode()) < 2_000_000
     shown = page.count('<article class="case"')
@@ -250,7 +254,7 @@ def test_equal_input_gives_equal_bytes_and_a_thousand_cases_stay_small() -> None
 
 
 def test_the_cases_left_out_are_those_with_least_influence() -> None:
-    cases = [small(number) | {"whole_nats": float((7 * number) % 10)} for number in range(10)]
+    cases = [replace(small(number), whole_nats=float((7 * number) % 10)) for number in range(10)]
     page = html.page(report(cases), room=len(page_of(*cases[:4]).encode()) + 300)
     ids = [int(one) for one in re.findall(r'scope="row" class="t"><a href="#c\d+"><bdi>parcel-(\d+)<', page)]
     assert 1 < len(ids) < 6
@@ -268,13 +272,15 @@ def test_settings_are_told_once_and_always() -> None:
 
 # ---- figures --------------------------------------------------------------------------------------------------------
 def test_pieces_of_several_cases_are_means_with_their_intervals() -> None:
-    cases = [small(number) for number in range(4)]
-    for number, case in enumerate(cases):
-        case["pieces"] = [piece | {"nats": piece["nats"] * (1 + number)} for piece in case["pieces"]]
-    cases[0]["pieces"].append(cases[0]["pieces"][0] | {"name": "s3"})  # which a quarter of the cases have
+    cases = [
+        replace(case, pieces=tuple(replace(piece, nats=piece.nats * (1 + number)) for piece in case.pieces))
+        for number, case in enumerate(map(small, range(4)))
+    ]
+    another = replace(cases[0].pieces[0], name="s3")  # which a quarter of the cases have
+    cases[0] = replace(cases[0], pieces=(*cases[0].pieces, another))
     panel = charts.figure(chart("pieces", *cases)).axes[0]
     for place, name in enumerate(("s0", "s1", "s2")):
-        nats = [piece["nats"] for case in cases for piece in case["pieces"] if piece["name"] == name]
+        nats = [piece.nats for case in cases for piece in case.pieces if piece.name == name]
         assert panel.patches[place].get_height() == pytest.approx(np.mean(nats), rel=1e-12)
         arm: Any = panel.collections[0].get_segments()[place][:, 1]  # type: ignore[attr-defined]
         assert arm.tolist() == pytest.approx(bootstrap_interval_of_mean(nats, seed=0), rel=1e-12)
@@ -283,26 +289,24 @@ def test_pieces_of_several_cases_are_means_with_their_intervals() -> None:
 
 def test_pieces_that_are_not_alike_are_not_averaged() -> None:
     assert "pieces" not in InfluenceResult.findings([clinic(), several_documents()]).figures
-    entities = [small(number) | {"unit": "entity"} for number in (1, 2)]
+    entities = [replace(small(number), unit="entity") for number in (1, 2)]
     assert "pieces" not in InfluenceResult.findings(entities).figures
 
 
 def test_pieces_of_one_case_have_intervals_where_responses_were_drawn() -> None:
     case = sampled()
     (series,) = chart("pieces", case).panels[0].series
-    assert list(zip(series.low, series.high, strict=True)) == [
-        tuple(piece["interval_nats"]) for piece in case["pieces"]
-    ]
+    assert list(zip(series.low, series.high, strict=True)) == [piece.interval_nats for piece in case.pieces]
     panel = charts.figure(chart("pieces", small(1))).axes[0]
-    assert list(panel.lines[0].get_xdata()) == [piece["nats"] for piece in small(1)["pieces"]]  # type: ignore[arg-type]
+    assert list(panel.lines[0].get_xdata()) == [piece.nats for piece in small(1).pieces]  # type: ignore[arg-type]
 
 
 def test_the_heat_map_is_of_the_case_with_most_influence() -> None:
     case = clinic()
     panel = charts.figure(chart("tokens", small(1), case, small(2))).axes[0]
-    units = [piece for piece in case["pieces"] if piece["kind"] == "unit"]
+    units = [piece for piece in case.pieces if piece.kind == "unit"]
     drawn: Any = panel.collections[0].get_array()
-    assert drawn.tolist() == [piece["per_token"] for piece in units]
+    assert drawn.tolist() == [list(piece.per_token_nats) for piece in units]
     assert panel.get_xticklabels()[7].get_text().strip() == "cough"
 
 
@@ -316,8 +320,11 @@ def test_headlines() -> None:
 def test_no_text_is_a_formula_or_breaks_a_figure() -> None:
     attack = HOSTILE + r" $\frac{1}{0}$ ${ \$x$"
     case = hostile()
-    case["pieces"] = [piece | {"name": attack, "text": attack} for piece in case["pieces"]]
-    case["response"] = case["response"] | {"tokens": [attack] * len(case["response"]["tokens"])}
+    case = replace(
+        case,
+        pieces=tuple(replace(piece, name=attack, text=attack) for piece in case.pieces),
+        response=replace(case.response, tokens=(attack,) * len(case.response.tokens)),
+    )
     for drawing in InfluenceResult.findings([case]).figures.values():
         found = charts.files(drawing)
         assert found["png"].startswith(b"\x89PNG")
@@ -345,10 +352,14 @@ def test_without_matplotlib_the_sentence_is_still_there(monkeypatch: pytest.Monk
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the page was not opened in a browser")
 def test_a_table_with_surrogates_shows_one_token_in_the_right_columns(tmp_path: Path) -> None:
     case = small(1)
-    for piece in case["pieces"]:
-        piece |= {
-            "swapped_nats": 1.25, "invented": "<b>Ida</b>", "entity_type": "person", "repeated": "no", "n_mentions": 2,
-        }  # fmt: skip
+    swapped = {
+        "swapped_nats": 1.25,
+        "surrogate": "<b>Ida</b>",
+        "entity_type": "person",
+        "repeated": "no",
+        "n_mentions": 2,
+    }
+    case = replace(case, pieces=tuple(replace(piece, **swapped) for piece in case.pieces))
     file = tmp_path / "page.html"
     file.write_text(page_of(case), encoding="utf-8")
     cells = "[...document.querySelector('.pieces tbody tr').cells].map(c => c.textContent)"
@@ -359,11 +370,11 @@ def test_a_table_with_surrogates_shows_one_token_in_the_right_columns(tmp_path: 
         assert browser.run(heads)[2:] == expected
         before = browser.run(cells)
         assert before[4] == "1.25"
-        assert "invented: <b>Ida</b>" in before[1]
+        assert "surrogate: <b>Ida</b>" in before[1]
         browser.run("document.querySelectorAll('.tokens b')[0].click()")
         name, _, nats, _, invented, signed, only, posterior = browser.run(cells)
-        piece = next(one for one in case["pieces"] if one["name"] == name)
-        assert float(nats) == float(f"{piece['per_token'][0]:.2f}")
+        piece = next(one for one in case.pieces if one.name == name)
+        assert float(nats) == float(f"{piece.per_token_nats[0]:.2f}")
         # How far noise and placebo move one token with signs is not known: no posterior.
         assert (invented, only, posterior) == ("–", "–", "–")
         assert signed[0] in "+−0"

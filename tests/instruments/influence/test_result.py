@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
-from leakmeter.instruments.influence.result import InfluenceResult, case_object
+from leakmeter.instruments.influence.result import InfluenceResult, Sample
+from leakmeter.report.result import Response
 from leakmeter.stats.stats import bootstrap_interval_of_mean
 
 CONTEXT = "Ana is 41. She is 41."
@@ -68,108 +69,113 @@ READINGS = [
 ]
 
 
+def result_of(texts: dict[str, Any], measurements: list[Measurement]) -> InfluenceResult:
+    (result,) = InfluenceResult.from_run([(texts, measurements)], PARAMS)
+    return result
+
+
 @pytest.fixture
-def case() -> dict[str, Any]:
-    return case_object(texts(), READINGS, PARAMS)
+def case() -> InfluenceResult:
+    return result_of(texts(), READINGS)
 
 
-def test_sums_signs_and_matrix_of_a_piece(case: dict[str, Any]) -> None:
-    s1, s2 = case["pieces"]
-    assert s1["per_token"] == [0.25, 0.75, 1.0]
-    assert s1["signed_per_token"] == [0.25, -0.75, 1.0]
-    assert s1["nats"] == 2.0
-    assert s1["signed_nats"] == 0.5
-    assert s1["only_this_nats"] == 4.0
-    assert (s1["text"], s1["start"], s1["end"], s1["spans"]) == ("Ana is 41.", 0, 10, [[0, 10]])
-    assert (s1["kind"], s1["document"], s1["n_tokens"]) == ("unit", "note", 5)
-    assert s2["nats"] == 0.03125
-    assert s2["signed_nats"] == -0.03125
-    assert s2["text"] == "She is 41."
+def test_sums_signs_and_matrix_of_a_piece(case: InfluenceResult) -> None:
+    s1, s2 = case.pieces
+    assert s1.per_token_nats == (0.25, 0.75, 1.0)
+    assert s1.signed_per_token_nats == (0.25, -0.75, 1.0)
+    assert s1.nats == 2.0
+    assert s1.signed_nats == 0.5
+    assert s1.alone_nats == 4.0
+    assert (s1.text, s1.start, s1.end, s1.spans) == ("Ana is 41.", 0, 10, ((0, 10),))
+    assert (s1.kind, s1.document, s1.n_tokens) == ("unit", "note", 5)
+    assert s2.nats == 0.03125
+    assert s2.signed_nats == -0.03125
+    assert s2.text == "She is 41."
 
 
-def measured(signed: list[float], **more: list[float]) -> dict[str, Any]:
+def measured(signed: list[float], **more: list[float]) -> InfluenceResult:
     """Of a response whose first piece has this signed series and whose whole context its reverse; without a placebo."""
     replaced = [("without_this", "s1"), ("whole", "")]
     kept = [r for r in READINGS if (r.statistic, r.piece) not in replaced and r.statistic != "placebo"]
     made = [measurement("without_this", signed, "s1"), measurement("whole", signed[::-1])]
-    made += [measurement(statistic.rstrip("2"), values) for statistic, values in more.items()]
-    return case_object(texts(), [*kept, *made], PARAMS)
+    made += [measurement(name.rstrip("2"), values, "2" if name.endswith("2") else "") for name, values in more.items()]
+    return result_of(texts(), [*kept, *made])
 
 
 @pytest.mark.parametrize("signed", [[3.0, -1.0, 0.5], [-3.0, 1.0, -0.5], [60.0, 0.0, 0.0], [-60.0, 0.0, 0.0]])
 def test_a_posterior_is_of_the_signed_sum(signed: list[float]) -> None:
     case = measured(signed)
     expected = 1 / (1 + math.exp(-sum(signed)))
-    piece = case["pieces"][0]
-    assert piece["posterior"] == pytest.approx(expected, rel=1e-12)
-    assert case["whole_posterior"] == pytest.approx(expected, rel=1e-12)
-    assert (piece["posterior"] > 0.5) == (sum(signed) > 0)
-    assert piece["posterior_note"] is case["whole_posterior_note"] is None
+    piece = case.pieces[0]
+    assert piece.posterior == pytest.approx(expected, rel=1e-12)
+    assert case.whole_posterior == pytest.approx(expected, rel=1e-12)
+    assert (piece.posterior > 0.5) == (sum(signed) > 0)
+    assert piece.posterior_note is case.whole_posterior_note is None
     # The influence stays Definition 3.2's.
-    assert piece["nats"] == sum(map(abs, signed))
+    assert piece.nats == sum(map(abs, signed))
 
 
 def test_no_posterior_where_the_signed_sum_is_not_above_noise_and_placebo() -> None:
     # 4.5 nats of influence, and as good as nothing with signs.
     within_noise = measured([2.25, -2.25, 0.03125])
-    for numbers, prefix in ((within_noise["pieces"][0], ""), (within_noise, "whole_")):
-        assert numbers[f"{prefix}posterior"] is None
-        assert numbers[f"{prefix}posterior_note"] == "below the noise floor"
-    assert InfluenceResult(within_noise).pieces[0].posterior is None
+    for numbers, prefix in ((within_noise.pieces[0], ""), (within_noise, "whole_")):
+        assert getattr(numbers, f"{prefix}posterior") is None
+        assert getattr(numbers, f"{prefix}posterior_note") == "below the noise floor"
+    assert within_noise.pieces[0].posterior is None
     # Of several places the one where the irrelevant piece moved the sum most; signs within a sum cancel.
     placebos = {"placebo": [4.0, -4.0, 0.5], "placebo2": [-1.0, -1.0, 0.0], "placebo_alone": [3.0, 1.0, 1.0]}
     for sign in (1, -1):
         case = measured([sign * 2.0, 0.0, 0.0], **placebos)
-        assert case["placebo_signed_nats"] == 2.0
-        assert case["placebo_nats"] == (8.5 + 2.0) / 2
-        assert (case["pieces"][0]["posterior"], case["pieces"][0]["posterior_note"]) == (None, "below the placebo")
+        assert case.placebo_signed_nats == 2.0
+        assert case.placebo_nats == (8.5 + 2.0) / 2
+        assert (case.pieces[0].posterior, case.pieces[0].posterior_note) == (None, "below the placebo")
     above = measured([2.5, 0.0, 0.0], **placebos)
-    assert above["pieces"][0]["posterior"] == pytest.approx(1 / (1 + math.exp(-2.5)))
+    assert above.pieces[0].posterior == pytest.approx(1 / (1 + math.exp(-2.5)))
     # The whole is held against an irrelevant piece as the only context.
-    assert (above["placebo_alone_nats"], above["placebo_alone_signed_nats"]) == (5.0, 5.0)
-    assert (above["whole_posterior"], above["whole_posterior_note"]) == (None, "below the placebo")
-    json.dumps(above, allow_nan=False)
+    assert (above.placebo_alone_nats, above.placebo_alone_signed_nats) == (5.0, 5.0)
+    assert (above.whole_posterior, above.whole_posterior_note) == (None, "below the placebo")
+    json.dumps(above.to_dict(), allow_nan=False)
 
 
 def test_a_piece_that_is_all_of_the_context_is_held_against_what_the_whole_is() -> None:
     yardsticks = {"placebo": [0.5, 0.0, 0.0], "placebo_alone": [3.0, 1.0, 1.0]}
     part = measured([4.0, 0.0, 0.0], **yardsticks)
-    assert part["pieces"][0]["posterior"] == pytest.approx(1 / (1 + math.exp(-4.0)))
+    assert part.pieces[0].posterior == pytest.approx(1 / (1 + math.exp(-4.0)))
     # Without "s1" nothing is left: the very series of the whole.
     case = measured([2.0, 0.0, 2.0], **yardsticks)
-    assert case["pieces"][0]["signed_per_token"] == case["whole_signed_per_token"]
-    assert case["pieces"][0]["posterior_note"] == case["whole_posterior_note"] == "below the placebo"
+    assert case.pieces[0].signed_per_token_nats == case.whole_signed_per_token_nats
+    assert case.pieces[0].posterior_note == case.whole_posterior_note == "below the placebo"
 
 
-def test_a_run_without_an_irrelevant_piece_alone_has_an_added_one_in_its_place(case: dict[str, Any]) -> None:
-    assert case["placebo_alone_nats"] is None
-    assert case["placebo_alone_signed_nats"] == case["placebo_signed_nats"] == 0.75
-    assert case["whole_posterior"] == pytest.approx(1 / (1 + math.exp(-2.25)))
-    assert case["pieces"][0]["posterior_note"] == "below the placebo"  # 0.5 with signs
+def test_a_run_without_an_irrelevant_piece_alone_has_an_added_one_in_its_place(case: InfluenceResult) -> None:
+    assert case.placebo_alone_nats is None
+    assert case.placebo_alone_signed_nats == case.placebo_signed_nats == 0.75
+    assert case.whole_posterior == pytest.approx(1 / (1 + math.exp(-2.25)))
+    assert case.pieces[0].posterior_note == "below the placebo"  # 0.5 with signs
 
 
-def test_whole_noise_and_placebo(case: dict[str, Any]) -> None:
-    assert case["whole_nats"] == 2.75
-    assert case["whole_signed_nats"] == 2.25
-    assert case["whole_per_token"] == [0.5, 0.25, 2.0]
-    assert case["whole_signed_per_token"] == [0.5, -0.25, 2.0]
-    assert case["noise_floor_nats"] == 0.03125
-    assert case["noise_floor_per_token_nats"] == 0.015625
-    assert case["placebo_nats"] == (0.25 + 0.75) / 2
+def test_whole_noise_and_placebo(case: InfluenceResult) -> None:
+    assert case.whole_nats == 2.75
+    assert case.whole_signed_nats == 2.25
+    assert case.whole_per_token_nats == (0.5, 0.25, 2.0)
+    assert case.whole_signed_per_token_nats == (0.5, -0.25, 2.0)
+    assert case.noise_floor_nats == 0.03125
+    assert case.noise_floor_per_token_nats == 0.015625
+    assert case.placebo_nats == (0.25 + 0.75) / 2
 
 
-def test_a_reading_equal_to_the_noise_floor_is_no_finding(case: dict[str, Any]) -> None:
-    assert [piece["below_noise_floor"] for piece in case["pieces"]] == [False, True]
+def test_a_reading_equal_to_the_noise_floor_is_no_finding(case: InfluenceResult) -> None:
+    assert [piece.below_noise_floor for piece in case.pieces] == [False, True]
 
 
-def test_redundant_is_a_repeated_value_that_does_more_alone_than_it_is_missed(case: dict[str, Any]) -> None:
+def test_redundant_is_a_repeated_value_that_does_more_alone_than_it_is_missed(case: InfluenceResult) -> None:
     # 4.0 against 2.0 and 0.0625 against 0.03125: both at the ratio of two, from where it counts.
-    assert [piece["redundant"] for piece in case["pieces"]] == [True, True]
+    assert [piece.redundant for piece in case.pieces] == [True, True]
     less = [r for r in READINGS if (r.statistic, r.piece) != ("only_this", "s1")]
     less.append(measurement("only_this", [1.0, 0.99, -2.0], "s1"))
-    assert case_object(texts(), less, PARAMS)["pieces"][0]["redundant"] is False
+    assert result_of(texts(), less).pieces[0].redundant is False
     alone = texts(spans=[span("s1", (0, 10)), span("s2", (11, 21))])
-    assert not any(piece["redundant"] for piece in case_object(alone, READINGS, PARAMS)["pieces"])
+    assert not any(piece.redundant for piece in result_of(alone, READINGS).pieces)
 
 
 def test_a_value_said_twice_has_both_places() -> None:
@@ -179,31 +185,31 @@ def test_a_value_said_twice_has_both_places() -> None:
         measurement("without_this", [1, 1, 1], value["name"]),
         measurement("only_this", [0] * 3, value["name"]),
     ]
-    case = case_object(texts(spans=[*texts()["spans"], value]), measurements, PARAMS)
-    last = case["pieces"][-1]
-    assert (last["kind"], last["text"], last["start"], last["end"]) == ("value", "41 … 41", 7, 20)
-    assert last["spans"] == [[7, 9], [18, 20]]
-    assert case["warnings"] == []  # it is measured with all its mentions removed
+    case = result_of(texts(spans=[*texts()["spans"], value]), measurements)
+    last = case.pieces[-1]
+    assert (last.kind, last.text, last.start, last.end) == ("value", "41 … 41", 7, 20)
+    assert last.spans == ((7, 9), (18, 20))
+    assert case.warnings == ()  # it is measured with all its mentions removed
 
 
 def test_pieces_that_repeat_a_value_are_warned_of() -> None:
-    (repeated,) = case_object(texts(), READINGS, PARAMS)["warnings"]
+    (repeated,) = result_of(texts(), READINGS).warnings
     assert "--group" in repeated
     alone = texts(spans=[span("s1", (0, 10)), span("s2", (11, 21))])
-    assert case_object(alone, READINGS, PARAMS)["warnings"] == []
+    assert result_of(alone, READINGS).warnings == ()
 
 
-def test_one_response_has_no_spread(case: dict[str, Any]) -> None:
-    assert case["samples"] == []
-    assert case["whole_mean_nats"] is case["whole_interval_nats"] is case["whole_worst_nats"] is None
-    for piece in case["pieces"]:
-        assert piece["mean_nats"] is piece["interval_nats"] is piece["worst_nats"] is None
-    assert case["response"] == {"text": "She is 41", "tokens": ["She", " is", " 41"], "sampled": False, "seed": None}
+def test_one_response_has_no_spread(case: InfluenceResult) -> None:
+    assert case.samples == ()
+    assert case.whole_mean_nats is case.whole_interval_nats is case.whole_worst_nats is None
+    for piece in case.pieces:
+        assert piece.mean_nats is piece.interval_nats is piece.worst_nats is None
+    assert case.response == Response(text="She is 41", tokens=("She", " is", " 41"), sampled=False, seed=None)
 
 
 def test_no_placebo_is_none_and_not_zero() -> None:
-    case = case_object(texts(), [r for r in READINGS if r.statistic != "placebo"], PARAMS)
-    assert case["placebo_nats"] is None
+    case = result_of(texts(), [r for r in READINGS if r.statistic != "placebo"])
+    assert case.placebo_nats is None
 
 
 def test_several_samples_have_mean_interval_and_worst() -> None:
@@ -218,78 +224,81 @@ def test_several_samples_have_mean_interval_and_worst() -> None:
     for i in range(3):
         measurements.append(measurement("whole", wholes[i], sample=i))
         measurements += [measurement("without_this", cuts[name][i], name, sample=i) for name in cuts]
-    case = case_object(texts(responses=responses, sampled=True), measurements, PARAMS)
-    assert case["response"] == {**responses[0], "sampled": True, "seed": 3}
+    case = result_of(texts(responses=responses, sampled=True), measurements)
+    assert case.response == Response(text="41", tokens=("41",), sampled=True, seed=3)
     # The first response is the one shown; the others enter the spread.
-    assert case["whole_nats"] == 1.0
-    assert case["whole_mean_nats"] == 1.5
-    assert case["whole_worst_nats"] == 3.0
-    assert case["whole_interval_nats"] == list(bootstrap_interval_of_mean([1.0, 3.0, 0.5], seed=3))
-    s1, s2 = case["pieces"]
-    assert (s1["nats"], s1["mean_nats"], s1["worst_nats"]) == (0.5, 1.0, 2.0)
-    assert (s2["nats"], s2["mean_nats"], s2["worst_nats"]) == (0.0, 0.125, 0.25)
-    assert s1["interval_nats"] == list(bootstrap_interval_of_mean([0.5, 2.0, 0.5], seed=3))
-    assert case["samples"] == [
-        {"text": "41", "tokens": ["41"], "whole_nats": 1.0, "nats": [0.5, 0.0]},
-        {"text": "forty", "tokens": ["forty"], "whole_nats": 3.0, "nats": [2.0, 0.25]},
-        {"text": "old", "tokens": ["old"], "whole_nats": 0.5, "nats": [0.5, 0.125]},
-    ]
+    assert case.whole_nats == 1.0
+    assert case.whole_mean_nats == 1.5
+    assert case.whole_worst_nats == 3.0
+    assert case.whole_interval_nats == (bootstrap_interval_of_mean([1.0, 3.0, 0.5], seed=3))
+    s1, s2 = case.pieces
+    assert (s1.nats, s1.mean_nats, s1.worst_nats) == (0.5, 1.0, 2.0)
+    assert (s2.nats, s2.mean_nats, s2.worst_nats) == (0.0, 0.125, 0.25)
+    assert s1.interval_nats == (bootstrap_interval_of_mean([0.5, 2.0, 0.5], seed=3))
+    assert case.samples == (
+        Sample(text="41", tokens=("41",), whole_nats=1.0, piece_nats=(0.5, 0.0)),
+        Sample(text="forty", tokens=("forty",), whole_nats=3.0, piece_nats=(2.0, 0.25)),
+        Sample(text="old", tokens=("old",), whole_nats=0.5, piece_nats=(0.5, 0.125)),
+    )
 
 
-def test_the_keys_that_others_read(case: dict[str, Any]) -> None:
-    told = json.loads(InfluenceResult(case).to_json())
-    assert {"id", "model", "unit", "response", "pieces", "whole_nats", "noise_floor_nats"} <= told.keys()
+def test_the_keys_that_others_read(case: InfluenceResult) -> None:
+    told = json.loads(case.to_json())
+    assert {"schema", "id", "model", "unit", "response", "pieces", "whole_nats", "noise_floor_nats"} <= told.keys()
     assert {"text", "tokens"} <= told["response"].keys()
     for piece in told["pieces"]:
-        assert {"name", "text", "start", "end", "nats", "per_token"} <= piece.keys()
-    assert told == case  # plain numbers, strings and lists throughout
+        assert {"name", "text", "start", "end", "nats", "per_token_nats"} <= piece.keys()
+    assert told == case.to_dict()  # plain numbers, strings and lists throughout
+    assert InfluenceResult.from_dict(told) == case
+
+
+def test_an_infinite_influence_is_a_word_and_a_missing_one_is_null() -> None:
+    measurements = [r for r in READINGS if (r.statistic, r.piece) != ("without_this", "s1")]
+    told = json.loads(
+        result_of(texts(), [*measurements, measurement("without_this", [math.inf, 0.0, 0.0], "s1")]).to_json()
+    )
+    assert told["pieces"][0]["nats"] == told["pieces"][0]["per_token_nats"][0] == "Infinity"
+    assert told["pieces"][0]["swapped_nats"] is None
+    assert InfluenceResult.from_dict(told).pieces[0].nats == math.inf
 
 
 def test_json_is_one_line_and_keeps_letters() -> None:
-    line = InfluenceResult(case_object(texts(query="Où\nvit-elle ?"), READINGS, PARAMS)).to_json()
+    line = result_of(texts(query="Où\nvit-elle ?"), READINGS).to_json()
     assert "\n" not in line
     assert "Où" in line
     assert "NaN" not in line
 
 
-def test_the_result_reads_off_its_case(case: dict[str, Any]) -> None:
-    result = InfluenceResult(case)
-    assert result.whole == 2.75
-    assert result.noise_floor == 0.03125
-    assert result.response == "She is 41"
-    assert result.tokens == ("She", " is", " 41")
+def test_the_result_reads_off_its_case(case: InfluenceResult) -> None:
+    result = case
+    assert result.whole_nats == 2.75
+    assert result.noise_floor_nats == 0.03125
+    assert result.response.text == "She is 41"
+    assert result.response.tokens == ("She", " is", " 41")
     np.testing.assert_array_equal(result.matrix, [[0.25, 0.75, 1.0], [0.0, 0.0, 0.03125]])
     np.testing.assert_array_equal(result.signed_matrix, [[0.25, -0.75, 1.0], [0.0, 0.0, -0.03125]])
     np.testing.assert_array_equal(result.matrix.sum(axis=1), [piece.nats for piece in result.pieces])
     first = result.pieces[0]
     assert (first.name, first.text, first.start, first.end) == ("s1", "Ana is 41.", 0, 10)
-    assert (first.nats, first.signed_nats, first.only_this_nats) == (2.0, 0.5, 4.0)
+    assert (first.nats, first.signed_nats, first.alone_nats) == (2.0, 0.5, 4.0)
     assert first.below_noise_floor is False
     assert CONTEXT[first.start : first.end] == first.text
 
 
-def test_to_frame(case: dict[str, Any]) -> None:
-    frame = InfluenceResult(case).to_frame()
+def test_to_frame(case: InfluenceResult) -> None:
+    frame = case.to_frame()
     assert isinstance(frame, pd.DataFrame)
     assert list(frame.columns) == [
-        "name",
-        "text",
-        "start",
-        "end",
-        "nats",
-        "signed_nats",
-        "only_this_nats",
-        "posterior",
-        "posterior_note",
-        "below_noise_floor",
-        *("rank", "n_mentions", "entity_type", "repeated", "invented", "swapped_nats"),
+        *("name", "kind", "text", "start", "end", "document", "n_tokens", "n_mentions", "entity_type", "entity_value"),
+        *("repeated", "nats", "signed_nats", "alone_nats", "posterior", "posterior_note", "below_noise_floor", "rank"),
+        *("redundant", "mean_nats", "worst_nats", "surrogate", "swapped_nats", "swapped_signed_nats"),
     ]
     assert frame["nats"].tolist() == [2.0, 0.03125]
     assert frame["below_noise_floor"].tolist() == [False, True]
 
 
-def test_heatmap_and_page_are_made_of_the_case(case: dict[str, Any], tmp_path: Any) -> None:
-    result = InfluenceResult(case)
+def test_heatmap_and_page_are_made_of_the_case(case: InfluenceResult, tmp_path: Any) -> None:
+    result = case
     assert "Ana is 41." in str(result.heatmap()._repr_mimebundle_()["text/plain"])  # type: ignore[union-attr]
     where = result.save_html(tmp_path / "report.html")
     assert where == tmp_path / "report.html"

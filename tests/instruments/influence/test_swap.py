@@ -74,26 +74,26 @@ def test_the_case_object_says_type_mentions_repetition_rank_and_invention() -> N
         "toy", context=NOTE, query="Who?", response="Ms Brandt", template="plain", unit="entity", swap=True
     )
     assert isinstance(result, InfluenceResult)
-    person, phone = result.case["pieces"]
-    assert (person["name"], person["entity_type"], person["entity_value"]) == ("person1", "person", "ellen brandt")
-    assert (person["n_mentions"], person["repeated"], phone["repeated"]) == (2, "in part", "no")
-    assert person["text"] == "Ellen Brandt … Brandt"
-    assert sorted([person["rank"], phone["rank"]]) == [1, 2]
-    assert (person["rank"] == 1) == (person["nats"] > phone["nats"])
+    person, phone = result.pieces
+    assert (person.name, person.entity_type, person.entity_value) == ("person1", "person", "ellen brandt")
+    assert (person.n_mentions, person.repeated, phone.repeated) == (2, "in part", "no")
+    assert person.text == "Ellen Brandt … Brandt"
+    assert sorted([person.rank, phone.rank]) == [1, 2]
+    assert (person.rank == 1) == (person.nats > phone.nats)
     for piece in (person, phone):
-        assert piece["invented"]
-        assert piece["swapped_nats"] == pytest.approx(np.abs(piece["swapped_signed_per_token"]).sum())
-        assert piece["swapped_signed_nats"] == pytest.approx(sum(piece["swapped_signed_per_token"]))
-    assert result.pieces[0].swapped_nats == person["swapped_nats"]
-    assert result.case["warnings"] == []
+        assert piece.surrogate
+        assert piece.swapped_nats == pytest.approx(np.abs(piece.swapped_signed_per_token_nats).sum())
+        assert piece.swapped_signed_nats == pytest.approx(sum(piece.swapped_signed_per_token_nats))
+    assert result.pieces[0].swapped_nats == person.swapped_nats
+    assert result.warnings == ()
 
 
 def test_other_units_say_that_they_are_no_personal_data() -> None:
     import leakmeter
 
-    (piece,) = leakmeter.influence("toy", context="Anna sang.", query="Who?", response="A", unit="whole").case["pieces"]
-    assert (piece["entity_type"], piece["repeated"], piece["invented"], piece["swapped_nats"]) == (None,) * 4
-    assert (piece["rank"], piece["n_mentions"]) == (1, 1)
+    (piece,) = leakmeter.influence("toy", context="Anna sang.", query="Who?", response="A", unit="whole").pieces
+    assert (piece.entity_type, piece.repeated, piece.surrogate, piece.swapped_nats) == (None,) * 4
+    assert (piece.rank, piece.n_mentions) == (1, 1)
 
 
 def test_nothing_found_is_a_result_and_a_warning(tmp_path: Any) -> None:
@@ -101,8 +101,8 @@ def test_nothing_found_is_a_result_and_a_warning(tmp_path: Any) -> None:
 
     result = leakmeter.influence("toy", context="It rained.", query="Who?", response="Anna", unit="entity", samples=1)
     assert result.pieces == ()
-    assert result.matrix.shape == (0, len(result.tokens))
+    assert result.matrix.shape == (0, len(result.response.tokens))
     assert result.to_frame().shape[0] == 0
-    assert result.whole > 0
-    assert "No personal data was found" in result.case["warnings"][0]
+    assert result.whole_nats > 0
+    assert "No personal data was found" in result.warnings[0]
     assert "No personal data" in result.save_html(tmp_path / "r.html").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ import pytest
 import leakmeter
 from helpers.places import DOCS
 from leakmeter.backends.toy import Toy
-from leakmeter.core.chunk import Chunk
+from leakmeter.core.plan import Chunk
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.susceptibility.result import SusceptibilityResult
 
@@ -108,18 +108,18 @@ def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(susceptibility: Ca
     first = susceptibility("--json", "--answer-tokens", 2)
     (run,) = Path("runs").iterdir()
     assert run.name.startswith("susceptibility-")
-    stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("readings-*")}
+    stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")}
     # Twelve queries, eight of which are scored together.
     assert len(stamps) == 2
     assert susceptibility("--json", "--answer-tokens", 2).out == first.out
-    assert {path.name: path.stat().st_mtime_ns for path in run.glob("readings-*")} == stamps
+    assert {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")} == stamps
     # As if it had been killed after its first part.
-    for name in ("spec.json", "readings-00001.parquet"):
+    for name in ("spec.json", "measurements-00001.parquet"):
         (run / name).unlink()
     again = susceptibility("--json", "--answer-tokens", 2)
     told, expected = (list(map(without_seconds, objects_of(ended)[0])) for ended in (again, first))
     assert told == expected
-    assert (run / "readings-00000.parquet").stat().st_mtime_ns == stamps["readings-00000.parquet"]
+    assert (run / "measurements-00000.parquet").stat().st_mtime_ns == stamps["measurements-00000.parquet"]
     results = list(leakmeter.load_run(run))
     assert [result.id for result in results] == [case["id"] for case in expected]
     assert all(isinstance(result, leakmeter.SusceptibilityResult) for result in results)

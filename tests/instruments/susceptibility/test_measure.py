@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from helpers.query_items import ANSWERS, ByHand, query_item, readings_of
 from leakmeter.backends.toy import Toy
-from leakmeter.core.chunk import Chunk
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.measurement import NATS, TOKEN_ID
+from leakmeter.core.plan import Chunk
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
 from leakmeter.instruments.susceptibility.measure import Susceptibility

@@ -15,7 +15,7 @@ from helpers.differentiable_toy import DifferentiableToy
 from helpers.measured_studies import measured
 from helpers.mortal_toy import Mortal
 from helpers.query_studies import N_QUERIES, SMALL, chi_of, study_of
-from leakmeter.cli.study_run import run as run_study
+from leakmeter.cli.study import run as run_study
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
@@ -43,8 +43,8 @@ def test_the_papers_studies_are_whole(name: str, size: str) -> None:
     for cell in study.cells:
         assert cell.n_records == (60 if size == "paper" else 20)
         on_a_laptop = 2 if name == "susceptibility_contexts" else 6
-        assert (cell.told["entities"], cell.told["choice_seed"]) == ((60 if size == "paper" else on_a_laptop), 0)
-        assert cell.told["mentioning"] == cell.told["contexts"] // 32
+        assert (cell.record["entities"], cell.record["choice_seed"]) == ((60 if size == "paper" else on_a_laptop), 0)
+        assert cell.record["mentioning"] == cell.record["contexts"] // 32
         assert size == "paper" or cell.model == "smollm2-135m"
 
 

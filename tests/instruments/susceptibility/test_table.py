@@ -18,7 +18,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.report.tables import to_markdown
 from leakmeter.stats.clusters import Resamples
-from leakmeter.stats.paired import holm
+from leakmeter.stats.rank_tests import holm
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Study, load_study
 from leakmeter.studies.kind import Row, Tables

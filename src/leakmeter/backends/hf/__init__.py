@@ -4,8 +4,7 @@ load        names and directories to a model in memory
 outline     a model without its weights: tokenizer, window, size
 backend     a chunk to scores: order, states that last, what to do when memory runs out
 schedule    which runs go through the model when, and which together
-states      key/value states: forked, laid side by side, extended in place
-kept        states of the round before
+states      key/value states: forked, laid side by side, extended in place, kept for the next round
 forward     one pass over segments, and what a model allows
 attention   our own attention function, for CPUs
 masks       which keys a query sees

@@ -11,23 +11,23 @@ from torch import Tensor
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.gradients import Differentiator, alike
 from leakmeter.backends.hf.identity import identity_of
-from leakmeter.backends.hf.kept import Before, Kept
 from leakmeter.backends.hf.memory import Surplus, default_memory, is_out_of_memory
-from leakmeter.backends.hf.passes import halves, passes_of
 from leakmeter.backends.hf.places import differentiable, layer_of
 from leakmeter.backends.hf.reduce import answers
 from leakmeter.backends.hf.reuse import Reuse
 from leakmeter.backends.hf.schedule import (
     Done,
+    halves,
     limits_for,
     most_rows,
+    passes_of,
     token_bytes,
     windows,
 )
-from leakmeter.backends.hf.states import Segment, Start, State
+from leakmeter.backends.hf.states import Before, Kept, Segment, Start, State
 from leakmeter.backends.hf.tokenizer import HfTokenizer
-from leakmeter.core.chunk import Chunk, Run
 from leakmeter.core.gradient import GradientRequest, tokens_of
+from leakmeter.core.plan import Chunk, Run
 from leakmeter.core.prompt import IntArray, Prompt
 from leakmeter.core.request import Gradients, Scores
 from leakmeter.errors import CapabilityError, ModelError, ScoreError
@@ -241,7 +241,6 @@ class HfBackend:
         return features
 
     def _alone(self, run: Run, until: torch.nn.Module | None) -> Tensor:
-        """Features of one whole sequence, gaps in its positions kept."""
         segment = Segment([Start(None, 0)], [run.positions], len(run.ids), lasts=False)
         return self.forward.passed([segment], [run.ids], until)[0]
 
@@ -270,7 +269,6 @@ class HfBackend:
 
 
 def _forked(run: Run, states: dict[int, State]) -> Start:
-    """What a run's parent has for it."""
     return Start(states[run.parent], run.fork) if run.parent >= 0 else Start(None, 0)
 
 

@@ -99,7 +99,7 @@ class Forward:
         else:
             cache = attention.SegmentCache(list(segments), None, self.n_layers)
             new_ids, new_positions = [torch.stack(new_ids)], [torch.stack(new_positions)]
-        extra: dict[str, Any] = {"position_ids": new_positions[0].to(device)} if self.takes_positions else {}
+        extra: dict[str, object] = {"position_ids": new_positions[0].to(device)} if self.takes_positions else {}
         if not self.joins_segments:
             extra["attention_mask"] = masks[0] if len(masks[0]) > 1 else next(iter(masks[0].values()))
         out = self._features(until, input_ids=new_ids[0].to(device), past_key_values=cache, use_cache=True, **extra)

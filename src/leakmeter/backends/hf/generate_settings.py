@@ -18,7 +18,7 @@ from transformers.generation.logits_process import (
 
 from leakmeter.errors import UsageError
 
-SAMPLERS_OFF: Final[Mapping[str, Any]] = {
+SAMPLERS_OFF: Final[Mapping[str, object]] = {
     "do_sample": True,
     "num_beams": 1,
     "temperature": 1.0,
@@ -85,7 +85,7 @@ class Surroundings:
     """Whether it is `generate` that goes on from what the processor gives, and draws."""
 
 
-def check_arguments(model: Any, arguments: Mapping[str, Any]) -> None:
+def check_arguments(model: Any, arguments: Mapping[str, object]) -> None:
     """Refuse arguments of `generate`, or defaults of the model, under which a processor does not have the last word.
 
     Args:
@@ -146,7 +146,6 @@ def stop_ids_of(config: GenerationConfig) -> tuple[int, ...]:
 
 
 def _troubles(config: GenerationConfig, prompt_length: int | None) -> list[str]:
-    """Settings, with their values, that do not leave the distribution alone."""
     found = []
     for name, harmless in _HARMLESS.items():
         value = getattr(config, name, None)

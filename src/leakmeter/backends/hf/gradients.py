@@ -180,10 +180,10 @@ class _Batch:
         found = []
         for row, weigh in enumerate(weighers):
             values = [torch.cat([one(exact[:, row]), one(probes[:, row]) - one(seen[:, row])]) for one in weigh]
-            told = torch.stack(values, dim=1).cpu().numpy()
-            if not math.isfinite(told.sum()):
+            numbers = torch.stack(values, dim=1).cpu().numpy()
+            if not math.isfinite(numbers.sum()):
                 raise ScoreError("the model gave gradients that are no numbers; try --dtype float32")
-            found.append(Gradients(told, entropy=fisher.entropy(p[row]), log_mass=float(log_mass[row])))
+            found.append(Gradients(numbers, entropy=fisher.entropy(p[row]), log_mass=float(log_mass[row])))
         return found
 
     def _sketch(self, p: Tensor, purpose: int) -> Callable[[int, slice], Tensor]:
@@ -236,7 +236,6 @@ class _Batch:
         return torch.cat(parts)
 
     def _portions(self, n: int) -> list[slice]:
-        """Directions that go back together."""
         n_tokens = self.vectors.shape[0] * self.vectors.shape[1]
         at_once = min(self.limits.tokens_per_pass // n_tokens, self.limits.logits_per_slice // self.logits.numel())
         at_once = max(1, at_once)

@@ -51,5 +51,5 @@ def _frames(tokenizer: HfTokenizer) -> list[str | None]:
     return frames
 
 
-def _sha256(told: Any) -> str:
-    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()

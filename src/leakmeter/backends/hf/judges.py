@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 from transformers.utils import logging as transformers_logging
 
 from leakmeter.errors import ModelError
-from leakmeter.models.foreign import check_loaded
+from leakmeter.models.local import check_loaded
 
 _BATCH = 16
 _WINDOW_AT_MOST = 512
@@ -19,9 +19,6 @@ _WINDOW_AT_MOST = 512
 
 def load_encoder(model: str) -> tuple[Any, Any, int]:
     """An encoder, its tokenizer, and the most tokens a text may have.
-
-    Args:
-        model: a directory, or a name of the hub.
 
     Raises:
         OSError: it cannot be read.
@@ -75,11 +72,11 @@ def _loaded(kind: Any, model: str) -> Any:
         OSError: it cannot be read, or has pickled weights alone.
     """
     with _without_bars():
-        loaded, told = kind.from_pretrained(
+        loaded, report = kind.from_pretrained(
             model, trust_remote_code=False, use_safetensors=True, output_loading_info=True
         )
-    missing = {key for key in told["missing_keys"] if not key.startswith("pooler.")}
-    check_loaded(model, {**told, "missing_keys": missing, "unexpected_keys": ()})
+    missing = {key for key in report["missing_keys"] if not key.startswith("pooler.")}
+    check_loaded(model, {**report, "missing_keys": missing, "unexpected_keys": ()})
     return loaded.eval()
 
 

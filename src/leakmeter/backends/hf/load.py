@@ -12,7 +12,7 @@ from transformers.utils import logging as transformers_logging
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.outline import FOLDER_ADVICE, outlined, placement
 from leakmeter.errors import ModelError
-from leakmeter.models.foreign import ForeignErrors, check_loaded
+from leakmeter.models.local import ForeignErrors, check_loaded
 
 
 def load_directory(

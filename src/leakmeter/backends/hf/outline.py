@@ -13,9 +13,9 @@ from leakmeter.backends.hf.masks import windows_by_kind
 from leakmeter.backends.hf.memory import default_memory
 from leakmeter.backends.hf.schedule import Limits, limits_for, most_rows, token_bytes
 from leakmeter.backends.hf.tokenizer import HfTokenizer
-from leakmeter.core.size import ModelSize
+from leakmeter.core.cost import ModelSize
 from leakmeter.errors import ModelError, UsageError
-from leakmeter.models.foreign import ForeignErrors
+from leakmeter.models.local import ForeignErrors
 
 FOLDER_ADVICE = "give a directory that save_pretrained wrote, whole and unchanged"
 _DTYPES = ("float32", "bfloat16", "float16")

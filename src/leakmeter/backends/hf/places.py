@@ -53,11 +53,6 @@ def differentiable(model: Any, name: str) -> Iterator[None]:
 def cut_at(model: Any, place: Place, name: str) -> Iterator[list[Tensor]]:
     """While a forward pass runs, cut it at a place: the vectors there become leaves, and are put into the list.
 
-    Args:
-        model: the model.
-        place: where.
-        name: of the model, for the message.
-
     Raises:
         CapabilityError: it has no such layer, or none that can be told.
     """
@@ -86,7 +81,7 @@ class _ReachedError(Exception):
     """A pass has come as far as it has to."""
 
 
-def entering_layer(model: Any, layer: torch.nn.Module, inputs: Mapping[str, Any]) -> Tensor:
+def entering_layer(model: Any, layer: torch.nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
     """Residual states that enter one of a model's layers, (row, token, size); what comes after it is not run."""
 
     def stop(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -201,7 +201,7 @@ class _TwoBranchProcessor(LogitsProcessor):  # type: ignore[misc]  # the library
             self._mask = torch.cat([self._mask, torch.ones_like(last)], dim=1)
         n_fed = self._ids.shape[1] if self._cache is None else 1
         positions = (self._mask.cumsum(dim=1) - 1).clamp(min=0)
-        extra: dict[str, Any] = {"position_ids": positions[:, -n_fed:]} if "position_ids" in self._inputs else {}
+        extra: dict[str, object] = {"position_ids": positions[:, -n_fed:]} if "position_ids" in self._inputs else {}
         if "logits_to_keep" in self._inputs:
             extra["logits_to_keep"] = 1
         if self._cache is not None:

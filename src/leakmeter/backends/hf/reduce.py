@@ -13,7 +13,7 @@ from torch import Tensor
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.memory import Surplus
 from leakmeter.backends.hf.schedule import Limits
-from leakmeter.core.chunk import Chunk
+from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import IntArray
 from leakmeter.core.request import FloatArray, Reduction, Request, Scores, goes_by_pairs
 from leakmeter.errors import ScoreError
@@ -62,8 +62,6 @@ def _groups(chunk: Chunk, at_once: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Reducer:
-    """Makes logits of features, and reduces them."""
-
     features: Tensor
     """(slot, size)."""
     forward: Forward

@@ -25,7 +25,7 @@ import transformers
 from torch import Tensor
 
 from leakmeter.core.backend import FeatureCache
-from leakmeter.core.chunk import Chunk
+from leakmeter.core.plan import Chunk
 
 if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend

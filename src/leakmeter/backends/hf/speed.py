@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 
-from leakmeter.core.size import Speed
+from leakmeter.core.cost import Speed
 
 # Beside arithmetic and reading weights, a layer costs calls. CPU: a round that draws one token with the default model
 # (30 layers, float32, one core) takes 66 ms, of which reading weights explains 29. GPU: about 15 kernels of 20 µs, an

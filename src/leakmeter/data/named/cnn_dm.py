@@ -8,7 +8,6 @@ from leakmeter.data.records import Fields, text_of
 
 
 def _to_record(fields: Fields, number: str, where: str) -> Record:
-    """A record of the hub's, or of a file with the same fields."""
     id_ = fields.get("id")
     case = Case(
         id=number if id_ is None else str(id_),

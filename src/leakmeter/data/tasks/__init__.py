@@ -6,8 +6,7 @@ import importlib
 import pkgutil
 from pathlib import Path
 
-from leakmeter.data.tasks._own import read_own, task_of
-from leakmeter.data.tasks.base import TaskData
+from leakmeter.data.tasks.base import TaskData, read_own, task_of
 from leakmeter.errors import UnknownNameError
 
 __all__ = ["find", "load_task", "names", "task_of"]

@@ -90,7 +90,7 @@ def frontier(
         Print one JSON object instead of the table.
     """
     from leakmeter.data.referenced import load_referenced
-    from leakmeter.instruments.decoding.promise import precision_for
+    from leakmeter.instruments.decoding.guarantee import precision_for
     from leakmeter.instruments.decoding.sweep import EPSILON, sweep_of
     from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.studies.quality import Quality
@@ -127,7 +127,7 @@ def _run(
 ) -> None:
     from leakmeter.commands.progress import progress
     from leakmeter.core.written import made_for
-    from leakmeter.instruments.decoding.promise import check_precision
+    from leakmeter.instruments.decoding.guarantee import check_precision
     from leakmeter.instruments.decoding.sweep import study_of, sweep_directory
     from leakmeter.report.tables import SYMBOLS
     from leakmeter.runs.nonce import kept_nonce
@@ -170,7 +170,7 @@ def _write(
     from leakmeter.report.tables import SYMBOLS, to_csv, to_markdown
     from leakmeter.studies.cells import items_csv, write
     from leakmeter.studies.expected import whole_by_token
-    from leakmeter.studies.table import models_told
+    from leakmeter.studies.table import models_line
 
     for finished in cells:
         text = items_csv(
@@ -179,12 +179,12 @@ def _write(
         write(directory / f"{finished.cell.stem}.csv", text)
     found = frontier_of(sweep, cells, utilities_of(cells, quality, directory, output.tell))
     seed = "secret" if sweep.kind == EPSILON else str(sweep.measures[0].seed)
-    about = [f"command: {command}", f"seed: {seed}", models_told(cells), f"cases: {found.told['n_cases']:,}"]
-    if found.told["n_truncated"]:
-        about.append(f"contexts cut to fit: {found.told['n_truncated']:,}")
+    about = [f"command: {command}", f"seed: {seed}", models_line(cells), f"cases: {found.n_cases:,}"]
+    if found.n_truncated:
+        about.append(f"contexts cut to fit: {found.n_truncated:,}")
     about.append("intervals: 95 %, bootstrap over cases; knee: its share of 2,000 resamples")
     title = f"Leakage and utility over {SYMBOLS[sweep.kind]}"
-    rows = found.told["settings"]
+    rows = found.settings
     write(directory / "table.csv", to_csv(rows))
     write(directory / "table.md", to_markdown(title, [found.recommendation, *about], rows))
     write(directory / "frontier.json", found.to_json())
@@ -193,7 +193,7 @@ def _write(
     except UsageError as error:
         output.tell(str(error))
     if run.json:
-        output.print_json(found.told)
+        output.print_json(found)
     else:
         output.console().print(console.view(found.report()))
     output.tell(f"frontier: {directory}")
@@ -225,26 +225,28 @@ def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, 
     predictor = run.load_predictor()
     measure = sweep.seeded().measures[0]
     prepared = [settings.prepare(record.case, predictor.backend, measure) for record in records]
-    told = predicted_cases(predictor, measure, prepared, group_size=measure.together)
+    one = predicted_cases(predictor, measure, prepared, group_size=measure.together)
+    memory = None if one.memory_bytes is None else asdict(one.memory_bytes)
     n_settings = len(sweep.values)
-    n_tokens = n_settings * told["tree_tokens"]
-    seconds = None if told["seconds"] is None else n_settings * told["seconds"]
+    n_tokens = n_settings * one.tree_tokens
+    seconds = None if one.seconds is None else n_settings * one.seconds
     if run.json:
         output.print_json(
             {
-                **{name: told[name] for name in ("model", "dtype", "device", "memory_bytes", "at_most")},
+                **{name: getattr(one, name) for name in ("model", "dtype", "device", "at_most")},
+                "memory_bytes": memory,
                 "n_settings": n_settings,
                 "n_cases": len(prepared),
                 "tree_tokens": n_tokens,
                 "seconds": seconds,
-                "setting": {name: told[name] for name in ("tree_tokens", "seconds")},
+                "setting": {name: getattr(one, name) for name in ("tree_tokens", "seconds")},
             }
         )
         return
     console = output.console()
-    console.print(Text(f"{told['model']} ({told['dtype']}, {told['device']}); nothing was run", style="bold"))
+    console.print(Text(f"{one.model} ({one.dtype}, {one.device}); nothing was run", style="bold"))
     time_told = "time not predicted" if seconds is None else f"{about_seconds(seconds)} once loaded"
     console.print(f"{n_settings} settings, {len(prepared):,} cases: at most {n_tokens:,} tokens, {time_told}")
-    if told["memory_bytes"] is not None:
-        console.print(f"memory, libraries apart: about {about_bytes(sum(told['memory_bytes'].values()))}")
+    if memory is not None:
+        console.print(f"memory, libraries apart: about {about_bytes(sum(memory.values()))}")
     console.print("A setting that was measured before costs nothing.")

@@ -8,12 +8,13 @@ INSTRUMENT = Instrument(
     measure_at="measure:PrivateGeneration",
     result_at="result:PrivateGenerationResult",
     example_at="example:example",
+    functions=("api:audit",),
     study_at="study:KIND",
     commands=(
         Command(
             "audit",
             "command:app",
-            "Generate texts from private exemplars, and hold what they tell against what was promised.",
+            "Generate texts from private exemplars, and hold what they tell against the guarantee.",
         ),
     ),
 )

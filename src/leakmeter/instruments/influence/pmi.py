@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final
 
 from array_api_compat import array_namespace
 
-from leakmeter.core import rules
+from leakmeter.core import reductions
 from leakmeter.core.reductions import PerToken
 from leakmeter.stats import logspace
 
@@ -55,7 +55,7 @@ class TargetWithPmi(PerToken):
     def _row(self, row: Any, target: Any) -> Any:
         xp = array_namespace(row)
         row = xp.astype(row, xp.float64)
-        mixed = logspace.log_softmax(rules.mix_with_first(row, self.context_weight), self.temperature)
+        mixed = logspace.log_softmax(reductions.mix_with_first(row, self.context_weight), self.temperature)
         tempered = logspace.log_softmax(row, self.temperature)
         pmi = _less_the_first(logspace.log_softmax(row))
         tempered_pmi = _less_the_first(tempered)

@@ -8,6 +8,7 @@ INSTRUMENT = Instrument(
     measure_at="measure:Pii",
     result_at="result:PiiResult",
     example_at="example:example",
+    functions=("api:pii",),
     study_at="study:KIND",
     commands=(
         Command(

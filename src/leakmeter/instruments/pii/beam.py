@@ -10,8 +10,8 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from leakmeter.core.prompt import Prompt
+from leakmeter.core.reductions import Top
 from leakmeter.core.request import Request, Scores
-from leakmeter.core.top import Top
 
 
 @dataclass(frozen=True, slots=True)

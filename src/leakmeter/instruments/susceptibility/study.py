@@ -23,7 +23,7 @@ from leakmeter.instruments.susceptibility.result import SusceptibilityResult
 from leakmeter.report import figures
 from leakmeter.stats import stats
 from leakmeter.stats.clusters import Estimate, Resamples
-from leakmeter.stats.paired import holm
+from leakmeter.stats.rank_tests import holm
 from leakmeter.studies import expected
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study

@@ -66,7 +66,6 @@ def find(text: str, region: str) -> Iterator[Mention]:
 
 
 def _stretches(text: str, needed: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Parts of a text that may hold a whole address."""
     start = end = -1
     for match in _HEAD.finditer(text):
         if match.start() >= end:
@@ -90,7 +89,6 @@ def _whole(text: str, first: int, end: int, region: str) -> Iterator[Mention]:
 
 
 def _fold(text: str) -> tuple[str, list[int]]:
-    """The text as the library wants it, and where each of its characters stood."""
     out: list[str] = []
     places: list[int] = []
     cursor = 0

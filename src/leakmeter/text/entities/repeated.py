@@ -28,14 +28,7 @@ _WORD = re.compile(r"\w+")
 
 
 def repeated(type_: str, value: str, text: str, response: str) -> Repeated:
-    """How a response repeats a value.
-
-    Args:
-        type_: of the entity.
-        value: its normal form.
-        text: its fullest mention.
-        response: what the model said.
-    """
+    """How a response repeats a value."""
     match type_:
         case mention.PHONE:
             return _number(value, response)
@@ -111,6 +104,5 @@ def _words(text: str, response: str) -> Repeated:
 
 
 def _runs(words: list[str], said: list[str]) -> bool:
-    """Whether the words stand in what was said, in a row."""
     n = len(words)
     return any(said[i : i + n] == words for i in range(len(said) - n + 1))

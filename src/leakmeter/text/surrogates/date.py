@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 
 from leakmeter.text.entities import date
-from leakmeter.text.surrogates.draw import ordinal_ending
-from leakmeter.text.surrogates.scramble import scrambled
+from leakmeter.text.surrogates.draw import ordinal_ending, scrambled
 
 
 def in_mentions(texts: Sequence[str], region: str, drawn: random.Random) -> list[str]:
@@ -35,7 +34,6 @@ def in_mentions(texts: Sequence[str], region: str, drawn: random.Random) -> list
 
 
 def _dated(match: re.Match[str], region: str, year: int, month: int, day: int) -> str:
-    """The text of a match with another date in its groups."""
     groups = {name: text for name, text in match.groupdict().items() if text is not None}
     numbers = {"y": year, "m": month, "d": day}
     if "first" in groups:

@@ -1,14 +1,14 @@
-"""Where surrogate values come from: a source of randomness, Faker, digits, and values that differ from others."""
+"""Where surrogate values come from: a source of randomness, Faker, digits, values that differ from others, and
+scrambled ones, of which nothing need be known."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import random
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
-
-from leakmeter.text.surrogates.scramble import scrambled
 
 Draw = Callable[[random.Random], str]
 """Draws a value of some form; it may be one that was drawn before."""
@@ -35,9 +35,9 @@ LOCALES: Final = listed(
 """Faker's locales that whole names and addresses are made in."""
 
 
-def source(*told: object) -> random.Random:
-    """A source of randomness that what is told decides alone, the same in any process."""
-    return random.Random(hashlib.sha256("\0".join(map(str, told)).encode()).digest())
+def source(*deciding: object) -> random.Random:
+    """A source of randomness that what it is given decides alone, the same in any process."""
+    return random.Random(hashlib.sha256("\0".join(map(str, deciding)).encode()).digest())
 
 
 def faker(locale: str, drawn: random.Random) -> Any:
@@ -134,3 +134,22 @@ def unlike(
             return new
     same = {text: scrambled(text, drawn) for text in dict.fromkeys(texts)}
     return [same[text] for text in texts]
+
+
+def scrambled(text: str, drawn: random.Random) -> str:
+    """Each digit another digit, each letter another letter of its kind, everything else as it is."""
+    new = "".join(_other_character(char, drawn) for char in text)
+    return new if new != text else text + drawn.choice("abcdefghijkmnpqrstuvwxyz")
+
+
+def _other_character(char: str, drawn: random.Random) -> str:
+    if char.isdecimal():
+        return drawn.choice([digit for digit in "0123456789" if digit != char])
+    if not char.isalpha():
+        return char
+    if char.isupper() or char.islower():
+        letter = drawn.choice([letter for letter in "abcdefghijklmnoprstuvwy" if letter != char.lower()])
+        return letter.upper() if char.isupper() else letter
+    # A script without capitals: a neighbour in it.
+    near = (chr(code) for code in (ord(char) + drawn.randint(1, 9), ord(char) - drawn.randint(1, 9)) if code > 0)
+    return next((other for other in near if other.isalpha() and unicodedata.category(other) == "Lo"), char)

@@ -81,12 +81,7 @@ def for_examples(drawn: random.Random) -> str:
 
 
 def of_firm(name: str, drawn: random.Random) -> str:
-    """An address of a name in a usual form at an invented company, under '.example', which nobody can register.
-
-    Args:
-        name: first name and surname.
-        drawn: the source of randomness.
-    """
+    """An address of a name in a usual form at an invented company, under '.example', which nobody can register."""
     words = _words_of(name)
     number = digits(drawn.choice((0, 0, 0, 1, 2, 2, 3, 4)), drawn)
     firm = _firm(words, drawn)
@@ -100,11 +95,6 @@ def drawers(value: str, name: str, who: str) -> Sequence[Draw]:
     one of its group: free mail that many or few people have, universities, or companies of the same suffix, which are
     invented and say as much of the name. Where that leaves few, other forms of the name serve too, usual ones for a
     usual one; by the second way to draw, all forms and all domains of the kind.
-
-    Args:
-        value: an e-mail address.
-        name: of whom it is.
-        who: that is, for errors.
 
     Raises:
         UsageError: it is no e-mail address.

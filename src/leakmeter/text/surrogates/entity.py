@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE, Entity
-from leakmeter.text.surrogates import address, date, email, person, phone, scramble
-from leakmeter.text.surrogates.draw import source, unlike
+from leakmeter.text.surrogates import address, date, email, person, phone
+from leakmeter.text.surrogates.draw import scrambled, source, unlike
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,8 @@ def surrogate_of(entity: Entity, context: str, *, region: str, seed: int, case_i
             return address.in_mentions(texts, region, drawn)
         if entity.type == DATE:
             return date.in_mentions(texts, region, drawn)
-        return scramble.in_mentions(texts, drawn)
+        same = {text.casefold(): scrambled(text, drawn) for text in reversed(texts)}
+        return [same[text.casefold()] for text in texts]
 
     # Old values must not come back by chance, nor another that the context has.
     drawn = source(seed, case_id, entity.type, entity.value, entity.mentions[0])

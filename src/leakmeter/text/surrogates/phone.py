@@ -97,12 +97,7 @@ def drawer(value: str, region: str, who: str) -> Draw:
 
 
 def of_nobody(areas: Sequence[str], drawn: random.Random) -> str:
-    """A North American number that rings nobody up, in any usual form.
-
-    Args:
-        areas: area codes to choose from.
-        drawn: the source of randomness.
-    """
+    """A North American number that rings nobody up, in any usual form."""
     exchange = drawn.choice(EXCHANGES_OF_NOBODY)
     line = _line(exchange, drawn)
     return drawn.choice(_FORMS).format(drawn.choice(areas), exchange, line)

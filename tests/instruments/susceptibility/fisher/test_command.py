@@ -103,7 +103,7 @@ def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(fisher: Call) -> N
     first, _ = objects_of(fisher("--json", probes=2))
     (run,) = Path("runs").iterdir()
     assert run.name.startswith("fisher-")
-    for name in ("spec.json", "readings-00001.parquet"):
+    for name in ("spec.json", "measurements-00001.parquet"):
         (run / name).unlink()
     again, _ = objects_of(fisher("--json", probes=2))
     assert list(map(without_cost, again)) == list(map(without_cost, first))
