@@ -13,10 +13,9 @@ import scipy.stats
 
 from helpers.differentiable_toy import DifferentiableToy
 from helpers.measured_studies import measured
-from helpers.question_studies import N_QUERIES, chi_of, study_of
+from helpers.query_studies import N_QUERIES, chi_of, study_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.measure import Susceptibility
-from leakmeter.instruments.susceptibility.studied import known_of
 from leakmeter.stats.clusters import Resamples
 from leakmeter.stats.rank_tests import holm
 from leakmeter.studies.cells import FinishedCell
@@ -58,7 +57,7 @@ def by_relation(finished: FinishedCell, values: Sequence[float], chosen: Callabl
     """Means over the chosen queries of each relation."""
     groups: dict[str, list[float]] = {}
     for record, value in zip(finished.records, values, strict=True):
-        known = known_of(record)
+        known = record.known
         if chosen(known):
             groups.setdefault(known["relation"], []).append(value)
     return np.asarray([statistics.fmean(group) for group in groups.values()])
