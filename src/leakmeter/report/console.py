@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from leakmeter.core.plain import excerpt
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report.paint import Composed, Paint, block, legend, shaded
-from leakmeter.report.shade import excerpt
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

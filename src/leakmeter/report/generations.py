@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
-from leakmeter.core.plain import visible
+from leakmeter.core.plain import excerpt, visible
 from leakmeter.errors import UsageError
 from leakmeter.report import frame, scale
-from leakmeter.report.shade import excerpt
-from leakmeter.report.view import View, token_view
 from leakmeter.text.overlap import copied, words_of
 
+View = dict[str, Any]
+"""Parts of a page as its template wants them: every number a string, every colour a class."""
 RUN_WORDS: Final = 4
 """So many words in a row, or more, are marked as a passage that was copied; fewer are often chance."""
 _ROUNDING_NATS: Final = 1e-9
@@ -198,3 +198,17 @@ def _marks(one: Generation, kinds: Sequence[str]) -> Iterator[View]:
         # A first word's space would only push it off the edge.
         yield {**mark, "gap": mark["gap"] if at else "", "gap_kind": kinds[at] if mark["gap"] else "", "parts": parts}
         at = end
+
+
+def token_view(token: str, nats: float, floor_nats: float) -> View:
+    """A response token by its nats; a space before a word apart from it."""
+    text = visible(token)
+    # A space before a word stays outside the shading: at a line's end it would hang there as a sliver of colour.
+    word = text.lstrip(" ")
+    gap = text[: len(text) - len(word)] if word else ""
+    return {
+        "gap": gap,
+        "text": text[len(gap) :].replace("\n", "↵\n"),
+        "heat": scale.heat(nats, floor_nats),
+        "nats": scale.nats_cell(nats),
+    }

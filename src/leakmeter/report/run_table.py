@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from leakmeter.core.check import Number
+from leakmeter.core.plain import excerpt
 from leakmeter.report.check_words import interval_text
 from leakmeter.report.scale import nats_text
-from leakmeter.report.shade import excerpt
 
 _LETTERS = 400
 

@@ -9,11 +9,11 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.icl import words
 from leakmeter.instruments.icl.words import Summary
 from leakmeter.report import blocks as b
-from leakmeter.report import queries, scale
-from leakmeter.report.queries import infinite
+from leakmeter.report import scale
+from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import Case
-from leakmeter.report.words import posterior_cell
+from leakmeter.report.words import infinite, posterior_cell
 
 _QUERIES_IN_A_TERMINAL: Final = 8
 _EXEMPLARS_DRAWN: Final = 40
@@ -96,7 +96,7 @@ def _of_one(case: Case, summary: Summary) -> Iterator[b.Block]:
     yield from _charts([case], summary)
     yield b.Text(words.READING, "soft")
     floor = f"{nats_text(case['noise_floor_nats'])}\u00a0nats"
-    settings = {**words.settings(case), "Noise floor": floor, "Cost": queries.cost([case])}
+    settings = {**words.settings(case), "Noise floor": floor, "Cost": shared_words.cost([case])}
     yield b.Details("Settings, noise and cost", b.facts_of(settings))
 
 
@@ -112,7 +112,7 @@ def _of_all(cases: Sequence[Case], summary: Summary) -> Iterator[b.Block]:
     yield _exemplars(summary["exemplars"]) if summary["exemplars"] else _positions(summary["positions"])
     yield _labels(cases, summary)
     yield b.Text(words.noise(summary, cases), "soft")
-    yield b.Details("Settings and cost", b.facts_of({**words.settings(cases[0]), "Cost": queries.cost(cases)}))
+    yield b.Details("Settings and cost", b.facts_of({**words.settings(cases[0]), "Cost": shared_words.cost(cases)}))
 
 
 def _vocabulary(cases: Sequence[Case]) -> Iterator[b.Block]:
@@ -122,7 +122,7 @@ def _vocabulary(cases: Sequence[Case]) -> Iterator[b.Block]:
 
 
 def _warnings(cases: Sequence[Case]) -> Iterator[b.Block]:
-    return (b.Warning(b.Untrusted(warning)) for warning in queries.warnings(cases))
+    return (b.Warning(b.Untrusted(warning)) for warning in shared_words.warnings(cases))
 
 
 # ---- many queries ---------------------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from leakmeter.core.plain import visible
 from leakmeter.report import blocks as b
-from leakmeter.report.queries import infinite
 from leakmeter.report.scale import nats_text
 from leakmeter.report.tables import share_text
+from leakmeter.report.words import infinite
 
 Told = Mapping[str, Any]
 _ID_CHARACTERS: Final = 14

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from leakmeter.report import scale
 from leakmeter.report.blocks import Phrase, Untrusted
-from leakmeter.report.queries import infinite, interval_text
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.shade import Case
+from leakmeter.report.words import infinite, interval_text
 
 Summary = Mapping[str, Any]
 

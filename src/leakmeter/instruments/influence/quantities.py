@@ -31,7 +31,7 @@ INFLUENCE: Final[Quantities] = (
     Quantity(
         "influence",
         NATS,
-        "Influence of the whole context on the response: how far log-probabilities of its tokens move without the context.",
+        "Influence of the whole context on the response: how far its log-probability moves without it, token by token.",
         _WHOLE,
         floor=NOISE,
     ),

@@ -9,7 +9,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility import words
 from leakmeter.instruments.susceptibility.words import Summary
 from leakmeter.report import blocks as b
-from leakmeter.report import queries
+from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_cell, nats_text
 from leakmeter.report.shade import Case
 
@@ -85,7 +85,7 @@ def report(
 
 def _of_one(case: Case) -> Iterator[b.Block]:
     settings = words.settings([case])
-    settings |= {"Noise floor": f"{nats_text(case['noise_floor_nats'])}\u00a0nats", "Cost": queries.cost([case])}
+    settings |= {"Noise floor": f"{nats_text(case['noise_floor_nats'])}\u00a0nats", "Cost": shared_words.cost([case])}
     yield b.Headline(words.verdict(case))
     yield b.Text(words.told(case))
     yield from _memorisation(case["memorisation"])
@@ -97,7 +97,7 @@ def _of_one(case: Case) -> Iterator[b.Block]:
 
 def _of_all(cases: Sequence[Case], summary: Summary) -> Iterator[b.Block]:
     settings = words.settings(cases)
-    settings |= {"Noise": words.noise(summary, cases), "Cost": queries.cost(cases)}
+    settings |= {"Noise": words.noise(summary, cases), "Cost": shared_words.cost(cases)}
     yield b.Headline(words.headline(summary, cases))
     yield b.Text(words.meaning(summary, cases))
     yield from _memorisation(summary["memorisation"])
@@ -120,7 +120,7 @@ def _of_all(cases: Sequence[Case], summary: Summary) -> Iterator[b.Block]:
     rows = [
         b.Row((
             b.Untrusted(row["id"], _ID), b.Untrusted(row["text"], _TEXT), row["n"], row["mean_persuasion_nats"],
-            queries.infinite(row["mean_from_bare_nats"]),
+            shared_words.infinite(row["mean_from_bare_nats"]),
         ))
         for row in summary["contexts"]
     ]  # fmt: skip
@@ -134,7 +134,7 @@ def _of_all(cases: Sequence[Case], summary: Summary) -> Iterator[b.Block]:
 def _explained(cases: Sequence[Case]) -> Iterator[b.Block]:
     for line in (words.reading(cases), words.INTERVALS):
         yield b.Text(line, "soft")
-    for warning in queries.warnings(cases):
+    for warning in shared_words.warnings(cases):
         yield b.Warning(b.Untrusted(warning))
 
 
@@ -175,7 +175,7 @@ def _contexts(case: Case, *, shown_on_pages: int = 1000) -> b.Table:
             b.Untrusted(context["id"], _ID),
             b.Untrusted(context["text"], _TEXT),
             context["persuasion_nats"],
-            queries.infinite(context["persuasion_from_bare_nats"]),
+            shared_words.infinite(context["persuasion_from_bare_nats"]),
             *([b.Untrusted(context["greedy_answer"] or "", _ID)] if greedy else []),
         ]
         rows.append(b.Row(cells, quiet=context["below_noise_floor"]))

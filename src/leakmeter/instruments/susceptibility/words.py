@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from leakmeter.report.queries import interval_text
 from leakmeter.report.scale import nats_text
 from leakmeter.report.shade import Case
+from leakmeter.report.words import interval_text
 
 Summary = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ from leakmeter.instruments.susceptibility import words as shared
 from leakmeter.instruments.susceptibility.fisher import words
 from leakmeter.instruments.susceptibility.fisher.words import Summary
 from leakmeter.report import blocks as b
-from leakmeter.report import queries
+from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_cell, nats_text
 from leakmeter.report.shade import Case
 
@@ -59,7 +59,7 @@ def report(
         found.append(b.Text(words.told(cases[0])))
     found += [b.Text(line, "soft") for line in measurements]
     found.append(b.Details("Settings and cost", b.facts_of(settings)))
-    found += [b.Warning(b.Untrusted(warning)) for warning in queries.warnings(cases)]
+    found += [b.Warning(b.Untrusted(warning)) for warning in shared_words.warnings(cases)]
     if not several:
         name = b.Untrusted(cases[0]["id"], _ID)
         found.append(b.Text(b.Untrusted(cases[0]["query"]), "prose", heading=("Query ", name)))
