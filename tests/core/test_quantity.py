@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -96,32 +98,36 @@ def test_what_an_influence_does_not_have_is_not_0() -> None:
     assert value("influence.repeated", found) == 0.0
 
 
-def receipt(spent: list[float | None] | None, nats: list[float | None], whole: float) -> dict[str, Any]:
-    per_token: dict[str, Any] = {"max_loss_nats": nats}
-    if spent is not None:
-        per_token["spent_epsilon"] = spent
-    return {"private": {"whole_nats": whole, "per_token": per_token}}
+def ledger(spent: list[float] | None, nats: list[float], whole: float) -> SimpleNamespace:
+    per_token = SimpleNamespace(max_loss_nats=nats, spent_nats=spent)
+    return SimpleNamespace(ledger=SimpleNamespace(whole_nats=whole, per_token=per_token))
 
 
-PROMISED = {"epsilon": {"per_token": 0.5, "response": {"basic_nats": 3.0}}}
+def decoded(*responses: SimpleNamespace, epsilon: float | None) -> SimpleNamespace:
+    """A result; several responses are its samples."""
+    bound = SimpleNamespace(epsilon_nats=epsilon, response=SimpleNamespace(basic_nats=3.0))
+    samples = responses if len(responses) > 1 else ()
+    guarantee = None if epsilon is None else bound
+    return SimpleNamespace(ledger=responses[0].ledger, guarantee=guarantee, responses=responses, samples=samples)
 
 
 def test_decode() -> None:
-    case = {**receipt([0.1, 0.4], [0.2, 0.3], 1.5), **PROMISED, "samples": []}
+    first = ledger([0.1, 0.4], [0.2, 0.3], 1.5)
+    case = decoded(first, epsilon=0.5)
     assert value("decode", case) == 1.5
     assert value("decode.worst_response", case) is None
     assert value("decode.worst_token", case) == 0.3
     assert value("decode.promised", case) == 3.0
     assert value("decode.ratio", case) == pytest.approx(0.8, rel=1e-12)
-    several = {**case, "samples": [case, {**receipt([0.2, None], [0.1, 0.9], 2.5), **PROMISED}]}
+    several = decoded(first, ledger([0.2, math.inf], [0.1, 0.9], 2.5), epsilon=0.5)
     assert value("decode", several) == 1.5
     assert value("decode.worst_response", several) == 2.5
     assert value("decode.worst_token", several) == 0.9
     assert value("decode.ratio", several) == math.inf
 
 
-def test_a_decoding_without_a_bound_promises_nothing() -> None:
-    case = {**receipt(None, [0.2, None], 1.5), "epsilon": None, "samples": []}
+def test_a_decoding_without_a_bound_guarantees_nothing() -> None:
+    case = decoded(ledger(None, [0.2, math.inf], 1.5), epsilon=None)
     assert value("decode.promised", case) is None
     assert value("decode.ratio", case) is None
     assert value("decode.worst_token", case) == math.inf
@@ -135,14 +141,19 @@ def test_icl() -> None:
     assert value("icl.accuracy", case | {"is_right": False}) == 0.0
 
 
-def audit(*ratios: float | None, holds: bool, guarantee: Any = None) -> dict[str, Any]:
-    return {
-        "verdict": {"holds": holds, "worst_token": {"ratio": ratios[0]}, "failures": []},
-        "by_order": [{"ratio": ratio} for ratio in ratios[1:]],
-        "exemplars": [{"measured_nats": 0.2}, {"measured_nats": 0.7}],
-        "promise": {"guarantee": guarantee},
-        "text_quality": {"verbatim_share": 0.25, "perplexity": None},
-    }
+def audit(*ratios: float, holds: bool, epsilon: float | None = None, failures: Sequence[float] = ()) -> Any:
+    def with_ratios(of: Sequence[float]) -> list[SimpleNamespace]:
+        return [SimpleNamespace(ratio=ratio) for ratio in of]
+
+    return SimpleNamespace(
+        verdict=SimpleNamespace(
+            holds=holds, worst_token=SimpleNamespace(ratio=ratios[0]), failures=with_ratios(failures)
+        ),
+        by_order=with_ratios(ratios[1:]),
+        exemplars=[SimpleNamespace(measured_nats=0.2), SimpleNamespace(measured_nats=0.7)],
+        bounds=SimpleNamespace(guarantee=None if epsilon is None else SimpleNamespace(epsilon=epsilon)),
+        text_quality=SimpleNamespace(verbatim_share=0.25, perplexity=math.inf),
+    )
 
 
 def test_audit() -> None:
@@ -151,17 +162,15 @@ def test_audit() -> None:
     assert value("audit.verbatim", audit(0.5, holds=True)) == 0.25
     assert value("audit.perplexity", audit(0.5, holds=True)) == math.inf
     assert value("audit.epsilon", audit(0.5, holds=True)) is None
-    assert value("audit.epsilon", audit(0.5, holds=True, guarantee={"epsilon": 8.0})) == 8.0
-    assert value("audit.epsilon", audit(0.5, holds=True, guarantee={"epsilon": None})) == math.inf
+    assert value("audit.epsilon", audit(0.5, holds=True, epsilon=8.0)) == 8.0
+    assert value("audit.epsilon", audit(0.5, holds=True, epsilon=math.inf)) == math.inf
 
 
-def test_an_audit_that_holds_is_never_above_its_promise_and_one_that_does_not_is() -> None:
+def test_an_audit_that_holds_is_never_above_its_bound_and_one_that_does_not_is() -> None:
     assert value("audit.ratio", audit(1.0 + 1e-12, holds=True)) == 1.0
     assert value("audit.ratio", audit(1.5, holds=False)) == 1.5
-    assert value("audit.ratio", audit(None, 0.5, holds=False)) == math.inf
-    failed = audit(0.5, holds=False)
-    failed["verdict"]["failures"] = [{"ratio": 3.0}]
-    assert value("audit.ratio", failed) == 3.0
+    assert value("audit.ratio", audit(math.inf, 0.5, holds=False)) == math.inf
+    assert value("audit.ratio", audit(0.5, holds=False, failures=[3.0])) == 3.0
 
 
 def test_susceptibility_and_fisher() -> None:
@@ -181,17 +190,19 @@ def test_susceptibility_and_fisher() -> None:
 
 
 def test_pii() -> None:
-    case: dict[str, Any] = {"association_nats": 1.5, "exposure_bits": 3.0, "p_value": 0.1, "generated": []}
+    def case(*exact_matches: float | None) -> Any:
+        generated = [SimpleNamespace(best={"exact_match": found}) for found in exact_matches]
+        return SimpleNamespace(association_nats=1.5, exposure_bits=3.0, p_value=0.1, generated=generated)
+
     names = ("pii", "pii.exposure", "pii.p_value", "pii.generated")
-    assert [value(name, case) for name in names] == [1.5, 3.0, 0.1, None]
-    said = [{"best": {"exact_match": found}} for found in (None, 0.0, 1.0)]
-    assert value("pii.generated", case | {"generated": said}) == 1.0
-    assert value("pii.generated", case | {"generated": said[:2]}) == 0.0
-    assert value("pii.generated", case | {"generated": said[:1]}) is None
+    assert [value(name, case()) for name in names] == [1.5, 3.0, 0.1, None]
+    assert value("pii.generated", case(None, 0.0, 1.0)) == 1.0
+    assert value("pii.generated", case(None, 0.0)) == 0.0
+    assert value("pii.generated", case(None)) is None
 
 
 def test_redact_plan() -> None:
-    case = {"left_nats": 1.0, "whole_nats": 5.0, "redacted_share": 0.5, "reached": False, "noise_floor_nats": 0.25}
+    case = SimpleNamespace(left_nats=1.0, whole_nats=5.0, redacted_share=0.5, reached=False, noise_floor_nats=0.25)
     names = ("redact_plan", "redact_plan.whole", "redact_plan.cut", "redact_plan.reached")
     assert [value(name, case) for name in names] == [1.0, 5.0, 0.5, 0.0]
     assert floor("redact_plan", case) == 0.25

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from leakmeter.core.plain import visible
-from leakmeter.instruments.influence.result import InfluenceResult, Piece
+from leakmeter.instruments.influence.result import ContextPiece, ContextResult, InfluenceResult, Piece
 from leakmeter.report.result import DocumentRange
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.words import about_seconds, saved
@@ -49,7 +49,7 @@ def posterior_sentence(numbers: object, prefix: str, what: str) -> str:
     )
 
 
-def warnings(result: InfluenceResult) -> list[str]:
+def warnings(result: ContextResult) -> list[str]:
     """Everything that narrows what the numbers mean, one sentence each."""
     found = list(result.warnings)
     if result.truncated_tokens:
@@ -58,14 +58,14 @@ def warnings(result: InfluenceResult) -> list[str]:
     return found
 
 
-def provenance(result: InfluenceResult) -> str:
+def provenance(result: ContextResult) -> str:
     """Where the response came from: sampled by the model, with its seed, or given."""
     if not result.response.sampled:
         return "given"
     return "sampled" if result.response.seed is None else f"sampled, seed {result.response.seed}"
 
 
-def prediction(result: InfluenceResult, *, at_most: bool | None = None) -> str | None:
+def prediction(result: ContextResult, *, at_most: bool | None = None) -> str | None:
     """What was predicted before the case was run, and what it took; None where nothing was predicted.
 
     Args:
@@ -82,7 +82,7 @@ def prediction(result: InfluenceResult, *, at_most: bool | None = None) -> str |
     return f"{said}; it took {cost.tree_tokens:,} in {cost.seconds:.1f} s"
 
 
-def settings(result: InfluenceResult) -> dict[str, str]:
+def settings(result: ContextResult) -> dict[str, str]:
     """How the case was measured, by the words shown beside it."""
     cost, retries = result.cost, result.cost.out_of_memory_retries
     spared = ""
@@ -122,7 +122,7 @@ class Stretch:
     """Index of the document it lies in."""
 
 
-def stretches(context: str, documents: Sequence[DocumentRange], pieces: Sequence[Piece]) -> list[Stretch]:
+def stretches(context: str, documents: Sequence[DocumentRange], pieces: Sequence[ContextPiece]) -> list[Stretch]:
     """The whole context in order, cut at every boundary of a piece or document; joined, it is the context.
 
     Args:

@@ -31,7 +31,7 @@ INFLUENCE: Final[Quantities] = (
     Quantity(
         "influence",
         NATS,
-        "Influence of the whole context on the response: how far its log-probability moves without it, token by token.",
+        "Influence of the whole context on the response: how far its tokens' log-probabilities move without it.",
         _WHOLE,
         floor=NOISE,
     ),
