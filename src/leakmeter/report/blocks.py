@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn, TypeAlias
 
-from leakmeter.core.plain import visible
+from leakmeter.core.plain import excerpt, visible
 from leakmeter.report import scale
-from leakmeter.report.shade import excerpt
 
 Kind: TypeAlias = Literal["text", "nats", "signed_nats", "number", "posterior", "share", "count", "p_value", "interval"]
 """How the cells of a column are written; a posterior is never rounded to 0 or 1, a share may be either, or more."""

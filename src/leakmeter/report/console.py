@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from leakmeter.core.plain import excerpt
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
-from leakmeter.report.shade import excerpt
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from leakmeter.core.check import Number
+from leakmeter.core.plain import excerpt
 from leakmeter.report.scale import interval_text, nats_text
-from leakmeter.report.shade import excerpt
 
 _LETTERS = 400
 

@@ -10,9 +10,9 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.memorisation import Memorisation, MemorisationOfAll
 from leakmeter.instruments.susceptibility.result import Level, Mean, QueryResult, Summary, SusceptibilityResult
 from leakmeter.report import blocks as b
-from leakmeter.report import queries
-from leakmeter.report.queries import interval_text
+from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_cell, nats_text
+from leakmeter.report.words import interval_text
 
 CAVEAT: Final = (
     "Susceptibility is that to these contexts, as often as each comes. It says how much an answer depends on which of "
@@ -248,7 +248,7 @@ def factor_table(factors: Mapping[str, Sequence[Level]], caption: str, mean: b.C
 # ---- blocks ---------------------------------------------------------------------------------------------------------
 def _of_one(result: SusceptibilityResult) -> Iterator[b.Block]:
     facts = settings([result])
-    facts |= {"Noise floor": f"{nats_text(result.noise_floor_nats)}\u00a0nats", "Cost": queries.cost([result])}
+    facts |= {"Noise floor": f"{nats_text(result.noise_floor_nats)}\u00a0nats", "Cost": shared_words.cost([result])}
     yield b.Headline(verdict(result))
     yield b.Text(explanation(result))
     yield from _explained([result], result.memorisation)
@@ -258,7 +258,7 @@ def _of_one(result: SusceptibilityResult) -> Iterator[b.Block]:
 
 
 def _of_all(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterator[b.Block]:
-    facts = settings(results) | {"Noise": noise(summary, results), "Cost": queries.cost(results)}
+    facts = settings(results) | {"Noise": noise(summary, results), "Cost": shared_words.cost(results)}
     yield b.Headline(headline(summary, results))
     yield b.Text(meaning(summary, results))
     yield from _explained(results, summary.memorisation)
@@ -281,7 +281,7 @@ def _explained(
         yield b.Text(memorisation(counts))
     for line in (scale_of(results), INTERVALS):
         yield b.Text(line, "soft")
-    for warning in queries.warnings(results):
+    for warning in shared_words.warnings(results):
         yield b.Warning(b.Untrusted(warning))
 
 

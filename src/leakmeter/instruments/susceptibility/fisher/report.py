@@ -16,10 +16,9 @@ from leakmeter.instruments.susceptibility.report import (
     refuse_none,
 )
 from leakmeter.report import blocks as b
-from leakmeter.report import queries
-from leakmeter.report.queries import interval_text
+from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_cell, nats_text
-from leakmeter.report.words import about_seconds
+from leakmeter.report.words import about_seconds, interval_text
 
 CAVEAT: Final = (
     "Fisher susceptibility is how fast an answer begins to move, from gradients at the query itself. It follows no "
@@ -189,7 +188,7 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
     for line in (*scales(results), INTERVALS):
         yield b.Text(line, "soft")
     yield b.Details("Settings and cost", b.facts_of(settings(results) | {"Cost": cost(results)}))
-    for warning in queries.warnings(results):
+    for warning in shared_words.warnings(results):
         yield b.Warning(b.Untrusted(warning))
     if several:
         for number, row in enumerate(summary.values):
