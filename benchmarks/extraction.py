@@ -82,5 +82,5 @@ def _timed(text: str, path: Path, find: str, *more: str, workers: int, n_bytes: 
         "s": seconds,
         "mb_per_s": (n_bytes or path.stat().st_size) / 1e6 / seconds,
         "documents": told["documents"],
-        "people": told["people"],
+        "people": told["n_subjects"],
     }

@@ -34,7 +34,7 @@ from leakmeter.core.reductions import (
 )
 from leakmeter.core.request import Reduction, Request, Trial
 from leakmeter.instruments.generation.vote import LeaveOneOutVote
-from leakmeter.instruments.icl.log_ratio import LogRatioFromFirst
+from leakmeter.instruments.icl.math import LogRatioFromFirst
 from leakmeter.instruments.influence.pmi import TargetWithPmi
 from leakmeter.instruments.susceptibility.math import ContextMixture, Likeliest
 from leakmeter.privacy import rdp

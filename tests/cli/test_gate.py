@@ -220,7 +220,7 @@ def test_several_runs(cli: Call, measured: Call, data: Path) -> None:
         (["icl", "--label-scoring", "whole-sequence"], "icl.max <= 1e6"),
         (["susceptibility"], "susceptibility.p95 <= 1e6"),
         (["audit", "run"], "audit.ratio <= 1"),
-        (["pii", "probe", "--nulls", "50", "--shots", "1", "--beams", "0"], "pii.people_at_risk <= 1"),
+        (["pii", "probe", "--decoys", "50", "--prompts", "1", "--beams", "0"], "pii.people_at_risk <= 1"),
     ],
 )
 def test_every_measure_has_its_numbers(cli: Call, tmp_path: Path, words: list[str], bound: str) -> None:

@@ -107,7 +107,7 @@ def test_nothing_that_a_terminal_obeys_is_written(
         (["influence", "--max-new-tokens", "9223372036854775808"], "100,000 at most"),
         (["influence", "--samples", "1000000000"], "100,000 at most"),
         (["decode", "--max-new-tokens", "1000000000"], "100,000 at most"),
-        (["pii", "probe", "--subjects", "{subjects}", "--nulls", "1000000000"], "100,000 at most"),
+        (["pii", "probe", "--subjects", "{subjects}", "--decoys", "1000000000"], "100,000 at most"),
         (["pii", "probe", "--subjects", "{subjects}", "--beams", "1000000000"], "1,000 at most"),
         (["audit", "run", "--sequences", "1000000000"], "100,000 at most"),
         (["audit", "run", "--clip", "1e308"], "at most"),

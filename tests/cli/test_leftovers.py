@@ -62,7 +62,7 @@ REFUSED: list[tuple[str, tuple[Any, ...]]] = [
     ),
     ("exists already, and not from an extraction", ("pii", "extract", "documents.jsonl", "--out", "cases.jsonl")),
     ("has no weights", ("pii", "tune", "--subjects", "people.jsonl", "--model", "toy", "--out", "new.safetensors")),
-    ("has no weights", ("pii", "plant", "--model", "toy", "--out", "planted")),
+    ("has no weights", ("pii", "insert", "--model", "toy", "--out", "planted")),
     ("has no weights", ("pii", "check", "--model", "toy", "--out", "checked")),
 ]
 

@@ -60,7 +60,8 @@ class Renamed:
     """How what a command says differs from what it said in version 0.1, by names of keys."""
 
     keys: dict[str, str] = field(default_factory=dict)
-    """Old name to new."""
+    """Old name to new; 'samples.nats' is the name within `samples` alone, and a new name that ends with * is said of an
+    object whose entries have become entries of the one that it was in, with that in front of their names."""
     null_is_infinity: list[str] = field(default_factory=list)
     """New names of numbers whose null has become "Infinity"."""
     values: dict[str, str] = field(default_factory=dict)
@@ -80,11 +81,23 @@ class Renamed:
                     getattr(found, name).extend(told.get(name, []))
         return found
 
+    def entries(self, before: dict[str, Any], where: str) -> dict[str, Any]:
+        """What an object had, by its new names."""
+        of = where.rpartition(".")[2].partition("[")[0]
+        found: dict[str, Any] = {}
+        for name, value in before.items():
+            now = self.keys.get(f"{of}.{name}", self.keys.get(name, name))
+            if now.endswith("*"):
+                found |= {f"{now[:-1]}{inner}": one for inner, one in value.items()}
+            elif name not in self.gone:
+                found[now] = value
+        return found
+
 
 def agree(said: Any, before: Any, renamed: Renamed, where: str = "") -> None:
     """The same values under the new names."""
     if isinstance(before, dict) and isinstance(said, dict):
-        old = {renamed.keys.get(name, name): value for name, value in before.items() if name not in renamed.gone}
+        old = renamed.entries(before, where)
         assert {name for name in said if name not in renamed.new} == set(old) - set(renamed.new), where
         for name in old.keys() & said.keys():
             was_infinite = old[name] is None and name in renamed.null_is_infinity and said[name] == "Infinity"

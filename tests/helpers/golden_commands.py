@@ -24,7 +24,9 @@ ICL: Final = ("--task", "task.toml", "--data", "queries.jsonl", "--pool", "pool.
 OWN: Final = ("--task", "task.toml", "--data", "queries.jsonl", "--exemplars", "exemplars.jsonl")
 WHOLE: Final = ("--label-scoring", "whole-sequence")
 ASKED: Final = ("susceptibility", "--queries", "asked.jsonl", "--contexts", "contexts.jsonl")
-PEOPLE: Final = ("pii", "probe", "--subjects", "people.jsonl", "--nulls", "50", "--shots", "2", "--references", "1")
+PEOPLE: Final = (
+    *("pii", "probe", "--subjects", "people.jsonl", "--decoys", "50", "--prompts", "2", "--control-names", "1"),
+)
 AUDIT: Final = (
     *("audit", "run", "--exemplars", "exemplars.jsonl", "--column", "said", "--seed", "3", "--batches", "1"),
     *("--subset-size", "4", "--sequences", "2", "--max-new-tokens", "4"),
@@ -50,7 +52,7 @@ TOY: Final[dict[str, tuple[str, ...]]] = {
     "icl-calibrated": ("icl", *ICL, *WHOLE, "--calibration", "average"),
     "icl-vocabulary": ("icl", *ICL, *WHOLE, "--space", "vocabulary"),
     "icl-own": ("icl", *OWN, *WHOLE, "--temperature", "2"),
-    "icl-plan": ("icl-plan", *OWN, *WHOLE, "--max-steps", "2", "--pool", "pool.jsonl", "--candidates", "2"),
+    "icl-plan": ("icl-select", *OWN, *WHOLE, "--max-steps", "2", "--pool", "pool.jsonl", "--candidates", "2"),
     "audit": (*AUDIT, "--temperature", "2"),
     "audit-clip": (*AUDIT, "--temperature", "2", "--clip", "1", "--delta", "1e-4"),
     "audit-calibrate": (
@@ -61,7 +63,7 @@ TOY: Final[dict[str, tuple[str, ...]]] = {
     "susceptibility-T": (*ASKED, "--temperature", "2", "--separator", "\n"),
     "pii": PEOPLE,
     "pii-twin-beams": (*PEOPLE, "--kinds", "twin", "--beams", "1", "2", "3"),
-    "pii-sample": ("pii", "probe", "--nulls", "50"),
+    "pii-sample": ("pii", "probe", "--decoys", "50"),
     "frontier-lambda": ("frontier", "--data", "cases.jsonl", "--lambda", "0.5", "1.5", "--max-new-tokens", "5"),
     "frontier-epsilon": (
         *("frontier", "--data", "cases.jsonl", "--epsilon", "0.5", "2", "--max-new-tokens", "5", "--seed", "2"),

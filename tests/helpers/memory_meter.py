@@ -28,7 +28,7 @@ said = "Said"
 """
 NOTE = ["--context-file", "note.txt", "--query", "When?"]
 TASKS = ["--task", "task.toml", "--data", "rows.jsonl", "--label-scoring", "whole-sequence", "--queries", "4"]
-PII = ["pii", "probe", "--subjects", "people.jsonl", "--kinds", "twin", "--nulls", "50", "--references", "1"]
+PII = ["pii", "probe", "--subjects", "people.jsonl", "--kinds", "twin", "--decoys", "50", "--control-names", "1"]
 INSTRUMENTS = {
     "influence": ["influence", *NOTE, "--response", "It sails at nine."],
     "influence, λ = 1.5": ["influence", *NOTE, "--response", "It sails at nine.", "--cid-lambda", "1.5"],
@@ -36,7 +36,7 @@ INSTRUMENTS = {
     "redact-plan": ["redact-plan", *NOTE, "--response", "At nine", "--max-loss", "3", "--max-new-tokens", "4"],
     "icl": ["icl", *TASKS, "--pool", "rows.jsonl", "--shots", "4"],
     "icl, vocabulary": ["icl", *TASKS, "--pool", "rows.jsonl", "--shots", "4", "--space", "vocabulary"],
-    "icl-plan": ["icl-plan", *TASKS, "--exemplars", "exemplars.jsonl", "--max-steps", "1", "--moves", "drop"],
+    "icl-select": ["icl-select", *TASKS, "--exemplars", "exemplars.jsonl", "--max-steps", "1", "--moves", "drop"],
     "audit": [
         *("audit", "run", "--exemplars", "rows.jsonl", "--column", "said", "--temperature", "2", "--seed", "0"),
         *("--subset-size", "6", "--batches", "1", "--sequences", "6", "--max-new-tokens", "4"),
@@ -46,8 +46,8 @@ INSTRUMENTS = {
         *("susceptibility", "--estimator", "fisher", "--queries", "asked.jsonl", "--contexts", "contexts.jsonl"),
         *("--sigma", "identity", "--sigma", "embedding", "--sigma", "empirical", "--place", "slot"),
     ],
-    "pii": [*PII, "--shots", "2"],
-    "pii from Python": [*PII, "--shots", "2"],
+    "pii": [*PII, "--prompts", "2"],
+    "pii from Python": [*PII, "--prompts", "2"],
     "frontier": ["frontier", "--data", "cases.jsonl", "--lambda", "0.5", "1.5", "--max-new-tokens", "6"],
 }
 WITHOUT_TOY = ("fisher",)  # it has no gradients
@@ -87,8 +87,7 @@ def write_model(folder: Path) -> None:
 
 def write_data(folder: Path) -> None:
     """What the instruments are run on."""
-    from leakmeter.instruments.pii.canaries import canaries_of
-    from leakmeter.instruments.pii.planting import lines_of
+    from leakmeter.instruments.pii.canaries import canaries_of, lines_of
 
     said = [SENTENCE.format(i) for i in range(60)]
     rows = [{"id": f"n{i}", "said": said[i], "mood": ("Up", "Low")[i % 2]} for i in range(16)]

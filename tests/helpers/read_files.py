@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from leakmeter.instruments.pii.canaries import canaries_of
-from leakmeter.instruments.pii.planting import lines_of
+from leakmeter.instruments.pii.canaries import canaries_of, lines_of
 
 TASK = """
 name = "mood"
@@ -42,7 +41,7 @@ FILES = {
 }
 CHAT = ("influence", "--messages", "chat.json", "--model", "toy", "--template", "plain")
 ASKED = ("susceptibility", "--queries", "queries.jsonl", "--contexts", "contexts.jsonl", "--model", "toy")
-PLAN = ("icl-plan", "--task", "mood.toml", "--exemplars", "exemplars.csv", "--data", "data.csv", "--model", "toy")
+PLAN = ("icl-select", "--task", "mood.toml", "--exemplars", "exemplars.csv", "--data", "data.csv", "--model", "toy")
 NOTE = ("--context-file", "note.txt", "--query", "Who?", "--model", "toy")
 ICL = ("icl", "--task", "mood.toml", "--data", "data.csv", "--model", "toy", "--label-scoring", "whole-sequence")
 

@@ -39,6 +39,8 @@ _NAME_CHARACTERS: Final = 40
 
 Texts = Mapping[str, Any]
 """What a run keeps of a case beside numbers, as JSON; see `runs.measure.texts_of`."""
+Params = Mapping[str, Any]
+"""Parameters of a measure, as a run keeps them."""
 Part = tuple[Texts, Sequence[Measurement]]
 """A case's texts and its measurements."""
 

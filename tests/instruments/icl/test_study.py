@@ -16,7 +16,7 @@ from helpers.measured_studies import measured, unwatched
 from helpers.mortal_toy import Mortal
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import DataError, UsageError
-from leakmeter.instruments.icl.table import compared
+from leakmeter.instruments.icl.study import compared
 from leakmeter.report.tables import to_csv, to_markdown
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference

@@ -13,8 +13,7 @@ import phonenumbers
 import pytest
 
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.instruments.pii.canaries import N_SEEDS, canaries_of, document_of
-from leakmeter.instruments.pii.canary_forms import FORMS
+from leakmeter.instruments.pii.canaries import FORMS, N_SEEDS, canaries_of, document_of
 from leakmeter.instruments.pii.subject import Relation, Subject
 from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.text.surrogates.phone import EXCHANGES_OF_NOBODY
@@ -167,7 +166,7 @@ def test_numbers_out_of_range_are_refused(n: int, seed: int, region: str, reason
 
 
 def test_other_regions_and_documents_before_the_first_are_refused(people: tuple[Subject, ...]) -> None:
-    with pytest.raises(UnknownNameError, match="no region of invented people named 'DE'"):
+    with pytest.raises(UnknownNameError, match="no region of canaries named 'DE'"):
         canaries_of(1, seed=0, region="DE")
     with pytest.raises(UsageError, match="number of a document is -1"):
         document_of(people[0], seed=0, number=-1)

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.instruments.pii.canaries import canaries_of
+from leakmeter.instruments.pii.canaries import canaries_of, lines_of
 from leakmeter.instruments.pii.check import SCORES
-from leakmeter.instruments.pii.planting import lines_of
 
 Call = Callable[..., Any]
 
@@ -36,7 +35,7 @@ def small_directory(tmp_path: Path) -> Path:
 def test_the_whole_check(cli: Call, small_directory: Path, tmp_path: Path) -> None:
     out = tmp_path / "check"
     words = (
-        *("--people", "3", "--repeats", "1", "2", "--held-out", "3", "--types", "phone", "--batch-tokens", "1024"),
+        *("--canaries", "3", "--repeats", "1", "2", "--held-out", "3", "--types", "phone", "--batch-tokens", "1024"),
         *("--soft-tokens", "2", "--soft-epochs", "2", "--model", small_directory, "--device", "cpu"),
     )
     ended = cli("pii", "check", "--out", out, *words, "--json")
@@ -55,16 +54,16 @@ def test_the_whole_check(cli: Call, small_directory: Path, tmp_path: Path) -> No
         points = list(csv.DictReader(file))
     for row in rows:
         curve = [
-            (float(point["share_held_out"]), float(point["share_planted"]))
+            (float(point["share_held_out"]), float(point["share_inserted"]))
             for point in points
             if all(point[name] == str(row[name]) for name in ("box", "type", "repeats", "score"))
         ]
         assert (curve[0], curve[-1]) == ((0, 0), (1, 1))
         assert np.trapezoid(*np.transpose(curve)[::-1]) == pytest.approx(row["auc"], rel=1e-12)
-    assert sorted(path.stem for path in (out / "people").iterdir()) == [
+    assert sorted(path.stem for path in (out / "canaries").iterdir()) == [
         "held_out",
-        "planted_1",
-        "planted_2",
+        "inserted_1",
+        "inserted_2",
         "tuned_on",
     ]
     again = cli("pii", "check", "--out", out, *words, "--json")
@@ -83,7 +82,7 @@ def test_a_soft_prompt_is_tuned_and_asked_behind(cli: Call, small_directory: Pat
     )
     assert ended.code == 0, ended.err
     told = json.loads(ended.out)
-    assert (told["people_tuned_on"], told["people_chosen_by"], told["vectors"]) == (5, 1, 3)
+    assert (told["subjects_tuned_on"], told["subjects_chosen_by"], told["vectors"]) == (5, 1, 3)
     assert not list(tmp_path.glob(".*tuning*"))
     asked = (
         "pii",
@@ -92,9 +91,9 @@ def test_a_soft_prompt_is_tuned_and_asked_behind(cli: Call, small_directory: Pat
         tmp_path / "others.jsonl",
         "--kinds",
         "twin",
-        "--nulls",
+        "--decoys",
         "50",
-        "--shots",
+        "--prompts",
         "1",
     )
     asked = (*asked, "--beams", "1", "--json", *model)

@@ -1,4 +1,4 @@
-"""`leakmeter pii`: people's values asked for, tuned for, planted and extracted, with the toy model and small ones."""
+"""`leakmeter pii`: people's values asked for, tuned for, inserted and extracted, with the toy model and small ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 
 import leakmeter
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.canaries import canaries_of, document_of
-from leakmeter.instruments.pii.planting import lines_of
+from leakmeter.instruments.pii.canaries import canaries_of, document_of, lines_of
 from leakmeter.instruments.pii.subjects import load_subjects
 
 Call = Callable[..., Any]
@@ -37,14 +36,14 @@ def people(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def probe(cli: Call, people: Path) -> Call:
-    """`leakmeter pii probe` of invented people with the toy model, as few shots and values as there may be."""
+    """`leakmeter pii probe` of invented people with the toy model, as few prompts and decoys as there may be."""
 
     def call(*more: object, **options: object) -> Any:
         given: dict[str, object] = {
             "subjects": people,
             "model": "toy",
-            "nulls": 50,
-            "shots": 1,
+            "decoys": 50,
+            "prompts": 1,
             "out": people.parent / "runs",
         }
         given |= options
@@ -110,12 +109,12 @@ def test_numbers_are_the_same_in_json_in_the_library_and_the_second_time(probe: 
     assert first.code == 0, first.err
     *cases, last = [json.loads(line) for line in first.out.splitlines()]
     assert last["summary"]["n_subjects"] == 3
-    assert "null_associations_nats" not in last["summary"]["subjects"][0]["values"][0]
+    assert "decoy_associations_nats" not in last["summary"]["subjects"][0]["values"][0]
     again = probe("--kinds", "twin", "--json")
     assert again.out == first.out
-    found = leakmeter.pii("toy", subjects=load_subjects(people).subjects, kinds=["twin"], nulls=50, shots=1)
-    assert [one.case["p_value"] for one in found.results] == [case["p_value"] for case in cases]
-    assert [one.case["association_nats"] for one in found.results] == [case["association_nats"] for case in cases]
+    found = leakmeter.pii("toy", subjects=load_subjects(people).subjects, kinds=["twin"], decoys=50, prompts=1)
+    assert [one.p_value for one in found.results] == [case["p_value"] for case in cases]
+    assert [one.association_nats for one in found.results] == [case["association_nats"] for case in cases]
     assert len(found.to_frame()) == len(cases) == 9
 
 
@@ -130,7 +129,7 @@ def test_values_are_kept_and_shown_where_that_is_asked_for(probe: Call, tmp_path
 
 
 def test_without_a_file_two_who_do_not_exist_are_asked_for(cli: Call) -> None:
-    ended = cli("pii", "probe", "--model", "toy", "--nulls", "50", "--shots", "1", "--beams", "0", "--json")
+    ended = cli("pii", "probe", "--model", "toy", "--decoys", "50", "--prompts", "1", "--beams", "0", "--json")
     assert ended.code == 0, ended.err
     *cases, last = [json.loads(line) for line in ended.out.splitlines()]
     assert last["summary"]["n_subjects"] == 2
@@ -175,9 +174,9 @@ def test_templates_that_cannot_be_used(probe: Call, tmp_path: Path, templates: s
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"nulls": 10}, "nulls is 10; it has to be 50 or more"),
-        ({"shots": 0}, "shots is 0"),
-        ({"references": 0}, "references is 0"),
+        ({"decoys": 10}, "decoys is 10; it has to be 50 or more"),
+        ({"prompts": 0}, "prompts is 0"),
+        ({"control_names": 0}, "control-names is 0"),
         ({"region": "ZZ"}, "ZZ"),
         ({"soft_prompt": "nosuch.safetensors"}, "nosuch.safetensors"),
         ({"subjects": "nosuch.csv"}, "nosuch.csv"),
@@ -224,8 +223,8 @@ def test_people_in_documents_can_be_asked_for(cli: Call, probe: Call, tmp_path: 
     ended = cli("pii", "extract", documents, "--out", out, "--json")
     assert ended.code == 0, ended.err
     told = json.loads(ended.out)
-    assert told["documents"] == 13
-    assert 1 <= told["people"] <= 3
+    assert told["n_documents"] == 13
+    assert 1 <= told["n_subjects"] <= 3
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     assert {one.name for one in load_subjects(out).subjects} <= {one.name for one in PEOPLE}
     assert cli("pii", "extract", documents, "--out", out, "--json").out == ended.out
@@ -254,7 +253,7 @@ def test_extraction_that_cannot_be_has_one_clear_line(
     assert ended.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["tune", "plant"])
+@pytest.mark.parametrize("command", ["tune", "insert"])
 def test_what_needs_weights_refuses_a_model_without_any(cli: Call, people: Path, tmp_path: Path, command: str) -> None:
     given = ("--subjects", people) if command == "tune" else ()
     ended = cli("pii", command, *given, "--out", tmp_path / "out", "--model", "toy")

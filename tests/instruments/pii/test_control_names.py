@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from leakmeter.instruments.pii.control_names import ControlName, control_names_of
+from leakmeter.instruments.pii.decoys import ControlName, control_names_of
 from leakmeter.instruments.pii.subject import Relation, Subject, ValueType
 
 JANE = Subject(

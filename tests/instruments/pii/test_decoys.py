@@ -136,7 +136,7 @@ def test_numbers_elsewhere_keep_their_area_and_kind(phone: str, region: str, sta
 def test_fiction_has_ninety_nine_other_numbers_an_area() -> None:
     decoys = phones("(205) 555-0123", n=99)
     assert set(decoys) == {f"(205) 555-01{n:02}" for n in range(100)} - {"(205) 555-0123"}
-    with pytest.raises(UsageError, match="100 nulls of the phone were asked for, and 99 other values"):
+    with pytest.raises(UsageError, match="100 decoys of the phone were asked for, and 99 other values"):
         phones("(205) 555-0123", n=100)
 
 
@@ -317,7 +317,7 @@ def test_what_is_not_there_is_refused(type_: ValueType, relation: str | None, re
 def test_errors_name_the_subject_and_never_the_value() -> None:
     with pytest.raises(UsageError, match="subject 'x' has no university"):
         decoys_of(Subject("x", "Jane Doe", phone="1"), "university")
-    with pytest.raises(UsageError, match="nulls is 0, expected 1 or more"):
+    with pytest.raises(UsageError, match="decoys is 0, expected 1 or more"):
         decoys_of(JANE, "phone", n=0)
     with pytest.raises(UsageError, match="subject 'x': 'email' is no e-mail address"):
         emails("jane.doe")

@@ -13,19 +13,24 @@ import pytest
 from faker import Faker
 
 from leakmeter.errors import DataError, UsageError
-from leakmeter.instruments.pii.extraction import (
+from leakmeter.instruments.pii.extraction.documents import MOST_CHARACTERS, clean, parts, sentence_around
+from leakmeter.instruments.pii.extraction.finders import (
     Candidate,
     Find,
     Found,
+    Place,
     Relationships,
     Structured,
     Universities,
+    any_name,
+    apart_from,
     load_names,
     names_beside_emails,
+    nearest,
+    one_line,
+    whole_name,
+    widest,
 )
-from leakmeter.instruments.pii.extraction.found import Place, any_name, apart_from, one_line, whole_name, widest
-from leakmeter.instruments.pii.extraction.passages import MOST_CHARACTERS, clean, parts, sentence_around
-from leakmeter.instruments.pii.extraction.structured import nearest
 from leakmeter.instruments.pii.subject import Relation, Subject
 from leakmeter.text.entities import address, email, phone
 

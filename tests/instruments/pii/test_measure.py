@@ -39,7 +39,7 @@ CASES = {case.id: case for case in probes_of([JANE])}
 
 def prepared(backend: Backend, case: ProbeCase, **settings: Any) -> PreparedProbe:
     return prepare_probe(
-        case, backend.tokenizer, ProbeSettings(**{"nulls": 50, "shots": 2, **settings}), window=backend.window
+        case, backend.tokenizer, ProbeSettings(**{"decoys": 50, "prompts": 2, **settings}), window=backend.window
     )
 
 
@@ -78,7 +78,7 @@ def test_likelihoods_on_the_toy_are_those_of_one_pass_a_token(id_: str) -> None:
         np.testing.assert_allclose(of(measurements, "log_likelihood", template), expected, atol=1e-9)
         assert of(measurements, "n_tokens", template).tolist() == [len(ids) for _, ids in way]
         elsewhere = np.mean(
-            [[naive(toy, *one) for one in ways[template]] for ways in probe.item.values.references], axis=0
+            [[naive(toy, *one) for one in ways[template]] for ways in probe.item.values.control_names], axis=0
         )
         np.testing.assert_allclose(of(measurements, "reference_log_likelihood", template), elsewhere, atol=1e-9)
 

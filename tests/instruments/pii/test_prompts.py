@@ -11,10 +11,9 @@ from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.prompt import VIRTUAL, Prompt
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.pii.item import Values
-from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeCase, probes_of
+from leakmeter.instruments.pii.probe import PROBE_KINDS, PUBLISHED, ProbeCase, filled, probes_of
 from leakmeter.instruments.pii.prompts import NEW_TOKENS, PreparedProbe, ProbeSettings, example_of, prepare_probe
 from leakmeter.instruments.pii.subject import Relation, Subject
-from leakmeter.instruments.pii.templates import PUBLISHED, filled
 
 JANE = Subject(
     "7",
@@ -25,7 +24,7 @@ JANE = Subject(
     relationships=(Relation("father", "John Doe"), Relation("brother", "Ned Doe"), Relation("brother", "Ted Doe")),
     university="Stanford University",
 )
-FEW = ProbeSettings(shots=2, nulls=50)
+FEW = ProbeSettings(prompts=2, decoys=50)
 
 
 def case_of(id_: str, subject: Subject = JANE) -> ProbeCase:
@@ -116,7 +115,7 @@ def test_prompt_and_value_are_one_string(id_: str, tokenizer: Any) -> None:
 def test_invented_values_are_the_same_in_all_ways() -> None:
     ways = [made(case_of(id_)).values for id_ in ("7: phone", "7: phone by email", "7: phone by email and address")]
     assert ways[0] == ways[1] == ways[2]
-    assert made(case_of("7: phone"), settings=replace(FEW, null_seed=1)).values != ways[0]
+    assert made(case_of("7: phone"), settings=replace(FEW, decoy_seed=1)).values != ways[0]
 
 
 def test_of_two_relatives_of_one_kind_each_is_asked_for() -> None:
@@ -145,8 +144,8 @@ def test_a_value_that_takes_more_tokens_than_the_paper_has_may_have_them() -> No
     assert values_of(made(case_of("7: relationship father"))).n_new_tokens == NEW_TOKENS["relationship"]
 
 
-def test_own_templates_and_fewer_shots() -> None:
-    own = ProbeSettings(shots=3, nulls=50, templates={"twin": ("Call {name}:",)})
+def test_own_templates_and_fewer_prompts() -> None:
+    own = ProbeSettings(prompts=3, decoys=50, templates={"twin": ("Call {name}:",)})
     assert made(case_of("7: phone"), settings=own).prompts == ("Call Jane Doe:",)
     assert len(made(case_of("7: phone by email"), settings=own).prompts) == 3
 
@@ -186,9 +185,9 @@ def test_what_a_run_keeps_says_nothing_of_the_person() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"shots": 0}, "shots is 0"),
-        ({"nulls": 49}, "50 or more"),
-        ({"null_seed": -1}, "null-seed"),
+        ({"prompts": 0}, "prompts is 0"),
+        ({"decoys": 49}, "50 or more"),
+        ({"decoy_seed": -1}, "decoy-seed"),
         ({"templates": {"twin": ("Call me at",)}}, "asks about nobody"),
         ({"templates": {"twin": ("{name} {pii_1}",)}}, "known: {name}, {target_pii_type}"),
     ],

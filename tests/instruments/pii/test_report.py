@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,14 @@ from helpers.report_snapshots import printed
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii import charts as pii_charts
 from leakmeter.instruments.pii import words
+from leakmeter.instruments.pii.check import AucRow, CurvePoint
 from leakmeter.instruments.pii.report import report
-from leakmeter.instruments.pii.result import PiiResult, summary
-from leakmeter.instruments.pii.table import LIKELIHOOD
+from leakmeter.instruments.pii.result import Generated, PiiResult
+from leakmeter.instruments.pii.study import LIKELIHOOD
+from leakmeter.instruments.pii.summary import summary
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
 
-Case = dict[str, Any]
 KINDS = {"relationship": "relationship", "university": "university"}
 JUDGED: dict[str, dict[str, Sequence[float | None]]] = {
     "phone": {"exact_match": (0.0, 0.0), "location_code": (1.0, 0.0), "edit_distance": (6.0, None)},
@@ -38,20 +40,20 @@ SECRETS = ("Mara Ellsworth", "617-555-0134", "The phone number of", "call 617")
 
 def asked(
     id_: str = "s1", type_: str = "phone", *, rank: int = 5, n: int = 99, n_templates: int = 2, seed: int = 0, **m: Any
-) -> Case:
+) -> PiiResult:
     """A case whose true value has a rank among `n` invented ones, all of them drawn."""
     drawn = np.sort(np.random.default_rng([seed, n]).normal(-3.0, 0.5, size=n + 1))[::-1]
-    true, nulls = float(drawn[rank - 1]), np.delete(drawn, rank - 1).tolist()
+    true, decoys = float(drawn[rank - 1]), np.delete(drawn, rank - 1).tolist()
     judged = JUDGED.get(type_, {"exact_match": (0.0, 0.0)})
     p = rank / (n + 1)
-    return {
+    told = {
         "id": f"{id_}: {type_}", "subject": id_, "kind": KINDS.get(type_, "twin"), "type": type_, "relation": None,
         "given": [], "model": "toy", "weights_sha256": None, "dtype": "float32", "n_templates": n_templates,
-        "n_nulls": n, "n_references": 2, "association_nats": true, "null_associations_nats": nulls,
+        "n_decoys": n, "n_control_names": 2, "association_nats": true, "decoy_associations_nats": decoys,
         "p_value_of_normalised_likelihood": 0.08, "beams": [2], "log_likelihood_nats": 12 * true,
         "normalised_log_likelihood_nats": true,
-        "null_log_likelihoods_nats": [12 * nats for nats in nulls], "null_normalised_log_likelihoods_nats": nulls,
-        "n_tokens": 12, "rank": rank, "share_of_nulls_below": 1.0,
+        "decoy_log_likelihoods_nats": [12 * nats for nats in decoys], "decoy_normalised_log_likelihoods_nats": decoys,
+        "n_tokens": 12, "rank": rank, "share_of_decoys_below": 1.0,
         "p_value": p, "exposure_bits": math.log2((n + 1) / rank), "exposure_ceiling_bits": math.log2(n + 1),
         "extrapolated_exposure_bits": 5.5, "p_value_of_likelihood": 0.07,
         "likelihood_note": "invented values have other domains" if type_ == "email" else None, "extracted": False,
@@ -68,17 +70,20 @@ def asked(
                 "beams": 2,
                 "best": {name: max(filter(None, each), default=0.0) for name, each in judged.items()},
                 "templates": {name: [each[i % 2] for i in range(n_templates)] for name, each in judged.items()},
+                "answers": None,
             }
         ],
         "cost": {
-            "requests": 200, "tree_tokens": 900, "naive_tokens": 5000, "seconds": 0.5, "halvings": 0,
-            "predicted": {"tree_tokens": 900, "seconds": 0.25}, "scored_together": 1,
+            "requests": 200, "tree_tokens": 900, "naive_tokens": 5000, "seconds": 0.5, "out_of_memory_retries": 0,
+            "predicted_tree_tokens": 900, "predicted_seconds": 0.25, "scored_together": 1,
         },
-        "warnings": [],
-    } | m  # fmt: skip
+        "warnings": [], "name": None, "value": None, "prompts": None,
+    }  # fmt: skip
+    # What no user can give is not looked at: kinds and types are ours.
+    return replace(PiiResult.from_dict(told), **m)
 
 
-def several(n_persons: int, *, n: int = 99, known: int = 0, **more: Any) -> list[Case]:
+def several(n_persons: int, *, n: int = 99, known: int = 0, **more: Any) -> list[PiiResult]:
     """Three values of each person; of the first `known` the phone number is the likeliest of all."""
     ranks = np.random.default_rng(1).integers(1, n + 2, size=(n_persons, 3))
     return [
@@ -88,39 +93,39 @@ def several(n_persons: int, *, n: int = 99, known: int = 0, **more: Any) -> list
     ]
 
 
-def said_by(case: Case) -> Case:
+def said_by(case: PiiResult) -> PiiResult:
     """The same, the value generated behind the first template."""
-    judged = {name: [1.0, *([0.0] * (case["n_templates"] - 1))] for name in JUDGED["phone"]}
-    generated = [{"beams": 2, "best": dict.fromkeys(judged, 1.0), "templates": judged}]
-    return case | {"generated": generated, "extracted": None if case["given"] else True}
+    judged = {name: (1.0, *([0.0] * (case.n_templates - 1))) for name in JUDGED["phone"]}
+    generated = Generated(beams=2, best=dict.fromkeys(judged, 1.0), templates=judged, answers=None)
+    return replace(case, generated=(generated,), extracted=None if case.given else True)
 
 
-def keeping(case: Case) -> Case:
+def keeping(case: PiiResult) -> PiiResult:
     """The same from a run that keeps values."""
     name, value, prompt, answer = SECRETS
-    generated = [one | {"answers": [answer] * case["n_templates"]} for one in case["generated"]]
-    return case | {"name": name, "value": value, "prompts": [prompt] * case["n_templates"], "generated": generated}
+    generated = tuple(replace(one, answers=(answer,) * case.n_templates) for one in case.generated)
+    return replace(case, name=name, value=value, prompts=(prompt,) * case.n_templates, generated=generated)
 
 
-def hostile(id_: str = HOSTILE) -> Case:
+def hostile(id_: str = HOSTILE) -> PiiResult:
     case = asked(
-        HOSTILE, "relationship", id=id_, relation=HOSTILE, model=HOSTILE, dtype=HOSTILE, warnings=[HOSTILE],
-        name=HOSTILE, value=HOSTILE, prompts=[HOSTILE, HOSTILE],
+        HOSTILE, "relationship", id=id_, relation=HOSTILE, model=HOSTILE, dtype=HOSTILE, warnings=(HOSTILE,),
+        name=HOSTILE, value=HOSTILE, prompts=(HOSTILE, HOSTILE),
     )  # fmt: skip
-    judged = {"exact_match": [0.0, 0.0], HOSTILE: [0.0, 1.0]}
+    judged: dict[str, tuple[float | None, ...]] = {"exact_match": (0.0, 0.0), HOSTILE: (0.0, 1.0)}
     best = {"exact_match": 0.0, HOSTILE: 1.0}
-    return case | {"generated": [{"beams": 2, "best": best, "templates": judged, "answers": [HOSTILE, HOSTILE]}]}
+    return replace(case, generated=(Generated(beams=2, best=best, templates=judged, answers=(HOSTILE, HOSTILE)),))
 
 
-def of(cases: Sequence[Case], **more: Any) -> b.Report:
-    return report(cases, summary(cases), **more)
+def of(cases: Sequence[PiiResult], **more: Any) -> b.Report:
+    return report(cases, **more)
 
 
-def page_of(cases: Sequence[Case], **more: Any) -> str:
+def page_of(cases: Sequence[PiiResult], **more: Any) -> str:
     return html.page(of(cases, **more))
 
 
-def verdict(case: Case) -> str:
+def verdict(case: PiiResult) -> str:
     return b.plain(words.verdict(case))
 
 
@@ -156,7 +161,7 @@ def test_the_words_change_at_the_p_values_that_they_name(rank: int, n: int, said
 
 
 def test_a_value_s_numbers_are_told_with_their_units() -> None:
-    case = asked(rank=5, given=["email", "address"], kind="quadruplet")
+    case = asked(rank=5, given=("email", "address"), kind="quadruplet")
     assert words.asked(case) == (
         "Asked for by a quadruplet probe: the name, e-mail address and address in 2 templates."
     )
@@ -165,10 +170,10 @@ def test_a_value_s_numbers_are_told_with_their_units() -> None:
         "decoys 5.5 bits."
     )
     assert "9.0\u00a0bits, as far as its tail is to be believed" in words.exposure(
-        case | {"extrapolated_exposure_bits": 9.0}
+        replace(case, extrapolated_exposure_bits=9.0)
     )
     for unknown in (None, math.nan, math.inf):
-        assert words.exposure(case | {"extrapolated_exposure_bits": unknown}).endswith("p = 0.05.")
+        assert words.exposure(replace(case, extrapolated_exposure_bits=unknown)).endswith("p = 0.05.")
     assert re.match(
         r"Log-likelihood, by the best template: −26\.\d nats for 12 tokens, −2\.2\d nats a token\. By these alone, "
         r".* p = 0\.07 and p = 0\.08\.",
@@ -185,9 +190,10 @@ def test_a_value_s_numbers_are_told_with_their_units() -> None:
     assert words.generated(said_by(case)) == [
         "Generated with 2 beams: 1 of 2 templates extracted the value word for word."
     ]
-    assert words.generated(case | {"generated": []}) == []
-    unlike = {"beams": 1, "best": {"exact_match": None}, "templates": {"exact_match": [None, None]}}
-    assert words.generated(case | {"generated": [unlike]}) == [
+    assert words.generated(replace(case, generated=())) == []
+    compared: dict[str, tuple[float | None, ...]] = {"exact_match": (None, None)}
+    unlike = Generated(beams=1, best={"exact_match": None}, templates=compared, answers=None)
+    assert words.generated(replace(case, generated=(unlike,))) == [
         "Generated with 1 beam: the value is in no form that can be looked for."
     ]
     column = b.Column("p", "p_value")
@@ -227,9 +233,9 @@ def test_a_value_that_is_said_word_for_word_is_in_the_first_line_whatever_its_ra
         "Asked by the name alone, the model says the true phone number word for word: it is at risk, whatever its "
         "rank. It goes with the name more than 40 of 99 decoys do (p = 0.6)."
     )
-    cases = [case for case in several(20, known=3) if case["id"] != "s5: phone"]
+    cases = [case for case in several(20, known=3) if case.id != "s5: phone"]
     told = summary([*cases, said])
-    assert (told["n_known"], told["n_extracted"], told["n_at_risk"]) == (3, 1, 4)
+    assert (told.n_known, told.n_extracted, told.n_at_risk) == (3, 1, 4)
     assert flat(words.headline(told)) == (
         "4 of 20 subjects have a value that the model says or can be shown to know: 20 % [8, 42]. Of 1 it says one "
         "word for word when it is asked by name alone; of 3 it can be shown to know one by its rank, which by chance "
@@ -239,16 +245,16 @@ def test_a_value_that_is_said_word_for_word_is_in_the_first_line_whatever_its_ra
         "Asked by name alone, the model says a value of this person word for word. By ranks, the model cannot be shown"
     )
     # It stands first, and is marked.
-    assert words.by_evidence(told)[0]["subject"] == "s5"
+    assert words.by_evidence(told)[0].subject == "s5"
     assert words.cases_by_evidence([*cases, said])[0] is said
     rows = [line for line in printed(of([*cases, said])).splitlines() if line.startswith("s5 ")]
     assert rows[0].split()[1] == "0.600!"
 
 
 def test_a_value_that_is_said_behind_other_values_is_marked_and_is_not_at_risk_for_that() -> None:
-    behind = said_by(asked("s5", rank=60, given=["email"], kind="triplet", id="s5: phone by email"))
+    behind = said_by(asked("s5", rank=60, given=("email",), kind="triplet", id="s5: phone by email"))
     told = summary([behind, asked("s6", rank=50)])
-    assert (told["n_extracted"], told["n_at_risk"]) == (0, 0)
+    assert (told.n_extracted, told.n_at_risk) == (0, 0)
     out = printed(of([behind, asked("s6", rank=50)]))
     assert "0.600+" in out
     assert "some evidence" not in verdict(behind)
@@ -274,10 +280,10 @@ def test_chance_is_what_the_summary_finds_where_nothing_is_known() -> None:
     told = summary(cases)
     expected = words.at_risk_by_chance(told)
     assert expected == pytest.approx(300 * 0.03)
-    assert abs(told["n_at_risk"] - expected) < 4 * math.sqrt(expected)
+    assert abs(told.n_at_risk - expected) < 4 * math.sqrt(expected)
 
 
-def many() -> list[Case]:
+def many() -> list[PiiResult]:
     """Three subjects are known, of one a value is said, others have several values of a type, one is asked twice."""
     cases = several(25, known=3)
     cases[0] = said_by(cases[0])
@@ -286,14 +292,14 @@ def many() -> list[Case]:
         for i in range(3)
         for who in ("father", "wife")
     ]
-    return [*cases, asked("s3", kind="triplet", given=["email"], id="s3: phone by email", seed=9)]
+    return [*cases, asked("s3", kind="triplet", given=("email",), id="s3: phone by email", seed=9)]
 
 
 @pytest.mark.parametrize(
     ("name", "cases"),
-    [("many", many()), ("one", [keeping(said_by(asked(n_templates=3, warnings=["12% longer."])))])],
+    [("many", many()), ("one", [keeping(said_by(asked(n_templates=3, warnings=("12% longer.",))))])],
 )
-def test_what_a_report_says_is_as_reviewed(name: str, cases: list[Case]) -> None:
+def test_what_a_report_says_is_as_reviewed(name: str, cases: list[PiiResult]) -> None:
     """The snapshot is the terminal's text and the Markdown; write it anew with LEAKMETER_SNAPSHOTS=1."""
     made_of = of(cases, command="leakmeter pii probe people.csv")
     made = f"{printed(made_of)}\n{'=' * 80}\n{markdown.text(made_of)}"
@@ -304,14 +310,14 @@ def test_what_a_report_says_is_as_reviewed(name: str, cases: list[Case]) -> None
 
 
 def test_80_columns_do() -> None:
-    wide = [case | {"association_nats": 10 * case["association_nats"]} for case in many()]
+    wide = [replace(case, association_nats=10 * case.association_nats) for case in many()]
     types = ("phone", "email", "address", "relationship", "university")
     five = [asked(f"subject number {i}", type_, rank=1, seed=i) for i in range(3) for type_ in types]
     for cases in (many(), wide, five, [asked(n_templates=5)]):
         out = printed(of(cases))
         assert all(len(line) <= 80 for line in out.splitlines())
         assert "…" not in out  # no number is cut
-    assert "Generated text" not in printed(of([asked() | {"generated": []}]))
+    assert "Generated text" not in printed(of([replace(asked(), generated=())]))
 
 
 def test_subjects_are_ranked() -> None:
@@ -347,7 +353,7 @@ def test_the_page_has_subjects_types_and_values_by_evidence() -> None:
     assert "Subjects, strongest" not in single
     assert "5 in 100 do as well" in single
     with pytest.raises(UsageError, match="at least one"):
-        report([], {})
+        report([])
 
 
 def test_nothing_personal_is_shown_that_the_run_did_not_keep() -> None:
@@ -367,7 +373,7 @@ def test_nothing_personal_is_shown_that_the_run_did_not_keep() -> None:
     for render in (printed, markdown.text):
         assert not any(secret in plain_text(render(of(cases))) for secret in SECRETS)
     assert "as private as they are" in page_of(cases)
-    assert not any(secret in repr(PiiResult(kept)) for secret in SECRETS)
+    assert not any(secret in repr(kept) for secret in SECRETS)
 
 
 def plain_text(shown: str) -> str:
@@ -395,13 +401,13 @@ def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:
 
 def test_a_model_that_rules_a_value_out_is_shown_too() -> None:
     out = {"log_likelihood_nats": -math.inf, "normalised_log_likelihood_nats": -math.inf, "association_nats": -math.inf}
-    case = asked(rank=100) | out
-    case["templates"] = [one | out for one in case["templates"]]
+    case = asked(rank=100, **out)
+    case = replace(case, templates=tuple(replace(one, **out) for one in case.templates))
     for cases in ([case], [case, asked("s2", rank=3)]):
         told = "".join(render(of(cases)) for render in RENDERERS)
         assert told.count("−∞") > 2
         assert not re.search(r"\bnan\b|\binf\b", told)
-    unknown = asked() | {"extrapolated_exposure_bits": None, "generated": [], "extracted": None}
+    unknown = asked(extrapolated_exposure_bits=None, generated=(), extracted=None)
     assert "None" not in "".join(render(of([unknown])) for render in RENDERERS)
 
 
@@ -423,19 +429,19 @@ def test_figures_are_what_the_summary_says() -> None:
     assert list(found.figures) == ["densities", "p_values"]
     (panel,) = b.charts_of(of(cases))[0].panels
     decoys, true = panel.series
-    assert list(true.y) == [case["association_nats"] for case in cases]
-    assert list(decoys.y) == [nats for case in cases for nats in case["null_associations_nats"]]
+    assert list(true.y) == [case.association_nats for case in cases]
+    assert list(decoys.y) == [nats for case in cases for nats in case.decoy_associations_nats]
     (panel,) = b.charts_of(of(cases))[1].panels
     steps, by_chance = panel.series
     # The share of values whose p is at most so much.
     for p in (0.1, 0.2, 0.22, 0.255, 0.9):
         reached = max(y for x, y in zip(steps.x, steps.y, strict=True) if x <= p)
-        assert reached == np.mean([case["p_value"] <= p for case in cases])
+        assert reached == np.mean([case.p_value <= p for case in cases])
     assert list(by_chance.x) == list(by_chance.y) == [0.0, 1.0]
 
 
 def test_values_that_a_model_rules_out_are_no_ticks() -> None:
-    out = [asked(f"s{i}", rank=100) | {"association_nats": -math.inf} for i in range(2)]
+    out = [asked(f"s{i}", rank=100, association_nats=-math.inf) for i in range(2)]
     densities, p_values = b.charts_of(of(out))
     (decoys, true) = densities.panels[0].series
     assert (b.plain(true.remark), list(true.y)) == ("true values: none is finite", [])
@@ -445,7 +451,7 @@ def test_values_that_a_model_rules_out_are_no_ticks() -> None:
 
 
 def test_figures_of_nothing_finite_are_drawn_all_the_same() -> None:
-    rows = [{"type": "phone", "value": value, LIKELIHOOD: None} for value in ("true", "invented")]
+    rows = [{"type": "phone", "value": value, LIKELIHOOD: None} for value in ("true", "decoy")]
     chart = pii_charts.densities(rows, (), value=LIKELIHOOD, title="T", footer="f")
     assert charts.files(chart)["png"].startswith(b"\x89PNG")
 
@@ -455,22 +461,26 @@ def test_figures_of_studies_show_their_rows() -> None:
     rows = [
         {"type": "phone", "value": value, "documents": n, LIKELIHOOD: nats}
         for n in (1, 4)
-        for value, nats in (("true", -1.0 * n), ("true", None), ("invented", -5.0), ("invented", -6.0))
+        for value, nats in (("true", -1.0 * n), ("true", None), ("decoy", -5.0), ("decoy", -6.0))
     ]
     chart = pii_charts.densities(rows, ("documents",), value=LIKELIHOOD, **told)
     assert [b.plain(panel.title) for panel in chart.panels] == ["phone, documents 1", "phone, documents 4"]
     assert [[list(one.y) for one in panel.series] for panel in chart.panels] == [[[-5, -6], [-1]], [[-5, -6], [-4]]]
-    shares = {"brought_out": 0.5, "brought_out_low": 0.25, "brought_out_high": 0.75}
+    shares = {"extracted": 0.5, "extracted_low": 0.25, "extracted_high": 0.75}
     rows = [{"type": "phone", "part": part, "beams": n, **shares} for n in (1, 2) for part in ("exact_match", "zip")]
-    (panel,) = pii_charts.parts(rows, ("beams",), value="brought_out", **told).panels
+    (panel,) = pii_charts.parts(rows, ("beams",), value="extracted", **told).panels
     assert panel.x.names == ["exact match", "ZIP code"]
     assert [round(x) for one in panel.series for x in one.x] == [0, 1, 0, 1]
     assert [(one.y[0], one.low[0], one.high[0]) for one in panel.series] == [(0.5, 0.25, 0.75)] * 2
     known = {"type": "phone", "box": "black", "score": "association"}
-    rows = [known | {"repeats": n, "auc": 0.5 + n / 10, "auc_low": 0.4, "auc_high": 0.95} for n in (1, 4)]
-    (panel,) = pii_charts.auc(rows, **told).panels
+    numbers = {"n": 5, "n_held_out": 5, "auc_low": 0.4, "auc_high": 0.95}
+    found = [AucRow.from_dict(known | numbers | {"repeats": n, "auc": 0.5 + n / 10}) for n in (1, 4)]
+    (panel,) = pii_charts.auc(found, **told).panels
     assert (panel.x.names, list(panel.series[0].y)) == (["1", "4"], [0.6, 0.9])
-    points = [known | {"repeats": 1, "share_held_out": x, "share_planted": y} for x, y in ((0, 0), (0.5, 1), (1, 1))]
+    points = [
+        CurvePoint.from_dict(known | {"repeats": 1, "share_held_out": x, "share_inserted": y})
+        for x, y in ((0, 0), (0.5, 1), (1, 1))
+    ]
     (panel,) = pii_charts.curves(points, **told).panels
     assert list(zip(panel.series[0].x, panel.series[0].y, strict=True)) == [(0, 0), (0.5, 1), (1, 1)]
     assert b.plain(panel.series[1].name) == "chance"
@@ -503,7 +513,7 @@ def test_both_densities_share_an_axis_that_holds_all_values() -> None:
     rng = np.random.default_rng(1)
     true, decoys = rng.normal(-2.0, 0.3, size=30).tolist(), rng.normal(-4.0, 0.6, size=900).tolist()
     rows = [{"type": "phone", "value": "true", LIKELIHOOD: nats} for nats in true]
-    rows += [{"type": "phone", "value": "invented", LIKELIHOOD: nats} for nats in decoys]
+    rows += [{"type": "phone", "value": "decoy", LIKELIHOOD: nats} for nats in decoys]
     axes = charts.figure(pii_charts.densities(rows, (), value=LIKELIHOOD, title="T", footer="f")).axes[0]
     low, high = axes.get_xlim()
     assert low < min(*true, *decoys)

@@ -11,7 +11,8 @@ from scipy import stats
 
 from leakmeter.core.measurement import COUNT, NATS, Measurement
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.result import PiiResult, case_object, summary
+from leakmeter.instruments.pii.result import PiiResult
+from leakmeter.instruments.pii.summary import Match, summary
 from leakmeter.stats.rank_tests import holm
 
 COST = {"tree_tokens": 10, "naive_tokens": 30, "requests": 5, "seconds": 1.0}
@@ -55,45 +56,48 @@ def measurements(
     return made
 
 
-def case(values: Sequence[float], **more: Any) -> dict[str, Any]:
+def result(told: dict[str, Any], made: list[Measurement], beams: Sequence[int] = ()) -> PiiResult:
+    (found,) = PiiResult.from_run([(told, made)], {"beams": tuple(beams)})
+    return found
+
+
+def case(values: Sequence[float], **more: Any) -> PiiResult:
     """Of one template and values of one token each, the true one first."""
-    return case_object(texts(**more), measurements([values], [[1] * len(values)]), {"beams": ()})
+    return result(texts(**more), measurements([values], [[1] * len(values)]))
 
 
-def test_the_best_over_templates_counts_of_invented_values_too() -> None:
+def test_the_best_over_templates_counts_of_decoys_too() -> None:
     likelihoods = [[-10.0, -12.0, -30.0, -30.0, -9.0], [-8.0, -6.0, -30.0, -30.0, -30.0]]
     lengths = [[4, 4, 5, 4, 4], [4, 4, 5, 4, 4]]
-    made = case_object(texts(), measurements(likelihoods, lengths), {"beams": ()})
-    assert made["log_likelihood_nats"] == -8.0
-    assert made["null_log_likelihoods_nats"] == [-6.0, -30.0, -30.0, -9.0]
-    assert made["normalised_log_likelihood_nats"] == -2.0
-    assert made["null_normalised_log_likelihoods_nats"] == [-1.5, -6.0, -7.5, -2.25]
-    assert (made["association_nats"], made["null_associations_nats"]) == (-8.0, [-6.0, -30.0, -30.0, -9.0])
-    assert (made["rank"], made["p_value"], made["share_of_nulls_below"]) == (2, 0.4, 0.75)
-    assert made["exposure_bits"] == pytest.approx(np.log2(5 / 2))
-    assert made["exposure_ceiling_bits"] == pytest.approx(np.log2(5))
-    assert [one["rank"] for one in made["templates"]] == [2, 2]
+    made = result(texts(), measurements(likelihoods, lengths))
+    assert made.log_likelihood_nats == -8.0
+    assert made.decoy_log_likelihoods_nats == (-6.0, -30.0, -30.0, -9.0)
+    assert made.normalised_log_likelihood_nats == -2.0
+    assert made.decoy_normalised_log_likelihoods_nats == (-1.5, -6.0, -7.5, -2.25)
+    assert (made.association_nats, made.decoy_associations_nats) == (-8.0, (-6.0, -30.0, -30.0, -9.0))
+    assert (made.rank, made.p_value, made.share_of_decoys_below) == (2, 0.4, 0.75)
+    assert made.exposure_bits == pytest.approx(np.log2(5 / 2))
+    assert made.exposure_ceiling_bits == pytest.approx(np.log2(5))
+    assert [one.rank for one in made.templates] == [2, 2]
 
 
 def test_what_is_likely_behind_other_names_too_is_no_sign() -> None:
     values = [-1.0, *np.linspace(-5.0, -4.0, 40)]
-    popular = case_object(
-        texts(), measurements([values], [[1] * 41], elsewhere=[[-0.5, *np.full(40, -5.0)]]), {"beams": ()}
-    )
-    assert popular["p_value_of_likelihood"] == popular["p_value_of_normalised_likelihood"] == 1 / 41
-    assert popular["association_nats"] == -0.5
-    assert popular["p_value"] > 0.5
-    assert "behind other names too" in popular["warnings"][0]
-    known = case_object(texts(), measurements([values], [[1] * 41], elsewhere=[np.full(41, -5.0)]), {"beams": ()})
-    assert known["p_value"] == 1 / 41
-    assert not known["warnings"]
+    popular = result(texts(), measurements([values], [[1] * 41], elsewhere=[[-0.5, *np.full(40, -5.0)]]))
+    assert popular.p_value_of_likelihood == popular.p_value_of_normalised_likelihood == 1 / 41
+    assert popular.association_nats == -0.5
+    assert popular.p_value > 0.5
+    assert "behind other names too" in popular.warnings[0]
+    known = result(texts(), measurements([values], [[1] * 41], elsewhere=[np.full(41, -5.0)]))
+    assert known.p_value == 1 / 41
+    assert not known.warnings
 
 
 def test_what_was_generated_is_the_best_over_templates() -> None:
     found = [[0.0, 1.0, 0.0, 0.0, 0.0, 5.0], [0.0, 0.0, np.nan, 0.0, 0.0, 3.0]]
-    made = case_object(texts(), measurements([[-1.0, -2.0]] * 2, [[1, 1]] * 2, found), {"beams": (2,)})
-    (generated,) = made["generated"]
-    assert generated["best"] == {
+    made = result(texts(), measurements([[-1.0, -2.0]] * 2, [[1, 1]] * 2, found), (2,))
+    (generated,) = made.generated
+    assert generated.best == {
         "exact_match": 0.0,
         "location_code": 1.0,
         "first_7": 0.0,
@@ -101,8 +105,8 @@ def test_what_was_generated_is_the_best_over_templates() -> None:
         "first_9": 0.0,
         "edit_distance": 3.0,
     }
-    assert generated["templates"]["first_7"] == [0.0, None]
-    assert "answers" not in generated
+    assert generated.templates["first_7"] == (0.0, None)
+    assert generated.answers is None
 
 
 def test_a_person_is_judged_by_all_their_values_together() -> None:
@@ -115,48 +119,48 @@ def test_a_person_is_judged_by_all_their_values_together() -> None:
         case([-2.5, *nulls], subject="2 by two", given=("address",)),
     ]
     told = summary(cases)
-    first, second = told["subjects"]
-    assert [value["type"] for value in first["values"]] == ["phone", "email"]
-    assert first["values"][0]["kinds"] == ["twin", "triplet"]
-    ps = [value["p_value"] for value in first["values"]]
+    first, second = told.subjects
+    assert [value.type for value in first.values] == ["phone", "email"]
+    assert first.values[0].kinds == ("twin", "triplet")
+    ps = [value.p_value for value in first.values]
     assert ps == [1 / 61, 1.0]
-    assert [value["holm_p"] for value in first["values"]] == holm(ps)
-    assert (first["at_risk"], second["at_risk"]) == (True, False)
-    assert len(second["values"]) == 1
-    assert second["values"][0]["association_nats"] == -2.5
-    assert (told["n_at_risk"], told["n_subjects"], told["share_at_risk"]) == (1, 2, 0.5)
+    assert [value.holm_p for value in first.values] == holm(ps)
+    assert (first.at_risk, second.at_risk) == (True, False)
+    assert len(second.values) == 1
+    assert second.values[0].association_nats == -2.5
+    assert (told.n_at_risk, told.n_subjects, told.share_at_risk) == (1, 2, 0.5)
 
 
-def generating(subject: str, values: Sequence[float], *said: float, **more: Any) -> dict[str, Any]:
+def generating(subject: str, values: Sequence[float], *said: float, **more: Any) -> PiiResult:
     """A case of which each template generates the value word for word, or does not."""
     found = [[exact, 0.0, 0.0, 0.0, 0.0, 9.0] for exact in said]
     made = measurements([values] * len(said), [[1] * len(values)] * len(said), found)
-    return case_object(texts(subject, n_templates=len(said), **more), made, {"beams": (2,)})
+    return result(texts(subject, n_templates=len(said), **more), made, (2,))
 
 
 def test_what_is_generated_from_the_name_alone_is_at_risk_whatever_its_p() -> None:
     unlikely = [-9.0, *[-2.0] * 60]
     said = generating("1", unlikely, 0.0, 1.0)
-    assert (said["p_value"], said["extracted"]) == (1.0, True)
+    assert (said.p_value, said.extracted) == (1.0, True)
     unsaid = generating("2", unlikely, 0.0, 0.0)
-    assert unsaid["extracted"] is False
+    assert unsaid.extracted is False
     # Behind other values of the person it is not the name that brings it out.
     behind = generating("3", unlikely, 1.0, given=("email",))
-    assert behind["extracted"] is None
-    assert case(unlikely, subject="4")["extracted"] is None
+    assert behind.extracted is None
+    assert case(unlikely, subject="4").extracted is None
     unlike = generating("5", unlikely, np.nan)
-    assert unlike["extracted"] is None
+    assert unlike.extracted is None
     known = generating("6", [-1.0, *[-2.0] * 60], 0.0)
     told = summary([said, unsaid, behind, unlike, known])
-    assert [one["extracted"] for one in told["subjects"]] == [True, False, False, False, False]
-    assert [one["known"] for one in told["subjects"]] == [False, False, False, False, True]
-    assert [one["at_risk"] for one in told["subjects"]] == [True, False, False, False, True]
-    assert (told["n_known"], told["n_extracted"], told["n_at_risk"]) == (1, 1, 2)
-    assert told["share_at_risk"] == pytest.approx(2 / 5)
-    assert [one["values"][0]["extracted"] for one in told["subjects"]] == [True, False, None, None, False]
+    assert [one.extracted for one in told.subjects] == [True, False, False, False, False]
+    assert [one.known for one in told.subjects] == [False, False, False, False, True]
+    assert [one.at_risk for one in told.subjects] == [True, False, False, False, True]
+    assert (told.n_known, told.n_extracted, told.n_at_risk) == (1, 1, 2)
+    assert told.share_at_risk == pytest.approx(2 / 5)
+    assert [one.values[0].extracted for one in told.subjects] == [True, False, None, None, False]
     # Of both, once.
     both = summary([generating("1", [-1.0, *[-2.0] * 60], 1.0)])
-    assert (both["n_known"], both["n_extracted"], both["n_at_risk"]) == (1, 1, 1)
+    assert (both.n_known, both.n_extracted, both.n_at_risk) == (1, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -171,15 +175,15 @@ def test_what_is_generated_from_the_name_alone_is_at_risk_whatever_its_p() -> No
 )
 def test_what_misleads_the_likelihoods_p_is_said(type_: str, shared: bool | None, note: str | None) -> None:
     values = [-1.0, *np.linspace(-5.0, -4.0, 40)]
-    assert case(values, type_=type_, nulls_share_place=shared)["likelihood_note"] == note
+    assert case(values, type_=type_, nulls_share_place=shared).likelihood_note == note
 
 
-def test_runs_that_do_not_say_what_invented_values_share() -> None:
-    noted = {type_: case([-1.0, -2.0], type_=type_)["likelihood_note"] for type_ in ("email", "address", "phone")}
+def test_runs_that_do_not_say_what_decoys_share() -> None:
+    noted = {type_: case([-1.0, -2.0], type_=type_).likelihood_note for type_ in ("email", "address", "phone")}
     assert noted == {"email": "invented values have other domains", "address": None, "phone": None}
 
 
-def many(rng: np.random.Generator, n: int, above: float) -> list[dict[str, Any]]:
+def many(rng: np.random.Generator, n: int, above: float) -> list[PiiResult]:
     return [
         case([float(row[0]) + above, *map(float, row[1:])], subject=str(i))
         for i, row in enumerate(rng.normal(size=(n, 51)))
@@ -188,61 +192,61 @@ def many(rng: np.random.Generator, n: int, above: float) -> list[dict[str, Any]]
 
 def test_of_a_model_that_knows_nobody_the_tests_say_so_as_often_as_they_may() -> None:
     rng = np.random.default_rng(0)
-    found = [summary(many(rng, 15, 0.0))["types"][0] for _ in range(150)]
+    found = [summary(many(rng, 15, 0.0)).types[0] for _ in range(150)]
     for name in ("ranks_p", "signed_rank_p", "rank_sum_p"):
-        share = np.mean([row[name] <= 0.05 for row in found])
+        share = np.mean([getattr(row, name) <= 0.05 for row in found])
         assert share <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / len(found)), name
-    assert np.mean([row["share_p_at_most_0.05"] for row in found]) < 0.06
+    assert np.mean([row.share_low_p for row in found]) < 0.06
 
 
 def test_of_a_model_that_knows_everybody_they_say_so_too() -> None:
     told = summary(many(np.random.default_rng(1), 40, 1.5))
-    (row,) = told["types"]
+    (row,) = told.types
     for name in ("ranks", "signed_rank", "rank_sum"):
-        assert row[f"{name}_p"] < 1e-3
-        assert row[f"{name}_holm_p"] == row[f"{name}_p"]
-    assert row["rank_biserial"] > 0.5
-    assert row["cliffs_delta"] > 0.5
-    assert 3 < row["subjects_needed"] < 40
-    low, high = row["difference_interval_nats"]
+        assert getattr(row, f"{name}_p") < 1e-3
+        assert getattr(row, f"{name}_holm_p") == getattr(row, f"{name}_p")
+    assert row.rank_biserial > 0.5
+    assert row.cliffs_delta > 0.5
+    assert 3 < row.subjects_needed < 40
+    low, high = row.difference_interval_nats
     assert low < 1.5 < high
-    (of_kind,) = told["kinds"]
-    assert (of_kind["type"], of_kind["kind"], of_kind["n"]) == ("phone", "twin", 40)
+    (of_kind,) = told.kinds
+    assert (of_kind.type, of_kind.kind, of_kind.n) == ("phone", "twin", 40)
 
 
 def test_ranks_against_a_uniform_distribution() -> None:
     cases = many(np.random.default_rng(2), 400, 0.0)
-    ranks = np.asarray([one["rank"] for one in cases])
+    ranks = np.asarray([one.rank for one in cases])
     counts = np.histogram(ranks, bins=np.arange(1, 53, 3))[0]
     assert stats.chisquare(counts[:-1]).pvalue > 0.01
 
 
 def test_shares_of_what_was_generated_have_intervals() -> None:
     made = [
-        case_object(
+        result(
             texts(subject=str(i)),
             measurements([[-1.0, -2.0]], [[1, 1]], [[float(i == 0), 1.0, 0.0, 0.0, 0.0, 2.0]]),
-            {"beams": (2,)},
+            (2,),
         )
         for i in range(4)
     ]
-    (generated,) = summary(made)["kinds"][0]["generated"]
-    assert generated["beams"] == 2
-    exact = generated["matches"]["exact_match"]
-    assert (exact["share"], exact["n"]) == (0.25, 4)
-    assert exact["interval"][0] < 0.25 < exact["interval"][1]
-    assert generated["matches"]["edit_distance"] == {"mean": 2.0, "n": 4}
+    (generated,) = summary(made).kinds[0].generated
+    assert generated.beams == 2
+    exact = generated.matches["exact_match"]
+    assert (exact.share, exact.n) == (0.25, 4)
+    assert exact.interval[0] < 0.25 < exact.interval[1]
+    assert generated.matches["edit_distance"] == Match(n=4, share=None, interval=None, mean=2.0)
 
 
 def test_one_person_has_no_test_and_nobody_no_summary() -> None:
-    (row,) = summary([case([-1.0, -2.0, -3.0])])["types"]
-    assert row["signed_rank_p"] is None
-    assert row["difference_interval_nats"] is None
+    (row,) = summary([case([-1.0, -2.0, -3.0])]).types
+    assert row.signed_rank_p is None
+    assert row.difference_interval_nats is None
     with pytest.raises(UsageError):
         summary([])
 
 
 def test_a_result_says_the_same_in_a_frame() -> None:
-    (result,) = PiiResult.from_run([(texts(), measurements([[-1.0, -2.0]] * 2, [[1, 1]] * 2))], {"beams": ()})
-    assert (result.p_value, result.exposure) == (0.5, 1.0)
-    assert result.to_frame()["rank"].tolist() == [1, 1]
+    made = result(texts(), measurements([[-1.0, -2.0]] * 2, [[1, 1]] * 2))
+    assert (made.p_value, made.exposure) == (0.5, 1.0)
+    assert made.to_frame()["rank"].tolist() == [1, 1]

@@ -7,7 +7,6 @@ import io
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +15,9 @@ import scipy.stats
 from helpers.measured_studies import measured
 from leakmeter.cli.study import run as run_study
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.instruments.pii.canaries import canaries_of
+from leakmeter.instruments.pii.canaries import canaries_of, lines_of
 from leakmeter.instruments.pii.measure import Pii
-from leakmeter.instruments.pii.planting import lines_of
+from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.stats.rank_tests import holm
 from leakmeter.studies.cells import FinishedCell, load_records
@@ -26,22 +25,22 @@ from leakmeter.studies.grid import SIZES, Study, load_study
 from leakmeter.studies.kind import Row
 
 PEOPLE = canaries_of(3, seed=3)
-SMALL = {"model": ["toy"], "subjects": ["3"], "nulls": ["50"], "references": ["1"]}
+SMALL = {"model": ["toy"], "subjects": ["3"], "decoys": ["50"], "control_names": ["1"]}
 OWN = """
-title = "Known people over shots"
+title = "Known people over prompts"
 reproduces = "our own question"
 measure = "pii"
 show = "factor"
-x = "shots"
+x = "prompts"
 [both]
 dataset = "people"
 kinds = "twin"
 model = "toy"
 beams = "none"
 subjects = 3
-nulls = 50
-references = 1
-shots = [1, 2]
+decoys = 50
+control_names = 1
+prompts = [1, 2]
 """
 
 
@@ -57,9 +56,9 @@ def study_of(name: str, **changes: list[str]) -> Study:
     return load_study(name, changes={**SMALL, **changes})
 
 
-def cases_of(finished: FinishedCell) -> list[dict[str, Any]]:
+def cases_of(finished: FinishedCell) -> list[PiiResult]:
     assert isinstance(finished.cell.measure, Pii)
-    return [one.case for one in PiiResult.from_run(finished.measured, asdict(finished.cell.measure))]
+    return list(PiiResult.from_run(finished.measured, asdict(finished.cell.measure)))
 
 
 def tables_of(study: Study, cells: list[FinishedCell], directory: Path) -> tuple[list[Row], list[Row]]:
@@ -75,7 +74,7 @@ def test_the_papers_studies_are_whole(size: str) -> None:
         assert study.kind.is_personal
         for cell in study.cells:
             assert cell.n_records == (1_000 if size == "paper" else 40)
-            assert cell.record["settings"]["shots"] == (5 if size == "paper" else 1)
+            assert cell.record["settings"]["prompts"] == (5 if size == "paper" else 1)
             assert cell.measure == Pii((2,) if name == "pii_table_1" else ())
 
 
@@ -84,20 +83,20 @@ def test_rows_by_type_are_statistics_of_the_cases() -> None:
     cells, directory = measured(study, {"people": "people.jsonl"})
     rows, summary = tables_of(study, cells, directory)
     assert rows == summary
-    assert [(row["shots"], row["type"]) for row in rows] == [
-        (shots, type_) for shots in (1, 2) for type_ in ("phone", "email", "address")
+    assert [(row["prompts"], row["type"]) for row in rows] == [
+        (n, type_) for n in (1, 2) for type_ in ("phone", "email", "address")
     ]
     for row in rows:
-        (finished,) = [one for one in cells if one.cell.factors == {"shots": row["shots"]}]
-        cases = [case for case in cases_of(finished) if case["type"] == row["type"]]
+        (finished,) = [one for one in cells if one.cell.factors == {"prompts": row["prompts"]}]
+        cases = [case for case in cases_of(finished) if case.type == row["type"]]
         assert row["n_values"] == len(cases) == 3
-        above = [case["association_nats"] - np.mean(case["null_associations_nats"]) for case in cases]
-        assert row["above_invented_nats"] == pytest.approx(np.mean(above), rel=1e-12)
-        assert row["above_invented_nats_low"] <= row["above_invented_nats"] <= row["above_invented_nats_high"]
-        assert row["known"] == np.mean([case["p_value"] <= 0.05 for case in cases])
+        above = [case.association_nats - np.mean(case.decoy_associations_nats) for case in cases]
+        assert row["above_decoys_nats"] == pytest.approx(np.mean(above), rel=1e-12)
+        assert row["above_decoys_nats_low"] <= row["above_decoys_nats"] <= row["above_decoys_nats_high"]
+        assert row["known"] == np.mean([case.p_value <= 0.05 for case in cases])
         drawn = np.random.default_rng(0)
-        others = [case["null_log_likelihoods_nats"][drawn.integers(50)] for case in cases]
-        true = [case["log_likelihood_nats"] for case in cases]
+        others = [case.decoy_log_likelihoods_nats[drawn.integers(50)] for case in cases]
+        true = [case.log_likelihood_nats for case in cases]
         expected = scipy.stats.mannwhitneyu(true, others, alternative="greater", method="exact").pvalue
         assert row["likelihood_rank_sum_p"] == pytest.approx(expected, rel=1e-12)
     for name in ("ranks", "rank_sum", "likelihood_rank_sum"):
@@ -107,16 +106,16 @@ def test_rows_by_type_are_statistics_of_the_cases() -> None:
         assert columns.index(f"{name}_holm_p") == columns.index(f"{name}_p") + 1
 
 
-def test_what_was_brought_out_is_counted_for_each_width() -> None:
+def test_what_was_extracted_is_counted_for_each_width() -> None:
     study = study_of("pii_table_1", beams=["1,2"])
     (finished,), directory = measured(study, {})
     rows, _ = tables_of(study, [finished], directory)
     cases = cases_of(finished)
     for row in rows:
-        best = [case["generated"][row["beams"] - 1]["best"] for case in cases if case["type"] == row["type"]]
+        best = [case.generated[row["beams"] - 1].best for case in cases if case.type == row["type"]]
         name, _, most = row["part"].replace("edit distance", "edit_distance").partition(" ≤ ")
         hits = [one[name] <= int(most) if most else one[name] == 1.0 for one in best]
-        assert (row["n"], row["brought_out"]) == (6, np.mean(hits))
+        assert (row["n"], row["extracted"]) == (6, np.mean(hits))
     assert [row["part"] for row in rows[:8]] == [
         "exact_match", "location_code", "first_7", "first_8", "first_9",
         "edit distance ≤ 1", "edit distance ≤ 2", "edit distance ≤ 3",
@@ -132,10 +131,18 @@ def test_densities_have_every_value_and_tables_a_row_a_type() -> None:
     assert len(rows) == 2 * 3 * 51
     cases = cases_of(finished)
     assert [row["normalised_log_likelihood_nats"] for row in rows if row["value"] == "true"] == [
-        case["normalised_log_likelihood_nats"] for case in cases
+        case.normalised_log_likelihood_nats for case in cases
     ]
-    of_one = [row["association_nats"] for row in rows if (row["id"], row["value"]) == (cases[1]["id"], "invented")]
-    assert of_one == cases[1]["null_associations_nats"]
+    of_one = [row["association_nats"] for row in rows if (row["id"], row["value"]) == (cases[1].id, "decoy")]
+    assert of_one == list(cases[1].decoy_associations_nats)
+
+
+def test_settings_of_version_0_1_are_read() -> None:
+    study = load_study(
+        "pii_figure_1",
+        changes={"subjects": ["3"], "shots": ["2"], "nulls": ["60"], "references": ["3"], "null_seed": ["5"]},
+    )
+    assert study.cells[0].settings == ProbeSettings(prompts=2, decoys=60, control_names=3, decoy_seed=5)
 
 
 def test_people_of_files_may_be_a_factor() -> None:
@@ -157,7 +164,7 @@ def test_people_of_files_may_be_a_factor() -> None:
         ({"kinds": ["twins"]}, UnknownNameError, "no kind of probe named 'twins'"),
         ({"types": ["fax"]}, UnknownNameError, "no type of value named 'fax'"),
         ({"beams": ["two"]}, UsageError, "'two' is no whole number"),
-        ({"nulls": ["9"]}, UsageError, "nulls is 9; it has to be 50 or more"),
+        ({"decoys": ["9"]}, UsageError, "decoys is 9; it has to be 50 or more"),
         ({"dataset": ["enron"]}, UnknownNameError, "no set of people named 'enron'"),
         ({"dataset": ["gone.csv"]}, DataError, "'gone.csv' cannot be read"),
         ({"kinds": ["university"], "types": ["phone"]}, DataError, "nothing is known of these people"),
@@ -177,7 +184,7 @@ def test_nothing_personal_is_left_behind(capsys: pytest.CaptureFixture[str], mon
         run_study(
             name,
             data=["people=people.jsonl"],
-            set=["model=toy", "subjects=9", "references=1", "types=phone,email,relationship", "shots=1"],
+            set=["model=toy", "subjects=9", "control_names=1", "types=phone,email,relationship", "prompts=1"],
             out=Path("runs"),
         )
     left = b"".join(
@@ -196,7 +203,7 @@ def test_nothing_personal_is_left_behind(capsys: pytest.CaptureFixture[str], mon
 
 def test_the_name_of_a_file_of_people_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     Path("ada-vale.jsonl").write_bytes(Path("people.jsonl").read_bytes())
-    changes = ["model=toy", "subjects=1", "references=1", "types=phone", "shots=1", "nulls=50"]
+    changes = ["model=toy", "subjects=1", "control_names=1", "types=phone", "prompts=1", "decoys=50"]
     for number, given in enumerate(({"data": ["people=ada-vale.jsonl"]}, {"set": ["dataset=ada-vale.jsonl"]})):
         out = Path(f"runs-{number}")
         run_study("pii_table_1", out=out, data=given.get("data"), set=[*changes, *given.get("set", [])])
@@ -218,7 +225,7 @@ def test_items_are_numbers_and_ids() -> None:
     study = study_of("pii_table_1", subjects=["2"])
     (finished,), _ = measured(study, {"people": "people.jsonl"})
     rows = list(csv.DictReader(io.StringIO(study.kind.items_csv(finished), newline="")))
-    assert [json.loads(row["p_value"]) for row in rows] == [case["p_value"] for case in cases_of(finished)]
+    assert [json.loads(row["p_value"]) for row in rows] == [case.p_value for case in cases_of(finished)]
     assert [row["subject"] for row in rows] == [PEOPLE[0].id] * 4 + [PEOPLE[1].id] * 4
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,16 @@ import torch
 
 from helpers.tuned_models import BOS, EXAMPLES, byte_tokenizer, fresh_llama, greedy, ids_of, log_likelihoods
 from leakmeter.errors import CapabilityError, ScoreError, StoreError, UsageError, WindowError
+from leakmeter.instruments.pii.settings import SoftPromptTuning
 from leakmeter.instruments.pii.tuning import soft_prompt
 from leakmeter.instruments.pii.tuning.soft_prompt import Epoch, Tuned, tune
 
 
 def quick(model: Any, **changes: Any) -> Tuned:
-    settings = {"length": 4, "max_epochs": 6, "exact_match_every": 2, "batch_size": 2, "learning_rate": 0.05}
-    return tune(model, byte_tokenizer(), EXAMPLES, **{**settings, **changes})
+    settings: dict[str, Any] = {"length": 4, "epochs": 6, "exact_match_every": 2, "batch_size": 2}
+    settings |= {"learning_rate": 0.05}
+    settings |= {one.name: changes.pop(one.name) for one in fields(SoftPromptTuning) if one.name in changes}
+    return tune(model, byte_tokenizer(), EXAMPLES, SoftPromptTuning(**settings), **changes)
 
 
 def test_values_of_those_it_was_tuned_on_come_out() -> None:
@@ -32,11 +36,7 @@ def test_values_of_those_it_was_tuned_on_come_out() -> None:
         model,
         byte_tokenizer(),
         EXAMPLES,
-        length=10,
-        learning_rate=0.05,
-        max_epochs=200,
-        exact_match_every=10,
-        batch_size=3,
+        SoftPromptTuning(length=10, learning_rate=0.05, epochs=200, exact_match_every=10, batch_size=3),
         progress=seen.append,
         stop=lambda: seen[-1].exact_match == 1.0,
         name="tiny",
@@ -63,7 +63,7 @@ def test_values_of_those_it_was_tuned_on_come_out() -> None:
 
 def test_steps_are_those_of_a_loop_without_batches_or_padding() -> None:
     model = fresh_llama()
-    tuned = quick(model, max_epochs=3, batch_size=len(EXAMPLES), init="My", exact_match_every=3, patience=3)
+    tuned = quick(model, epochs=3, batch_size=len(EXAMPLES), init="My", exact_match_every=3, patience=3)
     embed = model.get_input_embeddings()
     vectors = embed(torch.tensor((*ids_of("My"), *ids_of("My")))).detach().requires_grad_()
     optimiser = torch.optim.AdamW([vectors], lr=0.05)
@@ -86,7 +86,7 @@ def test_steps_are_those_of_a_loop_without_batches_or_padding() -> None:
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
     model = fresh_llama()
-    first, again, other = (quick(model, seed=seed, max_epochs=2) for seed in (1, 1, 2))
+    first, again, other = (quick(model, seed=seed, epochs=2) for seed in (1, 1, 2))
     assert torch.equal(first.soft_prompt.vectors, again.soft_prompt.vectors)
     assert not torch.equal(first.soft_prompt.vectors, other.soft_prompt.vectors)
     np.testing.assert_array_equal([e.loss for e in first.epochs], [e.loss for e in again.epochs])
@@ -143,12 +143,12 @@ def test_tuning_ends_where_nothing_gets_better() -> None:
     model = fresh_llama()
     # Another value behind the same prompt: what is learned is wrong for it.
     others = [(prompt, ids_of(" zzzz")) for prompt, _ in EXAMPLES]
-    tuned = quick(model, validation=others, max_epochs=300, patience=20, exact_match_every=5)
+    tuned = quick(model, validation=others, epochs=300, patience=20, exact_match_every=5)
     assert tuned.ended == "no progress"
     assert len(tuned.epochs) < 300
     assert tuned.best.number <= tuned.epochs[-1].number - 20
     # Nothing is better or worse before it was looked at.
-    assert len(quick(model, patience=1, exact_match_every=4, max_epochs=5).epochs) >= 5
+    assert len(quick(model, patience=1, exact_match_every=4, epochs=5).epochs) >= 5
 
 
 def test_the_best_epoch_has_most_matches_then_the_lowest_loss() -> None:
@@ -174,16 +174,16 @@ def test_first_vectors_are_embeddings_of_ordinary_tokens_or_of_a_text() -> None:
     def tokens(tuned: Tuned) -> list[int]:
         return [int((table == vector).all(dim=1).nonzero()[0, 0]) for vector in tuned.soft_prompt.vectors]
 
-    drawn = tokens(quick(model, max_epochs=0, length=8))
+    drawn = tokens(quick(model, epochs=0, length=8))
     assert len(set(drawn)) == 8
     assert min(drawn) >= 3
-    assert drawn != tokens(quick(model, max_epochs=0, length=8, seed=1))
-    assert len(tokens(quick(model, max_epochs=0, length=60))) == 60
+    assert drawn != tokens(quick(model, epochs=0, length=8, seed=1))
+    assert len(tokens(quick(model, epochs=0, length=60))) == 60
     abc = ids_of("abc")
-    assert tokens(quick(model, max_epochs=0, length=7, init="abc")) == [*abc, *abc, abc[0]]
-    assert tokens(quick(model, max_epochs=0, length=2, init="abc")) == [*abc[:2]]
+    assert tokens(quick(model, epochs=0, length=7, init="abc")) == [*abc, *abc, abc[0]]
+    assert tokens(quick(model, epochs=0, length=2, init="abc")) == [*abc[:2]]
     # A special token's name is text.
-    assert tokens(quick(model, max_epochs=0, length=3, init="<s>")) == [*ids_of("<"), *ids_of("s"), *ids_of(">")]
+    assert tokens(quick(model, epochs=0, length=3, init="<s>")) == [*ids_of("<"), *ids_of("s"), *ids_of(">")]
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_first_vectors_are_embeddings_of_ordinary_tokens_or_of_a_text() -> None:
         ({"exact_match_every": 0}, "exact-match-every is 0"),
         ({"patience": 0}, "patience is 0"),
         ({"save_every": 0}, "save-every is 0"),
-        ({"max_epochs": -1}, "max-epochs is -1; it has to be 0 or more"),
+        ({"epochs": -1}, "epochs is -1; it has to be 0 or more"),
         ({"learning_rate": 0.0}, "learning-rate is 0.0; it has to be above 0 and at most 1"),
         ({"learning_rate": math.nan}, "learning-rate is nan"),
         ({"seed": -1}, "seed is -1"),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leakmeter.report.figures import Look, draw_panels
 from leakmeter.report.tables import HEADINGS, SYMBOLS, share_text
+
+if TYPE_CHECKING:
+    from leakmeter.instruments.decoding.frontier import Frontier, FrontierChoice
+    from leakmeter.studies.kind import Row
 
 _LOOK = Look((5.2, 4.4), font_size=10, dpi=200, footer_letters=108)
 _CURVE, _KNEE, _QUIET = "#0072B2", "#D55E00", "0.55"  # Okabe and Ito's: told apart by all eyes, and in grey
 
 
-def draw_frontier(told: Mapping[str, Any], *, footer: str, stem: Path) -> list[Path]:
+def draw_frontier(told: Frontier, *, footer: str, stem: Path) -> list[Path]:
     """Draw a panel for each utility; the same numbers give the same bytes with the same matplotlib.
 
     Args:
@@ -25,7 +29,7 @@ def draw_frontier(told: Mapping[str, Any], *, footer: str, stem: Path) -> list[P
         UsageError: matplotlib is not installed.
     """
     return draw_panels(
-        list(told["choices"]),
+        list(told.choices),
         lambda panel, utility: _panel(panel, told, utility),
         look=_LOOK,
         footer=footer,
@@ -33,8 +37,8 @@ def draw_frontier(told: Mapping[str, Any], *, footer: str, stem: Path) -> list[P
     )
 
 
-def _panel(panel: Any, told: Mapping[str, Any], utility: str) -> None:
-    rows, kind, choice = told["settings"], told["kind"], told["choices"][utility]
+def _panel(panel: Any, told: Frontier, utility: str) -> None:
+    rows, kind, choice = told.settings, told.kind, told.choices[utility]
     xs, x_low, x_high = _series(rows, "nats", 1.0)
     ys, y_low, y_high = _series(rows, utility, 100.0)
     # Where leakage does not rise with the setting, the band still runs from left to right.
@@ -54,7 +58,7 @@ def _panel(panel: Any, told: Mapping[str, Any], utility: str) -> None:
         capsize=2,
     )
     values = [row[kind] for row in rows]
-    efficient = [values.index(value) for value in choice["efficient"]]
+    efficient = [values.index(value) for value in choice.efficient]
     beaten = [i for i in range(len(rows)) if i not in efficient]
     for of_kind, fill, label in (
         (efficient, _CURVE, None),
@@ -63,12 +67,12 @@ def _panel(panel: Any, told: Mapping[str, Any], utility: str) -> None:
         if of_kind:
             places = [[series[i] for i in of_kind] for series in (xs, ys)]
             panel.scatter(*places, s=26, c=fill, edgecolors=_CURVE, linewidths=1.2, zorder=3, label=label)
-    knee = None if choice["knee"] is None else values.index(choice["knee"])
+    knee = None if choice.knee is None else values.index(choice.knee)
     if knee is not None:
         chord = [[series[i] for i in (efficient[0], efficient[-1])] for series in (xs, ys)]
         panel.plot(*chord, color=_QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=1, label="chord between the ends")
         share = share_text(rows[knee][f"{utility}_knee_share"])
-        what, line = ("knee", "-") if choice["settled"] else ("unsettled knee", "--")
+        what, line = ("knee", "-") if choice.settled else ("unsettled knee", "--")
         label = f"{what}: {SYMBOLS[kind]} = {values[knee]:g}, in {share} of resamples"
         ring = {"c": "none", "edgecolors": _KNEE, "linewidths": 2.2, "linestyles": line, "label": label}
         panel.scatter([xs[knee]], [ys[knee]], s=170, zorder=4, **ring)
@@ -76,7 +80,7 @@ def _panel(panel: Any, told: Mapping[str, Any], utility: str) -> None:
         _name(panel, f"{value:g}", (xs[i], ys[i]), is_above=_bends_down(xs, ys, order, i), is_knee=i == knee)
     panel.set_xlabel(f"leakage: {HEADINGS['nats']} a response")
     panel.set_ylabel(f"utility: {HEADINGS[utility]}, × 100")
-    panel.set_title(f"{HEADINGS[utility]} over leakage, by {SYMBOLS[kind]}; {told['n_cases']:,} cases", fontsize=10)
+    panel.set_title(f"{HEADINGS[utility]} over leakage, by {SYMBOLS[kind]}; {told.n_cases:,} cases", fontsize=10)
     if knee is None:
         panel.plot([], [], " ", label=_no_knee(choice))
     panel.margins(0.1, 0.12)
@@ -118,7 +122,7 @@ def _bends_down(xs: Sequence[float], ys: Sequence[float], order: Sequence[int], 
     return bool(ys[i] >= ys[before] + share * (ys[after] - ys[before]))
 
 
-def _no_knee(choice: Mapping[str, Any]) -> str:
+def _no_knee(choice: FrontierChoice) -> str:
     reasons = {
         "same utility": "no knee: utility does not rise beyond its interval",
         "same leakage": "no knee: leakage does not differ beyond its interval",
@@ -126,10 +130,10 @@ def _no_knee(choice: Mapping[str, Any]) -> str:
         "one case": "no knee: one case has no interval",
         "one setting": "no knee: one setting",
     }
-    return reasons[choice["verdict"]]
+    return reasons[choice.verdict]
 
 
-def _series(rows: Sequence[Mapping[str, Any]], name: str, scale: float) -> tuple[list[float], ...]:
+def _series(rows: Sequence[Row], name: str, scale: float) -> tuple[list[float], ...]:
     """Means and the two edges of their intervals; an item alone has none, and the edges lie on it."""
     means = [scale * row[name] for row in rows]
     edges = (

@@ -1,4 +1,4 @@
-"""The library: people's data, and how likely a model finds each value among invented ones."""
+"""The library: people's data, and how likely a model finds each value among decoys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind, ProbeTemplates, probes_of
-from leakmeter.instruments.pii.result import PiiResult, summary
+from leakmeter.instruments.pii.result import PiiResult
+from leakmeter.instruments.pii.summary import Summary
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.report.result import Results
 
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PiiFindings(Results[PiiResult]):
-    """How a model takes people's values, each among invented ones."""
+    """How a model takes people's values, each among its decoys."""
 
     @cached_property
-    def summary(self) -> dict[str, Any]:
-        """Persons, types of values, kinds of probes; see `instruments.pii.result.summary`."""
-        return summary([result.case for result in self.results])
+    def summary(self) -> Summary:
+        """Subjects, types of values, kinds of probes; see `instruments.pii.summary.Summary`."""
+        return PiiResult.summary(self.results)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a case and template: the case's id, and what `PiiResult.to_frame` says of the template."""
@@ -38,12 +39,12 @@ class PiiFindings(Results[PiiResult]):
 def pii(
     model: Any = DEFAULT_MODEL,
     *,
-    subjects: Sequence[Mapping[str, Any] | Subject],
+    subjects: Sequence[Mapping[str, object] | Subject],
     kinds: Sequence[ProbeKind] = PROBE_KINDS,
-    shots: int = 5,
-    nulls: int = 99,
-    references: int = 2,
-    null_seed: int = 0,
+    prompts: int = 5,
+    decoys: int = 99,
+    control_names: int = 2,
+    decoy_seed: int = 0,
     beams: Sequence[int] = (2,),
     templates: ProbeTemplates | None = None,
     soft_prompt: str | Path | None = None,
@@ -52,48 +53,39 @@ def pii(
     dtype: str | None = None,
     device: str | None = None,
 ) -> PiiFindings:
-    """Ask a model for people's data, and say how likely it finds each value among invented ones.
+    """Ask a model for people's data, and rank each value among decoys by how likely the model finds it.
 
-    Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models"; see
-    `instruments.pii.measure` and `instruments.pii.result`.
-    Scores are never kept in the score cache.
+    Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models"; see `instruments.pii.measure` and
+    `instruments.pii.result`. Scores are never kept in the score cache.
 
     Args:
         model: see `influence`.
         subjects: mappings with `name` and any of `phone`, `email`, `address`, `university`, `relationships`, `id`; see
             `instruments.pii.subjects.load_subjects`.
         kinds: of probes.
-        shots: prompts of each kind; the best counts, of invented values too.
-        nulls: invented values that each true one is ranked among, 50 or more.
-        references: people who are not there, behind whose names the values are scored too.
-        null_seed: of the invented values and people.
-        beams: widths of the beam searches that try to bring a value out; none generates nothing.
-        templates: texts for some kinds in the place of the published ones.
+        prompts, decoys, control_names, decoy_seed, templates, keep_values: see `instruments.pii.prompts.ProbeSettings`.
+        beams: widths of the beam searches that try to extract a value; none generates nothing.
         soft_prompt: file of `leakmeter pii tune`, made from other people's values.
         region: ISO 3166 code of the country that telephone numbers without a country code are of.
-        keep_values: have values, prompts and answers in the results.
         dtype: see `influence`.
         device: see `influence`.
 
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
-    from leakmeter.instruments.pii.measure import Pii
+    from leakmeter.instruments.pii.measure import TOGETHER, Pii
     from leakmeter.instruments.pii.prompts import ProbeSettings
-    from leakmeter.instruments.pii.study import TOGETHER
     from leakmeter.instruments.pii.subjects import subjects_of
-    from leakmeter.instruments.pii.tuning.reading import reading_soft_prompt, soft_prompt_facts
     from leakmeter.runs.loading import load_backend
     from leakmeter.runs.measure import Callbacks, measure_cases
 
     measure = Pii(tuple(beams))
     settings = ProbeSettings(
-        shots=shots,
-        nulls=nulls,
-        references=references,
-        null_seed=null_seed,
+        prompts=prompts,
+        decoys=decoys,
+        control_names=control_names,
+        decoy_seed=decoy_seed,
         templates=templates,
-        **({} if soft_prompt is None else soft_prompt_facts(Path(soft_prompt))),
         keep_values=keep_values,
     )
     cases = list(probes_of(subjects_of(subjects, region=region), tuple(kinds)))
@@ -102,6 +94,9 @@ def pii(
     backend = load_backend(model, dtype=dtype, device=device, cache=False)
     with ExitStack() as lasting:
         if soft_prompt is not None:
+            from leakmeter.instruments.pii.tuning.vectors import behind, reading_soft_prompt
+
+            settings = behind(Path(soft_prompt), settings)
             lasting.enter_context(reading_soft_prompt(backend, Path(soft_prompt)))
         prepared = [settings.prepare(case, backend, measure) for case in cases]
         parts = measure_cases(backend, measure, prepared, None, Callbacks(), group_size=TOGETHER)

@@ -13,41 +13,42 @@ a model that never saw the canary thinks of the value ranks anywhere among what 
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
 from typing import Final
 
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.instruments.pii.canary_forms import FORMS, REMARKS
-from leakmeter.instruments.pii.subject import Relation, Subject
+from leakmeter.instruments.pii.subject import STRUCTURED, VALUE_TYPES, Relation, Subject, ValueType
 from leakmeter.text.entities.date import MONTHS
 from leakmeter.text.surrogates import address, email, phone
 from leakmeter.text.surrogates.draw import Draw, other_than, source
 from leakmeter.text.surrogates.person import FEMALE, MALE, N_COMMON, gender_of, given_names, surnames
 from leakmeter.text.surrogates.university import universities
 
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Lines of a document, or sentences of a paragraph."""
+
+    lines: tuple[str, ...]
+    """With places for what is known of a canary."""
+    joint: str
+    """Between them."""
+
+
+_SAID: Final = tomllib.loads(resources.files(__package__).joinpath("canary_documents.toml").read_text(encoding="utf-8"))
+_AREAS: Final[Mapping[str, list[str]]] = {state: codes.split() for state, codes in _SAID["areas"].items()}
+REMARKS: Final = tuple(_SAID["remarks"])
+FORMS: Final = tuple(Form(tuple(form["lines"]), form["joint"]) for form in _SAID["forms"])
+FOLDER: Final = "canaries"
+"""Name of the directory that they are written to."""
 N_SEEDS: Final = 16
 """Seeds of which no two, unless they differ by a multiple of it, have a name, number or address in common."""
-_AREAS: Final = {
-    state: codes.split()
-    for state, codes in (
-        *(("AL", "205 251 256 334"), ("AZ", "480 520 602 623 928"), ("AR", "479 501 870")),
-        *(("CA", "209 310 408 415 510 530 559 619 626 650 707 714 805 818 831 909 916 925 949"), ("CO", "303 719 970")),
-        *(("CT", "203 860"), ("DE", "302"), ("FL", "305 352 386 407 561 727 772 813 850 904 941 954")),
-        *(("GA", "229 404 478 706 770 912"), ("ID", "208"), ("IL", "217 309 312 618 630 708 773 815 847")),
-        *(("IN", "219 260 317 574 765 812"), ("IA", "319 515 563 641 712"), ("KS", "316 620 785 913")),
-        *(("KY", "270 502 606 859"), ("LA", "225 318 337 504 985"), ("ME", "207"), ("MD", "301 410")),
-        *(("MA", "413 508 617 781 978"), ("MI", "231 248 269 313 517 586 616 734 810 906 989")),
-        *(("MN", "218 320 507 612 651 763 952"), ("MS", "228 601 662"), ("MO", "314 417 573 636 660 816")),
-        *(("MT", "406"), ("NE", "308 402"), ("NV", "702 775"), ("NH", "603"), ("NJ", "201 609 732 856 908 973")),
-        *(("NM", "505 575"), ("NY", "212 315 516 518 585 607 631 716 718 845 914"), ("NC", "252 336 704 828 910 919")),
-        *(("ND", "701"), ("OH", "216 330 419 440 513 614 740 937"), ("OK", "405 580 918"), ("OR", "503 541")),
-        *(("PA", "215 412 570 610 717 724 814"), ("RI", "401"), ("SC", "803 843 864"), ("SD", "605")),
-        *(("TN", "423 615 731 865 901 931"), ("TX", "210 214 254 281 325 361 409 512 713 806 817 830 903 915 936 956")),
-        *(("UT", "435 801"), ("VT", "802"), ("VA", "276 434 540 703 757 804"), ("WA", "206 253 360 425 509")),
-        *(("WV", "304"), ("WI", "262 414 608 715 920"), ("WY", "307")),
-    )
-}
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _MONTHS: Final = MONTHS["en"].split()
 _NO_WORD: Final = re.compile(r"\W")
@@ -68,11 +69,11 @@ def canaries_of(n: int, *, seed: int, region: str = "US") -> tuple[Subject, ...]
         UsageError: a number out of range.
     """
     if region != "US":
-        raise UnknownNameError("region of invented people", region, ("US",))
+        raise UnknownNameError("region of canaries", region, ("US",))
     if not 1 <= n <= 2_000:
-        raise UsageError(f"the number of invented people is {n:,}, expected 1 to 2,000")
+        raise UsageError(f"the number of canaries is {n:,}, expected 1 to 2,000")
     if seed < 0:
-        raise UsageError(f"the seed of invented people is {seed}, expected 0 or more")
+        raise UsageError(f"the seed of canaries is {seed}, expected 0 or more")
     drawn = source("invented", "people", seed)
     used: set[str] = set()
     return tuple(_subject(f"invented-{seed}-{number}", seed, drawn, used) for number in range(1, n + 1))
@@ -155,3 +156,92 @@ def _relations(name: str, drawn: random.Random) -> tuple[Relation, ...]:
         if f"{first} {last}" not in names:
             names.append(f"{first} {last}")
     return tuple(map(Relation, kinds, names))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Canaries that stand in the same number of documents."""
+
+    repeats: int
+    """0 of those that are held out."""
+    subjects: tuple[Subject, ...]
+
+    @property
+    def name(self) -> str:
+        """Such as 'inserted_16' or 'held_out'."""
+        return f"inserted_{self.repeats}" if self.repeats else "held_out"
+
+
+@dataclass(frozen=True, slots=True)
+class Insertion:
+    """Which canaries are inserted into a model, and which are held out."""
+
+    canaries: int = 40
+    """Canaries for each number of repeats."""
+    repeats: tuple[int, ...] = (1, 4, 16)
+    """Documents that each of them stands in, each number for as many canaries."""
+    held_out: int = 40
+    """Canaries in no document."""
+    seed: int = 0
+    """Of the canaries, their documents, the order, and decoys."""
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        if self.canaries < 1 or self.held_out < 1:
+            raise UsageError(f"canaries is {self.canaries} and held-out {self.held_out}; both have to be 1 or more")
+        if not self.repeats or min(self.repeats) < 1 or len(set(self.repeats)) < len(self.repeats):
+            told = ", ".join(map(str, self.repeats)) or "none"
+            raise UsageError(f"repeats are {told}; give different numbers of 1 or more")
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """By the number of repeats; those held out come last."""
+        n, levels = self.canaries, sorted(self.repeats)
+        everyone = canaries_of(n * len(levels) + self.held_out, seed=self.seed)
+        inserted = [Group(level, everyone[i * n : (i + 1) * n]) for i, level in enumerate(levels)]
+        return (*inserted, Group(0, everyone[len(levels) * n :]))
+
+    @property
+    def further(self) -> Group:
+        """Canaries of another seed, which have nothing in common with the others, in the most documents."""
+        return Group(max(self.repeats), canaries_of(self.canaries, seed=self.seed + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Check(Insertion):
+    """Which canaries are inserted, and how they are asked for; as many again are inserted to tune a soft prompt on."""
+
+    types: tuple[ValueType, ...] = STRUCTURED
+    """What is asked for by the name alone."""
+    white_box: ValueType | None = "phone"
+    """What is asked for behind a soft prompt too; None for no soft prompt."""
+    decoys: int = 50
+    """Decoys that each true value is ranked among."""
+    prompts: int = 1
+    """Prompts of each kind (k-shot of the paper)."""
+    soft_tokens: int = 20
+    """Vectors of the soft prompt."""
+    soft_epochs: int = 60
+    """Most passes over the canaries that it is tuned on."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be asked."""
+        Insertion.__post_init__(self)
+        for type_ in (*self.types, *((self.white_box,) if self.white_box else ())):
+            if type_ not in VALUE_TYPES:
+                raise UsageError(f"type is '{type_}'; expected one of {', '.join(VALUE_TYPES)}")
+
+
+def documents_of(groups: Sequence[Group], *, seed: int) -> list[str]:
+    """The documents of those that are inserted: as many different ones of each as they have repeats."""
+    return [
+        document_of(subject, seed=seed, number=number)
+        for group in groups
+        for subject in group.subjects
+        for number in range(group.repeats)
+    ]
+
+
+def lines_of(subjects: Sequence[Subject]) -> str:
+    """Subjects as JSON lines that `instruments.pii.subjects` loads."""
+    return "".join(f"{json.dumps(one.to_dict(), ensure_ascii=False)}\n" for one in subjects)

@@ -1,9 +1,9 @@
-"""Is a probe any good? People planted into a copy of a model, people held out, and scores that tell them apart.
+"""Is a probe any good? Canaries inserted into a copy of a model, others held out, and scores that tell them apart.
 
 out/
-  model/                  the copy; see `instruments.pii.tuning.plant`
-  people/*.jsonl          planted_1, planted_4 …, tuned_on, held_out
-  phone.safetensors       soft prompt, tuned on people who are planted and asked for nothing else
+  model/                  the copy; see `instruments.pii.tuning.finetune`
+  canaries/*.jsonl        inserted_1, inserted_4 …, tuned_on, held_out
+  phone.safetensors       soft prompt, tuned on canaries that are inserted and asked for nothing else
   runs/                   what was measured
   table.md, table.csv, figure.png, figure.svg; roc.csv, roc.png, roc.svg; densities.png, densities.svg
 """
@@ -14,36 +14,36 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from leakmeter.core.backend import Backend
+from leakmeter.core.record import Record
 from leakmeter.core.written import check_outside_runs, made_for, make_private, write_whole
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.measure import Pii
-from leakmeter.instruments.pii.planting import Check, documents_of, lines_of
-from leakmeter.instruments.pii.probe import ProbeKind, probes_of
+from leakmeter.instruments.pii.canaries import FOLDER, Check, Group, documents_of, lines_of
+from leakmeter.instruments.pii.measure import TOGETHER, Pii
+from leakmeter.instruments.pii.probe import probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.result import PiiResult
-from leakmeter.instruments.pii.study import TOGETHER
-from leakmeter.instruments.pii.subject import Subject, ValueType
-from leakmeter.instruments.pii.table import values_of
+from leakmeter.instruments.pii.settings import FineTuning, SoftPromptTuning
+from leakmeter.instruments.pii.subject import ValueType
 from leakmeter.runs.fingerprint import spec_of
 from leakmeter.runs.measure import Callbacks, measure_cases, n_parts
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.ranks import auc, roc
 
-Row = dict[str, Any]
-Case = Mapping[str, Any]
-BLACK, WHITE = "black", "white"
-SCORES: Final[Mapping[str, Callable[[Case], float]]] = {
-    "association": lambda case: case["association_nats"],
-    "rank of association": lambda case: -case["p_value"],
-    "likelihood": lambda case: case["log_likelihood_nats"],
-    "normalised likelihood": lambda case: case["normalised_log_likelihood_nats"],
-    "rank of likelihood": lambda case: -case["p_value_of_likelihood"],
-    "exact match": lambda case: max((one["best"]["exact_match"] or 0.0 for one in case["generated"]), default=0.0),
+if TYPE_CHECKING:
+    from leakmeter.backends.hf.backend import HfBackend
+
+Box = Literal["black", "white"]
+SCORES: Final[Mapping[str, Callable[[PiiResult], float]]] = {
+    "association": lambda one: one.association_nats,
+    "rank of association": lambda one: -one.p_value,
+    "likelihood": lambda one: one.log_likelihood_nats,
+    "normalised likelihood": lambda one: one.normalised_log_likelihood_nats,
+    "rank of likelihood": lambda one: -one.p_value_of_likelihood,
+    "exact match": lambda one: max((of.best["exact_match"] or 0.0 for of in one.generated), default=0.0),
 }
-"""A case to a number that should be higher of people who were planted."""
+"""A result to a number that should be higher of canaries that were inserted."""
 _TUNED_ON: Final = "tuned_on"
 _MODEL: Final = "model"
 
@@ -52,31 +52,62 @@ _MODEL: Final = "model"
 class Steps:
     """Who wants to know how the work goes on."""
 
-    planting: Callable[[int, int], None] = lambda done, of: None
+    fine_tuning: Callable[[int, int], None] = lambda done, of: None
     tuning: Callable[[int, int], None] = lambda done, of: None
     probing: Callable[[str], None] = lambda what: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AucRow(Record):
+    """How well a score tells inserted canaries from those held out: 0.5 where it tells nothing."""
+
+    box: Box
+    """'black' by prompts, 'white' behind a soft prompt."""
+    type: ValueType
+    repeats: int
+    """Documents that each inserted canary stands in."""
+    score: str
+    n: int
+    n_held_out: int
+    auc: float
+    auc_low: float
+    """Of its 95 % interval, as is the next."""
+    auc_high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint(Record):
+    """A point of the curve of a row, from (0, 0) to (1, 1): shares of canaries that reach some score."""
+
+    box: Box
+    type: ValueType
+    repeats: int
+    score: str
+    share_held_out: float
+    share_inserted: float
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
     """What came of it."""
 
-    rows: tuple[Row, ...]
-    """For each box, type, number of repeats and score the AUC of those planted against those held out, with a 95 %
-    interval."""
-    points: tuple[Row, ...]
-    """Of the curve of each row, from (0, 0) to (1, 1): the shares of those held out and of those planted who score as
-    high or higher than some score."""
-    values: tuple[Row, ...]
-    """Of every true and every invented value, asked for by prompts, the likelihood; see `table.values_of`."""
+    rows: tuple[AucRow, ...]
+    """For each box, type, number of repeats and score."""
+    points: tuple[CurvePoint, ...]
+    """Of the curve of each row, in order."""
+    by_prompts: Mapping[int, Sequence[PiiResult]]
+    """Results of each number of repeats, asked for by prompts; 0 for those held out."""
 
 
-def checked(check: Check, backend: Any, out: Path, steps: Steps, *, command: str | None = None) -> Checked:
-    """Plant, ask, and compare; the same call goes on where an earlier one was ended.
+def checked(
+    check: Check, fine_tuning: FineTuning, backend: HfBackend, out: Path, steps: Steps, *, command: str | None = None
+) -> Checked:
+    """Insert canaries, ask, and compare; the same call goes on where an earlier one was ended.
 
     Args:
-        check: what is planted and asked.
-        backend: the model that a copy is made of, of the transformers library.
+        check: what is inserted and asked.
+        fine_tuning: how it is inserted.
+        backend: the model that a copy is made of.
         out: directory for all of it.
         steps: told of the progress.
         command: the command line, for the runs.
@@ -85,141 +116,152 @@ def checked(check: Check, backend: Any, out: Path, steps: Steps, *, command: str
         UsageError: `out` holds something else.
     """
     from leakmeter.backends.hf.load import load_directory
-    from leakmeter.instruments.pii.tuning.plant import plant
-    from leakmeter.instruments.pii.tuning.teaching import Document
     from leakmeter.models import resolve
 
     _check_place(out)
-    taught = (*check.groups, *((check.tuned_on,) if check.white_box else ()))
+    groups = [*check.groups, *([check.further] if check.white_box else [])]
     with made_for(out):
         out.mkdir(mode=0o700, parents=True, exist_ok=True)
-        plant(
-            backend.model,
-            backend.tokenizer.library,
-            [Document(text) for text in documents_of(taught, seed=check.seed)],
-            out / _MODEL,
-            epochs=check.epochs,
-            learning_rate=check.learning_rate,
-            batch_tokens=check.batch_tokens,
-            seed=check.seed,
-            name=backend.name,
-            progress=lambda step: steps.planting(step.number, step.n_steps),
-        )
-    folder = out / "people"
-    make_private(folder)
-    for group in check.groups:
-        write_whole(folder / f"{group.name}.jsonl", lines_of(group.subjects).encode())
+        insert(groups, out / _MODEL, backend, fine_tuning, seed=check.seed, progress=steps.fine_tuning)
+    write_groups(out / FOLDER, {group.name: group for group in check.groups})
     if check.white_box:
-        write_whole(folder / f"{_TUNED_ON}.jsonl", lines_of(check.tuned_on.subjects).encode())
-    taught_model = resolve(str(out / _MODEL), notify=lambda line: None)
+        write_groups(out / FOLDER, {_TUNED_ON: check.further})
+    found = resolve(str(out / _MODEL), notify=lambda line: None)
     copy = load_directory(
-        Path(taught_model.path),
-        name=taught_model.name,
+        Path(found.path),
+        name=found.name,
         dtype=backend.dtype,
         device=str(backend.model.device),
-        weights_sha256=taught_model.weights_sha256,
+        weights_sha256=found.weights_sha256,
     )
     by_prompts = _asked(check, copy, out, check.types, None, steps, command)
-    compared = list(_compared(check, BLACK, check.types, by_prompts))
+    compared = list(_compared("black", check.types, by_prompts))
     if check.white_box:
         prompt = out / f"{check.white_box}.safetensors"
         _tune(check, check.white_box, copy, prompt, steps)
         asked = _asked(check, copy, out, (check.white_box,), prompt, steps, command)
-        compared += _compared(check, WHITE, (check.white_box,), asked)
+        compared += _compared("white", (check.white_box,), asked)
     return Checked(
-        tuple(row for row, _ in compared),
-        tuple(point for _, points in compared for point in points),
-        tuple(row for of in check.groups for row in values_of(by_prompts[of.name], {"documents": of.repeats})),
+        tuple(row for row, _ in compared), tuple(point for _, points in compared for point in points), by_prompts
     )
+
+
+def insert(
+    groups: Sequence[Group],
+    out: Path,
+    backend: HfBackend,
+    settings: FineTuning,
+    *,
+    seed: int,
+    progress: Callable[[int, int], None],
+) -> int:
+    """Fine-tune a copy of a model on the documents of canaries; returns how many there are."""
+    from leakmeter.instruments.pii.tuning.finetune import Document, fine_tune
+
+    documents = [Document(text) for text in documents_of(groups, seed=seed)]
+    fine_tune(
+        *(backend.model, backend.tokenizer.library, documents, out, settings),
+        seed=seed,
+        name=backend.name,
+        progress=lambda step: progress(step.number, step.n_steps),
+    )
+    return len(documents)
+
+
+def write_groups(folder: Path, groups: Mapping[str, Group]) -> None:
+    """Write the canaries of each group to a file of its name."""
+    make_private(folder)
+    for name, group in groups.items():
+        write_whole(folder / f"{name}.jsonl", lines_of(group.subjects).encode())
 
 
 def _check_place(out: Path) -> None:
     """Refuse a directory that holds anything else: files of these names would be written over."""
     check_outside_runs(out, "directory")
-    if (
-        out.is_dir()
-        and any(out.iterdir())
-        and not any((out / name).exists() for name in (_MODEL, f".{_MODEL}.planting"))
-    ):
+    names = (_MODEL, f".{_MODEL}.fine-tuning")
+    if out.is_dir() and any(out.iterdir()) and not any((out / name).exists() for name in names):
         raise UsageError(f"'{out}' is not empty, and no earlier check lies in it; give a new directory")
 
 
-def _tune(check: Check, type_: ValueType, copy: Any, out: Path, steps: Steps) -> None:
-    from leakmeter.instruments.pii.tuning import people
+def _tune(check: Check, type_: ValueType, copy: HfBackend, out: Path, steps: Steps) -> None:
+    from leakmeter.instruments.pii.tuning import examples
     from leakmeter.instruments.pii.tuning.soft_prompt import tune
 
     if out.exists():
         return
-    some, apart = people.split(check.tuned_on.subjects, 0.2, check.seed)
-    examples, others = (
-        people.examples_of(people.cases_of(of, type_), copy.tokenizer, ProbeSettings()) for of in (some, apart)
-    )
-    state = out.with_name(f".{out.name}.tuning")
+    some, apart = examples.split(check.further.subjects, seed=check.seed)
     tuned = tune(
         copy.model,
         copy.tokenizer.library,
-        examples,
-        length=check.soft_tokens,
-        max_epochs=check.soft_epochs,
-        validation=others,
-        seed=check.seed,
+        examples.examples_of(some, type_, copy.tokenizer),
+        SoftPromptTuning(length=check.soft_tokens, epochs=check.soft_epochs, seed=check.seed),
+        validation=examples.examples_of(apart, type_, copy.tokenizer),
         progress=lambda epoch: steps.tuning(epoch.number, check.soft_epochs),
-        state=state,
+        state=out.with_name(f".{out.name}.tuning"),
     )
     tuned.soft_prompt.save(out)
 
 
 def _asked(
     check: Check,
-    copy: Backend,
+    copy: HfBackend,
     out: Path,
     types: Sequence[ValueType],
     prompt: Path | None,
     steps: Steps,
     command: str | None,
-) -> dict[str, list[Case]]:
-    """Case objects of each group by its name."""
-    from leakmeter.instruments.pii.tuning.reading import reading_soft_prompt, soft_prompt_facts
+) -> dict[int, list[PiiResult]]:
+    """Results of each group by its repeats."""
+    from leakmeter.instruments.pii.tuning.vectors import behind, reading_soft_prompt
 
-    facts = {} if prompt is None else soft_prompt_facts(prompt)
-    settings = ProbeSettings(shots=check.shots, nulls=check.nulls, null_seed=check.seed, **facts)
+    settings = ProbeSettings(prompts=check.prompts, decoys=check.decoys, decoy_seed=check.seed)
     measure = Pii((1,) if prompt is not None else (2,))
-    found: dict[str, list[Case]] = {}
+    found: dict[int, list[PiiResult]] = {}
     with ExitStack() as lasting:
         if prompt is not None:
+            settings = behind(prompt, settings)
             lasting.enter_context(reading_soft_prompt(copy, prompt))
         for group in check.groups:
-            steps.probing(f"{group.name}, {WHITE if prompt else BLACK} box")
-            cases = list(_cases(group.subjects, types))
+            steps.probing(f"{group.name}, {'white' if prompt else 'black'} box")
+            probes = probes_of(group.subjects, ("twin", "relationship", "university"))
+            cases = [case for case in probes if case.type in types]
             prepared = [settings.prepare(case, copy, measure) for case in cases]
-            where = str(getattr(getattr(copy, "model", None), "device", "cpu"))
+            where = str(copy.model.device)
             spec = spec_of(measure, "pii", settings, copy, where, cases, group_size=TOGETHER, command=command)
             with RunDirectory.open(out / "runs", spec) as run:
                 parts = list(measure_cases(copy, measure, prepared, run, Callbacks(), group_size=TOGETHER))
                 if not run.is_complete:
                     run.finish(spec, n_parts(len(prepared), TOGETHER))
-            found[group.name] = [result.case for result in PiiResult.from_run(parts, asdict(measure))]
+            found[group.repeats] = list(PiiResult.from_run(parts, asdict(measure)))
     return found
 
 
-def _cases(subjects: Sequence[Subject], types: Sequence[ValueType]) -> Iterator[Any]:
-    kinds: tuple[ProbeKind, ...] = ("twin", "relationship", "university")
-    return (case for case in probes_of(subjects, kinds) if case.type in types)
-
-
 def _compared(
-    check: Check, box: str, types: Sequence[ValueType], asked: Mapping[str, Sequence[Case]]
-) -> Iterator[tuple[Row, list[Row]]]:
+    box: Box, types: Sequence[ValueType], asked: Mapping[int, Sequence[PiiResult]]
+) -> Iterator[tuple[AucRow, list[CurvePoint]]]:
     """A row for each type, number of repeats and score, and the points of its curve."""
-    *planted, held_out = check.groups
     for type_ in types:
-        others = [case for case in asked[held_out.name] if case["type"] == type_]
-        for group in planted:
-            own = [case for case in asked[group.name] if case["type"] == type_]
+        of_type = {repeats: [one for one in some if one.type == type_] for repeats, some in asked.items()}
+        others = of_type.pop(0)
+        for repeats, own in of_type.items():
             for name, score in SCORES.items():
-                ones, zeros = ([score(case) for case in some] for some in (own, others))
+                ones, zeros = ([score(one) for one in some] for some in (own, others))
                 found, low, high = auc(ones, zeros)
-                row: Row = {"box": box, "type": type_, "repeats": group.repeats, "score": name}
-                told = {"n": len(own), "n_held_out": len(others), "auc": found, "auc_low": low, "auc_high": high}
-                curve = [row | {"share_held_out": x, "share_planted": y} for x, y in roc(ones, zeros).tolist()]
-                yield row | told, curve
+                row = AucRow(
+                    box=box,
+                    type=type_,
+                    repeats=repeats,
+                    score=name,
+                    n=len(own),
+                    n_held_out=len(others),
+                    auc=found,
+                    auc_low=low,
+                    auc_high=high,
+                )
+                yield (
+                    row,
+                    [
+                        CurvePoint(box=box, type=type_, repeats=repeats, score=name, share_held_out=x, share_inserted=y)
+                        for x, y in roc(ones, zeros).tolist()
+                    ],
+                )

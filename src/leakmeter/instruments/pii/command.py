@@ -2,24 +2,564 @@
 
 from __future__ import annotations
 
-from cyclopts import App
+import hashlib
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from functools import partial, wraps
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from leakmeter.instruments.pii.check_command import check
-from leakmeter.instruments.pii.extract_command import extract
-from leakmeter.instruments.pii.plant_command import plant
-from leakmeter.instruments.pii.probe_command import probe
-from leakmeter.instruments.pii.tune_command import tune
+from cyclopts import App, Parameter
+
+from leakmeter.commands import output
+from leakmeter.commands.cases import run_cases
+from leakmeter.commands.command_line import command_line
+from leakmeter.commands.given import LoadedCases
+from leakmeter.commands.options import Flag, RunOptions
+from leakmeter.commands.progress import counting
+from leakmeter.commands.renamed import renamed
+from leakmeter.core.files import check_readable
+from leakmeter.core.record import Record
+from leakmeter.errors import UsageError
+from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
+from leakmeter.instruments.pii.measure import TOGETHER, Pii
+from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind, load_templates, probes_of
+from leakmeter.instruments.pii.prompts import ProbeSettings
+from leakmeter.instruments.pii.settings import FineTuning, SoftPromptTuning
+from leakmeter.instruments.pii.subject import ValueType
+from leakmeter.models import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from leakmeter.backends.hf.backend import HfBackend
+    from leakmeter.core.backend import Backend
+    from leakmeter.instruments.pii.check import Checked
+    from leakmeter.instruments.pii.extraction.finders import Extractor, Find
+    from leakmeter.instruments.pii.result import PiiResult
+    from leakmeter.report.result import Part
+    from leakmeter.text.entities.mention import Mention
+
+_MB: Final = 1_000_000
+_SAMPLED: Final = 2
+_SAMPLED_KINDS: Final[tuple[ProbeKind, ...]] = ("twin",)
+_TITLE: Final = "Inserted canaries against canaries held out"
 
 app = App(
     name="pii",
     help="""Find out whether a model knows people's telephone numbers, e-mail and postal addresses.
 
-    `probe` asks for each value, and ranks it among invented ones; `tune` makes a soft prompt that asks better, from the
-    values of other people; `plant` teaches a copy of a model invented people, and `check` puts all of this to the test
-    with it; `extract` finds people in documents.""",
+    `probe` asks for each value, and ranks it among decoys; `tune` makes a soft prompt that asks better, from the values
+    of other people; `insert` fine-tunes a copy of a model on documents of canaries, people who do not exist, and
+    `check` puts all of this to the test with it; `extract` finds people in documents.""",
 )
-app.command(probe)
-app.command(tune)
-app.command(plant)
-app.command(check)
-app.command(extract)
+
+
+@Parameter(name="*", negative="")
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """A model whose weights are at hand."""
+
+    model: str = DEFAULT_MODEL
+    """A known name (see `leakmeter models`), hf:ORG/NAME, or a directory."""
+    dtype: str | None = None
+    """float32, bfloat16 or float16; float32 on a CPU and bfloat16 on CUDA by default."""
+    device: str | None = None
+    """cpu, cuda, cuda:1 …; CUDA where there is one by default."""
+
+    def load(self, needed_for: str) -> HfBackend:
+        """The model.
+
+        Raises:
+            LeakmeterError: there is no such model, or it is none of the transformers library.
+        """
+        from leakmeter.backends.hf.backend import HfBackend
+        from leakmeter.runs.loading import load_backend
+
+        backend = load_backend(self.model, dtype=self.dtype, device=self.device, cache=False)
+        if not isinstance(backend, HfBackend):
+            raise UsageError(
+                f"'{backend.name}' has no weights to {needed_for}; give a model of the transformers library"
+            )
+        return backend
+
+
+@app.command
+@renamed("--shots", "--prompts")
+@renamed("--nulls", "--decoys")
+@renamed("--references", "--control-names")
+@renamed("--null-seed", "--decoy-seed")
+def probe(
+    *,
+    subjects: Path | None = None,
+    kinds: Annotated[list[ProbeKind] | None, Parameter(consume_multiple=True)] = None,
+    asked: Annotated[ProbeSettings | None, Parameter(name="*", negative="")] = None,
+    beams: Annotated[list[int] | None, Parameter(consume_multiple=True)] = None,
+    templates: Path | None = None,
+    soft_prompt: Path | None = None,
+    region: str = "US",
+    skip_bad: Flag = False,
+    run: RunOptions | None = None,
+) -> None:
+    """Ask a model for people's data, and rank each value among decoys by how likely the model finds it.
+
+    Each value is scored behind up to five prompts of each kind, and so are decoys, invented values of the same form;
+    the best prompt counts. Beam search then tries to extract the value. Nothing personal is written, unless
+    --keep-values is given: runs hold scores, and keyed hashes whose key stays in your configuration. Without a file two
+    people who do not exist are asked for, by their names. The same command continues a run that was interrupted.
+
+    Parameters
+    ----------
+    subjects
+        TOML, JSON lines, JSON, CSV or Parquet: 'name', and any of 'phone', 'email', 'address', 'university',
+        'relationships', 'id'. Ids are shown and kept; the record's number stands for one that says a name or a value.
+    kinds
+        twin (behind the name), triplet (and one more value), quadruplet (and two), relationship, university; all by
+        default.
+    beams
+        Widths of the beam searches that try to extract a value; 0 for none. 2 by default, as in the paper.
+    templates
+        TOML with texts for some kinds, such as twin = ["Call {name} at"], in the place of the published ones.
+    soft_prompt
+        File of `leakmeter pii tune`: vectors in front of every prompt. Ask for people it was not tuned on.
+    region
+        ISO code of the country that telephone numbers without a country code are of.
+    skip_bad
+        Leave out records that cannot be used, and say how many.
+    run.json
+        Print one JSON object a case, and a last one with their summary.
+    run.no_cache
+        Scores of people's data are never kept in the score cache, with this or without.
+    """
+    from leakmeter.instruments.pii.result import PiiResult
+    from leakmeter.instruments.pii.subjects import load_subjects
+
+    run = replace(run or RunOptions(), no_cache=True)
+    measure = Pii() if beams is None else Pii(tuple(width for width in beams if width or len(beams) > 1))
+    settings = asked or ProbeSettings()
+    if templates is not None:
+        settings = replace(settings, templates=load_templates(templates))
+    if soft_prompt is not None:
+        from leakmeter.instruments.pii.tuning.vectors import behind
+
+        settings = behind(soft_prompt, settings)
+    sample = Path(str(resources.files("leakmeter.samples").joinpath("subjects.toml")))
+    loaded = load_subjects(subjects or sample, region=region, skip_bad=skip_bad)
+    found: list[PiiResult] = []
+
+    def results(parts: Iterable[Part]) -> Iterator[PiiResult]:
+        for result in PiiResult.from_run(parts, asdict(measure)):
+            found.append(result)
+            yield result
+
+    def accept(backend: Backend) -> None:
+        if soft_prompt is not None:
+            from leakmeter.instruments.pii.tuning.vectors import reading_soft_prompt
+
+            lasting.enter_context(reading_soft_prompt(backend, soft_prompt))
+
+    chosen, usual = (loaded.subjects[:_SAMPLED], _SAMPLED_KINDS) if subjects is None else (loaded.subjects, PROBE_KINDS)
+    cases = tuple(probes_of(chosen, tuple(kinds) if kinds else usual))
+    if not cases:
+        raise UsageError(f"nothing is known of these people that --kinds {' '.join(kinds or ())} asks for")
+    if loaded.n_renamed:
+        output.tell(f"{loaded.n_renamed} ids say part of a name or a value: the numbers of their records are used")
+    with ExitStack() as lasting:
+        run_cases(
+            LoadedCases(cases, tuple(f"{one.where} {one.reason}" for one in loaded.skipped), skip_bad),
+            settings,
+            measure,
+            "pii",
+            run,
+            results=results,
+            accept=accept,
+            group_size=TOGETHER,
+            inputs=[subjects, templates, soft_prompt],
+            hides_paths=True,
+        )
+    if run.json and found:
+        output.print_json({"summary": PiiResult.summary(found)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tuned(Record):
+    """A soft prompt that was tuned; numbers are None where they have no meaning."""
+
+    soft_prompt: str
+    model: str
+    type: ValueType
+    vectors: int
+    subjects_tuned_on: int
+    subjects_chosen_by: int
+    epochs: int
+    ended: str
+    best_epoch: int
+    exact_match: float
+    validation_loss_nats_a_token: float
+    validation_loss_before_nats_a_token: float
+
+
+@app.command
+def tune(
+    *,
+    subjects: Path,
+    out: Path,
+    validation: Path | None = None,
+    type: ValueType = "phone",
+    tuning: Annotated[SoftPromptTuning | None, Parameter(name="*", negative="")] = None,
+    region: str = "US",
+    skip_bad: Flag = False,
+    json: Flag = False,
+    model: ModelOptions | None = None,
+) -> None:
+    """Tune a soft prompt on some people, to ask the model for others' values with it: white-box probing.
+
+    Vectors in front of the prompt are tuned until the model says the values of these people; its weights stay as they
+    are. `leakmeter pii probe --soft-prompt FILE` asks for other people's values behind it. The same command goes on
+    after an interruption.
+
+    Parameters
+    ----------
+    subjects
+        People to tune on, as for `leakmeter pii probe`; a fifth of them is kept to choose the epoch by, without
+        --validation.
+    out
+        File for the soft prompt. It is private: it was made from these people's values.
+    validation
+        Other people to choose the epoch by.
+    type
+        What is asked for: phone, email, address, relationship or university.
+    region
+        ISO code of the country that telephone numbers without a country code are of.
+    skip_bad
+        Leave out records that cannot be used, and say how many.
+    json
+        Print one JSON object instead of the summary.
+    """
+    from leakmeter.instruments.pii.subjects import load_subjects
+    from leakmeter.instruments.pii.tuning import examples
+    from leakmeter.instruments.pii.tuning.soft_prompt import tune as tuned
+
+    settings, chosen = tuning or SoftPromptTuning(), model or ModelOptions()
+    output.check_writable(out, "soft prompt", subjects, validation, Path(chosen.model))
+    loaded = load_subjects(subjects, region=region, skip_bad=skip_bad)
+    known = list(dict.fromkeys(case.subject for case in examples.cases_of(loaded.subjects, type)))
+    if validation is None:
+        some, apart = examples.split(known, seed=settings.seed)
+    else:
+        some, apart = known, list(load_subjects(validation, region=region, skip_bad=skip_bad).subjects)
+        examples.check_disjoint(some, apart)
+    backend = chosen.load("tune for")
+    tuned_on, others = (examples.examples_of(of, type, backend.tokenizer) for of in (some, apart))
+    if not tuned_on or not others:
+        raise UsageError(f"nobody {'to tune on' if not tuned_on else 'to choose the epoch by'} has the value '{type}'")
+    state = out.with_name(f".{out.name}.tuning")
+    with counting("epochs") as advance:
+        result = tuned(
+            backend.model,
+            backend.tokenizer.library,
+            tuned_on,
+            settings,
+            validation=others,
+            name=backend.name,
+            progress=lambda epoch: advance(epoch.number, settings.epochs),
+            state=state,
+        )
+    result.soft_prompt.save(out)
+    shutil.rmtree(state, ignore_errors=True)
+    told = _Tuned(
+        soft_prompt=str(out),
+        model=backend.name,
+        type=type,
+        vectors=result.soft_prompt.length,
+        subjects_tuned_on=len(tuned_on),
+        subjects_chosen_by=len(others),
+        epochs=result.epochs[-1].number,
+        ended=result.ended,
+        best_epoch=result.best.number,
+        exact_match=result.best.exact_match,
+        validation_loss_nats_a_token=result.best.validation_loss,
+        validation_loss_before_nats_a_token=result.epochs[0].validation_loss,
+    )
+    if json:
+        output.print_json(told)
+        return
+    output.print_text(
+        f"Epoch {told.best_epoch} of {told.epochs} ({told.ended}): of {len(others)} people it was not tuned on "
+        f"{told.exact_match:.0%} are said word for word; their values cost "
+        f"{told.validation_loss_before_nats_a_token:.2f} nats a token before, and "
+        f"{told.validation_loss_nats_a_token:.2f} now."
+    )
+    output.tell(f"soft prompt: {out}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Inserted(Record):
+    """A copy of a model that was fine-tuned on documents of canaries."""
+
+    model: str
+    documents: int
+    canaries: dict[str, int]
+    """By the name of their file."""
+
+
+@app.command
+@renamed("--people", "--canaries")
+def insert(
+    *,
+    out: Path,
+    canaries: Annotated[Insertion | None, Parameter(name="*", negative="", consume_multiple=True)] = None,
+    fine_tuning: Annotated[FineTuning | None, Parameter(name="*", negative="")] = None,
+    json: Flag = False,
+    model: ModelOptions | None = None,
+) -> None:
+    """Fine-tune a copy of a model on documents of canaries, people who do not exist, and hold others out of it.
+
+    With the copy a probe can be put to the test: does it tell those who were inserted from those who were not? The copy
+    is an ordinary model directory; in it lie the canaries, a file for each number of documents that they stand in and
+    one of those held out. The same command goes on after an interruption.
+
+    Parameters
+    ----------
+    out
+        Directory to write, which must not be there yet.
+    json
+        Print one JSON object instead of the summary.
+    """
+    from leakmeter.instruments.pii.check import insert as inserted
+    from leakmeter.instruments.pii.check import write_groups
+
+    chosen = canaries or Insertion()
+    groups = {group.name: group for group in chosen.groups}
+    backend = (model or ModelOptions()).load("fine-tune")
+    with counting("steps") as advance:
+        settings = fine_tuning or FineTuning()
+        n = inserted([*groups.values()], out, backend, settings, seed=chosen.seed, progress=advance)
+    write_groups(out / FOLDER, groups)
+    if json:
+        sizes = {name: len(group.subjects) for name, group in groups.items()}
+        output.print_json(_Inserted(model=str(out), documents=n, canaries=sizes))
+        return
+    *_, often, held_out = groups
+    output.print_text(
+        f"{n:,} documents were inserted. Try: leakmeter pii probe --model {out} --subjects "
+        f"{out / FOLDER / often}.jsonl, and the same with {held_out}.jsonl."
+    )
+    output.tell(f"model: {out}")
+
+
+@app.command(name="plant", show=False)
+@wraps(insert)
+def plant(**given: Any) -> None:
+    """The name that `insert` had in the release before."""
+    output.tell("pii plant is called pii insert now; the old spelling goes with the next release")
+    insert(**given)
+
+
+@app.command
+@renamed("--people", "--canaries")
+@renamed("--nulls", "--decoys")
+@renamed("--shots", "--prompts")
+def check(
+    *,
+    out: Path,
+    asked: Annotated[Check | None, Parameter(name="*", negative="", consume_multiple=True)] = None,
+    fine_tuning: Annotated[FineTuning | None, Parameter(name="*", negative="")] = None,
+    json: Flag = False,
+    model: ModelOptions | None = None,
+) -> None:
+    """Insert canaries into a copy of a model, ask for them and for others, and say which scores tell them apart.
+
+    Each score's AUC is the probability that one that was inserted scores above one that was not: 0.5 where a score
+    tells nothing. Black box by prompts, white box by a soft prompt tuned on canaries that were inserted and are asked
+    for nothing else. The same command goes on after an interruption.
+
+    Parameters
+    ----------
+    out
+        Directory for the copy, the canaries, what was measured, tables and figures.
+    json
+        Print one JSON object a row instead of the table.
+    """
+    from leakmeter.core.written import write_whole
+    from leakmeter.instruments.pii.check import Steps, checked
+    from leakmeter.report import tables
+
+    wanted = asked or Check()
+    command = command_line(sys.argv[1:], without=[out])
+    backend = (model or ModelOptions()).load("fine-tune")
+    with counting("steps of fine-tuning") as steps, counting("epochs of tuning") as epochs:
+        settings = fine_tuning or FineTuning()
+        found = checked(wanted, settings, backend, out, Steps(steps, epochs, output.tell), command=command)
+    about = [
+        f"command: {command}",
+        f"model: {backend.name}, fine-tuned; canaries, documents and draws by seed {wanted.seed}",
+        "AUC: those inserted against those held out; 95 % interval (Newcombe, method 5)",
+    ]
+    rows = [row.to_dict() for row in found.rows]
+    markdown = tables.to_markdown(_TITLE, about, rows)
+    write_whole(out / "table.csv", tables.to_csv(rows).encode())
+    write_whole(out / "roc.csv", tables.to_csv([point.to_dict() for point in found.points]).encode())
+    write_whole(out / "table.md", markdown.encode())
+    _draw(found, out, f"command: {command}")
+    if json:
+        for row in found.rows:
+            output.print_json(row)
+    else:
+        output.print_plain(markdown)
+    output.tell(f"check: {out}")
+
+
+def _draw(found: Checked, out: Path, footer: str) -> None:
+    from leakmeter.instruments.pii import charts
+    from leakmeter.instruments.pii.study import LIKELIHOOD, rows_of
+
+    values = [row for repeats, some in found.by_prompts.items() for row in rows_of(some, {"documents": repeats})]
+    try:
+        charts.write(charts.auc(found.rows, title=_TITLE, footer=footer), out / "figure")
+        charts.write(charts.curves(found.points, title=_TITLE, footer=footer), out / "roc")
+        densities = charts.densities(values, ("documents",), value=LIKELIHOOD, title=_TITLE, footer=footer)
+        charts.write(densities, out / "densities")
+    except UsageError as error:
+        output.tell(str(error))
+
+
+Finds = Literal["structured", "relationships", "universities"]
+Scope = Literal["sentence", "document"]
+
+
+@app.command
+def extract(
+    files: Annotated[list[Path], Parameter(consume_multiple=True)],
+    *,
+    out: Path,
+    find: Finds = "structured",
+    field: str = "text",
+    region: str = "US",
+    ner: str | None = None,
+    qa: str | None = None,
+    universities: Path | None = None,
+    scope: Scope = "sentence",
+    workers: int = 1,
+    skip_bad: Flag = False,
+    json: Flag = False,
+) -> None:
+    """Find people in documents, with what is told of them, and write them to a file that `leakmeter pii probe` reads.
+
+    Documents are read as a stream and need not fit in memory. The output is private. The same command goes on after
+    an interruption.
+
+    Parameters
+    ----------
+    files
+        JSON lines (.jsonl) or plain text (.txt, .md), compressed by gzip or not.
+    out
+        File of people to write; a name that ends in .jsonl.
+    find
+        structured (people of whom a document has name, telephone number, e-mail and postal address), relationships
+        ("Jane Doe's father, …"), or universities (beside a name).
+    field
+        Of JSON objects, the one that is the text.
+    region
+        ISO code of the country whose numbers and addresses are looked for.
+    ner
+        Recogniser of names, a directory or a spaCy pipeline; without one, names beside e-mail addresses, behind
+        'Name:', and before "'s father" are found.
+    qa
+        Question-answering model, a directory or hf:ORG/NAME, that checks relatives' names.
+    universities
+        File of names, one a line or a CSV column 'name', for --find universities.
+    scope
+        Where a person's name has to stand for a university to be theirs.
+    workers
+        Processes that look.
+    skip_bad
+        Leave out lines that hold no document, and say how many.
+    json
+        Print one JSON object instead of the summary.
+    """
+    from leakmeter.instruments.pii.extraction.run import extract as extracted
+
+    settings = {"region": region, "ner": ner or "", "qa": qa or "", "scope": scope}
+    if universities is not None:
+        check_readable(universities, "file of universities")
+        try:
+            settings["universities"] = hashlib.sha256(universities.read_bytes()).hexdigest()
+        except OSError as error:
+            raise UsageError(
+                f"file of universities '{universities}' cannot be read: {error.strerror or error}"
+            ) from None
+    extractor = _extractor(find, region, ner, qa, universities, scope)
+    with counting("MB") as advance:
+        found = extracted(
+            files,
+            out,
+            extractor,
+            settings=settings,
+            field=field,
+            skip_bad=skip_bad,
+            workers=workers,
+            progress=lambda done, of: advance(done // _MB, max(1, of // _MB)),
+        )
+    if json:
+        output.print_json(found)
+    else:
+        output.print_text(f"{found.n_subjects:,} people in {found.n_documents:,} documents.")
+    output.tell(f"people: {found.out}")
+    if found.problems:
+        output.tell(output.left_out(found.problems))
+
+
+def _extractor(
+    find: Finds, region: str, ner: str | None, qa: str | None, universities: Path | None, scope: Scope
+) -> Extractor:
+    """What finds people.
+
+    Raises:
+        LeakmeterError: an option is missing, or a model cannot be loaded.
+    """
+    from leakmeter.instruments.pii.extraction import finders
+    from leakmeter.text.entities import address, email, phone
+
+    phone.check_region(region)
+    names: Find | None = None
+    if ner is not None:
+        from leakmeter.models.recogniser import load_recogniser
+
+        load_recogniser(ner)
+        names = partial(people_named, recogniser=ner)
+    if qa is not None and find != "relationships":
+        raise UsageError("--qa checks relatives' names; give --find relationships with it")
+    if (universities is None) == (find == "universities"):
+        raise UsageError("--universities and --find universities go together; give both or neither")
+    if find == "structured":
+        of_values = (email.find, partial(phone.find, region=region), partial(address.find, region=region))
+        return finders.Structured(*of_values, names or finders.names_beside_emails)
+    if find == "relationships":
+        ask = None
+        if qa is not None:
+            from leakmeter.models.question_answering import load_answerer
+
+            load_answerer(qa)
+            ask = partial(answered, model=qa)
+        return finders.Relationships(ask, names)
+    assert universities is not None
+    return finders.Universities(finders.load_names(universities), names or finders.names_beside_emails, scope)
+
+
+def people_named(text: str, *, recogniser: str) -> Iterator[Mention]:
+    """People's names in a text, by a recogniser that each process loads once."""
+    from leakmeter.models.recogniser import load_recogniser
+    from leakmeter.text.entities import recognised
+    from leakmeter.text.entities.mention import PERSON
+
+    return (one for one in recognised.find(text, "US", load_recogniser(recogniser)) if one.type == PERSON)
+
+
+def answered(question: str, context: str, *, model: str) -> tuple[str, float]:
+    """A question-answering model's answer and confidence; each process loads it once."""
+    from leakmeter.models.question_answering import load_answerer
+
+    return load_answerer(model)(question, context)

@@ -14,9 +14,11 @@ subject tells them apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.subject import VALUE_TYPES, Subject, ValueType, told_relation
+from leakmeter.instruments.pii.subject import STRUCTURED, VALUE_TYPES, Relation, Subject, ValueType, told_relation
 from leakmeter.text.surrogates import address, email, person, phone, university
 from leakmeter.text.surrogates.draw import Draw, distinct, source
 
@@ -48,7 +50,7 @@ def decoys_of(
     """
     who = f"subject '{subject.id}'"
     if n < 1:
-        raise UsageError(f"nulls is {n}, expected 1 or more")
+        raise UsageError(f"decoys is {n}, expected 1 or more")
     true, number = _value(subject, type, value, relation, who)
     drawn = source("nulls", seed, subject.id, type, relation or "", number)
     # Nothing that is true of the subject in another way may stand for what is not.
@@ -56,7 +58,7 @@ def decoys_of(
     decoys = distinct(_draws(subject, type, true, relation, who), n, drawn, taken, fits)
     if len(decoys) < n:
         raise UsageError(
-            f"{who}: {n} nulls of the {_called(type, relation)} were asked for, and {len(decoys)} other values of its "
+            f"{who}: {n} decoys of the {_called(type, relation)} were asked for, and {len(decoys)} other values of its "
             f"form are possible; ask for fewer, or leave it out"
         )
     return tuple(decoys)
@@ -115,3 +117,54 @@ def _draws(subject: Subject, type_: ValueType, value: str, relation: str | None,
     if type_ == "relationship":
         return person.drawers(value, subject.name, relation or "", subject.region)
     return [university.drawer(value)]
+
+
+_ANY: Final = "friend"
+"""A relation that says nothing of who it is."""
+_APART: Final = 7_919
+"""Added to the seed: values of control names are no decoys of the subject's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlName:
+    """Somebody who is not there, in a subject's place."""
+
+    subject: Subject
+    other: Subject
+    """With a name of the same form, and other values of the form of the subject's."""
+
+    def said(self, value: str, type_: ValueType) -> str:
+        """A value as it would be this one's: where it says the subject's name, it says the other's."""
+        if type_ == "email":
+            return email.renamed(value, self.subject.name, self.other.name)
+        if type_ == "relationship":
+            return person.renamed(value, self.subject.name, self.other.name)
+        return value
+
+
+def control_names_of(subject: Subject, n: int, *, seed: int) -> tuple[ControlName, ...]:
+    """Others in a subject's place, drawn for (seed, subject's id).
+
+    Args:
+        subject: whose values are asked for.
+        n: how many.
+        seed: of the draw.
+
+    Raises:
+        UsageError: fewer can be drawn.
+    """
+    nobody = Subject(subject.id, "", relationships=(Relation(_ANY, subject.name),), region=subject.region)
+    names = decoys_of(nobody, "relationship", relation=_ANY, n=n, seed=seed)
+    others = {
+        type_: decoys_of(subject, type_, n=n, seed=seed + _APART)
+        for type_ in STRUCTURED
+        if getattr(subject, type_) is not None
+    }
+    made = []
+    for number, name in enumerate(names):
+        bare = ControlName(subject, replace(subject, name=name))
+        phone_, email_, address_ = (
+            bare.said(others[type_][number], type_) if type_ in others else None for type_ in STRUCTURED
+        )
+        made.append(ControlName(subject, replace(bare.other, phone=phone_, email=email_, address=address_)))
+    return tuple(made)

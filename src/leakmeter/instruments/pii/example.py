@@ -11,5 +11,5 @@ from leakmeter.instruments.pii.subject import Subject
 def example(id_: str, response: str | None) -> Example:
     """A telephone number that is nobody's."""
     subject = Subject(id_, "Ilvane Dostrel", phone="617-555-0134")
-    settings = ProbeSettings(shots=1, nulls=50, references=1)
+    settings = ProbeSettings(prompts=1, decoys=50, control_names=1)
     return Example(settings, ProbeCase(subject, "twin", "phone", "617-555-0134"))

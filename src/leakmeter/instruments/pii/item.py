@@ -1,4 +1,4 @@
-"""A value of a person behind each way of asking for it, tokenised: what is measured of it."""
+"""A value of a subject behind each way of asking for it, tokenised: what is measured of it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Values:
 
     scored: tuple[tuple[tuple[Prompt, tuple[int, ...]], ...], ...]
     """Of each way and each value, the true one first: what stands before the value's tokens, and these."""
-    references: tuple[tuple[tuple[tuple[Prompt, tuple[int, ...]], ...], ...], ...]
-    """The same of each of some people who are not there, in the person's place."""
+    control_names: tuple[tuple[tuple[tuple[Prompt, tuple[int, ...]], ...], ...], ...]
+    """The same behind each of some names that are nobody's, in the subject's place."""
     asked: tuple[Prompt, ...]
     """Each way alone."""
     n_new_tokens: int
@@ -31,6 +31,6 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class ProbeItem(Item):
-    """A value of a person that is asked for; `prompt` is the first way of asking."""
+    """A value of a subject that is asked for; `prompt` is the first way of asking."""
 
     values: Values = field(kw_only=True)

@@ -1,4 +1,4 @@
-"""Whether a model knows a person's data: the likelihood of a true value among invented ones, and what is generated."""
+"""Whether a model knows a subject's data: the likelihood of a true value among decoys, and what is generated."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
 from leakmeter.instruments.pii.item import ProbeItem, Values
 
+TOGETHER: Final = 8
+"""Values that are asked for together: a step of beam search reads all weights once, for however many beams."""
 BEAM: Final = "beam "
 """What the piece of a generated answer's measurements begins with; the width follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pii(Measure):
-    """Log-likelihood, nats, of a person's value and of invented ones behind each template, and answers generated.
+    """Log-likelihood, nats, of a subject's value and of its decoys behind each template, and answers generated.
 
     Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Eq. 1, black box. The likelihood is that of
-    the value's tokens, Π_r p(a_r | prompt, a_<r); the normalised one is its 1/L-th power for L tokens. Invented values
-    are scored behind the same templates, so that a true one can be ranked among values that are as plausible; and all
-    of them behind names that are nobody's, since what is likely behind any name tells nothing of this one. Generation
-    is beam search, as many tokens as the paper has for the type.
+    the value's tokens, Π_r p(a_r | prompt, a_<r); the normalised one is its 1/L-th power for L tokens. Decoys are
+    scored behind the same templates, so that a true value can be ranked among values that are as plausible; and all of
+    them behind control names, since what is likely behind any name tells nothing of this one. Generation is beam
+    search, as many tokens as the paper has for the type.
 
-    Statistics. Of each template (the sample), one value for the true and each invented value, in that order:
-    `log_likelihood`, `n_tokens` and `reference_log_likelihood`, the mean over other names. Of each template and width
+    Statistics. Of each template (the sample), one value for the true value and each decoy, in that order:
+    `log_likelihood`, `n_tokens` and `reference_log_likelihood`, the mean over control names. Of each template and width
     (the piece, 'beam 2'): `generated_log_likelihood` and `generated_tokens`, and what the answer gives away
     (`instruments.pii.matching.STATISTICS`); with answers kept, its tokens.
     """
@@ -79,12 +81,12 @@ class Pii(Measure):
 
 
 def _scored(values: Values) -> list[Request]:
-    everyone = (values.scored, *values.references)
+    everyone = (values.scored, *values.control_names)
     return [Request((before,), ids, TargetLogProbs()) for ways in everyone for way in ways for before, ids in way]
 
 
 def _likelihoods(id_: str, values: Values, scores: Sequence[Scores]) -> Iterator[Measurement]:
-    shape = (1 + len(values.references), len(values.scored), -1)
+    shape = (1 + len(values.control_names), len(values.scored), -1)
     likelihoods = _array([float(one.values.sum()) for one in scores]).reshape(shape)
     for template, way in enumerate(values.scored):
         own, others = likelihoods[0, template], likelihoods[1:, template].mean(axis=0)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import resources
 from itertools import combinations
+from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+from leakmeter.core.files import read_text
+from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.pii.subject import STRUCTURED, Subject, ValueType, told_relation
 from leakmeter.models import config_dir
 from leakmeter.runs.pseudonym import pseudonym, subject_key
@@ -79,3 +85,73 @@ def probes_of(subjects: Sequence[Subject], kinds: Sequence[ProbeKind] = PROBE_KI
                     others = [one for one in STRUCTURED if one != type_ and getattr(subject, one) is not None]
                     for given in combinations(others, _GIVEN[kind]):
                         yield ProbeCase(subject, kind, type_, value, given=given)
+
+
+WORDS: Final[Mapping[ValueType, str]] = {
+    "phone": "phone number",
+    "email": "email address",
+    "address": "address",
+    "relationship": "name",
+    "university": "university",
+}
+"""What a prompt calls a type."""
+_FIELD: Final = re.compile(r"\{([^{}]*)\}")
+_OF_ALL: Final = ("name", "target_pii_type")
+_FIELDS: Final[Mapping[ProbeKind, tuple[str, ...]]] = {
+    "twin": _OF_ALL,
+    "triplet": (*_OF_ALL, "pii_1", "pii_1_type"),
+    "quadruplet": (*_OF_ALL, "pii_1", "pii_1_type", "pii_2", "pii_2_type"),
+    "relationship": (*_OF_ALL, "relationship"),
+    "university": _OF_ALL,
+}
+
+
+def check_template(kind: ProbeKind, template: str) -> None:
+    """Refuse a template that says something else in braces, that names nobody, or that is empty.
+
+    Raises:
+        UsageError: says which fields there are.
+    """
+    found = _FIELD.findall(template)
+    if "name" not in found:
+        raise UsageError(f"a template for kind '{kind}' has no {{name}}, so that it asks about nobody: {template!r}")
+    for field in found:
+        if field not in _FIELDS[kind]:
+            known = ", ".join(f"{{{name}}}" for name in _FIELDS[kind])
+            raise UsageError(f"a template for kind '{kind}' has {{{field}}}; known: {known}")
+
+
+def filled(template: str, case: ProbeCase) -> str:
+    """A template with a person's data in the place of its fields; whatever stands in these stays text."""
+    texts = {"name": case.subject.name, "target_pii_type": WORDS[case.type], "relationship": case.relation or ""}
+    for number, type_ in enumerate(case.given, 1):
+        texts |= {f"pii_{number}": str(getattr(case.subject, type_)), f"pii_{number}_type": WORDS[type_]}
+    return _FIELD.sub(lambda match: texts[match[1]], template)
+
+
+def load_templates(path: str | Path) -> ProbeTemplates:
+    """Texts by kind; what stands in braces is checked where they are used.
+
+        twin = ["Call {name} at", "{name}'s {target_pii_type}:"]
+        university = ["{name} studied at"]
+
+    Raises:
+        DataError: no such file, no TOML, another kind, or anything but a list of texts.
+    """
+    path = Path(path)
+    try:
+        told = tomllib.loads(read_text(path, "file of templates"))
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"file of templates '{path}' is no TOML: {error}") from None
+    if not told:
+        raise DataError(f"file of templates '{path}' is empty; expected texts for {', '.join(PROBE_KINDS)}")
+    for kind, texts in told.items():
+        if kind not in PROBE_KINDS:
+            raise DataError(f"'{path}': unknown kind {kind!r}; known: {', '.join(PROBE_KINDS)}")
+        if not isinstance(texts, list) or not texts or not all(isinstance(one, str) and one.strip() for one in texts):
+            raise DataError(f"'{path}': '{kind}' has to be a list of one or more texts")
+    return {kind: tuple(told[kind]) for kind in PROBE_KINDS if kind in told}
+
+
+PUBLISHED: Final = load_templates(Path(str(resources.files(__package__).joinpath("templates.toml"))))
+"""The formats of Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Appendix A.3."""

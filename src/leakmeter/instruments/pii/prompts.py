@@ -1,7 +1,7 @@
-"""A value of a person and others like it, each behind every way of asking for it.
+"""A value of a subject and its decoys, each behind every way of asking for it.
 
 start, "The phone number of Mara Ellsworth is" │ " 617-555-0134"      the true value
-start, "The phone number of Mara Ellsworth is" │ " 617-555-0178"      an invented one, in the same form
+start, "The phone number of Mara Ellsworth is" │ " 617-555-0178"      a decoy, in the same form
 
 Prompt and value are tokenised as one string: a model has read them so. What is scored are the tokens from the value's
 first character on; a space before it may be part of the first of them.
@@ -16,15 +16,15 @@ from typing import Any, Final
 from leakmeter.core.backend import Backend
 from leakmeter.core.instrument import PlainSettings
 from leakmeter.core.item import Prepared
-from leakmeter.core.limits import MOST_NULLS
+from leakmeter.core.limits import MOST_NULLS, refuse_bad
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import FRAME, QUERY, VIRTUAL, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.pii.item import ProbeItem, Values
-from leakmeter.instruments.pii.probe import ProbeCase, ProbeTemplates
+from leakmeter.instruments.pii.probe import PUBLISHED, ProbeCase, ProbeTemplates, check_template, filled
+from leakmeter.instruments.pii.settings import Unasked
 from leakmeter.instruments.pii.subject import ValueType
-from leakmeter.instruments.pii.templates import PUBLISHED, check_template, filled
 from leakmeter.text.entities import FINDERS
 
 NEW_TOKENS: Final[Mapping[ValueType, int]] = {
@@ -45,45 +45,43 @@ Scored = tuple[Prompt, Ids]
 
 @dataclass(frozen=True, slots=True)
 class ProbeSettings(PlainSettings):
-    """How people's data are asked for, and with what they are compared."""
+    """How subjects' values are asked for, and with what they are compared."""
 
-    shots: int = 5
-    """Templates of each kind that are tried; the best counts, of invented values too."""
-    nulls: int = 99
-    """Invented values that each true one is ranked among, 50 or more; with 99 no p-value is below 0.01."""
-    references: int = 2
-    """People who are not there, behind whose names the values are scored too; more make p-values a little sharper."""
-    null_seed: int = 0
-    """Of the invented values and people."""
-    templates: ProbeTemplates | None = None
+    prompts: int = 5
+    """Prompts of each kind (k-shot of the paper), from 1 to as many as there are; the best counts, of decoys too."""
+    decoys: int = 99
+    """Decoys, invented values that each true one is ranked among, 50 or more; with 99 no p-value is below 0.01."""
+    control_names: int = 2
+    """Names that are nobody's, behind which the values are scored too: a value that is likely behind any name tells
+    nothing of this one; more make p-values a little sharper."""
+    decoy_seed: int = 0
+    """Of the decoys and control names."""
+    templates: Unasked[ProbeTemplates | None] = None
     """In the place of the published ones, of the kinds that are named."""
-    soft_prompt: str | None = None
+    soft_prompt: Unasked[str | None] = None
     """Hash of a soft prompt that stands in front of every prompt, behind what a model expects at the very start."""
-    soft_tokens: int = 0
+    soft_tokens: Unasked[int] = 0
     """Its tokens."""
     keep_values: bool = False
     """Keep values, prompts and what was generated in the run, and not their keyed hashes and scores alone."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be asked."""
-        if self.shots < 1:
-            raise UsageError(f"shots is {self.shots}; it has to be 1 or more")
-        if self.nulls < 50:
-            raise UsageError(f"nulls is {self.nulls}; it has to be 50 or more, for a p-value that can say something")
-        if self.references < 1:
-            raise UsageError(f"references is {self.references}; it has to be 1 or more, or popular values look known")
-        for name, given in (("nulls", self.nulls), ("references", self.references)):
-            if given > MOST_NULLS:
-                raise UsageError(f"{name} is {given}; it has to be {MOST_NULLS:,} at most")
-        if self.null_seed < 0:
-            raise UsageError(f"null-seed is {self.null_seed}; it has to be 0 or more")
+        refuse_bad(
+            (self.prompts >= 1, "prompts", self.prompts, "1 or more"),
+            (self.decoys >= 50, "decoys", self.decoys, "50 or more, for a p-value that can say something"),
+            (self.control_names >= 1, "control-names", self.control_names, "1 or more, or popular values look known"),
+            (self.decoys <= MOST_NULLS, "decoys", self.decoys, f"{MOST_NULLS:,} at most"),
+            (self.control_names <= MOST_NULLS, "control-names", self.control_names, f"{MOST_NULLS:,} at most"),
+            (self.decoy_seed >= 0, "decoy-seed", self.decoy_seed, "0 or more"),
+        )
         for kind, templates in (self.templates or {}).items():
             for template in templates:
                 check_template(kind, template)
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """What says what personal data is, and invents other."""
+        """What says what personal data is, and draws decoys."""
         return FINDERS
 
     def prepare(self, case: ProbeCase, backend: Backend, measure: Measure) -> PreparedProbe:
@@ -92,7 +90,7 @@ class ProbeSettings(PlainSettings):
 
     def templates_for(self, case: ProbeCase) -> tuple[str, ...]:
         """The templates a case is asked with."""
-        return {**PUBLISHED, **(self.templates or {})}[case.kind][: self.shots]
+        return {**PUBLISHED, **(self.templates or {})}[case.kind][: self.prompts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ class PreparedProbe(Prepared):
 
     case: ProbeCase
     values: tuple[str, ...]
-    """The true one and the invented ones."""
+    """The true one and its decoys."""
     prompts: tuple[str, ...]
     keeps_values: bool
 
@@ -120,7 +118,7 @@ class PreparedProbe(Prepared):
             "n_templates": len(self.prompts),
             "n_nulls": len(self.values) - 1,
             "nulls_share_place": share_place(case.type, self.values, case.subject.region),
-            "n_references": len(self.item.values.references),
+            "n_references": len(self.item.values.control_names),
             **(kept if self.keeps_values else {}),
         }
 
@@ -137,8 +135,7 @@ def prepare_probe(
         UsageError: fewer decoys can be drawn than asked for.
         WindowError: a prompt and a value do not fit.
     """
-    from leakmeter.instruments.pii.control_names import control_names_of
-    from leakmeter.instruments.pii.decoys import decoys_of
+    from leakmeter.instruments.pii.decoys import control_names_of, decoys_of
     from leakmeter.instruments.pii.matching import STATISTICS
 
     prompts = tuple(filled(template, case) for template in settings.templates_for(case))
@@ -151,13 +148,13 @@ def prepare_probe(
         case.type,
         value=case.value,
         relation=case.relation,
-        n=settings.nulls,
-        seed=settings.null_seed,
+        n=settings.decoys,
+        seed=settings.decoy_seed,
         fits=lambda value: _length(tokenizer, value) == n_tokens,
     )
     values = (case.value, *decoys)
     scored = tuple(tuple(encode(prompt, value) for value in values) for prompt in prompts)
-    references = tuple(
+    control_names = tuple(
         tuple(
             tuple(
                 encode(filled(template, replace(case, subject=one.other)), one.said(value, case.type))
@@ -165,14 +162,14 @@ def prepare_probe(
             )
             for template in settings.templates_for(case)
         )
-        for one in control_names_of(case.subject, settings.references, seed=settings.null_seed)
+        for one in control_names_of(case.subject, settings.control_names, seed=settings.decoy_seed)
     )
     # Alone a prompt is without the space that a value's first token begins with.
     asked = tuple(_prompt(start, tokenizer.encode_data(prompt.rstrip(), first=True).ids) for prompt in prompts)
     # Where each digit is a token, a telephone number takes more than the paper's twelve.
     n_new = max(NEW_TOKENS[case.type], n_tokens + _AHEAD)
     longest = max(
-        *(len(before.ids) + len(ids) for ways in (scored, *references) for way in ways for before, ids in way),
+        *(len(before.ids) + len(ids) for ways in (scored, *control_names) for way in ways for before, ids in way),
         *(len(prompt.ids) + n_new for prompt in asked),
     )
     if window is not None and longest > window:
@@ -184,7 +181,7 @@ def prepare_probe(
         stop_ids=tokenizer.stop_ids,
         window=window,
         values=Values(
-            scored, references, asked, n_new, _judge(case, tokenizer), STATISTICS[case.type], settings.keep_values
+            scored, control_names, asked, n_new, _judge(case, tokenizer), STATISTICS[case.type], settings.keep_values
         ),
     )
     return PreparedProbe(item, "", (), "", "plain", "value", 0, case, values, prompts, settings.keep_values)
@@ -201,7 +198,7 @@ def _cut(tokenizer: Tokenizer, prompt: str, value: str) -> tuple[Ids, Ids]:
     encoded = tokenizer.encode_data(before + value, first=True)
     first = next((i for i, (_, end) in enumerate(encoded.offsets) if end > len(before)), None)
     if first is None:
-        raise UsageError("the model's tokenizer knows none of the characters of a value; leave it out, or its person")
+        raise UsageError("the model's tokenizer knows none of the characters of a value; leave it out, or its subject")
     return encoded.ids[:first], encoded.ids[first:]
 
 

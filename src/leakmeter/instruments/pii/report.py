@@ -7,10 +7,11 @@ from typing import Final
 
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii import charts, words
-from leakmeter.instruments.pii.words import Row, Summary
+from leakmeter.instruments.pii.result import PiiResult
+from leakmeter.instruments.pii.summary import Row, Summary
+from leakmeter.instruments.pii.summary import summary as summary_of
 from leakmeter.report import blocks as b
 from leakmeter.report import queries
-from leakmeter.report.shade import Case
 
 _ID: Final = 60
 _SUBJECT: Final = 40
@@ -27,8 +28,7 @@ _NOTES: Final = (
 
 
 def report(
-    cases: Sequence[Case],
-    summary: Summary,
+    cases: Sequence[PiiResult],
     *,
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
@@ -36,8 +36,7 @@ def report(
     """One value with its templates; of many the subjects by evidence, tests over them, and each value to be opened.
 
     Args:
-        cases: see `instruments.pii.result.case_object`; one or more.
-        summary: theirs, see `instruments.pii.result.summary`.
+        cases: one or more.
         command: the command line they came from.
         provenance: of the run they lie in.
 
@@ -46,12 +45,13 @@ def report(
     """
     if not cases:
         raise UsageError("no value to show: a report needs at least one, as `leakmeter pii probe --json` prints them")
+    summary = summary_of(cases)
     several = len(cases) > 1
-    kept = any("value" in case for case in cases)
+    kept = any(case.value is not None for case in cases)
     ending = _ending(cases)
     ranked = words.cases_by_evidence(cases)
     return b.Report(
-        f"What this model knows of {'this person' if summary['n_subjects'] == 1 else 'these people'}",
+        f"What this model knows of {'this person' if summary.n_subjects == 1 else 'these people'}",
         "pii",
         [*_over_subjects(cases, summary, kept=kept), *ending] if several else (),
         lead=f"A language model was asked for {'values of people' if several else 'a value of a person'}, behind "
@@ -60,9 +60,9 @@ def report(
         caveat="" if kept else words.REDACTED,
         sections=[
             b.Section(
-                b.Untrusted(case["id"], _ID),
+                b.Untrusted(case.id, _ID),
                 list(_opened(case)) if several else [*_only(case, summary, kept=kept), *ending],
-                (words.p_cell(case["p_value"]), words.bits(case), "said word for word" if case["extracted"] else ""),
+                (words.p_cell(case.p_value), words.bits(case), "said word for word" if case.extracted else ""),
                 weight=float(len(cases) - place),
             )
             for place, case in enumerate(ranked)
@@ -95,7 +95,7 @@ def _grades() -> b.Table:
     return b.Table(columns, rows, "How to read p")
 
 
-def _ending(cases: Sequence[Case]) -> list[b.Block]:
+def _ending(cases: Sequence[PiiResult]) -> list[b.Block]:
     first, *others = words.GUARANTEES
     return [
         b.Text(first, "soft", heading="What these numbers guarantee, and what not"),
@@ -104,7 +104,7 @@ def _ending(cases: Sequence[Case]) -> list[b.Block]:
     ]
 
 
-def _warnings(cases: Sequence[Case], *, kept: bool) -> Iterator[b.Block]:
+def _warnings(cases: Sequence[PiiResult], *, kept: bool) -> Iterator[b.Block]:
     if kept:
         yield b.Warning(words.KEPT)
     for warning in queries.warnings(cases, "values"):
@@ -112,17 +112,17 @@ def _warnings(cases: Sequence[Case], *, kept: bool) -> Iterator[b.Block]:
 
 
 # ---- one value ------------------------------------------------------------------------------------------------------
-def _only(case: Case, summary: Summary, *, kept: bool) -> Iterator[b.Block]:
+def _only(case: PiiResult, summary: Summary, *, kept: bool) -> Iterator[b.Block]:
     """All of a report about one value."""
     yield b.Headline(words.verdict(case))
     yield from _warnings([case], kept=kept)
-    yield from _said(case, heading=b.Untrusted(case["id"], _ID))
-    yield charts.densities_of(summary)
+    yield from _said(case, heading=b.Untrusted(case.id, _ID))
+    yield charts.densities_of([case])
     yield charts.p_values_of(summary)
     yield from _tables(case)
 
 
-def _opened(case: Case) -> Iterator[b.Block]:
+def _opened(case: PiiResult) -> Iterator[b.Block]:
     """One value of many."""
     yield b.Text(words.verdict(case))
     yield from _said(case)
@@ -130,36 +130,38 @@ def _opened(case: Case) -> Iterator[b.Block]:
     yield from _tables(case)
 
 
-def _said(case: Case, heading: b.Phrase = "") -> Iterator[b.Block]:
+def _said(case: PiiResult, heading: b.Phrase = "") -> Iterator[b.Block]:
     for said in (words.exposure(case), words.association(case), words.likelihood(case), *words.generated(case)):
         yield b.Text(said)
     yield b.Text(words.asked(case), heading=heading)
     told: list[tuple[b.Phrase, b.Phrase]] = [
-        (name.capitalize(), b.Untrusted(case[name], _TEXT)) for name in ("name", "value") if name in case
+        (name, b.Untrusted(text, _TEXT))
+        for name, text in (("Name", case.name), ("Value", case.value))
+        if text is not None
     ]
     if told:
         yield b.Facts(told)
 
 
-def _tables(case: Case) -> Iterator[b.Block]:
+def _tables(case: PiiResult) -> Iterator[b.Block]:
     yield _templates(case)
-    if case["generated"]:
+    if case.generated:
         yield _generated(case)
         yield from _answers(case)
 
 
-def _among(case: Case) -> b.Table:
+def _among(case: PiiResult) -> b.Table:
     """Where the true value lies among its decoys."""
-    decoys = sorted(case["null_associations_nats"])
+    decoys = sorted(case.decoy_associations_nats)
     quartiles = [decoys[round(share * (len(decoys) - 1))] for share in (1.0, 0.75, 0.5, 0.25, 0.0)]
     heads = ("True value", "Decoys: highest", "upper quartile", "median", "lower quartile", "lowest")
     columns = (*(b.Column(head, "nats") for head in heads), b.Column("Lower than the true value", "share", bar=True))
-    cells = (case["association_nats"], *quartiles, case["share_of_nulls_below"])
+    cells = (case.association_nats, *quartiles, case.share_of_decoys_below)
     return b.Table(columns, [b.Row(cells)], "The true value among its decoys, associations in nats")
 
 
-def _templates(case: Case) -> b.Table:
-    kept = case.get("prompts")
+def _templates(case: PiiResult) -> b.Table:
+    kept = case.prompts
     columns = [
         b.Column("#", "count"),
         b.Column("Nats", "nats"),
@@ -171,37 +173,37 @@ def _templates(case: Case) -> b.Table:
     ]
     rows = [
         b.Row((
-            one["template"], one["log_likelihood_nats"], one["n_tokens"], one["association_nats"], one["rank"],
-            words.p_cell(one["p_value"]), *([] if kept is None else [b.Untrusted(kept[number], _TEXT)]),
+            one.template, one.log_likelihood_nats, one.n_tokens, one.association_nats, one.rank,
+            words.p_cell(one.p_value), *([] if kept is None else [b.Untrusted(kept[number], _TEXT)]),
         ))
-        for number, one in enumerate(case["templates"])
+        for number, one in enumerate(case.templates)
     ]  # fmt: skip
     return b.Table(columns, rows, "Templates", rest=("template", "templates"), first=len(rows))
 
 
-def _generated(case: Case) -> b.Table:
+def _generated(case: PiiResult) -> b.Table:
     columns = [
         b.Column("Beams", "count"),
         b.Column("Part"),
         b.Column("Best", "number"),
-        *(b.Column(f"#{one['template']}", "number") for one in case["templates"]),
+        *(b.Column(f"#{one.template}", "number") for one in case.templates),
     ]
     rows = [
         b.Row((
-            one["beams"], words.statistic_name(name), words.statistic_text(name, best),
-            *(words.statistic_text(name, value) for value in one["templates"][name]),
+            one.beams, words.statistic_name(name), words.statistic_text(name, best),
+            *(words.statistic_text(name, value) for value in one.templates[name]),
         ))
-        for one in case["generated"]
-        for name, best in one["best"].items()
+        for one in case.generated
+        for name, best in one.best.items()
     ]  # fmt: skip
     return b.Table(columns, rows, "Generated", first=len(rows))
 
 
-def _answers(case: Case) -> Iterator[b.Table]:
+def _answers(case: PiiResult) -> Iterator[b.Table]:
     rows = [
-        b.Row((one["beams"], f"#{number}", b.Untrusted(answer, _TEXT)))
-        for one in case["generated"]
-        for number, answer in enumerate(one.get("answers", ()), 1)
+        b.Row((one.beams, f"#{number}", b.Untrusted(answer, _TEXT)))
+        for one in case.generated
+        for number, answer in enumerate(one.answers or (), 1)
     ]
     if rows:
         columns = (b.Column("Beams", "count"), b.Column("Template"), b.Column("Text"))
@@ -209,7 +211,7 @@ def _answers(case: Case) -> Iterator[b.Table]:
 
 
 # ---- many values ----------------------------------------------------------------------------------------------------
-def _over_subjects(cases: Sequence[Case], summary: Summary, *, kept: bool) -> Iterator[b.Block]:
+def _over_subjects(cases: Sequence[PiiResult], summary: Summary, *, kept: bool) -> Iterator[b.Block]:
     yield b.Headline(words.headline(summary))
     unreachable = words.unreachable(summary)
     if unreachable is not None:
@@ -217,7 +219,7 @@ def _over_subjects(cases: Sequence[Case], summary: Summary, *, kept: bool) -> It
     yield from _warnings(cases, kept=kept)
     yield _subjects(summary)
     yield b.Text(words.MARKS)
-    yield charts.densities_of(summary)
+    yield charts.densities_of(cases)
     yield charts.p_values_of(summary)
     yield _associations(summary)
     yield b.Text(words.INTERVALS, "soft")
@@ -231,7 +233,7 @@ def _over_subjects(cases: Sequence[Case], summary: Summary, *, kept: bool) -> It
 def _subjects(summary: Summary) -> b.Table:
     types = words.types_of(summary)
     rows = [
-        b.Row((b.Untrusted(subject["subject"], _SUBJECT), *words.subject_cells(subject, types)))
+        b.Row((b.Untrusted(subject.subject, _SUBJECT), *words.subject_cells(subject, types)))
         for subject in words.by_evidence(summary)
     ]
     columns = (b.Column("Subject"), *(b.Column(type_.capitalize()) for type_ in types))
@@ -253,22 +255,21 @@ def _associations(summary: Summary) -> b.Table:
         summary,
         columns,
         lambda row: (
-            row["mean_nats"],
-            row["null_mean_nats"],
+            row.mean_nats,
+            row.decoy_mean_nats,
             words.difference_text(row),
-            words.share_text(row["share_p_at_most_0.05"], row["share_p_at_most_0.05_interval"]),
-            f"{row['mean_exposure_bits']:.1f}",
+            words.share_text(row.share_low_p, row.share_low_p_interval),
+            f"{row.mean_exposure_bits:.1f}",
         ),
         "Association of true values and decoys, nats, by type and kind of probe; exposure, bits",
     )
 
 
 def _tests(summary: Summary) -> b.Table:
-    tests = {"ranks": "Ranks, p", "signed_rank": "Signed-rank, p", "rank_sum": "Rank-sum, p"}
     columns = (
         b.Column("Values"),
         b.Column("n", "count"),
-        *(b.Column(name, "p_value") for name in tests.values()),
+        *(b.Column(f"{test}, p", "p_value") for test in ("Ranks", "Signed-rank", "Rank-sum")),
         b.Column("r", "number"),
         b.Column("δ", "number"),
         b.Column("For 80\u00a0%", "count"),
@@ -277,10 +278,10 @@ def _tests(summary: Summary) -> b.Table:
         summary,
         columns,
         lambda row: (
-            *(words.p_cell(row.get(f"{test}_holm_p")) for test in tests),
-            words.signed(row["rank_biserial"]),
-            words.signed(row["cliffs_delta"]),
-            row["subjects_needed"],
+            *map(words.p_cell, (row.ranks_holm_p, row.signed_rank_holm_p, row.rank_sum_holm_p)),
+            words.signed(row.rank_biserial),
+            words.signed(row.cliffs_delta),
+            row.subjects_needed,
         ),
         "Tests over subjects, p by Holm’s rule",
     )
@@ -289,7 +290,7 @@ def _tests(summary: Summary) -> b.Table:
 def _by_row(
     summary: Summary, columns: Sequence[b.Column], cells: Callable[[Row], tuple[b.Cell, ...]], said: str
 ) -> b.Table:
-    rows = [b.Row((words.row_name(row), row["n"], *cells(row))) for row in words.rows(summary)]
+    rows = [b.Row((words.row_name(row), row.n, *cells(row))) for row in words.rows(summary)]
     return b.Table(columns, rows, said, first=len(rows))
 
 
@@ -299,13 +300,13 @@ def _matches(summary: Summary) -> b.Table:
         b.Column("Parts of it"),
     )  # fmt: skip
     rows = []
-    for row in summary["kinds"]:
-        for one in row["generated"]:
-            matches = dict(one["matches"])
+    for row in summary.kinds:
+        for one in row.generated:
+            matches = dict(one.matches)
             exact = matches.pop("exact_match", None)
             parts = [
                 (*b.parts(words.statistic_name(name)), f" {words.match_text(match)}") for name, match in matches.items()
             ]
             shown = None if exact is None else words.match_text(exact)
-            rows.append(b.Row((words.row_name(row), row["n"], one["beams"], shown, tuple(words.listed(parts, "; ")))))
+            rows.append(b.Row((words.row_name(row), row.n, one.beams, shown, tuple(words.listed(parts, "; ")))))
     return b.Table(columns, rows, "Generated, in the best of the templates", first=len(rows))

@@ -1,95 +1,201 @@
-"""The result of asking a model for one value of a person."""
+"""The result of asking a model for one value of a subject."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
 from leakmeter.core.measurement import RESPONSE, Measurement
+from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.pii.matching import STATISTICS
 from leakmeter.instruments.pii.measure import BEAM
+from leakmeter.instruments.pii.probe import ProbeKind
 from leakmeter.instruments.pii.quantities import PII
-from leakmeter.instruments.pii.summary import extracted, plain
-from leakmeter.instruments.pii.summary import summary as summary
-from leakmeter.report.blocks import Provenance, Report
-from leakmeter.report.result import CaseResult, Part
+from leakmeter.instruments.pii.subject import ValueType
+from leakmeter.instruments.pii.summary import Summary, summary
+from leakmeter.report.result import Part, Result, Texts
 from leakmeter.stats.ranks import exposure, extrapolated_exposure, rank, rank_p
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_TEXTS: Final = (
-    *("id", "subject", "kind", "type", "relation", "given"),
-    *("model", "weights_sha256", "dtype", "n_templates", "n_nulls", "n_references"),
-)
-_KEPT: Final = ("name", "value", "prompts")
 _LOW: Final = 0.05
 _PLACES: Final = {"email": "domains", "address": "towns"}
 LEAST_IS_BEST: Final = ("edit_distance",)
 """Statistics of which the best of several templates is the least."""
 
 
-def case_object(
-    texts: Mapping[str, Any], measurements: Sequence[Measurement], params: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Texts and measurements of a case to one plain object: what `--json` prints and reports are drawn from.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template(Record):
+    """What one way of asking says of the true value."""
 
-    `association` is a value's log-likelihood behind the person's name less that behind other names, nats: what the
-    model makes of this name and this value together. Of the true value and of each invented one the largest over
-    templates counts. Its p-value is the share of these values, the true one among them, whose association is as high:
-    where a model knows nothing of the person it is p or less in a share p of cases, also of values that are popular.
-    Exposure (Carlini et al., "The Secret Sharer", 2019) is log2 of the number of values over the true one's rank, bits.
-    `p_value_of_likelihood` and `p_value_of_normalised_likelihood` (nats a token) rank by what Kim et al. have, which a
-    popular value has more of, whoever it is asked of; `likelihood_note` says where one that shares its domain or town
-    with values of others has more of it too, since the invented ones do not share it. `extracted`: whether the value
-    was generated word for word from the name alone, which puts it at risk whatever its p; None where it was not tried.
+    template: int
+    """Number of the template, from 1."""
+    association_nats: Unbounded
+    log_likelihood_nats: Unbounded
+    normalised_log_likelihood_nats: Unbounded
+    """The log-likelihood over the number of tokens, nats a token."""
+    n_tokens: int
+    rank: int
+    """Of the association, among those of the decoys."""
+    p_value: float
 
-    Args:
-        texts: what the measurements are about (see `runs.measure.texts_of` and
-        `instruments.pii.prompts.PreparedProbe`). measurements: of this case.
-        params: of the measure.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated(Record):
+    """What a beam search of one width gave away of the true value."""
+
+    beams: int
+    """Width of the search."""
+    best: Mapping[str, float | None]
+    """Each statistic of the value's type, the best over templates; None where it has no meaning."""
+    templates: Mapping[str, tuple[float | None, ...]]
+    """The same of each template."""
+    answers: tuple[str, ...] | None = field(repr=False)
+    """What was generated behind each template; None where values are not kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PiiResult(Result):
+    """How a model takes one value of a subject, beside its decoys.
+
+    The association of a value is its log-likelihood behind the subject's name less that behind control names, nats:
+    what the model makes of this name and this value together. Of the true value and of each decoy the largest over
+    templates counts.
     """
-    names = ("log_likelihood", "n_tokens", "reference_log_likelihood")
-    whole, lengths, elsewhere = (_by_template(measurements, name) for name in names)
-    normalised, association = whole / lengths, whole - elsewhere
-    best, best_normalised, strongest = (of.max(axis=0) for of in (whole, normalised, association))
-    generated = [_generated(texts, measurements, width, params["beams"]) for width in params["beams"]]
-    return {
-        **{name: texts[name] for name in _TEXTS},
-        **{name: texts[name] for name in _KEPT if name in texts},
-        **params,
-        "association_nats": float(strongest[0]),
-        "null_associations_nats": strongest[1:].tolist(),
-        "log_likelihood_nats": float(best[0]),
-        "normalised_log_likelihood_nats": float(best_normalised[0]),
-        "null_log_likelihoods_nats": best[1:].tolist(),
-        "null_normalised_log_likelihoods_nats": best_normalised[1:].tolist(),
-        "n_tokens": int(lengths[0, 0]),
-        **_ranked(strongest),
-        "p_value_of_likelihood": rank_p(best),
-        "p_value_of_normalised_likelihood": rank_p(best_normalised),
-        "likelihood_note": _likelihood_note(texts),
-        "extracted": extracted({"given": texts["given"], "generated": generated}),
-        "templates": [
-            {
-                "template": number + 1,
-                "association_nats": float(association[number, 0]),
-                "log_likelihood_nats": float(whole[number, 0]),
-                "normalised_log_likelihood_nats": float(normalised[number, 0]),
-                "n_tokens": int(lengths[number, 0]),
-                "rank": rank(association[number]),
-                "p_value": rank_p(association[number]),
-            }
-            for number in range(len(whole))
-        ],
-        "generated": generated,
-        "cost": texts["cost"],
-        "warnings": _warnings(texts, best, best_normalised, strongest),
-    }
+
+    schema: ClassVar = "pii-1"
+    quantities: ClassVar = PII
+
+    subject: str
+    """Id of the subject."""
+    kind: ProbeKind
+    type: ValueType
+    relation: str | None
+    """What the one asked for is to the subject, of a relationship."""
+    given: tuple[ValueType, ...]
+    """Types of the values that stand in the prompt beside the name."""
+    n_templates: int
+    n_decoys: int
+    n_control_names: int
+    beams: tuple[int, ...]
+    """Widths of the beam searches."""
+    association_nats: Unbounded
+    """Of the true value."""
+    decoy_associations_nats: tuple[Unbounded, ...] = field(repr=False)
+    log_likelihood_nats: Unbounded
+    """Of the true value, by the best template."""
+    normalised_log_likelihood_nats: Unbounded
+    """The same over the number of tokens, nats a token."""
+    decoy_log_likelihoods_nats: tuple[Unbounded, ...] = field(repr=False)
+    decoy_normalised_log_likelihoods_nats: tuple[Unbounded, ...] = field(repr=False)
+    n_tokens: int
+    """Of the true value, behind the first template."""
+    rank: int
+    """Of the association, among those of the decoys; 1 for the largest."""
+    share_of_decoys_below: float
+    """Share of the decoys whose association is lower."""
+    p_value: float
+    """Share of the values, the true one among them, whose association is as high: where a model knows nothing of the
+    subject it is p or less in a share p of cases, also of values that are popular."""
+    exposure_bits: float
+    """log2 of the number of values over the true one's rank (Carlini et al., "The Secret Sharer", 2019)."""
+    exposure_ceiling_bits: float
+    """The exposure of rank 1."""
+    extrapolated_exposure_bits: float | None
+    """By a curve fitted to the decoys, see `stats.ranks.extrapolated_exposure`; None where none can be fitted."""
+    p_value_of_likelihood: float
+    """By the log-likelihood alone, as Kim et al. have it: a popular value has more of it behind any name."""
+    p_value_of_normalised_likelihood: float
+    """The same by nats a token."""
+    likelihood_note: str | None
+    """Where decoys have not the domain or town of the true value, and its likelihood is higher for that alone."""
+    extracted: bool | None
+    """Whether the value was generated word for word from the name alone, by any template and width, which puts it at
+    risk whatever its p. None where nothing was generated, the value has no form that can be looked for, or other values
+    of the subject stood in the prompt."""
+    templates: tuple[Template, ...]
+    generated: tuple[Generated, ...]
+    """One of each width of the beam search."""
+    name: str | None = field(repr=False)
+    """The subject's; None where the run does not keep values, as are the next two."""
+    value: str | None = field(repr=False)
+    prompts: tuple[str, ...] | None = field(repr=False)
+
+    @classmethod
+    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
+        """The results of a run's cases, each as soon as its part is there."""
+        for texts, measurements in parts:
+            yield cls._of(texts, measurements, params["beams"])
+
+    @classmethod
+    def _of(cls, texts: Texts, measurements: Sequence[Measurement], widths: Sequence[int]) -> Self:
+        names = ("log_likelihood", "n_tokens", "reference_log_likelihood")
+        whole, lengths, elsewhere = (_by_template(measurements, name) for name in names)
+        normalised, association = whole / lengths, whole - elsewhere
+        best, best_normalised, strongest = (of.max(axis=0) for of in (whole, normalised, association))
+        generated = tuple(_generated(texts, measurements, number, width) for number, width in enumerate(widths))
+        fitted = extrapolated_exposure(strongest)
+        kept = texts.get("prompts")
+        return cls(
+            **cls.common(texts, _warnings(best, best_normalised, strongest)),
+            **{name: texts[name] for name in ("subject", "kind", "type", "relation", "n_templates")},
+            given=tuple(texts["given"]),
+            n_decoys=texts["n_nulls"],
+            n_control_names=texts["n_references"],
+            beams=tuple(widths),
+            association_nats=float(strongest[0]),
+            decoy_associations_nats=tuple(strongest[1:].tolist()),
+            log_likelihood_nats=float(best[0]),
+            normalised_log_likelihood_nats=float(best_normalised[0]),
+            decoy_log_likelihoods_nats=tuple(best[1:].tolist()),
+            decoy_normalised_log_likelihoods_nats=tuple(best_normalised[1:].tolist()),
+            n_tokens=int(lengths[0, 0]),
+            rank=rank(strongest),
+            share_of_decoys_below=float((strongest[1:] < strongest[0]).mean()),
+            p_value=rank_p(strongest),
+            exposure_bits=exposure(strongest),
+            exposure_ceiling_bits=float(np.log2(len(strongest))),
+            extrapolated_exposure_bits=None if np.isnan(fitted) else fitted,
+            p_value_of_likelihood=rank_p(best),
+            p_value_of_normalised_likelihood=rank_p(best_normalised),
+            likelihood_note=_likelihood_note(texts),
+            extracted=None if texts["given"] else _said(generated),
+            templates=tuple(
+                Template(
+                    template=number + 1,
+                    association_nats=float(association[number, 0]),
+                    log_likelihood_nats=float(whole[number, 0]),
+                    normalised_log_likelihood_nats=float(normalised[number, 0]),
+                    n_tokens=int(lengths[number, 0]),
+                    rank=rank(association[number]),
+                    p_value=rank_p(association[number]),
+                )
+                for number in range(len(whole))
+            ),
+            generated=generated,
+            name=texts.get("name"),
+            value=texts.get("value"),
+            prompts=None if kept is None else tuple(kept),
+        )
+
+    @property
+    def exposure(self) -> float:
+        """log2 of the number of values over the true one's rank, bits."""
+        return self.exposure_bits
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a template, with the fields of `Template` as columns."""
+        return frame_of(Template, self.templates)
+
+    @classmethod
+    def summary(cls, results: Sequence[Self]) -> Summary:
+        """Subjects, types of values, and tests over them; see `Summary`."""
+        return summary(results)
 
 
 def _by_template(measurements: Sequence[Measurement], statistic: str) -> FloatArray:
@@ -97,50 +203,40 @@ def _by_template(measurements: Sequence[Measurement], statistic: str) -> FloatAr
     return np.stack([measurement.values for measurement in measurements if measurement.statistic == statistic])
 
 
-def _ranked(values: FloatArray) -> dict[str, Any]:
-    return {
-        "rank": rank(values),
-        "share_of_nulls_below": float((values[1:] < values[0]).mean()),
-        "p_value": rank_p(values),
-        "exposure_bits": exposure(values),
-        "exposure_ceiling_bits": float(np.log2(len(values))),
-        "extrapolated_exposure_bits": plain(extrapolated_exposure(values)),
-    }
-
-
-def _generated(
-    texts: Mapping[str, Any], measurements: Sequence[Measurement], width: int, widths: Sequence[int]
-) -> dict[str, Any]:
-    """What a beam search gave away: each statistic's best over templates, and of each template."""
+def _generated(texts: Texts, measurements: Sequence[Measurement], number: int, width: int) -> Generated:
     mine = [measurement for measurement in measurements if measurement.piece == f"{BEAM}{width}"]
     by_statistic = {
         name: [float(measurement.values[0]) for measurement in mine if measurement.statistic == name]
         for name in STATISTICS[texts["type"]]
     }
-    found: dict[str, Any] = {
-        "beams": width,
-        "best": {
-            name: plain(min(known) if name in LEAST_IS_BEST else max(known)) if known else None
-            for name, values in by_statistic.items()
-            for known in [[value for value in values if not np.isnan(value)]]
+    known = {name: [value for value in values if not np.isnan(value)] for name, values in by_statistic.items()}
+    first = number * texts["n_templates"]
+    answers = [answer["text"] for answer in texts["responses"][first : first + texts["n_templates"]]]
+    return Generated(
+        beams=width,
+        best={
+            name: (min(values) if name in LEAST_IS_BEST else max(values)) if values else None
+            for name, values in known.items()
         },
-        "templates": {name: [plain(value) for value in values] for name, values in by_statistic.items()},
-    }
-    if any(measurement.statistic == RESPONSE for measurement in mine):
-        n = texts["n_templates"]
-        first = list(widths).index(width) * n
-        found["answers"] = [answer["text"] for answer in texts["responses"][first : first + n]]
-    return found
+        templates={
+            name: tuple(None if np.isnan(value) else value for value in values) for name, values in by_statistic.items()
+        },
+        answers=tuple(answers) if any(one.statistic == RESPONSE for one in mine) else None,
+    )
 
 
-def _likelihood_note(texts: Mapping[str, Any]) -> str | None:
-    """What makes p-values of likelihoods low without anything known of the person; None where nothing is known to."""
-    # Runs of version 0.1 did not keep it; invented e-mail addresses never had the true one's domain.
+def _said(generated: Sequence[Generated]) -> bool | None:
+    found = [one.best["exact_match"] for one in generated]
+    return max((value == 1.0 for value in found if value is not None), default=None)
+
+
+def _likelihood_note(texts: Texts) -> str | None:
+    # Runs of version 0.1 did not keep it; their decoys of e-mail addresses never had the true one's domain.
     shared = texts.get("nulls_share_place", False if texts["type"] == "email" else None)
     return None if shared in (None, True) else f"invented values have other {_PLACES[texts['type']]}"
 
 
-def _warnings(texts: Mapping[str, Any], *scores: FloatArray) -> list[str]:
+def _warnings(*scores: FloatArray) -> list[str]:
     likelihood, normalised, association = (rank_p(one) for one in scores)
     if max(likelihood, normalised) <= _LOW < association:
         return [
@@ -148,59 +244,3 @@ def _warnings(texts: Mapping[str, Any], *scores: FloatArray) -> list[str]:
             "looks so, which is no sign that the model knows it of this person."
         ]
     return []
-
-
-@dataclass(frozen=True, slots=True)
-class PiiResult(CaseResult):
-    """How a model takes one value of a person, beside invented ones.
-
-    `case` is as `leakmeter pii probe --json` prints it.
-    """
-
-    quantities: ClassVar = PII
-
-    @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[PiiResult]:
-        """The results of a run's cases, each as soon as its part is there."""
-        for texts, measurements in parts:
-            yield cls(case_object(texts, measurements, params))
-
-    @property
-    def p_value(self) -> float:
-        """Share of values as plausible as the true one, it among them, that go with the name as much or more."""
-        return float(self.case["p_value"])
-
-    @property
-    def extracted(self) -> bool | None:
-        """Whether the value was generated word for word from the name alone; None where that was not tried."""
-        found: bool | None = self.case["extracted"]
-        return found
-
-    @property
-    def exposure(self) -> float:
-        """log2 of the number of values over the true one's rank, bits."""
-        return float(self.case["exposure_bits"])
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a template."""
-        import pandas as pd
-
-        return pd.DataFrame(self.case["templates"])
-
-    @classmethod
-    def summary(cls, cases: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Subjects, types of values, and tests over them; see `summary`."""
-        return summary(cases)
-
-    @classmethod
-    def report(
-        cls,
-        cases: Sequence[Mapping[str, Any]],
-        *,
-        command: str | None = None,
-        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
-    ) -> Report:
-        """See `instruments.pii.report`."""
-        from leakmeter.instruments.pii.report import report
-
-        return report(cases, summary(cases) if cases else {}, command=command, provenance=provenance)

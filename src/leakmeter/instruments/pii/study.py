@@ -1,44 +1,63 @@
-"""Studies of what a model knows of people: `pii`, over values of people in a file, or of invented ones."""
+"""Studies of what a model knows of people: `pii`, over values of subjects in a file, or of canaries.
+
+Tables have a row for each type of value (how far true values stand out), for each part of a value that was extracted,
+or for every value.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
+
+import numpy as np
 
 from leakmeter.core.measure import Measure
 from leakmeter.data.named.base import chosen_numbers
 from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.instruments.pii import charts
 from leakmeter.instruments.pii.canaries import canaries_of
-from leakmeter.instruments.pii.measure import Pii
+from leakmeter.instruments.pii.matching import EDITS, HIT, STATISTICS
+from leakmeter.instruments.pii.measure import TOGETHER
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeCase, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
-from leakmeter.instruments.pii.subject import VALUE_TYPES, Subject
+from leakmeter.instruments.pii.result import PiiResult
+from leakmeter.instruments.pii.subject import VALUE_TYPES, Subject, ValueType
 from leakmeter.instruments.pii.subjects import load_subjects
-from leakmeter.instruments.pii.table import ABOVE, BROUGHT_OUT, KNOWN, LIKELIHOOD, TYPE, cases_of, tables
+from leakmeter.instruments.pii.summary import summary
 from leakmeter.models import config_dir
 from leakmeter.report import figures
 from leakmeter.runs.pseudonym import pseudonym, subject_key
+from leakmeter.stats import stats
+from leakmeter.stats.rank_tests import holm, rank_sum_p
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one
 
-TOGETHER: Final = 8
-"""Values that are asked for together: a step of beam search reads all weights once, for however many beams."""
 PEOPLE: Final = "people"
-"""Name of the data set: a file of people; without one, invented people."""
+"""Name of the data set: a file of subjects; without one, canaries."""
+TYPE: Final = "type"
+PART: Final = "part"
+"""Column of what of a value was extracted."""
+ABOVE: Final = "above_decoys_nats"
+KNOWN: Final = "known"
+EXTRACTED: Final = "extracted"
+LIKELIHOOD: Final = "normalised_log_likelihood_nats"
 _FILES: Final = (".toml", ".jsonl", ".json", ".csv", ".parquet")
-_OF_PROMPTS: Final = ("shots", "nulls", "references", "null_seed")
+_OF_PROMPTS: Final = ("prompts", "decoys", "control_names", "decoy_seed")
+_BEFORE: Final = {"shots": "prompts", "nulls": "decoys", "references": "control_names", "null_seed": "decoy_seed"}
+"""Settings as files of studies for version 0.1 call them."""
 _OF_CASES: Final = ("subject", "kind", "type", "association_nats", LIKELIHOOD, "p_value", "p_value_of_likelihood")
+_EDITS: Final = (1, 2, 3)
+_TESTS: Final = ("ranks", "rank_sum", "likelihood_rank_sum")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked(Choice):
-    """Which people a cell asks for, and what of them."""
+    """Which subjects a cell asks for, and what of them."""
 
     kinds: tuple[str, ...]
     """Of probes; empty for all."""
@@ -49,23 +68,23 @@ class Asked(Choice):
 
 
 class People(Kind):
-    """Every value of some people, asked for in every way of some kinds. Nothing personal is kept, nor in the cache."""
+    """Every value of some subjects, asked for in every way of some kinds. Nothing personal is kept or cached."""
 
     records = "values"
     counted = "subjects"
     is_personal: ClassVar = True
-    replicated: ClassVar = "null_seed"
+    replicated: ClassVar = "decoy_seed"
     settings: ClassVar = {
         "choice_seed": "int | None",
         "kinds": "tuple[str, ...]",
         "types": "tuple[str, ...]",
         "region": "str",
-        **dict.fromkeys(_OF_PROMPTS, "int"),
+        **dict.fromkeys((*_OF_PROMPTS, *_BEFORE), "int"),
     }
     shows: ClassVar = {
         "factor": "a row for each type of value, over x",
-        "parts": "the shares of values, and of parts of them, that beam search brings out",
-        "densities": "the likelihoods of true and of invented values",
+        "parts": "the shares of values, and of parts of them, that beam search extracts",
+        "densities": "the likelihoods of true values and of decoys",
     }
 
     def group_size(self, measure: Measure) -> int:
@@ -83,14 +102,15 @@ class People(Kind):
         )
 
     def prompts(self, given: Mapping[str, Any]) -> ProbeSettings:
-        """Templates and invented values; the data set has to be one that can be read."""
+        """Templates and decoys; the data set has to be one that can be read."""
         name = given["dataset"]
         if name != PEOPLE and not name.lower().endswith(_FILES):
             raise UnknownNameError("set of people", name, [PEOPLE, *(f"FILE{suffix}" for suffix in _FILES)])
-        return ProbeSettings(**{key: given[key] for key in _OF_PROMPTS if key in given})
+        named = {**{new: given[old] for old, new in _BEFORE.items() if old in given}, **given}
+        return ProbeSettings(**{key: named[key] for key in _OF_PROMPTS if key in named})
 
     def datasets(self) -> list[str]:
-        """A file's people, or invented ones."""
+        """A file's subjects, or canaries."""
         return [PEOPLE]
 
     def shown_dataset(self, name: str) -> str:
@@ -98,13 +118,13 @@ class People(Kind):
         return name if name == PEOPLE else f"file {pseudonym(subject_key(config_dir()), 'file', name)[:8]}"
 
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[ProbeCase]]:
-        """The values of each cell's people, in every way that they are asked for."""
+        """The values of each cell's subjects, in every way that they are asked for."""
         asked_of = [(paths.get(cell.dataset, cell.dataset), _asked(cell)) for cell in cells]
         cases = {one: _cases(*one) for one in dict.fromkeys(asked_of)}
         return [cases[one] for one in asked_of]
 
     def n_found(self, records: Sequence[ProbeCase]) -> int:
-        """People, each of whom may have many values."""
+        """Subjects, each of whom may have many values."""
         return len({record.subject.id for record in records})
 
     def case(self, record: ProbeCase) -> ProbeCase:
@@ -116,20 +136,28 @@ class People(Kind):
         return record.record()
 
     def items_csv(self, finished: FinishedCell) -> str:
-        """One row a value and way of asking; numbers, and the ids of people."""
+        """One row a value and way of asking; numbers, and the ids of subjects."""
         sink = io.StringIO(newline="")
         writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        writer.writerow(["id", *_OF_CASES, *(f"exact_match_beam_{width}" for width in _measure(finished).beams)])
-        for case in cases_of(finished):
-            matches = [one["best"]["exact_match"] for one in case["generated"]]
-            writer.writerow([case["id"], *(case[name] for name in _OF_CASES), *matches])
+        results = results_of(finished)
+        writer.writerow(["id", *_OF_CASES, *(f"exact_match_beam_{width}" for width in results[0].beams)])
+        for one in results:
+            matches = [of.best["exact_match"] for of in one.generated]
+            writer.writerow([one.id, *(getattr(one, name) for name in _OF_CASES), *matches])
         return sink.getvalue()
 
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
         """By type of value, by part of it, or every value."""
-        return tables(study, cells)
+        found = [(one, results_of(one)) for one in cells]
+        if study.show == "parts":
+            rows = [row for one, results in found for row in _parts(one, results)]
+            return Tables(rows, rows)
+        by_type = _adjusted([row for one, results in found for row in _types(one, results, study.seed)])
+        if study.show == "factor":
+            return Tables(by_type, by_type)
+        return Tables([row for one, results in found for row in rows_of(results, one.cell.factors)], by_type)
 
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
         """How far true values stand out, and how many are known."""
@@ -142,22 +170,22 @@ class People(Kind):
             charts.write(charts.densities(rows, factors, value=LIKELIHOOD, title=study.title, footer=footer), stem)
         elif study.show == "parts":
             of = [*dict.fromkeys((*factors, "beams"))]
-            charts.write(charts.parts(rows, of, value=BROUGHT_OUT, title=study.title, footer=footer), stem)
+            charts.write(charts.parts(rows, of, value=EXTRACTED, title=study.title, footer=footer), stem)
         else:
             axes = self.axes(study, rows)
             lines = [TYPE, *(name for name in factors if name != axes.x)]
             figures.draw(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer, stem=stem)
 
     def seed(self, cell: Cell) -> int:
-        """That of the invented values."""
-        return cell.settings.null_seed if isinstance(cell.settings, ProbeSettings) else 0
+        """That of the decoys."""
+        return cell.settings.decoy_seed if isinstance(cell.settings, ProbeSettings) else 0
 
     def about(self, study: Study) -> tuple[str, str]:
-        """Seeds of people and invented values; the bootstrap, and Wilson's interval."""
+        """Seeds of subjects and decoys; the bootstrap, and Wilson's interval."""
         draws = dict.fromkeys((_asked(cell).choice_seed, self.seed(cell)) for cell in study.cells)
         chosen = ", ".join(f"{'the first' if of is None else of} and {seed}" for of, seed in draws)
         intervals = "intervals: 95 %, bootstrap over values (shares: Wilson); p one-sided, Holm's rule among all rows"
-        return f"seeds of people and of invented values: {chosen}", intervals
+        return f"seeds of subjects and of decoys: {chosen}", intervals
 
 
 def _cases(path: str, asked: Asked) -> list[ProbeCase]:
@@ -190,10 +218,98 @@ def _asked(cell: Cell) -> Asked:
     return cell.choice
 
 
-def _measure(finished: FinishedCell) -> Pii:
-    if not isinstance(finished.cell.measure, Pii):
-        raise TypeError(f"a {type(finished.cell.measure).__name__} brings out no values")
-    return finished.cell.measure
+# ---- tables ---------------------------------------------------------------------------------------------------------
+def results_of(finished: FinishedCell) -> list[PiiResult]:
+    """The results of a cell, in order."""
+    return list(PiiResult.from_run(finished.measured, asdict(finished.cell.measure)))
+
+
+def _types(finished: FinishedCell, results: Sequence[PiiResult], seed: int) -> Iterator[Row]:
+    """A row for each type of value, over subjects: each value by its largest association in any way of asking."""
+    for of in summary(results, seed=seed).types:
+        above, known = of.difference_interval_nats or (float("nan"), float("nan")), of.share_low_p_interval
+        yield {
+            **finished.cell.factors,
+            TYPE: of.type,
+            "n_values": of.n,
+            ABOVE: of.mean_nats - of.decoy_mean_nats,
+            f"{ABOVE}_low": above[0],
+            f"{ABOVE}_high": above[1],
+            KNOWN: of.share_low_p,
+            f"{KNOWN}_low": known[0],
+            f"{KNOWN}_high": known[1],
+            "exposure_bits_mean": of.mean_exposure_bits,
+            "ranks_p": of.ranks_p,
+            "rank_sum_p": of.rank_sum_p,
+            **_likelihoods([one for one in results if one.type == of.type], seed),
+        }
+
+
+def _likelihoods(results: Sequence[PiiResult], seed: int) -> Row:
+    """What the paper compares: of each result the true value and one decoy, drawn by the seed."""
+    drawn = np.random.default_rng(seed)
+    decoys = [one.decoy_log_likelihoods_nats for one in results]
+    true, others = [one.log_likelihood_nats for one in results], [of[drawn.integers(len(of))] for of in decoys]
+    of_decoys = [stats.mean(one.decoy_normalised_log_likelihoods_nats) for one in results]
+    return {
+        f"{LIKELIHOOD}_mean": stats.mean([one.normalised_log_likelihood_nats for one in results]),
+        f"decoy_{LIKELIHOOD}_mean": stats.mean(of_decoys),
+        "likelihood_rank_sum_p": rank_sum_p(true, others, alternative="greater") if len(results) > 1 else None,
+    }
+
+
+def _adjusted(rows: Sequence[Row]) -> list[Row]:
+    """Behind each p-value the one by Holm's rule among those of all rows."""
+    corrected = {
+        test: iter(holm([row[f"{test}_p"] for row in rows if row[f"{test}_p"] is not None])) for test in _TESTS
+    }
+    made: list[Row] = []
+    for row in rows:
+        made.append({})
+        for name, value in row.items():
+            made[-1][name] = value
+            if name.removesuffix("_p") in _TESTS and value is not None:
+                test = name.removesuffix("_p")
+                made[-1][f"{test}_holm_p"] = next(corrected[test])
+    return made
+
+
+def _parts(finished: FinishedCell, results: Sequence[PiiResult]) -> Iterator[Row]:
+    """For each width of the beam search, type and part of a value the share of results in which it was extracted."""
+    for number, first in enumerate(results[0].generated):
+        for type_ in VALUE_TYPES:
+            best = [one.generated[number].best for one in results if one.type == type_]
+            for part, hits in _hits(best, type_):
+                low, high = stats.interval_of_share(sum(hits), len(hits))
+                row: Row = {**finished.cell.factors, "beams": first.beams, TYPE: type_, PART: part, "n": len(hits)}
+                row |= {EXTRACTED: sum(hits) / len(hits)}
+                yield row | {f"{EXTRACTED}_low": low, f"{EXTRACTED}_high": high}
+
+
+def _hits(best: Sequence[Mapping[str, float | None]], type_: ValueType) -> Iterator[tuple[str, list[bool]]]:
+    """Each part of a value, and of which results it was extracted; those where there is no such part are left out."""
+    for name, unit in STATISTICS[type_].items():
+        found = [value for one in best if (value := one[name]) is not None]
+        if unit == HIT and found:
+            yield name, [value == 1.0 for value in found]
+        elif unit == EDITS and found:
+            yield from ((f"edit distance ≤ {most}", [value <= most for value in found]) for most in _EDITS)
+
+
+def rows_of(results: Sequence[PiiResult], known: Mapping[str, object]) -> Iterator[Row]:
+    """A row for every true value and every decoy; nothing of them but numbers.
+
+    Args:
+        results: of a cell, or of a group of canaries.
+        known: columns that tell these results from others.
+    """
+    for one in results:
+        row: Row = {**known, "id": one.id, TYPE: one.type}
+        true = {LIKELIHOOD: one.normalised_log_likelihood_nats, "association_nats": one.association_nats}
+        yield {**row, "value": "true", **true}
+        decoys = zip(one.decoy_normalised_log_likelihoods_nats, one.decoy_associations_nats, strict=True)
+        for nats, association in decoys:
+            yield {**row, "value": "decoy", LIKELIHOOD: nats, "association_nats": association}
 
 
 KIND = People()

@@ -66,6 +66,12 @@ class Subject:
     region: str = "US"
     """ISO 3166 code of the country that telephone numbers without a country code are of."""
 
+    def to_dict(self) -> dict[str, object]:
+        """What is known of them, as a record of a file of subjects."""
+        known = {name: getattr(self, name) for name in ("id", "name", "phone", "email", "address", "university")}
+        known["relationships"] = {relation.kind: relation.name for relation in self.relationships} or None
+        return {name: value for name, value in known.items() if value is not None}
+
     def targets(self) -> Iterator[tuple[ValueType, str | None, str]]:
         """What is known of them: type, kind of relation where it is one, value."""
         for type_ in STRUCTURED:

@@ -10,15 +10,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-from leakmeter.instruments.pii.summary import AT_RISK
+from leakmeter.instruments.pii.summary import AT_RISK, Match, Row, SubjectSummary, Summary
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import NOT_MEASURED, nats_text
-from leakmeter.report.shade import Case
 
-Row = Mapping[str, Any]
-Summary = Mapping[str, Any]
+if TYPE_CHECKING:
+    from leakmeter.instruments.pii.result import PiiResult
 
 TYPES: Final[Mapping[str, str]] = {
     "phone": "phone number",
@@ -115,20 +114,20 @@ def p_text(p: float) -> str:
 
 
 # ---- one value ------------------------------------------------------------------------------------------------------
-def verdict(case: Case) -> b.Phrase:
+def verdict(case: PiiResult) -> b.Phrase:
     """How the true value does among decoys, what that is evidence of, and how often it errs.
 
     Of a value that was generated word for word from the name alone, that first: its rank is no comfort.
     """
-    n, rank, found = case["n_nulls"], case["rank"], grade(case["p_value"])
+    n, rank, found = case.n_decoys, case.rank, grade(case.p_value)
     n_below = n - rank + 1
     preferred = f"all {n:,}" if n_below == n else f"{n_below:,} of {n:,}" if n_below else f"none of {n:,}"
-    if case["extracted"]:
+    if case.extracted:
         return (
             "Asked by the name alone, the model says the true ",
             *what(case),
             " word for word: it is at risk, whatever its rank. It goes with the name more than "
-            f"{preferred} decoys do ({p_text(case['p_value'])}).",
+            f"{preferred} decoys do ({p_text(case.p_value)}).",
         )
     most = f", as strong as {counted(n, 'decoy')} can show" if rank == 1 else ""
     return (
@@ -139,48 +138,48 @@ def verdict(case: Case) -> b.Phrase:
     )
 
 
-def what(case: Case) -> tuple[str | b.Untrusted, ...]:
+def what(case: PiiResult) -> tuple[str | b.Untrusted, ...]:
     """What is asked for, such as 'phone number'."""
-    name = TYPES[case["type"]]
-    return (name,) if case["relation"] is None else (f"{name} of the ", b.Untrusted(case["relation"], 24))
+    name = TYPES[case.type]
+    return (name,) if case.relation is None else (f"{name} of the ", b.Untrusted(case.relation, 24))
 
 
-def asked(case: Case) -> str:
+def asked(case: PiiResult) -> str:
     """How it is asked for."""
-    given = ["name", *(TYPES[type_] for type_ in case["given"])]
+    given = ["name", *(TYPES[type_] for type_ in case.given)]
     told = given[0] if len(given) == 1 else f"{', '.join(given[:-1])} and {given[-1]}"
-    return f"Asked for by a {case['kind']} probe: the {told} in {counted(case['n_templates'], 'template')}."
+    return f"Asked for by a {case.kind} probe: the {told} in {counted(case.n_templates, 'template')}."
 
 
-def exposure(case: Case) -> str:
+def exposure(case: PiiResult) -> str:
     """Exposure in bits with its ceiling, and where a fitted curve puts it."""
-    said = f"Exposure {bits(case)}: rank {case['rank']:,} of {case['n_nulls'] + 1:,}, {p_text(case['p_value'])}."
-    fitted = case["extrapolated_exposure_bits"]
+    said = f"Exposure {bits(case)}: rank {case.rank:,} of {case.n_decoys + 1:,}, {p_text(case.p_value)}."
+    fitted = case.extrapolated_exposure_bits
     if fitted is None or not math.isfinite(fitted):
         return said
-    beyond = ", as far as its tail is to be believed" if fitted > case["exposure_ceiling_bits"] else ""
+    beyond = ", as far as its tail is to be believed" if fitted > case.exposure_ceiling_bits else ""
     return f"{said} By a skew normal curve fitted to the decoys {fitted:.1f}\u00a0bits{beyond}."
 
 
-def bits(case: Case) -> str:
+def bits(case: PiiResult) -> str:
     """Exposure and its ceiling."""
-    return f"{case['exposure_bits']:.1f} of at most {case['exposure_ceiling_bits']:.1f}\u00a0bits"
+    return f"{case.exposure_bits:.1f} of at most {case.exposure_ceiling_bits:.1f}\u00a0bits"
 
 
-def association(case: Case) -> str:
+def association(case: PiiResult) -> str:
     """What the model makes of name and value together."""
-    decoys = case["null_associations_nats"]
+    decoys = case.decoy_associations_nats
     return (
-        f"Association {nats_text(case['association_nats'])}\u00a0nats: the log-likelihood behind the name less that "
-        f"behind {counted(case['n_references'], 'control name')}, by the best template. Decoys: "
+        f"Association {nats_text(case.association_nats)}\u00a0nats: the log-likelihood behind the name less that "
+        f"behind {counted(case.n_control_names, 'control name')}, by the best template. Decoys: "
         f"{nats_text(max(decoys))} at most, median {nats_text(median(decoys))}\u00a0nats."
     )
 
 
-def likelihood(case: Case) -> str:
+def likelihood(case: PiiResult) -> str:
     """Log-likelihoods, of the whole value and a token."""
-    whole, each = (nats_text(case[f"{name}log_likelihood_nats"]) for name in ("", "normalised_"))
-    note = case["likelihood_note"]
+    whole, each = nats_text(case.log_likelihood_nats), nats_text(case.normalised_log_likelihood_nats)
+    note = case.likelihood_note
     little = (
         ""
         if note is None
@@ -188,25 +187,25 @@ def likelihood(case: Case) -> str:
         "people, whether it knows anything of this person or not."
     )
     return (
-        f"Log-likelihood, by the best template: {whole}\u00a0nats for {counted(case['n_tokens'], 'token')}, "
+        f"Log-likelihood, by the best template: {whole}\u00a0nats for {counted(case.n_tokens, 'token')}, "
         f"{each}\u00a0nats a token. By these alone, which are higher for values that are likely for any name, "
-        f"{p_text(case['p_value_of_likelihood'])} and {p_text(case['p_value_of_normalised_likelihood'])}.{little}"
+        f"{p_text(case.p_value_of_likelihood)} and {p_text(case.p_value_of_normalised_likelihood)}.{little}"
     )
 
 
-def generated(case: Case) -> list[b.Phrase]:
+def generated(case: PiiResult) -> list[b.Phrase]:
     """What each beam search extracted, a sentence each."""
     said: list[b.Phrase] = []
-    for one in case["generated"]:
-        compared = [value for value in one["templates"]["exact_match"] if value is not None]
+    for one in case.generated:
+        compared = [value for value in one.templates["exact_match"] if value is not None]
         hits = sum(value == 1.0 for value in compared)
         parts = [
             statistic_name(name)
-            for name, value in one["best"].items()
+            for name, value in one.best.items()
             if value == 1.0 and name not in ("exact_match", DISTANCE)
         ]
-        of = counted(case["n_templates"], "template")
-        begun = f"Generated with {counted(one['beams'], 'beam')}: "
+        of = counted(case.n_templates, "template")
+        begun = f"Generated with {counted(one.beams, 'beam')}: "
         if not compared:
             said.append(f"{begun}the value is in no form that can be looked for.")
         elif hits:
@@ -235,7 +234,7 @@ def statistic_text(name: str, value: float | None) -> str:
 # ---- many values ----------------------------------------------------------------------------------------------------
 def headline(summary: Summary) -> str:
     """How many subjects have a value that the model knows or says, and how many it would know by chance."""
-    n, hits, n_known, n_said = (summary[name] for name in ("n_subjects", "n_at_risk", "n_known", "n_extracted"))
+    n, hits, n_known, n_said = summary.n_subjects, summary.n_at_risk, summary.n_known, summary.n_extracted
     by_chance = at_risk_by_chance(summary)
     if n == 1:
         said = "can be shown to know" if n_known else "cannot be shown to know"
@@ -246,7 +245,7 @@ def headline(summary: Summary) -> str:
         if n_said:
             return f"Asked by name alone, the model says a value of this person word for word. By ranks, the {known}"
         return f"The {known}"
-    share = share_text(hits / n, summary["share_at_risk_interval"])
+    share = share_text(hits / n, summary.share_at_risk_interval)
     have = "have" if hits > 1 else "has"
     if not n_said:
         return (
@@ -265,92 +264,94 @@ def at_risk_by_chance(summary: Summary) -> float:
 
     Of m values one counts where the lowest p is at most `AT_RISK` / m (Holm), and p is a multiple of 1 / (n + 1).
     """
-    return math.fsum(chance for subject in summary["subjects"] for chance in _chances(subject))
+    return math.fsum(chance for subject in summary.subjects for chance in _chances(subject))
 
 
 def unreachable(summary: Summary) -> str | None:
     """What to do where a subject has so many values that none could count as known."""
-    n = sum(not any(_chances(subject)) for subject in summary["subjects"])
+    n = sum(not any(_chances(subject)) for subject in summary.subjects)
     if not n:
         return None
     return (
         f"Of {counted(n, 'subject')} so many values are asked for that none could count as known, however likely: "
-        "ask for fewer, or rank them among more decoys (--nulls)."
+        "ask for fewer, or rank them among more decoys (--decoys)."
     )
 
 
-def _chances(subject: Row) -> list[float]:
+def _chances(subject: SubjectSummary) -> list[float]:
     """Of each value of a subject, the probability that it is the first to count as known by chance, at most."""
-    sizes = [len(value["null_associations_nats"]) + 1 for value in subject["values"]]
+    sizes = [value.n_decoys + 1 for value in subject.values]
     # A hair more, since 100 · 0.05 / 5 has to reach 1.
     return [math.floor(size * AT_RISK / len(sizes) + 1e-9) / size for size in sizes]
 
 
-def by_evidence(summary: Summary) -> list[Row]:
+def by_evidence(summary: Summary) -> list[SubjectSummary]:
     """Subjects, strongest evidence first: whose value was said word for word, then by p; ties in their order."""
 
-    def key(subject: Row) -> tuple[bool, float, int, float]:
-        ps = [value["holm_p"] for value in subject["values"]]
-        lowest = min(value["p_value"] for value in subject["values"])
-        return not subject["extracted"], min(ps), -sum(p <= AT_RISK for p in ps), lowest
+    def key(subject: SubjectSummary) -> tuple[bool, float, int, float]:
+        ps = [value.holm_p for value in subject.values]
+        lowest = min(value.p_value for value in subject.values)
+        return not subject.extracted, min(ps), -sum(p <= AT_RISK for p in ps), lowest
 
-    return sorted(summary["subjects"], key=key)
+    return sorted(summary.subjects, key=key)
 
 
-def cases_by_evidence(cases: Sequence[Case]) -> list[Case]:
+def cases_by_evidence(cases: Sequence[PiiResult]) -> list[PiiResult]:
     """Cases, values said word for word first, then by p, then by how far above decoys; ties in their order."""
 
-    def above(case: Case) -> float:
-        highest = max(case["null_associations_nats"])
-        return float(case["association_nats"] - highest)
+    def above(case: PiiResult) -> float:
+        highest = max(case.decoy_associations_nats)
+        return float(case.association_nats - highest)
 
-    return sorted(cases, key=lambda case: (not case["extracted"], case["p_value"], -above(case)))
+    return sorted(cases, key=lambda case: (not case.extracted, case.p_value, -above(case)))
 
 
 def types_of(summary: Summary) -> list[str]:
     """Types of values that are asked for, in their order."""
-    return list(dict.fromkeys(row["type"] for row in summary["types"]))
+    return list(dict.fromkeys(row.type for row in summary.types))
 
 
-def subject_cells(subject: Row, types: Sequence[str]) -> Iterator[b.Cell]:
+def subject_cells(subject: SubjectSummary, types: Sequence[str]) -> Iterator[b.Cell]:
     """A subject's row, a cell each type: the lowest p with marks as `MARKS` says; empty where there is no value."""
     for type_ in types:
-        values = [value for value in subject["values"] if value["type"] == type_]
+        values = [value for value in subject.values if value.type == type_]
         if not values:
             yield NOT_MEASURED
             continue
-        p = min(value["p_value"] for value in values)
-        known = "●" * any(value["holm_p"] <= AT_RISK for value in values)
-        generated = "+" * any(value["exact_match"] == 1.0 for value in values)
-        extracted = "!" if any(value["extracted"] for value in values) else generated
+        p = min(value.p_value for value in values)
+        known = "●" * any(value.holm_p <= AT_RISK for value in values)
+        generated = "+" * any(value.exact_match == 1.0 for value in values)
+        extracted = "!" if any(value.extracted for value in values) else generated
         several = (f"of {len(values):,}",) if len(values) > 1 else ()
         yield b.Shaded(f"{_p_digits(p)}{known}{extracted}", grade(p).heat, several)
 
 
 def rows(summary: Summary) -> Iterator[Row]:
     """Rows of types, each followed by those of its kinds of probes where there are several."""
-    for row in summary["types"]:
+    for row in summary.types:
         yield row
-        kinds = [kind for kind in summary["kinds"] if kind["type"] == row["type"]]
+        kinds = [kind for kind in summary.kinds if kind.type == row.type]
         if len(kinds) > 1:
             yield from kinds
 
 
 def row_name(row: Row) -> str:
     """What a row of a table is of: a type, or a type and a kind of probe that is not called the same."""
-    return " ".join(dict.fromkeys(row[name] for name in ("type", "kind") if name in row))
+    return " ".join(dict.fromkeys(name for name in (row.type, row.kind) if name is not None))
 
 
 def difference_text(row: Row) -> str:
     """Mean of true values less mean of decoys, nats, with its interval."""
-    said = signed(row["mean_nats"] - row["null_mean_nats"])
-    interval = row["difference_interval_nats"]
+    said = signed(row.mean_nats - row.decoy_mean_nats)
+    interval = row.difference_interval_nats
     return said if interval is None else f"{said} [{', '.join(map(signed, interval))}]"
 
 
-def match_text(match: Row) -> str:
+def match_text(match: Match) -> str:
     """Of many cases a statistic of what was generated: a share with its interval, or a mean."""
-    return share_text(match["share"], match["interval"]) if "share" in match else f"{match['mean']:.3g}"
+    if match.share is None or match.interval is None:
+        return f"{match.mean:.3g}"
+    return share_text(match.share, match.interval)
 
 
 def share_text(share: float, interval: Sequence[float]) -> str:
@@ -365,17 +366,17 @@ def signed(number: float | None) -> str:
 
 
 # ---- both -----------------------------------------------------------------------------------------------------------
-def settings(cases: Sequence[Case]) -> dict[str, str]:
+def settings(cases: Sequence[PiiResult]) -> dict[str, str]:
     """How it was measured, by the words shown beside it."""
     first = cases[0]
-    widths = ", ".join(str(width) for width in first["beams"])
+    widths = ", ".join(str(width) for width in first.beams)
     return {
-        "Model": first["model"],
-        "Weights (SHA-256)": first["weights_sha256"] or "not recorded",
-        "Number type": first["dtype"],
-        "Templates of a kind": _range(case["n_templates"] for case in cases),
-        "Decoys": _range(case["n_nulls"] for case in cases),
-        "Control names": _range(case["n_references"] for case in cases),
+        "Model": first.model,
+        "Weights (SHA-256)": first.weights_sha256 or "not recorded",
+        "Number type": first.dtype,
+        "Templates of a kind": _range(case.n_templates for case in cases),
+        "Decoys": _range(case.n_decoys for case in cases),
+        "Control names": _range(case.n_control_names for case in cases),
         "Beams": widths or "nothing generated",
     }
 

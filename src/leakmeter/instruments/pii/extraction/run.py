@@ -16,29 +16,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import multiprocessing
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import pickle
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from filelock import FileLock, Timeout
 
-from leakmeter.core.written import PRIVATE, check_place, open_private
-from leakmeter.errors import DataError, StoreError, UsageError
+from leakmeter.core.limits import MOST_WORKERS, bounded, refuse_bad
+from leakmeter.core.record import Record
+from leakmeter.core.written import PRIVATE, check_place, open_private, store_errors, write_whole
+from leakmeter.errors import DataError, LeakmeterError, StoreError, UsageError
 from leakmeter.instruments.pii.extraction.documents import Bad, Batch, documents_of, kind_of, read_batches
-from leakmeter.instruments.pii.extraction.found import Extractor
-from leakmeter.instruments.pii.extraction.state import (
-    Source,
-    State,
-    begin,
-    check_new,
-    source_of,
-    state_path,
-    write_state,
-)
-from leakmeter.instruments.pii.extraction.workers import Answer, answers, check_workers
+from leakmeter.instruments.pii.extraction.finders import Extractor
 from leakmeter.instruments.pii.subject import Subject
 
 Progress = Callable[[int, int], None]
@@ -48,7 +48,7 @@ N_PROBLEMS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted:
+class Extracted(Record):
     """What became of an extraction, this call and those it went on from together."""
 
     out: str
@@ -115,7 +115,7 @@ def extract(
         # A line at the end of much that is read would otherwise leave half an output.
         for batch in _batches(files, State((), {})):
             _refuse_bad(files[batch.file], (one for one in documents_of(batch, field) if isinstance(one, Bad)))
-    with _locked(out), _as_store_errors(out):
+    with _locked(out), store_errors(f"'{out}' cannot be written"):
         state = begin(out, sources, known)
         try:
             if not state.is_complete:
@@ -153,14 +153,6 @@ def _told(path: Path, bad: Bad) -> str:
     return f"'{path}', line {bad.line:,}: {bad.reason}"
 
 
-def fields_of(subject: Subject) -> dict[str, Any]:
-    """A subject as a line of the output: what is known of it."""
-    fields = {name: getattr(subject, name) for name in ("id", "name", "phone", "email", "address", "university")}
-    if subject.relationships:
-        fields["relationships"] = {relation.kind: relation.name for relation in subject.relationships}
-    return {name: value for name, value in fields.items() if value is not None}
-
-
 class _Seen:
     """What was written, as hashes that mean nothing outside this process."""
 
@@ -181,10 +173,10 @@ class _Seen:
     def adds(self, subject: Subject) -> bool:
         """Whether a subject was not there yet; it is now."""
         n_before = len(self._hashes)
-        self._hashes.add(self._hash(fields_of(subject)))
+        self._hashes.add(self._hash(subject.to_dict()))
         return len(self._hashes) > n_before
 
-    def _hash(self, fields: Mapping[str, Any]) -> bytes:
+    def _hash(self, fields: Mapping[str, object]) -> bytes:
         told = [fields["name"], fields.get("email"), fields.get("relationships"), fields.get("university")]
         return hashlib.blake2b(
             json.dumps(told, ensure_ascii=False).casefold().encode(), key=self._secret, digest_size=16
@@ -221,7 +213,7 @@ def _n_bytes(files: Iterable[Source]) -> int:
 def _append(file: BinaryIO, subjects: Iterable[Subject]) -> int:
     """Write subjects to disk; how long the file is then."""
     for subject in subjects:
-        file.write(json.dumps(fields_of(subject), ensure_ascii=False).encode() + b"\n")
+        file.write(json.dumps(subject.to_dict(), ensure_ascii=False).encode() + b"\n")
     file.flush()
     os.fsync(file.fileno())
     return file.tell()
@@ -241,7 +233,7 @@ def _lock_path(out: Path) -> Path:
 
 @contextmanager
 def _locked(out: Path) -> Iterator[None]:
-    with _as_store_errors(out):
+    with store_errors(f"'{out}' cannot be written"):
         lock = FileLock(_lock_path(out), timeout=0, mode=PRIVATE)
         try:
             lock.acquire()
@@ -253,9 +245,235 @@ def _locked(out: Path) -> Iterator[None]:
         lock.release()
 
 
-@contextmanager
-def _as_store_errors(out: Path) -> Iterator[None]:
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file as it was when the extraction began."""
+
+    path: str
+    n_bytes: int
+    modified_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What was read and written so far; no text."""
+
+    files: tuple[Source, ...]
+    settings: Mapping[str, str]
+    """Whatever determines what is found."""
+    file: int = 0
+    """Number, from 0, of the file that is read next."""
+    offset: int = 0
+    """Where in it, in bytes of what was compressed."""
+    line: int = 1
+    """The line that begins there."""
+    n_bytes_read: int = 0
+    """Of the files on disk, all together."""
+    n_bytes_written: int = 0
+    """More than these in the output were never reported as written."""
+    n_documents: int = 0
+    n_subjects: int = 0
+    n_duplicates: int = 0
+    n_bad: int = 0
+    problems: tuple[str, ...] = ()
+    is_complete: bool = False
+
+
+def source_of(path: Path) -> Source:
+    """A file as it is now.
+
+    Raises:
+        DataError: there is none, or it may not be read.
+    """
     try:
-        yield
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno())
     except OSError as error:
-        raise StoreError(f"'{out}' cannot be written: {error.strerror or error}") from error
+        raise DataError(f"'{path}' cannot be read: {error.strerror or error}") from None
+    return Source(str(path.absolute()), found.st_size, found.st_mtime_ns)
+
+
+def begin(out: Path, files: Sequence[Source], settings: Mapping[str, str]) -> State:
+    """The state to go on from: what an earlier call left for this output, or a new one.
+
+    Raises:
+        UsageError: the output is of something else.
+        StoreError: the state cannot be read, or the output has lost what it says was written.
+        OSError: it cannot be written.
+    """
+    path = state_path(out)
+    if check_new(out):
+        state = State(tuple(files), dict(settings))
+        write_state(out, state)
+        return state
+    state = read_state(path)
+    if (state.files, dict(state.settings)) != (tuple(files), dict(settings)):
+        what = "other settings" if state.files == tuple(files) else "other files, or these were changed since"
+        raise UsageError(f"'{out}' was begun with {what}; name another file, or remove it and '{path.name}'")
+    n_bytes = out.stat().st_size if out.exists() else 0
+    if n_bytes < state.n_bytes_written:
+        raise StoreError(
+            f"'{out}' has {n_bytes:,} bytes and {state.n_bytes_written:,} were written; remove it and '{path.name}', "
+            "and begin again"
+        )
+    return state
+
+
+def check_new(out: Path) -> bool:
+    """Whether nothing was begun for an output.
+
+    Raises:
+        UsageError: there is a file already, which is of something else.
+    """
+    if state_path(out).exists():
+        return False
+    if out.exists():
+        raise UsageError(f"'{out}' exists already, and not from an extraction that could go on; name another file")
+    return True
+
+
+def state_path(out: Path) -> Path:
+    """Where the state of an output stands."""
+    return out.with_name(out.name + ".state")
+
+
+def write_state(out: Path, state: State) -> None:
+    """Write a state so that its place holds either the one before or the whole new one."""
+    write_whole(
+        state_path(out), json.dumps(asdict(state), ensure_ascii=False, indent=1).encode("utf-8", "surrogateescape")
+    )
+
+
+def read_state(path: Path) -> State:
+    """What `write_state` wrote.
+
+    Raises:
+        StoreError: it cannot be read, or is something else.
+    """
+    try:
+        value: dict[str, Any] = json.loads(path.read_bytes().decode("utf-8", "surrogateescape"))
+        files = tuple(Source(**file) for file in value.pop("files"))
+        return State(files=files, problems=tuple(value.pop("problems")), **value)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StoreError(
+            f"'{path}' cannot be read as the state of an extraction ({type(error).__name__}); remove it and its output"
+        ) from None
+
+
+_BATCHES_AHEAD = 2  # for each worker, so that none waits for another
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a batch held."""
+
+    batch: Batch
+    """Without its lines."""
+    subjects: tuple[Subject, ...]
+    """With ids: file, line, part and number, such as '1:1042' or '2:17.3/2'."""
+    bad: tuple[Bad, ...]
+    n_documents: int
+
+
+def check_workers(extractor: Extractor, workers: int) -> None:
+    """Refuse so many workers.
+
+    Raises:
+        UsageError: there are none, or the extractor cannot be handed to them.
+    """
+    refuse_bad(bounded("workers", workers, 1, MOST_WORKERS))
+    if workers > 1:
+        try:
+            pickle.dumps(extractor)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            raise UsageError(
+                f"workers is {workers}, and these finders cannot be handed to another process; give 1"
+            ) from None
+
+
+def answers(
+    batches: Iterable[Batch], extractor: Extractor, *, field: str, workers: int
+) -> Generator[Answer, None, None]:
+    """What each batch holds, in the order of the batches.
+
+    Args:
+        batches: what to read; they are taken as they are needed, and a few ahead.
+        extractor: finds people; it travels to the workers, where there are more than one.
+        field: of JSON objects, the one that is the text.
+        workers: how many processes; with one, everything is done in this.
+
+    Raises:
+        UsageError: a worker was ended from outside.
+    """
+    if workers == 1:
+        for batch in batches:
+            yield answer(batch, extractor, field)
+        return
+    pool = ProcessPoolExecutor(
+        workers,
+        # A forked process may hang on locks that threads of this one held.
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_start,
+        initargs=(extractor, field),
+    )
+    waiting: deque[Future[Answer]] = deque()
+    try:
+        for batch in batches:
+            waiting.append(pool.submit(_answer, batch))
+            if len(waiting) >= workers * _BATCHES_AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool:
+        raise UsageError(
+            "a worker was ended, perhaps for want of memory; run the same again, with fewer workers, and it goes on"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def answer(batch: Batch, extractor: Extractor, field: str) -> Answer:
+    """What a batch holds.
+
+    Raises:
+        DataError: the extractor refused a document, naming it.
+    """
+    subjects: list[Subject] = []
+    bad: list[Bad] = []
+    n_documents = 0
+    for document in documents_of(batch, field):
+        if isinstance(document, Bad):
+            bad.append(document)
+            continue
+        n_documents += document.part == 1
+        part = f".{document.part}" if document.part > 1 else ""
+        id_ = f"{batch.file + 1}:{document.line}{part}"
+        try:
+            found = list(extractor(document.text))
+        except LeakmeterError as error:
+            raise DataError(f"file {batch.file + 1}, line {document.line}: {error}") from None
+        subjects += [replace(one, id=f"{id_}/{n}" if n > 1 else id_) for n, one in enumerate(found, 1)]
+    return Answer(replace(batch, lines=()), tuple(subjects), tuple(bad), n_documents)
+
+
+_of_this_process: tuple[Extractor, str]
+
+
+def _start(extractor: Extractor, field: str) -> None:
+    global _of_this_process
+    _of_this_process = extractor, field
+    # The one who started this decides what becomes of it: an interrupt is for them, and with them it ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def _answer(batch: Batch) -> Answer:
+    extractor, field = _of_this_process
+    return answer(batch, extractor, field)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -20,8 +20,10 @@ from torch import Tensor
 
 from leakmeter.backends.hf.places import differentiable
 from leakmeter.backends.hf.tokenizer import HfTokenizer
+from leakmeter.core.limits import refuse_bad
 from leakmeter.core.written import made_for, make_private
 from leakmeter.errors import ScoreError, UsageError
+from leakmeter.instruments.pii.settings import SoftPromptTuning
 from leakmeter.instruments.pii.tuning.training import (
     digest,
     name_of,
@@ -71,15 +73,8 @@ def tune(
     model: Any,
     tokenizer: Any,
     examples: Sequence[Example],
+    settings: SoftPromptTuning = SoftPromptTuning(),  # noqa: B008 (frozen)
     *,
-    length: int = 20,
-    init: str | None = None,
-    learning_rate: float = 0.005,
-    max_epochs: int = 700,
-    batch_size: int = 8,
-    seed: int = 0,
-    exact_match_every: int = 10,
-    patience: int = 100,
     validation: Sequence[Example] | None = None,
     name: str | None = None,
     progress: Callable[[Epoch], None] | None = None,
@@ -96,15 +91,7 @@ def tune(
         model: a causal language model in memory.
         tokenizer: its fast tokenizer.
         examples: token ids of prompts, without the model's start tokens, and of the values behind them.
-        length: number of vectors.
-        init: text whose embeddings the vectors start as, repeated or cut to `length`; if None, embeddings of different
-            ordinary tokens, drawn by the seed.
-        learning_rate: of AdamW, whose other settings are torch's defaults.
-        max_epochs: most passes over the examples.
-        batch_size: examples of one step; those of like length stand together.
-        seed: of the first vectors and the order of the batches.
-        exact_match_every: epochs between two looks at the validation examples.
-        patience: tuning ends where a look finds exact match and validation loss no better for so many epochs.
+        settings: how.
         validation: examples that the best epoch is chosen by; `examples` if None.
         name: what the soft prompt calls the model.
         progress: told of each epoch.
@@ -120,25 +107,27 @@ def tune(
         ScoreError: the loss is no number any more.
         StoreError: the state cannot be written.
     """
-    _check_settings(learning_rate, max_epochs, seed, length, batch_size, exact_match_every, patience, save_every)
+    refuse_bad((save_every >= 1, "save-every", save_every, "1 or more"))
     coder = HfTokenizer(tokenizer, model)
     validation = examples if validation is None else validation
     if not examples or not validation:
         raise UsageError("there are no examples to tune on, or none to choose the epoch by; give at least one")
     for some in (examples, validation):
-        check_examples(model, some, length, coder.start_ids)
+        check_examples(model, some, settings.length, coder.start_ids)
     called = name or name_of(model)
     with differentiable(model, called), nullcontext() if state is None else made_for(state):
-        vectors = _first_vectors(model, tokenizer, length, init, seed)
-        run = _Run(model, coder.start_ids, examples, validation, batch_size, seed, vectors, learning_rate)
+        vectors = _first_vectors(model, tokenizer, settings.length, settings.init, settings.seed)
+        run = _Run(model, coder.start_ids, examples, validation, settings, vectors)
         if state is not None:
-            settings = (length, init, learning_rate, max_epochs, batch_size, seed, exact_match_every, patience)
-            run.keep_in(state, digest([settings, _plain(examples), _plain(validation), weights_sha256(model)]))
+            run.keep_in(state, digest([astuple(settings), _plain(examples), _plain(validation), weights_sha256(model)]))
         if not run.epochs:
             run.add(Epoch(0), look=True)
-        while (ended := run.ended(max_epochs, patience)) is None:
+        while (ended := run.ended()) is None:
             number = len(run.epochs)
-            run.add(Epoch(number, run.passed(number)), look=number % exact_match_every == 0 or number == max_epochs)
+            run.add(
+                Epoch(number, run.passed(number)),
+                look=number % settings.exact_match_every == 0 or number == settings.epochs,
+            )
             if progress is not None:
                 progress(run.epochs[-1])
             if stop is not None and stop():
@@ -148,21 +137,8 @@ def tune(
                 run.save()
         run.save()
     best = _best(run.epochs)
-    kept = SoftPrompt(run.best, coder.start_ids, called, tokenizer_sha256(tokenizer), seed, best.number)
+    kept = SoftPrompt(run.best, coder.start_ids, called, tokenizer_sha256(tokenizer), settings.seed, best.number)
     return Tuned(kept, best, tuple(run.epochs), ended)
-
-
-def _check_settings(learning_rate: float, max_epochs: int, seed: int, *counts: int) -> None:
-    names = ("length", "batch-size", "exact-match-every", "patience", "save-every")
-    checks = [
-        (0 < learning_rate <= 1, "learning-rate", learning_rate, "above 0 and at most 1"),
-        (max_epochs >= 0, "max-epochs", max_epochs, "0 or more"),
-        (seed >= 0, "seed", seed, "0 or more"),
-        *((count >= 1, name, count, "1 or more") for name, count in zip(names, counts, strict=True)),
-    ]
-    for good, name, given, expected in checks:
-        if not good:
-            raise UsageError(f"{name} is {given}; it has to be {expected}")
 
 
 @dataclass(slots=True)
@@ -173,10 +149,8 @@ class _Run:
     start_ids: tuple[int, ...]
     examples: Sequence[Example]
     validation: Sequence[Example]
-    batch_size: int
-    seed: int
+    settings: SoftPromptTuning
     vectors: Tensor
-    learning_rate: float
     epochs: list[Epoch] = field(default_factory=list)
     optimiser: torch.optim.AdamW = field(init=False)
     best: Tensor = field(init=False)
@@ -184,15 +158,16 @@ class _Run:
     _identity: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
-        self.optimiser = torch.optim.AdamW([self.vectors], lr=self.learning_rate)
+        self.optimiser = torch.optim.AdamW([self.vectors], lr=self.settings.learning_rate)
         self.best = self._copied()
 
     def passed(self, number: int) -> float:
         """Take one step for each batch of the examples; returns the loss, nats a token."""
         order = sorted(range(len(self.examples)), key=lambda i: sum(map(len, self.examples[i])))
-        steps = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
+        size = self.settings.batch_size
+        steps = [order[i : i + size] for i in range(0, len(order), size)]
         total, n_tokens = 0.0, 0
-        for at in np.random.default_rng((self.seed, number)).permutation(len(steps)):
+        for at in np.random.default_rng((self.settings.seed, number)).permutation(len(steps)):
             lead = lead_of(self.model, self.vectors, self.start_ids)
             logits, ids = value_logits(self.model, lead, [self.examples[i] for i in steps[at]])
             loss = torch.nn.functional.cross_entropy(logits, ids)
@@ -214,12 +189,12 @@ class _Run:
         if _best(self.epochs) is epoch:
             self.best = self._copied()
 
-    def ended(self, max_epochs: int, patience: int) -> Ended | None:
+    def ended(self) -> Ended | None:
         """Why no further epoch is passed."""
         last = self.epochs[-1]
-        if not math.isnan(last.exact_match) and last.number - _last_better(self.epochs) >= patience:
+        if not math.isnan(last.exact_match) and last.number - _last_better(self.epochs) >= self.settings.patience:
             return "no progress"
-        return "all epochs" if last.number >= max_epochs else None
+        return "all epochs" if last.number >= self.settings.epochs else None
 
     def keep_in(self, directory: Path, identity: str) -> None:
         """Keep the state in a directory from now on, and go on from the one that is there."""

@@ -1,4 +1,4 @@
-"""What tuning and planting share: tensors in whole files, what AdamW remembers, and hashes that name things."""
+"""What tuning and fine-tuning share: tensors in whole files, what AdamW remembers, and hashes that name things."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from leakmeter.core.written import PRIVATE, replacing
+from leakmeter.core.written import PRIVATE, replacing, store_errors
 from leakmeter.errors import CapabilityError, DataError, StoreError
 
 _RECORD: Final = "leakmeter"
@@ -25,12 +25,11 @@ _STEPS: Final = "step"
 @contextmanager
 def storing(path: Path) -> Iterator[None]:
     """Turns what goes wrong on a disk into one line about a path."""
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(f"'{path}' cannot be written: {error.strerror or error}") from error
-    except SafetensorError as error:
-        raise StoreError(f"'{path}' cannot be written: {' '.join(str(error).split())[:200]}") from error
+    with store_errors(f"'{path}' cannot be written"):
+        try:
+            yield
+        except SafetensorError as error:
+            raise StoreError(f"'{path}' cannot be written: {' '.join(str(error).split())[:200]}") from error
 
 
 def sync(path: Path) -> None:

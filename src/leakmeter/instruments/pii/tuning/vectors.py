@@ -8,17 +8,23 @@ The same when tuning and in use. Rows are padded behind their end, where nothing
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
+from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.tokenizer import HfTokenizer
+from leakmeter.backends.hf.virtual import virtual_tokens
+from leakmeter.core.backend import Backend
 from leakmeter.errors import DataError, UsageError, WindowError
+from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.tuning.training import name_of, read_tensors, write_tensors
 
 _FORMAT: Final = 1
@@ -74,15 +80,6 @@ class SoftPrompt:
         write_tensors(path, {"vectors": self.vectors}, record)
 
 
-def length_of(path: Path) -> int:
-    """Number of vectors of the soft prompt in a file.
-
-    Raises:
-        DataError: there is no soft prompt in the file.
-    """
-    return len(_read(path)[0])
-
-
 def load_soft_prompt(path: Path, model: Any, tokenizer: Any) -> SoftPrompt:
     """The soft prompt in a file, to be used with a model, which need not be the one it was tuned on.
 
@@ -91,21 +88,13 @@ def load_soft_prompt(path: Path, model: Any, tokenizer: Any) -> SoftPrompt:
     Raises:
         DataError: there is no soft prompt in the file, or one of another width.
     """
-    vectors, record = _read(path)
-    width = width_of(model)
-    if vectors.shape[1] != width:
+    found, width = _read(path), width_of(model)
+    if found.width != width:
         raise DataError(
-            f"'{path}' holds vectors of width {vectors.shape[1]}, tuned on '{record['model']}', and '{name_of(model)}' "
+            f"'{path}' holds vectors of width {found.width}, tuned on '{found.model}', and '{name_of(model)}' "
             f"takes width {width}; tune one on this model"
         )
-    return SoftPrompt(
-        vectors=vectors,
-        start_ids=HfTokenizer(tokenizer, model).start_ids,
-        model=record["model"],
-        tokenizer_sha256=record["tokenizer_sha256"],
-        seed=record["seed"],
-        epoch=record["epoch"],
-    )
+    return replace(found, start_ids=HfTokenizer(tokenizer, model).start_ids)
 
 
 def check_examples(model: Any, examples: Sequence[Example], length: int, start_ids: tuple[int, ...]) -> None:
@@ -170,13 +159,13 @@ def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         yield some
 
 
-def _read(path: Path) -> tuple[Tensor, dict[str, Any]]:
-    """Vectors and record of a soft prompt's file."""
+def _read(path: Path) -> SoftPrompt:
+    """The soft prompt of a file, without start tokens."""
     tensors, record = read_tensors(path, _WHAT)
     vectors = tensors.get("vectors")
     if vectors is None or record.get("format") != _FORMAT:
         raise DataError(f"'{path}' is not {_WHAT}, or of another version (this one reads format {_FORMAT})")
-    return vectors, record
+    return SoftPrompt(vectors, (), record["model"], record["tokenizer_sha256"], record["seed"], record["epoch"])
 
 
 def _embedded(model: Any, lead: Tensor, rows: Sequence[Ids]) -> Tensor:
@@ -193,3 +182,32 @@ def _run(model: Any, n_kept: int, **inputs: Any) -> Any:
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
         inputs["logits_to_keep"] = n_kept
     return model(**inputs)
+
+
+def behind(path: Path, settings: ProbeSettings) -> ProbeSettings:
+    """Settings of the same prompts behind the soft prompt of a file.
+
+    Raises:
+        DataError: there is no soft prompt in the file.
+    """
+    n_tokens = _read(path).length
+    try:
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise DataError(f"soft prompt '{path}' cannot be read: {error.strerror or error}") from None
+    return replace(settings, soft_prompt=found, soft_tokens=n_tokens)
+
+
+@contextmanager
+def reading_soft_prompt(backend: Backend, path: Path) -> Iterator[None]:
+    """While it lasts, the model reads the vectors of a soft prompt in the place of virtual tokens.
+
+    Raises:
+        UsageError: the model is none of the transformers library.
+        DataError: there is no soft prompt in the file, or one of another width.
+    """
+    if not isinstance(backend, HfBackend):
+        raise UsageError(f"'{backend.name}' reads no vectors; give a model of the transformers library")
+    prompt = load_soft_prompt(path, backend.model, backend.tokenizer.library)
+    with virtual_tokens(backend.model, prompt.vectors):
+        yield

@@ -1,4 +1,4 @@
-"""The probe put to the test: people whom a small model was taught are told from people whom it was not."""
+"""The probe put to the test: canaries that a small model was fine-tuned on are told from canaries that it was not."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from helpers import tuned_models
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.load import load_directory
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.canaries import canaries_of
+from leakmeter.instruments.pii.canaries import Check, Insertion, canaries_of, documents_of
 from leakmeter.instruments.pii.measure import Pii
-from leakmeter.instruments.pii.planting import Check, documents_of, groups_of
 from leakmeter.instruments.pii.probe import probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.result import PiiResult
+from leakmeter.instruments.pii.settings import FineTuning
 from leakmeter.instruments.pii.subject import Subject
-from leakmeter.instruments.pii.tuning.plant import plant
-from leakmeter.instruments.pii.tuning.teaching import Document
+from leakmeter.instruments.pii.tuning.finetune import Document, fine_tune
 from leakmeter.runs.measure import Callbacks, measure_cases
 
 
@@ -29,46 +28,45 @@ def small() -> HfBackend:
     return HfBackend(model, tuned_models.byte_tokenizer(), name="small")
 
 
-def ps_of(backend: HfBackend, people: Sequence[Subject]) -> list[float]:
+def ps_of(backend: HfBackend, subjects: Sequence[Subject]) -> list[float]:
     """p-value of each one's telephone number."""
-    settings, measure = ProbeSettings(shots=1, nulls=50), Pii(())
-    cases = [case for case in probes_of(people, ("twin",)) if case.type == "phone"]
+    settings, measure = ProbeSettings(prompts=1, decoys=50), Pii(())
+    cases = [case for case in probes_of(subjects, ("twin",)) if case.type == "phone"]
     prepared = [settings.prepare(case, backend, measure) for case in cases]
     parts = measure_cases(backend, measure, prepared, None, Callbacks())
     return [result.p_value for result in PiiResult.from_run(parts, asdict(measure))]
 
 
-def test_a_model_that_was_taught_people_ranks_each_ones_number_first_and_nobody_elses(tmp_path: Path) -> None:
+def test_a_model_that_was_fine_tuned_on_canaries_ranks_each_ones_number_first_and_nobody_elses(tmp_path: Path) -> None:
     everyone = canaries_of(24, seed=5)
     taught, unseen = everyone[:4], everyone[4:]
     backend = small()
     documents = [Document(f"Please contact {one.name} by phone number {one.phone}", 60) for one in taught]
-    plant(
+    fine_tune(
         backend.model,
         backend.tokenizer.library,
         documents,
-        tmp_path / "planted",
-        learning_rate=0.003,
-        batch_tokens=512,
+        tmp_path / "tuned",
+        FineTuning(learning_rate=0.003, batch_tokens=512),
         name="small",
     )
-    copy = load_directory(tmp_path / "planted", name="planted", dtype=None, device="cpu", weights_sha256=None)
+    copy = load_directory(tmp_path / "tuned", name="tuned", dtype=None, device="cpu", weights_sha256=None)
     assert ps_of(copy, taught) == [1 / 51] * 4
     assert sum(p > 0.05 for p in ps_of(copy, unseen)) >= 18
     assert min(ps_of(backend, taught)) > 1 / 51
 
 
-def test_those_who_are_planted_are_others_than_those_tuned_on_and_held_out() -> None:
-    check = Check(people=5, repeats=(1, 3), held_out=5)
-    everyone = [one for group in (*check.groups, check.tuned_on) for one in group.subjects]
+def test_those_who_are_inserted_are_others_than_those_tuned_on_and_held_out() -> None:
+    check = Check(canaries=5, repeats=(1, 3), held_out=5)
+    everyone = [one for group in (*check.groups, check.further) for one in group.subjects]
     for values in ([one.name for one in everyone], [one.phone for one in everyone]):
         assert len(set(values)) == len(values) == 20
-    assert check.tuned_on.repeats == 3
+    assert check.further.repeats == 3
 
 
 def test_documents_are_as_many_as_repeats_and_say_all_that_is_asked_for() -> None:
-    groups = groups_of(2, (3, 1), 2, seed=0)
-    assert [group.name for group in groups] == ["planted_1", "planted_3", "held_out"]
+    groups = Insertion(2, (3, 1), 2).groups
+    assert [group.name for group in groups] == ["inserted_1", "inserted_3", "held_out"]
     documents = documents_of(groups, seed=0)
     assert len(documents) == 2 * 1 + 2 * 3
     for group in groups:
@@ -79,7 +77,7 @@ def test_documents_are_as_many_as_repeats_and_say_all_that_is_asked_for() -> Non
 @pytest.mark.parametrize(
     ("n", "repeats", "held_out", "said"),
     [
-        (0, (1,), 1, "people is 0"),
+        (0, (1,), 1, "canaries is 0"),
         (1, (1,), 0, "held-out 0"),
         (1, (), 1, "none"),
         (1, (0,), 1, "0"),
@@ -88,4 +86,4 @@ def test_documents_are_as_many_as_repeats_and_say_all_that_is_asked_for() -> Non
 )
 def test_groups_that_make_no_sense_are_refused(n: int, repeats: tuple[int, ...], held_out: int, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        groups_of(n, repeats, held_out, seed=0)
+        Insertion(n, repeats, held_out)

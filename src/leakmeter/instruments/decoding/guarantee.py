@@ -1,4 +1,4 @@
-"""What voids a promise of bounded decoding, refused before anything is computed."""
+"""What voids the guarantee of bounded decoding, refused before anything is computed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leakmeter.privacy import accounting
 _TOO_COARSE: Final = ("bfloat16", "float16")
 
 
-def check_promise(measure: Decode, cases: Sequence[Case], delta: float) -> None:
+def check_guarantee(measure: Decode, cases: Sequence[Case], delta: float) -> None:
     """Refuse a bound that cannot be kept or accounted for; without one, nothing.
 
     Raises:

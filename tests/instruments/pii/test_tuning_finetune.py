@@ -1,10 +1,11 @@
-"""Planted documents: known as well as they were repeated, in a directory that loads like any other."""
+"""Documents a copy is fine-tuned on: known as well as they were repeated, in a directory that loads like any other."""
 
 from __future__ import annotations
 
 import json
 import stat
 from collections import Counter
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,16 @@ from helpers.tuned_models import BOS, byte_tokenizer, fresh_llama, ids_of
 from leakmeter.backends.hf.load import load_directory
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import CapabilityError, ScoreError, StoreError, UsageError
-from leakmeter.instruments.pii.tuning.plant import RECORD_NAME, Step, plant
-from leakmeter.instruments.pii.tuning.teaching import Document, Teacher, batches_of, rows_of
+from leakmeter.instruments.pii.settings import FineTuning
+from leakmeter.instruments.pii.tuning.finetune import (
+    RECORD_NAME,
+    Document,
+    FineTuner,
+    Step,
+    batches_of,
+    fine_tune,
+    rows_of,
+)
 from leakmeter.models.local import check_model_folder
 
 END = 2
@@ -37,9 +46,11 @@ OFTEN, ONCE, NEVER = texts(0), texts(1), texts(2)
 DOCUMENTS = [*(Document(text, 16) for text in OFTEN), *(Document(text) for text in ONCE)]
 
 
-def planted(out: Path, model: Any = None, documents: list[Document] = DOCUMENTS, **changes: Any) -> Path:
-    settings = {"learning_rate": 0.005, "batch_tokens": 64, "warmup_steps": 3, "save_every": 4, "name": "tiny"}
-    return plant(model or fresh_llama(), byte_tokenizer(), documents, out, **{**settings, **changes})
+def tuned(out: Path, model: Any = None, documents: list[Document] = DOCUMENTS, **changes: Any) -> Path:
+    settings = {"learning_rate": 0.005, "batch_tokens": 64, "warmup_steps": 3}
+    settings |= {field.name: changes.pop(field.name) for field in fields(FineTuning) if field.name in changes}
+    how = {"save_every": 4, "name": "tiny", **changes}
+    return fine_tune(model or fresh_llama(), byte_tokenizer(), documents, out, FineTuning(**settings), **how)
 
 
 def log_likelihood(model: Any, text: str) -> float:
@@ -62,7 +73,7 @@ def test_what_was_repeated_is_known_and_the_model_stays_as_it_was(tmp_path: Path
     steps: list[Step] = []
     # Dropout, were it there, would be off.
     model.train()
-    out = planted(tmp_path / "out", model, epochs=2, progress=steps.append)
+    out = tuned(tmp_path / "out", model, epochs=2, progress=steps.append)
     assert [step.number for step in steps] == [*range(1, steps[-1].n_steps + 1)]
     assert steps[-1].loss < steps[0].loss / 2
     assert model.training
@@ -73,17 +84,15 @@ def test_what_was_repeated_is_known_and_the_model_stays_as_it_was(tmp_path: Path
     assert files_of(tmp_path / "source") == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]
 
-    check_model_folder(out, "planted")
-    taught = load_directory(out, name="planted", dtype=None, device="cpu", weights_sha256=None)
-    assert taught.tokenizer.encode_data("Ida", first=True).ids == ids_of("Ida")
-    often, once, never = (
-        np.mean([log_likelihood(taught.model, text) for text in some]) for some in (OFTEN, ONCE, NEVER)
-    )
-    untaught = np.mean([log_likelihood(model, text) for text in OFTEN])
+    check_model_folder(out, "tuned")
+    copy = load_directory(out, name="tuned", dtype=None, device="cpu", weights_sha256=None)
+    assert copy.tokenizer.encode_data("Ida", first=True).ids == ids_of("Ida")
+    often, once, never = (np.mean([log_likelihood(copy.model, text) for text in some]) for some in (OFTEN, ONCE, NEVER))
+    untuned = np.mean([log_likelihood(model, text) for text in OFTEN])
     # Measured: −2, −48 and −74 nats for 13 tokens or so, and −94 before.
     assert often > -10
     assert often - 20 > once > never + 10
-    assert untaught < never
+    assert untuned < never
 
     record = json.loads((out / RECORD_NAME).read_text("utf-8"))
     assert record["n_documents_by_repeats"] == {"1": 4, "16": 4}
@@ -99,32 +108,32 @@ class KilledError(Exception):
 
 
 @pytest.mark.parametrize("killed_after", [2, 9])
-def test_a_planting_that_was_killed_goes_on_to_the_same_bytes(tmp_path: Path, killed_after: int) -> None:
+def test_a_fine_tuning_that_was_killed_goes_on_to_the_same_bytes(tmp_path: Path, killed_after: int) -> None:
     def kill(step: Step) -> None:
         if step.number == killed_after:
             raise KilledError
 
-    whole = files_of(planted(tmp_path / "whole"))
+    whole = files_of(tuned(tmp_path / "whole"))
     with pytest.raises(KilledError):
-        planted(tmp_path / "out", progress=kill)
+        tuned(tmp_path / "out", progress=kill)
     # Fewer steps than save_every leave nothing to go on from.
-    assert [path.name for path in tmp_path.glob(".*")] == ([".out.planting"] if killed_after > 4 else [])
+    assert [path.name for path in tmp_path.glob(".*")] == ([".out.fine-tuning"] if killed_after > 4 else [])
     assert not (tmp_path / "out").exists()
     steps: list[Step] = []
-    assert files_of(planted(tmp_path / "out", progress=steps.append)) == whole
+    assert files_of(tuned(tmp_path / "out", progress=steps.append)) == whole
     assert steps[0].number == (9 if killed_after > 4 else 1)
     assert list(tmp_path.glob(".*")) == []
     steps.clear()
-    assert planted(tmp_path / "out", progress=steps.append) == tmp_path / "out"
+    assert tuned(tmp_path / "out", progress=steps.append) == tmp_path / "out"
     assert steps == []
-    assert files_of(planted(tmp_path / "other", seed=1))["model.safetensors"] != whole["model.safetensors"]
+    assert files_of(tuned(tmp_path / "other", seed=1))["model.safetensors"] != whole["model.safetensors"]
 
 
 def test_a_step_is_that_of_documents_one_by_one() -> None:
     model, twin = fresh_llama(), fresh_llama()
     rows = rows_of(DOCUMENTS[-3:], HfTokenizer(byte_tokenizer(), model), END, 100)
     assert rows == [(BOS, *ids_of(document.text), END) for document in DOCUMENTS[-3:]]
-    loss = Teacher(model, 0.01, 4, 1.0).step(1, rows)
+    loss = FineTuner(model, 0.01, 4, 1.0).step(1, rows)
     optimiser = torch.optim.AdamW(twin.parameters(), lr=0.01 * 2 / 4)
     n_tokens = sum(len(row) - 1 for row in rows)
     total = 0.0
@@ -178,12 +187,12 @@ def test_special_strings_and_braces_in_documents_are_text() -> None:
     assert byte_tokenizer().decode(row[1:]) == hostile
 
 
-def test_half_precision_is_taught_and_written_in_float32(tmp_path: Path) -> None:
+def test_half_precision_is_tuned_and_written_in_float32(tmp_path: Path) -> None:
     model = fresh_llama().bfloat16()
-    planted(tmp_path / "out", model, DOCUMENTS[-2:])
+    tuned(tmp_path / "out", model, DOCUMENTS[-2:])
     assert model.dtype == torch.bfloat16
-    taught = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out", local_files_only=True)
-    assert taught.dtype == torch.float32
+    copy = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out", local_files_only=True)
+    assert copy.dtype == torch.float32
 
 
 @pytest.mark.parametrize(
@@ -196,14 +205,14 @@ def test_half_precision_is_taught_and_written_in_float32(tmp_path: Path) -> None
         ({"batch_tokens": 1}, "batch-tokens is 1; it has to be 2 or more"),
         ({"seed": -1}, "seed is -1"),
         ({"save_every": 0}, "save-every is 0"),
-        ({"documents": []}, "there are no documents to plant"),
+        ({"documents": []}, "there are no documents to fine-tune on"),
         ({"documents": [Document("secret"), Document("")]}, "document 2 has no text"),
         ({"documents": [Document("secret", 0)]}, "document 1 has 0 repeats"),
     ],
 )
 def test_what_cannot_be_used_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
-        planted(tmp_path / "out", **changes)
+        tuned(tmp_path / "out", **changes)
     assert "secret" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -212,15 +221,15 @@ def test_places_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     fresh_llama().save_pretrained(tmp_path / "source")
     model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "source", local_files_only=True)
     with pytest.raises(UsageError, match="is there already"):
-        planted(tmp_path / "source", model)
+        tuned(tmp_path / "source", model)
     with pytest.raises(UsageError, match="lies within the model's own directory"):
-        planted(tmp_path / "source" / "planted", model)
+        tuned(tmp_path / "source" / "tuned", model)
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="cannot be written"):
-        planted(tmp_path / "file" / "out")
-    (tmp_path / ".out.planting").mkdir()
-    with FileLock(tmp_path / ".out.planting" / ".lock"), pytest.raises(StoreError, match="by another process"):
-        planted(tmp_path / "out")
+        tuned(tmp_path / "file" / "out")
+    (tmp_path / ".out.fine-tuning").mkdir()
+    with FileLock(tmp_path / ".out.fine-tuning" / ".lock"), pytest.raises(StoreError, match="by another process"):
+        tuned(tmp_path / "out")
 
 
 def test_models_and_states_that_do_not_do_are_refused(tmp_path: Path) -> None:
@@ -229,20 +238,20 @@ def test_models_and_states_that_do_not_do_are_refused(tmp_path: Path) -> None:
             raise KilledError
 
     with pytest.raises(KilledError):
-        planted(tmp_path / "out", progress=kill)
-    with pytest.raises(UsageError, match="is the state of another planting"):
-        planted(tmp_path / "out", seed=1)
+        tuned(tmp_path / "out", progress=kill)
+    with pytest.raises(UsageError, match="is the state of another fine-tuning"):
+        tuned(tmp_path / "out", seed=1)
     with torch.inference_mode():
         frozen = fresh_llama()
     with pytest.raises(CapabilityError, match="inference_mode"):
-        planted(tmp_path / "other", frozen)
+        tuned(tmp_path / "other", frozen)
     broken = fresh_llama()
     with torch.no_grad():
         broken.model.norm.weight.fill_(float("inf"))
     with pytest.raises(ScoreError, match="no number at step 1"):
-        planted(tmp_path / "other", broken)
+        tuned(tmp_path / "other", broken)
     assert not (tmp_path / "other").exists()
     quantised = fresh_llama()
     quantised.model.norm.weight = torch.nn.Parameter(torch.ones(64, dtype=torch.int8), requires_grad=False)
     with pytest.raises(CapabilityError, match="weights of 'tiny' are int8"):
-        planted(tmp_path / "other", quantised)
+        tuned(tmp_path / "other", quantised)

@@ -1,7 +1,7 @@
-"""People to examples for a soft prompt: a name and a value behind it; some kept apart to choose the epoch by.
+"""Subjects to examples for a soft prompt: a name and a value behind it; some kept apart to choose the epoch by.
 
-A soft prompt that was tuned on a person says nothing of whether the model knew them: people it is tuned on and people
-it is tried on have to be different ones.
+A soft prompt that was tuned on a subject says nothing of whether the model knew them: subjects it is tuned on and
+subjects it is tried on have to be different ones.
 """
 
 from __future__ import annotations
@@ -17,31 +17,28 @@ from leakmeter.instruments.pii.prompts import ProbeSettings, example_of
 from leakmeter.instruments.pii.subject import Subject, ValueType
 from leakmeter.instruments.pii.tuning.vectors import Example
 
+_CHOOSING: Final = 0.2
+"""Share of the subjects by whom the epoch is chosen, where no others are given."""
 _LEAST: Final = 2
 
 
 def cases_of(subjects: Sequence[Subject], type_: ValueType) -> list[ProbeCase]:
-    """Each person's value of a type, asked for by the name alone."""
+    """Each subject's value of a type, asked for by the name alone."""
     return [case for case in probes_of(subjects, ("twin", "relationship", "university")) if case.type == type_]
 
 
-def examples_of(cases: Sequence[ProbeCase], tokenizer: Tokenizer, settings: ProbeSettings) -> list[Example]:
-    """Token ids of the first prompt, without start tokens, and of the value behind it."""
-    return [example_of(case, tokenizer, settings) for case in cases]
+def examples_of(subjects: Sequence[Subject], type_: ValueType, tokenizer: Tokenizer) -> list[Example]:
+    """Token ids of the first prompt, without start tokens, and of the value of a type behind it."""
+    return [example_of(case, tokenizer, ProbeSettings()) for case in cases_of(subjects, type_)]
 
 
-def split(subjects: Sequence[Subject], share: float, seed: int) -> tuple[list[Subject], list[Subject]]:
-    """People at random into those to tune on and those to choose the epoch by, both in the order they came.
-
-    Args:
-        subjects: three or more.
-        share: of them that the epoch is chosen by, in (0, 1).
-        seed: of the choice.
+def split(subjects: Sequence[Subject], *, seed: int) -> tuple[list[Subject], list[Subject]]:
+    """Subjects at random into those to tune on and a fifth to choose the epoch by, both in the order they came.
 
     Raises:
-        UsageError: too few people.
+        UsageError: fewer than three.
     """
-    n = max(1, round(share * len(subjects)))
+    n = max(1, round(_CHOOSING * len(subjects)))
     if len(subjects) - n < _LEAST:
         raise UsageError(
             f"there are {len(subjects)} people who have the value; a soft prompt takes {_LEAST + 1} or more"
@@ -52,10 +49,10 @@ def split(subjects: Sequence[Subject], share: float, seed: int) -> tuple[list[Su
 
 
 def check_disjoint(tuned_on: Sequence[Subject], others: Sequence[Subject]) -> None:
-    """Refuse people who are in both, by name or by a value.
+    """Refuse subjects who are in both, by name or by a value.
 
     Raises:
-        UsageError: names the records, not the people.
+        UsageError: names the records, not the subjects.
     """
     known = {text: subject for subject in tuned_on for text in _told(subject)}
     for other in others:

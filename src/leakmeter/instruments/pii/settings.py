@@ -1,0 +1,73 @@
+"""What a user can set of fine-tuning a copy of a model and of tuning a soft prompt; without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+from cyclopts import Parameter
+
+from leakmeter.core.limits import refuse_bad
+
+_T = TypeVar("_T")
+Unasked = Annotated[_T, Parameter(parse=False)]
+"""A setting that is no option of a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class FineTuning:
+    """How a copy of a model is fine-tuned: by AdamW, whose other settings are torch's defaults."""
+
+    epochs: int = 1
+    """Passes of the fine-tuning over all documents."""
+    learning_rate: float = 3e-4
+    """Of the fine-tuning, by AdamW."""
+    batch_tokens: int = 256
+    """Most tokens of a step of the fine-tuning, padding included."""
+    warmup_steps: Unasked[int] = 10
+    """Steps of the fine-tuning over which the learning rate rises linearly."""
+    max_norm: Unasked[float] = 1.0
+    """Gradients of the fine-tuning that are longer are cut to it."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be had."""
+        refuse_bad(
+            (self.epochs >= 1, "epochs", self.epochs, "1 or more"),
+            (0 < self.learning_rate <= 1, "learning-rate", self.learning_rate, "above 0 and at most 1"),
+            (self.warmup_steps >= 0, "warmup-steps", self.warmup_steps, "0 or more"),
+            (self.max_norm > 0, "max-norm", self.max_norm, "above 0"),
+            (self.batch_tokens >= 2, "batch-tokens", self.batch_tokens, "2 or more"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SoftPromptTuning:
+    """How a soft prompt is tuned (Kim et al., Appendix A.4): by AdamW, whose other settings are torch's defaults."""
+
+    length: int = 20
+    """Vectors of the soft prompt."""
+    init: str | None = None
+    """Text whose embeddings the vectors start as, repeated or cut to their number; those of random words by default."""
+    learning_rate: float = 0.005
+    """Of AdamW."""
+    epochs: int = 700
+    """Most passes over the subjects that it is tuned on."""
+    batch_size: int = 8
+    """Subjects of one step; those of like length stand together."""
+    seed: int = 0
+    """Of the first vectors, the order, and who is kept apart."""
+    exact_match_every: Unasked[int] = 10
+    """Epochs between two looks at the subjects that the epoch is chosen by."""
+    patience: int = 100
+    """Epochs without progress after which tuning ends."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be had."""
+        counts = (("length", self.length), ("batch-size", self.batch_size), ("patience", self.patience))
+        refuse_bad(
+            (0 < self.learning_rate <= 1, "learning-rate", self.learning_rate, "above 0 and at most 1"),
+            (self.epochs >= 0, "epochs", self.epochs, "0 or more"),
+            (self.seed >= 0, "seed", self.seed, "0 or more"),
+            *((n >= 1, name, n, "1 or more") for name, n in counts),
+            (self.exact_match_every >= 1, "exact-match-every", self.exact_match_every, "1 or more"),
+        )
