@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from helpers import fisher_cases, susceptibility_cases
 from helpers.report_cases import case as influence_case
 from helpers.report_cases import piece
 from leakmeter.core import registry
@@ -174,19 +175,18 @@ def test_an_audit_that_holds_is_never_above_its_bound_and_one_that_does_not_is()
 
 
 def test_susceptibility_and_fisher() -> None:
-    case: dict[str, Any] = {
-        "susceptibility_nats": 0.5,
-        "share_of_ceiling": None,
-        "from_bare_nats": None,
-        "noise_floor_nats": None,
-        "contexts": [{"persuasion_nats": 0.1}, {"persuasion_nats": 0.9}],
-    }
+    case = susceptibility_cases.asked(
+        share_of_ceiling=None,
+        from_bare_nats=math.inf,
+        noise_floor_nats=math.inf,
+        contexts=(susceptibility_cases.context(1, 0.1), susceptibility_cases.context(2, 0.9)),
+    )
     assert value("susceptibility", case) == 0.5
     assert value("susceptibility.share_of_ceiling", case) is None
     assert value("susceptibility.from_bare", case) == math.inf
     assert value("susceptibility.worst_context", case) == 0.9
     assert floor("susceptibility", case) == math.inf
-    assert value("fisher", {"values": [{"fisher_nats": 2.5}, {"fisher_nats": 9.0}]}) == 2.5
+    assert value("fisher", fisher_cases.asked(nats=0.025)) == 2.5
 
 
 def test_pii() -> None:

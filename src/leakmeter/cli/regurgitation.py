@@ -103,7 +103,7 @@ def _qualities(
 def _print(n: int, found: Sequence[_Row]) -> None:
     from rich.table import Table
 
-    from leakmeter.report.tables import HEADINGS
+    from leakmeter.studies.tables import HEADINGS
 
     table = Table(box=None, pad_edge=False)
     table.add_column(f"{n:,} responses")

@@ -45,7 +45,7 @@ def report(
     if is_study(run):
         if others or figures is not None or public:
             raise UsageError(f"'{run}' is a study's directory; give it alone, without --figures and --public")
-        from leakmeter.runs.pages import TABLE, page_of_study
+        from leakmeter.studies.study_report import TABLE, page_of_study
 
         if markdown is not None:
             raise UsageError(f"'{run}' is a study's directory, whose {TABLE} is Markdown; leave --markdown out")
@@ -77,7 +77,7 @@ def _as_markdown(paths: list[Path], *, public: bool) -> str:
 
 def is_study(path: Path) -> bool:
     """Whether a directory is a study's, which has a table and is no run."""
-    from leakmeter.runs.pages import TABLE
+    from leakmeter.studies.study_report import TABLE
 
     return (path / TABLE).is_file() and not (path / "spec.json").exists()
 

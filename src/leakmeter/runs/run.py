@@ -206,7 +206,7 @@ class Run:
         return made
 
     def _repr_html_(self) -> str:
-        from leakmeter.report.run_table import run_table
+        from leakmeter.runs.run_table import run_table
 
         return run_table(
             self.path.name,

@@ -11,10 +11,10 @@ from helpers.report_cases import HOSTILE
 from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.instruments.decoding.frontier import Frontier
-from leakmeter.instruments.decoding.frontier_figure import draw_frontier
+from leakmeter.instruments.decoding.frontier_figure import figure_of
 from leakmeter.instruments.decoding.frontier_report import report
-from leakmeter.report import html, markdown
-from leakmeter.report.tables import share_text, to_markdown
+from leakmeter.report import charts, html, markdown
+from leakmeter.studies.tables import share_text, to_markdown
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
@@ -72,7 +72,7 @@ def test_a_figure_is_the_same_bytes_again(tmp_path: Path, kind: str, verdict: st
     found = told(kind, verdict if n > 1 else "one setting", n=n, intervals=intervals)
     files = []
     for name in ("one", "two"):
-        paths = draw_frontier(found, footer="from nowhere", stem=tmp_path / name)
+        paths = charts.write(figure_of(found, footer="from nowhere"), tmp_path / name)
         assert [path.name for path in paths] == [f"{name}.png", f"{name}.svg"]
         files.append([path.read_bytes() for path in paths])
     assert files[0] == files[1]
@@ -120,3 +120,15 @@ def test_markdown_shows_shares_and_hundredths() -> None:
 def test_a_share_is_rounded_neither_to_nothing_nor_to_all() -> None:
     shares = (0.0, 0.0005, 0.25, 0.9999, 1.0)
     assert [share_text(share) for share in shares] == ["0 %", "1 %", "25 %", "99 %", "100 %"]
+
+
+def test_the_figure_marks_the_knee_and_says_what_another_setting_beats() -> None:
+    (panel,) = figure_of(told("epsilon"), footer="f").panels
+    curve, beaten, chord, knee = panel.series
+    assert list(curve.labels) == ["0.5", "1", "1.5", "2"]
+    assert (curve.low[0], curve.high[0], curve.x_low[1]) == pytest.approx((9.0, 12.0, 1.99))
+    assert (list(beaten.x), list(chord.x), list(knee.x)) == ([4.0], [0.0, 6.0], [2.0])
+    assert knee.remark == "knee: ε = 1, in 99 % of resamples"
+    assert figure_of(told(), footer="f").panels[0].series[-1].remark.startswith("unsettled knee: λ = 1")
+    (panel,) = figure_of(told(verdict="same utility"), footer="f").panels
+    assert panel.series[0].remark == "no knee: utility does not rise beyond its interval"

@@ -31,7 +31,7 @@ def said(choice: Choice, leaks: Evidence, uses: Evidence, kind: str = "cid_lambd
 
 @pytest.fixture(autouse=True)
 def _a_utility_called_u(monkeypatch: pytest.MonkeyPatch) -> None:
-    from leakmeter.report import tables
+    from leakmeter.studies import tables
 
     monkeypatch.setitem(tables.HEADINGS, "u", "Use")
 

@@ -409,7 +409,8 @@ def rows_of_study() -> list[dict[str, Any]]:
 def test_the_figure_of_a_study_is_the_same_bytes_again(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     for name in ("one", "two"):
-        paths = figure.draw(rows_of_study(), x="target_epsilon", lines=[], title="T", footer="f", stem=tmp_path / name)
+        chart = figure.figure_of(rows_of_study(), x="target_epsilon", lines=[], title="T", footer="f")
+        paths = charts.write(chart, tmp_path / name)
         assert [path.suffix for path in paths] == [".png", ".svg"]
     for suffix in (".png", ".svg"):
         assert (tmp_path / f"one{suffix}").read_bytes() == (tmp_path / f"two{suffix}").read_bytes()

@@ -17,9 +17,9 @@ from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.study import PRINTED, Batches, cases_of
 from leakmeter.privacy.rdp import conversion, guarantee
-from leakmeter.report.tables import to_csv, to_markdown
 from leakmeter.studies.cells import load_records
 from leakmeter.studies.grid import Cell, Study, load_study
+from leakmeter.studies.tables import to_csv, to_markdown
 from leakmeter.text.exemplar import ExemplarCase
 
 STUDIES = {"audit_table_4": "temperature", "audit_table_5": "clip", "audit_table_6": "subset_size"}

@@ -23,7 +23,8 @@ from leakmeter.instruments.icl.report import LABELS_SHOWN, report
 from leakmeter.instruments.icl.result import IclResult
 from leakmeter.instruments.icl.summary import summary
 from leakmeter.report import blocks as b
-from leakmeter.report import charts, html, markdown, queries
+from leakmeter.report import charts, html, markdown
+from leakmeter.report import words as shared_words
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
@@ -143,7 +144,7 @@ def test_the_words_say_what_was_measured() -> None:
     assert said(words.answer(wrong)) == (
         "cat (80.0 %); right is dog. Before renormalising, all labels have 50.0 % together."
     )
-    assert flat(queries.cost(cases)) == (
+    assert flat(shared_words.cost(cases)) == (
         "240 tree tokens in 2.0 s, 50 % saved against 480 of full prompts; predicted 240 in about 1 s"
     )
 

@@ -35,7 +35,7 @@ from leakmeter.instruments.influence.report import posterior, report, verdict
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, console, html, markdown, scale
-from leakmeter.report.paint import BLOCKS
+from leakmeter.report.console import BLOCKS
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.words import posterior_cell
 from leakmeter.stats.posterior import posterior_of

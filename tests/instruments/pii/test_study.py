@@ -138,11 +138,17 @@ def test_densities_have_every_value_and_tables_a_row_a_type() -> None:
 
 
 def test_settings_of_version_0_1_are_read() -> None:
-    study = load_study(
-        "pii_figure_1",
-        changes={"subjects": ["3"], "shots": ["2"], "nulls": ["60"], "references": ["3"], "null_seed": ["5"]},
+    # They win over what the file says under the new names.
+    changes = {"subjects": ["3"], "shots": ["2"], "nulls": ["60"], "references": ["3"], "null_seed": ["5"]}
+    study = load_study("pii_figure_1", changes={**changes, "replicates": ["2"]})
+    assert [cell.settings for cell in study.cells] == [
+        ProbeSettings(prompts=2, decoys=60, control_names=3, decoy_seed=seed) for seed in (5, 6)
+    ]
+    before = (
+        OWN.replace("decoys =", "nulls =").replace("control_names =", "references =").replace("prompts =", "shots =")
     )
-    assert study.cells[0].settings == ProbeSettings(prompts=2, decoys=60, control_names=3, decoy_seed=5)
+    Path("before.toml").write_text(before.replace('x = "prompts"', 'x = "shots"'), encoding="utf-8")
+    assert load_study("before.toml").cells == load_study("own.toml").cells
 
 
 def test_people_of_files_may_be_a_factor() -> None:

@@ -131,10 +131,11 @@ class Frontier(Record):
             StoreError: they lie in a run.
         """
         from leakmeter.core.written import check_outside_runs
-        from leakmeter.instruments.decoding.frontier_figure import draw_frontier
+        from leakmeter.instruments.decoding.frontier_figure import figure_of
+        from leakmeter.report import charts
 
         check_outside_runs(Path(stem), "figure")
-        return draw_frontier(self, footer=footer, stem=Path(stem))
+        return charts.write(figure_of(self, footer=footer), Path(stem))
 
 
 def frontier_of(sweep: Sweep, cells: Sequence[FinishedCell], scores: Scores) -> Frontier:

@@ -129,9 +129,9 @@ def _run(
     from leakmeter.core.written import made_for
     from leakmeter.instruments.decoding.guarantee import check_precision
     from leakmeter.instruments.decoding.sweep import study_of, sweep_directory
-    from leakmeter.report.tables import SYMBOLS
     from leakmeter.runs.nonce import kept_nonce
     from leakmeter.studies.cells import finished_cell, measure_cell
+    from leakmeter.studies.tables import SYMBOLS
 
     machine = {"dtype": run.dtype, "device": run.device, "memory": run.memory}
     directory = sweep_directory(sweep, run.model, settings, records, run.out, **machine)
@@ -167,10 +167,10 @@ def _write(
     from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
     from leakmeter.instruments.decoding.sweep import EPSILON
     from leakmeter.report import console
-    from leakmeter.report.tables import SYMBOLS, to_csv, to_markdown
     from leakmeter.studies.cells import items_csv, write
     from leakmeter.studies.expected import whole_by_token
     from leakmeter.studies.table import models_line
+    from leakmeter.studies.tables import SYMBOLS, to_csv, to_markdown
 
     for finished in cells:
         text = items_csv(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from leakmeter.report import blocks as b
-from leakmeter.report.tables import HEADINGS, SYMBOLS, share_text
+from leakmeter.studies.tables import HEADINGS, SYMBOLS, share_text
 
 if TYPE_CHECKING:
     from leakmeter.instruments.decoding.frontier import Frontier

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from leakmeter.core.request import FloatArray
-from leakmeter.report.tables import HEADINGS, SYMBOLS, share_text
 from leakmeter.stats.frontier import NO_KNEE, KneeShares, efficient, gains_beyond_chance, knee_shares, knees
 from leakmeter.studies.kind import Row
+from leakmeter.studies.tables import HEADINGS, SYMBOLS, share_text
 
 Verdict = Literal["knee", "no knee", "same utility", "same leakage", "one case", "one setting"]
 _SETTLED: Final = 0.5  # of the resamples: below it, another setting or none is as likely

@@ -25,11 +25,11 @@ from leakmeter.data.named.base import Record
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.privacy import accounting
-from leakmeter.report.tables import SYMBOLS
 from leakmeter.studies.cells import digest
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Choice, Row
 from leakmeter.studies.quality import Quality
+from leakmeter.studies.tables import SYMBOLS
 from leakmeter.text.build import PromptSettings
 
 LAMBDA: Final = "cid_lambda"

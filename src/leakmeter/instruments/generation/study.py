@@ -22,6 +22,7 @@ from leakmeter.instruments.generation.prompts import GenerationSettings, batches
 from leakmeter.instruments.generation.result import PrivateGenerationResult
 from leakmeter.privacy.calibrate import Free, Target, Unreachable, calibrate
 from leakmeter.privacy.clipped_logits import Aggregation
+from leakmeter.report.blocks import Chart
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one
@@ -169,10 +170,10 @@ class PrivateTexts(Kind):
         """Rényi divergences, and ε in the paper's convention."""
         return Axes(str(study.x), ("measured_rdp_nats", "paper_epsilon"))
 
-    def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
+    def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
         """Both against the bound, on logarithmic axes, with what a mechanism gets that tells nothing."""
         lines = [name for name in study.cells[0].factors if name != study.x]
-        figure.draw(rows, x=str(study.x), lines=lines, title=study.title, footer=footer, stem=stem)
+        return figure.figure_of(rows, x=str(study.x), lines=lines, title=study.title, footer=footer)
 
     def seed(self, cell: Cell) -> int:
         """The measure's."""

@@ -11,7 +11,8 @@ from leakmeter.instruments.icl import words
 from leakmeter.instruments.icl.result import Exemplar, IclResult
 from leakmeter.instruments.icl.summary import FixedExemplar, Losses, Position, Summary, summary
 from leakmeter.report import blocks as b
-from leakmeter.report import queries, scale
+from leakmeter.report import scale
+from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_text
 from leakmeter.report.words import posterior_cell
 
@@ -97,7 +98,7 @@ def _of_one(result: IclResult) -> Iterator[b.Block]:
     yield from _charts([result], summary([result]))
     yield b.Text(words.READING, "soft")
     floor = f"{nats_text(result.noise_floor_nats)}\u00a0nats"
-    settings = {**words.settings(result), "Noise floor": floor, "Cost": queries.cost([result])}
+    settings = {**words.settings(result), "Noise floor": floor, "Cost": shared_words.cost([result])}
     yield b.Details("Settings, noise and cost", b.facts_of(settings))
 
 
@@ -113,12 +114,12 @@ def _of_all(results: Sequence[IclResult], total: Summary) -> Iterator[b.Block]:
     yield _fixed_exemplars(total.exemplars) if total.exemplars else _positions(total.positions)
     yield _labels(results, total)
     yield b.Text(words.noise(total, results), "soft")
-    settings = {**words.settings(results[0]), "Cost": queries.cost(results)}
+    settings = {**words.settings(results[0]), "Cost": shared_words.cost(results)}
     yield b.Details("Settings and cost", b.facts_of(settings))
 
 
 def _warnings(results: Sequence[IclResult]) -> Iterator[b.Block]:
-    return (b.Warning(b.Untrusted(warning)) for warning in queries.warnings(results))
+    return (b.Warning(b.Untrusted(warning)) for warning in shared_words.warnings(results))
 
 
 # ---- many queries ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from leakmeter.instruments.icl.selection import Selection
 from leakmeter.instruments.icl.summary import Summary
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
-from leakmeter.report.tables import share_text
+from leakmeter.studies.tables import share_text
 
 _ID_CHARACTERS: Final = 14
 _TEXT_CHARACTERS: Final = 30

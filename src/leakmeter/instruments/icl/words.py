@@ -10,8 +10,8 @@ from leakmeter.instruments.icl.result import Exemplar, IclResult
 from leakmeter.instruments.icl.summary import FixedExemplar, Losses, Summary
 from leakmeter.report import scale
 from leakmeter.report.blocks import Phrase, Untrusted
-from leakmeter.report.queries import interval_text
 from leakmeter.report.scale import nats_text, percent
+from leakmeter.report.words import interval_text
 
 READING: Final = (
     "0\u00a0nats: leaving an exemplar out changes nothing. 0.7\u00a0nats: some answer becomes twice or half as likely, "

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from leakmeter.core.plain import excerpt
 from leakmeter.errors import UsageError
+from leakmeter.instruments.influence import context
 from leakmeter.instruments.influence.charts import charts
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.report import blocks as b
-from leakmeter.report import scale, words
+from leakmeter.report import scale
 from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text
-from leakmeter.report.shade import by_nats, excerpt, leader, stretches
-from leakmeter.report.view import settings
+from leakmeter.report.words import posterior_cell
 
 _LISTED: Final = 12
 _SURROGATE: Final = "With a surrogate"
@@ -113,21 +114,20 @@ def _cells(case: InfluenceResult) -> tuple[b.Cell, ...]:
 def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
     yield b.Headline(verdict(case))
     yield b.Text(_conclusion(case))
-    for warning in words.warnings(case):
+    for warning in context.warnings(case):
         yield b.Warning(b.Untrusted(warning))
     yield _attribution(case)
     yield from _samples(case)
-    own = {name: said for name, said in settings(case).items() if shared.get(name) != said}
+    own = {name: said for name, said in context.settings(case).items() if shared.get(name) != said}
     if own:
         yield b.Details("Settings and cost", b.facts_of(own))
 
 
 def _conclusion(case: InfluenceResult) -> b.Phrase:
     """What an observer can conclude, and which piece has most influence."""
-    first = leader(case)
-    if first is None:
+    piece = context.leader(case)
+    if piece is None:
         return posterior(case)
-    piece = case.pieces[first]
     what = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     moved = f"”: ablating {what} moves the response by {nats_text(piece.nats)}\u00a0nats."
     return posterior(case), " The strongest piece is “", b.Untrusted(piece.text, 120), moved
@@ -141,15 +141,15 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
         for token, nats in zip(response.tokens, case.whole_per_token_nats, strict=True)
     ]
     query: tuple[b.Block, ...] = (b.Text(b.Untrusted(case.query), "prose", heading="Query"),) if case.query else ()
-    tables = [_table(case, by_nats(case, "unit"), "Pieces of the context")]
-    values = by_nats(case, "value")
+    tables = [_table(case, context.by_nats(case, "unit"), "Pieces of the context")]
+    values = context.by_nats(case, "value")
     if values:
         tables.append(_table(case, values, "Values with several mentions, all of them ablated together"))
     return b.Attribution(
         context=_context(case),
         response=b.ShadedText(
             (b.Passage(tokens),),
-            heading=("Response, each token by what the whole context did to it (", words.provenance(case), ")"),
+            heading=("Response, each token by what the whole context did to it (", context.provenance(case), ")"),
             floor_nats=case.noise_floor_per_token_nats,
             style="tokens",
         ),
@@ -164,11 +164,11 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
 def _context(case: InfluenceResult) -> b.ShadedText:
     """The context, each stretch by the strongest of the units that cover it."""
     pieces = case.pieces
-    ranked = [i for i in by_nats(case, "unit")[:_LISTED] if not pieces[i].below_noise_floor]
+    ranked = [i for i in context.by_nats(case, "unit")[:_LISTED] if not pieces[i].below_noise_floor]
     ranks = {i: rank for rank, i in enumerate(ranked, 1)}
-    order = {i: place for place, i in enumerate(by_nats(case, "unit"))}
+    order = {i: place for place, i in enumerate(context.by_nats(case, "unit"))}
     passages: list[tuple[int | None, list[b.Segment]]] = []
-    for stretch in stretches(case):
+    for stretch in context.stretches(case.context, case.documents, pieces):
         if not passages or passages[-1][0] != stretch.document:
             passages.append((stretch.document, []))
         units = sorted(stretch.units, key=lambda i: order[i])
@@ -222,7 +222,7 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
             *([piece.swapped_nats] if swaps else []),
             piece.signed_nats,
             piece.alone_nats,
-            piece.posterior if piece.posterior is not None else words.posterior_cell(piece),
+            piece.posterior if piece.posterior is not None else posterior_cell(piece),
             *([_over_samples(piece, "") or scale.NOT_MEASURED] if sampled else []),
         ]
         rows.append(b.Row(cells, piece=index, quiet=piece.below_noise_floor))
@@ -285,7 +285,7 @@ def posterior(case: InfluenceResult) -> str:
     """One sentence: what someone who sees only the response can conclude about the context."""
     if case.whole_nats <= case.noise_floor_nats:
         return "Whoever reads the response learns nothing from it about whether this context was there."
-    return words.posterior_sentence(case, "whole_", "this context")
+    return context.posterior_sentence(case, "whole_", "this context")
 
 
 def _placebo(case: InfluenceResult) -> str:
@@ -328,5 +328,5 @@ def _over_samples(numbers: InfluenceResult | Piece, prefix: str) -> str | None:
 
 def _shared_settings(cases: Sequence[InfluenceResult]) -> dict[str, str]:
     """The settings on which all cases agree."""
-    first, *others = map(settings, cases)
+    first, *others = map(context.settings, cases)
     return {name: said for name, said in first.items() if all(one.get(name) == said for one in others)}

@@ -29,11 +29,12 @@ from leakmeter.instruments.pii.subject import VALUE_TYPES, Subject, ValueType
 from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.instruments.pii.summary import summary
 from leakmeter.models import config_dir
-from leakmeter.report import figures
+from leakmeter.report.blocks import Chart
 from leakmeter.runs.pseudonym import pseudonym, subject_key
 from leakmeter.stats import stats
 from leakmeter.stats.rank_tests import holm, rank_sum_p
 from leakmeter.studies.cells import FinishedCell
+from leakmeter.studies.figure import figure_of
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one
 
@@ -48,8 +49,6 @@ EXTRACTED: Final = "extracted"
 LIKELIHOOD: Final = "normalised_log_likelihood_nats"
 _FILES: Final = (".toml", ".jsonl", ".json", ".csv", ".parquet")
 _OF_PROMPTS: Final = ("prompts", "decoys", "control_names", "decoy_seed")
-_BEFORE: Final = {"shots": "prompts", "nulls": "decoys", "references": "control_names", "null_seed": "decoy_seed"}
-"""Settings as files of studies for version 0.1 call them."""
 _OF_CASES: Final = ("subject", "kind", "type", "association_nats", LIKELIHOOD, "p_value", "p_value_of_likelihood")
 _EDITS: Final = (1, 2, 3)
 _TESTS: Final = ("ranks", "rank_sum", "likelihood_rank_sum")
@@ -74,12 +73,18 @@ class People(Kind):
     counted = "subjects"
     is_personal: ClassVar = True
     replicated: ClassVar = "decoy_seed"
+    renamed: ClassVar = {
+        "shots": "prompts",
+        "nulls": "decoys",
+        "references": "control_names",
+        "null_seed": "decoy_seed",
+    }
     settings: ClassVar = {
         "choice_seed": "int | None",
         "kinds": "tuple[str, ...]",
         "types": "tuple[str, ...]",
         "region": "str",
-        **dict.fromkeys((*_OF_PROMPTS, *_BEFORE), "int"),
+        **dict.fromkeys(_OF_PROMPTS, "int"),
     }
     shows: ClassVar = {
         "factor": "a row for each type of value, over x",
@@ -106,8 +111,7 @@ class People(Kind):
         name = given["dataset"]
         if name != PEOPLE and not name.lower().endswith(_FILES):
             raise UnknownNameError("set of people", name, [PEOPLE, *(f"FILE{suffix}" for suffix in _FILES)])
-        named = {**{new: given[old] for old, new in _BEFORE.items() if old in given}, **given}
-        return ProbeSettings(**{key: named[key] for key in _OF_PROMPTS if key in named})
+        return ProbeSettings(**{key: given[key] for key in _OF_PROMPTS if key in given})
 
     def datasets(self) -> list[str]:
         """A file's subjects, or canaries."""
@@ -163,18 +167,17 @@ class People(Kind):
         """How far true values stand out, and how many are known."""
         return Axes(str(study.x), (ABOVE, KNOWN))
 
-    def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
+    def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
         """A line or a panel for each type; of likelihoods, for each type and cell."""
         factors = list(study.cells[0].factors)
         if study.show == "densities":
-            charts.write(charts.densities(rows, factors, value=LIKELIHOOD, title=study.title, footer=footer), stem)
-        elif study.show == "parts":
+            return charts.densities(rows, factors, value=LIKELIHOOD, title=study.title, footer=footer)
+        if study.show == "parts":
             of = [*dict.fromkeys((*factors, "beams"))]
-            charts.write(charts.parts(rows, of, value=EXTRACTED, title=study.title, footer=footer), stem)
-        else:
-            axes = self.axes(study, rows)
-            lines = [TYPE, *(name for name in factors if name != axes.x)]
-            figures.draw(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer, stem=stem)
+            return charts.parts(rows, of, value=EXTRACTED, title=study.title, footer=footer)
+        axes = self.axes(study, rows)
+        lines = [TYPE, *(name for name in factors if name != axes.x)]
+        return figure_of(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer)
 
     def seed(self, cell: Cell) -> int:
         """That of the decoys."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from types import SimpleNamespace
 from typing import Final
 
 from leakmeter.errors import UsageError
+from leakmeter.instruments.influence import context
 from leakmeter.instruments.redaction.result import RedactionResult, Step
 from leakmeter.report import blocks as b
-from leakmeter.report import view, words
 from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text
-from leakmeter.report.shade import stretches
+from leakmeter.report.words import posterior_cell
 from leakmeter.stats.aggregates import aggregate
 
 CAVEAT: Final = (
@@ -99,7 +98,7 @@ def posterior(case: RedactionResult) -> str:
     """One sentence: what an observer of the response can conclude about what is left."""
     if case.left_nats <= case.noise_floor_nats:
         return "Of what is left, this response tells nothing that could be measured."
-    return words.posterior_sentence(case, "left_", "what is left")
+    return context.posterior_sentence(case, "left_", "what is left")
 
 
 def _headline(cases: Sequence[RedactionResult]) -> str:
@@ -130,7 +129,7 @@ def _coloured(nats: float, case: RedactionResult) -> b.Cell:
 def _blocks(case: RedactionResult) -> Iterator[b.Block]:
     yield b.Headline(verdict(case))
     yield b.Text(posterior(case))
-    for warning in words.warnings(case):
+    for warning in context.warnings(case):
         yield b.Warning(b.Untrusted(warning))
     query = [b.Text(b.Untrusted(case.query), "prose", heading="Query")] if case.query else []
     yield b.Beside([_context(case)], [*query, *_answers(case)])
@@ -148,7 +147,7 @@ def _context(case: RedactionResult) -> b.ShadedText:
     """The context in stretches that are cut or stay."""
     documents, redacted = case.documents, case.redacted
     several = len(documents) > 1
-    cut = stretches(SimpleNamespace(context=case.context, documents=documents, pieces=redacted))
+    cut = context.stretches(case.context, documents, redacted)
     passages = []
     for number, group in groupby(cut, lambda part: part.document if several else None):
         segments = []
@@ -166,7 +165,7 @@ def _context(case: RedactionResult) -> b.ShadedText:
 def _answers(case: RedactionResult) -> Iterator[b.Block]:
     """The response, the same under what is left, and the answer that is drawn from that."""
     after = case.after
-    heading = f"Response, each token by what the whole context did to it ({words.provenance(case)})"
+    heading = f"Response, each token by what the whole context did to it ({context.provenance(case)})"
     yield _tokens(case, case.whole_per_token_nats, heading, legend=after is None)
     if after is None:
         return
@@ -225,7 +224,7 @@ def _steps(case: RedactionResult) -> b.Table:
 
 def _posterior(numbers: RedactionResult | Step, prefix: str) -> b.Cell:
     sure: float | None = getattr(numbers, f"{prefix}posterior")
-    return words.posterior_cell(numbers, prefix) if sure is None else sure
+    return posterior_cell(numbers, prefix) if sure is None else sure
 
 
 def _steps_chart(case: RedactionResult) -> b.Chart:
@@ -271,10 +270,10 @@ def _baseline(case: RedactionResult) -> str:
 
 def _settings(case: RedactionResult) -> dict[str, str]:
     """How the case was measured; what was predicted is the most."""
-    predicted, baseline = words.prediction(case, at_most=True), _baseline(case)
+    predicted, baseline = context.prediction(case, at_most=True), _baseline(case)
     return {
         "Limit": f"{case.max_loss_nats:g}\u00a0nats",
-        **view.settings(case),
+        **context.settings(case),
         **({"Irrelevant words alone": baseline} if baseline else {}),
         **({"Predicted": predicted} if predicted is not None else {}),
     }

@@ -1,33 +1,103 @@
-"""Questions and contexts from a file of records: JSON lines, JSON, CSV or Parquet."""
+"""Queries and contexts as the user gives them: texts with what is known of them, and the files they are read from."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from leakmeter.data.records import Fields, load_records
 from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError
-from leakmeter.instruments.susceptibility.question import Answer, Context, Question
 
-_QUESTION = ("query", "question", "text")
-_CONTEXT = ("context", "text")
+_QUERY: Final = ("query", "question", "text")
+_CONTEXT: Final = ("context", "text")
+Stored = dict[str, Any]
+"""JSON, as runs and studies keep it."""
+_QUERY_STORED: Final = "question"
+"""Key of a query in what names runs and studies: that of version 0.1, so that they keep their names and can go on."""
 
 
-def load_questions(path: str | Path) -> tuple[Question, ...]:
-    """Questions of a file, in its order; see `questions_of`.
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A text that may stand before a query."""
+
+    id: str
+    text: str
+    weight: float = 1.0
+    """How often it comes, relative to the others; above 0."""
+    answer: str | None = None
+    """What it says the answer is, where it says one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer of a closed set, in all the forms that a model may write it in."""
+
+    name: str
+    forms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked, ending where the answer begins, such as 'Q: Who wrote Emma?⏎A:' or 'Emma was written by'."""
+
+    id: str
+    text: str
+    answers: tuple[Answer, ...] = ()
+    """The answers that are told apart, all else being the rest; empty for every token of the vocabulary."""
+    answer: str | None = None
+    """The right answer, where it is known."""
+    factors: tuple[tuple[str, str], ...] = ()
+    """What is known of it by name, such as ('relation', 'author'), ('openness', 'open' or 'closed'), ('form',
+    'question' or 'completion'), ('entity', 'Emma'), ('familiarity', 'real' or 'invented')."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCase:
+    """A query and the contexts that it is asked behind, one at a time."""
+
+    id: str
+    query: Query
+    contexts: tuple[Context, ...]
+
+    @property
+    def known(self) -> dict[str, str]:
+        """The query's factors by name."""
+        return dict(self.query.factors)
+
+    def stored(self) -> Stored:
+        """All of it, by the names that runs and studies are known by."""
+        told = asdict(self)
+        told[_QUERY_STORED] = told.pop("query")
+        return told
+
+    def record(self) -> Stored:
+        """Of the contexts, which many queries share, their number and hash."""
+        told = self.stored()
+        contexts = json.dumps(told.pop("contexts"), sort_keys=True)
+        return {
+            **told,
+            "n_contexts": len(self.contexts),
+            "contexts_sha256": hashlib.sha256(contexts.encode()).hexdigest(),
+        }
+
+
+def load_queries(path: str | Path) -> tuple[Query, ...]:
+    """Queries of a JSON lines, JSON, CSV or Parquet file, in its order; see `queries_of`.
 
     Raises:
-        DataError: no such file, one of no known kind, or a record that is no question.
+        DataError: no such file, one of no known kind, or a record that is no query.
     """
-    return questions_of(load_records(path), f"'{path}'")
+    return queries_of(load_records(path), f"'{path}'")
 
 
 def load_contexts(path: str | Path) -> tuple[Context, ...]:
-    """Contexts of a file, in its order; see `contexts_of`.
+    """Contexts of a file, likewise; see `contexts_of`.
 
     Raises:
         DataError: no such file, one of no known kind, or a record that is no context.
@@ -35,10 +105,10 @@ def load_contexts(path: str | Path) -> tuple[Context, ...]:
     return contexts_of(load_records(path), f"'{path}'")
 
 
-def questions_of(records: Iterable[Fields], source: str) -> tuple[Question, ...]:
-    """Questions of records, in order.
+def queries_of(records: Iterable[Fields], source: str) -> tuple[Query, ...]:
+    """Queries of records, in order.
 
-    A question has its text in the column `query`, `question` or `text`, and may have an `id` (else its number, from 1),
+    A query has its text in the column `query`, `question` or `text`, and may have an `id` (else its number, from 1),
     the right `answer`, and `answers`, a list of them or an object of the forms that each is written in; in CSV that is
     JSON, or the answers with '|' between them. All other columns that have a name are its factors.
 
@@ -49,12 +119,12 @@ def questions_of(records: Iterable[Fields], source: str) -> tuple[Question, ...]
     Raises:
         DataError: no record, one without text, a value of the wrong kind, or two records of one id.
     """
-    questions = []
+    queries = []
     for where, fields, id_ in _checked(records, source):
-        column, text = _text(fields, _QUESTION, where)
+        column, text = _text(fields, _QUERY, where)
         others = {name: value for name, value in fields.items() if name not in (column, "id", "answers", "answer")}
-        questions.append(
-            Question(
+        queries.append(
+            Query(
                 id=id_,
                 text=text,
                 answers=_answers(fields.get("answers"), where),
@@ -62,7 +132,7 @@ def questions_of(records: Iterable[Fields], source: str) -> tuple[Question, ...]
                 factors=tuple((name, _level(value, name, where)) for name, value in others.items() if not _none(value)),
             )
         )
-    return tuple(questions)
+    return tuple(queries)
 
 
 def contexts_of(records: Iterable[Fields], source: str) -> tuple[Context, ...]:

@@ -1,19 +1,15 @@
-"""What a gate found, in sentences: shared by the terminal, JUnit XML and SARIF. Nothing of a text is in them."""
+"""What a gate found, in sentences and lines: for the terminal, JUnit XML and SARIF. Nothing of a text is in them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from leakmeter.core.check import Number
-from leakmeter.report.scale import nats_text
+from leakmeter.core.check import Check, Number
+from leakmeter.report.scale import interval_text, nats_text
 
 _WITHIN: Final = {"<=": "at most", "<": "below", ">=": "at least", ">": "above"}
 _BEYOND: Final = {"<=": "more than", "<": "not below", ">=": "less than", ">": "not above"}
-
-
-def interval_text(interval: tuple[float, float] | None) -> str:
-    """' [5.2, 9.9]', or nothing."""
-    return "" if interval is None else f" [{', '.join(map(nats_text, interval))}]"
 
 
 def number_text(number: Number) -> str:
@@ -62,3 +58,17 @@ def regression_sentence(
         f"{quantity} went from {nats_text(before)} to {nats_text(after)} on average, by {number_text(number)}{noise}: "
         f"{verdict}."
     )
+
+
+def check_lines(checks: Sequence[Check]) -> list[str]:
+    """A line a check, and under a broken one its worst cases."""
+    several = len({check.run for check in checks}) > 1
+    lines = []
+    for check in checks:
+        run = f"run {check.run}: " if several else ""
+        missing = f" {check.n_missing:,} without it." if check.n_missing else ""
+        lines.append(f"{'holds ' if check.holds else 'BROKEN'}  {run}{check.explained}{missing}")
+        if check.worst:
+            told = ", ".join(f"case {item.number} {nats_text(item.value)}" for item in check.worst)
+            lines.append(f"        worst: {told}")
+    return lines

@@ -10,9 +10,8 @@ from typing import Any, Final
 from leakmeter.core.check import Number
 from leakmeter.errors import UsageError
 from leakmeter.report import blocks as b
-from leakmeter.report.check_words import interval_text
-from leakmeter.report.comparison_terminal import setting_line
-from leakmeter.report.scale import NOT_MEASURED, nats_text
+from leakmeter.report.scale import NOT_MEASURED, interval_text, nats_text
+from leakmeter.runs.comparison_words import setting_line
 
 _NAME: Final = 80
 _HEADLINE: Final = 600

@@ -1,4 +1,4 @@
-"""Questions behind contexts built by hand, and their susceptibility by enumeration: full prompts, one pass each."""
+"""Queries behind contexts built by hand, and their susceptibility by enumeration: full prompts, one pass each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from leakmeter.core.drive import drive
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.instruments.susceptibility.item import ContextSet, QuestionItem
+from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 
 Series = dict[str, np.ndarray]
@@ -19,7 +19,7 @@ ANSWERS = (((3,), (11, 5)), ((11, 6, 2), (7,)))
 """Two answers of two forms each; forms of different answers begin with the same token."""
 
 
-def question_item(
+def query_item(
     n_vocab: int,
     *,
     seed: int = 0,
@@ -28,7 +28,7 @@ def question_item(
     answers: tuple[tuple[tuple[int, ...], ...], ...] = (),
     id_: str = "hand",
     stop_ids: frozenset[int] = frozenset(),
-) -> QuestionItem:
+) -> QueryItem:
     """An item of random contexts of these many tokens, before a random query."""
     rng = np.random.default_rng(seed)
 
@@ -42,7 +42,7 @@ def question_item(
     )
     bare = Prompt((start, query))
     raw = [1.0] * len(lengths) if weights is None else list(weights)
-    return QuestionItem(
+    return QueryItem(
         id=id_,
         prompt=bare,
         response=None,
@@ -56,7 +56,7 @@ def question_item(
     )  # fmt: skip
 
 
-def readings_of(backend: object, measure: Susceptibility, item: QuestionItem) -> Series:
+def readings_of(backend: object, measure: Susceptibility, item: QueryItem) -> Series:
     """Statistic to values, of all that is no response."""
     (measurements,), _ = drive(backend, [measure.trial(item)])  # type: ignore[arg-type]
     series = {r.statistic: r.values for r in measurements if r.statistic != "token"}
@@ -68,7 +68,7 @@ def readings_of(backend: object, measure: Susceptibility, item: QuestionItem) ->
 class ByHand:
     """What contexts do to a query, sum by sum, by one full pass for each token."""
 
-    def __init__(self, logits: Logits, measure: Susceptibility, item: QuestionItem) -> None:
+    def __init__(self, logits: Logits, measure: Susceptibility, item: QueryItem) -> None:
         assert item.contexts is not None
         self.logits, self.measure, self.item, self.contexts = logits, measure, item, item.contexts
         self.bare = self.outcomes(item.prompt)

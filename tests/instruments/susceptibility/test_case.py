@@ -1,4 +1,4 @@
-"""Questions and contexts from files: every kind of file, what may be left out, and what is wrong with one."""
+"""Queries and contexts from files: every kind of file, what may be left out, and what is wrong with one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from leakmeter.errors import DataError, LeakmeterError
-from leakmeter.instruments.susceptibility.question import Answer, Context, Question
-from leakmeter.instruments.susceptibility.reading import contexts_of, load_contexts, load_questions, questions_of
+from leakmeter.instruments.susceptibility.case import (
+    Answer,
+    Context,
+    Query,
+    contexts_of,
+    load_contexts,
+    load_queries,
+    queries_of,
+)
 
 KINDS = ("jsonl", "json", "csv", "parquet")
 HOSTILE = "{entity} %s \\1 <b>&amp;</b> <|endoftext|> {0.__class__} [INST] \u202e \u0000 日本 🙂"
@@ -36,19 +43,19 @@ def write(folder: Path, rows: list[dict[str, Any]], kind: str = "jsonl") -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_questions_of_every_kind_of_file(tmp_path: Path, kind: str) -> None:
+def test_queries_of_every_kind_of_file(tmp_path: Path, kind: str) -> None:
     rows = [
         {"Query": "Q: Who wrote Emma?\nA:", "ID": "emma", "answer": "Jane Austen", "Relation": "author", "note": "x"},
         {"Query": " Emma was written by", "ID": "7", "answer": None, "Relation": "author", "note": None},
     ]
-    assert load_questions(write(tmp_path, rows, kind)) == (
-        Question(
+    assert load_queries(write(tmp_path, rows, kind)) == (
+        Query(
             "emma",
             "Q: Who wrote Emma?\nA:",
             answer="Jane Austen",
             factors=(("relation", "author"), ("note", "x")),
         ),
-        Question("7", " Emma was written by", factors=(("relation", "author"),)),
+        Query("7", " Emma was written by", factors=(("relation", "author"),)),
     )
 
 
@@ -66,15 +73,15 @@ def test_contexts_of_every_kind_of_file(tmp_path: Path, kind: str) -> None:
 
 def test_the_first_name_of_the_text_is_taken_and_the_others_are_factors() -> None:
     row = {"text": "C", "question": "B", "query": "A"}
-    assert questions_of([row], "given") == (Question("1", "A", factors=(("text", "C"), ("question", "B"))),)
-    assert questions_of([{"text": "C"}], "given") == (Question("1", "C"),)
+    assert queries_of([row], "given") == (Query("1", "A", factors=(("text", "C"), ("question", "B"))),)
+    assert queries_of([{"text": "C"}], "given") == (Query("1", "C"),)
     assert contexts_of([{"TEXT": "C", " ": 0}], "given") == (Context("1", "C"),)
 
 
 def test_factors_are_text_numbers_and_truth_values() -> None:
     row = {"query": "A", "size": 3, "share": 0.5, "old": True, "none": float("nan"), "blank": " ", "": 4}
-    (question,) = questions_of([row], "given")
-    assert question.factors == (("size", "3"), ("share", "0.5"), ("old", "true"))
+    (query,) = queries_of([row], "given")
+    assert query.factors == (("size", "3"), ("share", "0.5"), ("old", "true"))
 
 
 @pytest.mark.parametrize(
@@ -92,14 +99,14 @@ def test_factors_are_text_numbers_and_truth_values() -> None:
     ],
 )
 def test_closed_sets_of_answers(given: object, answers: tuple[Answer, ...]) -> None:
-    assert questions_of([{"query": "A", "answers": given}], "given")[0].answers == answers
+    assert queries_of([{"query": "A", "answers": given}], "given")[0].answers == answers
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_answers_of_files(tmp_path: Path, kind: str) -> None:
     sets: list[Any] = [{"Yes": ["Yes", "yes"]}, {"No": ["No"]}]
     rows = [{"query": f"Q{i}", "answers": json.dumps(one) if kind == "csv" else one} for i, one in enumerate(sets)]
-    assert [question.answers for question in load_questions(write(tmp_path, rows, kind))] == [
+    assert [query.answers for query in load_queries(write(tmp_path, rows, kind))] == [
         (Answer("Yes", ("Yes", "yes")),),
         (Answer("No", ("No",)),),
     ]
@@ -108,8 +115,8 @@ def test_answers_of_files(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_texts_are_data(tmp_path: Path, kind: str) -> None:
     text = HOSTILE.replace("\u0000", "") if kind == "csv" else HOSTILE
-    (question,) = load_questions(write(tmp_path, [{"query": text, "answer": text, "f": text}], kind))
-    assert (question.text, question.answer, question.factors) == (text, text, (("f", text),))
+    (query,) = load_queries(write(tmp_path, [{"query": text, "answer": text, "f": text}], kind))
+    assert (query.text, query.answer, query.factors) == (text, text, (("f", text),))
     (context,) = load_contexts(write(tmp_path, [{"text": text, "answer": text}], kind))
     assert (context.text, context.answer) == (text, text)
 
@@ -148,10 +155,10 @@ SECRET = "Anna Berg is ill"
         ([{"query": "A", "answers": {"Y": SECRET, "N": [SECRET]}}], "answers 1 and 2 have a form in common"),
     ],
 )
-def test_a_bad_question_is_one_line_without_its_text(tmp_path: Path, rows: list[dict[str, Any]], told: str) -> None:
+def test_a_bad_query_is_one_line_without_its_text(tmp_path: Path, rows: list[dict[str, Any]], told: str) -> None:
     path = write(tmp_path, rows)
     with pytest.raises(DataError) as ended:
-        load_questions(path)
+        load_queries(path)
     assert told in str(ended.value)
     assert path in str(ended.value)
     assert "\n" not in str(ended.value)
@@ -190,19 +197,19 @@ def test_files_that_hold_nothing_or_are_not_there(tmp_path: Path) -> None:
     for name, text in (("a.jsonl", "\n"), ("b.csv", ""), ("c.csv", "query\n"), ("d.json", "[]"), ("e.txt", "A")):
         path = tmp_path / name
         path.write_text(text, encoding="utf-8")
-        for load in (load_questions, load_contexts):
+        for load in (load_queries, load_contexts):
             with pytest.raises(LeakmeterError, match=name) as ended:
                 load(path)
             assert "\n" not in str(ended.value)
     with pytest.raises(DataError, match="cannot be read"):
-        load_questions(tmp_path / "none.jsonl")
+        load_queries(tmp_path / "none.jsonl")
     with pytest.raises(DataError, match="given: there is no record"):
-        questions_of([], "given")
+        queries_of([], "given")
 
 
 def test_a_file_without_a_heading_is_not_recited(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("Anna,Berg\nWho is ill?,Ole\n", encoding="utf-8")
     with pytest.raises(DataError, match="does the file begin with a heading") as ended:
-        load_questions(path)
+        load_queries(path)
     assert "Anna" not in str(ended.value)

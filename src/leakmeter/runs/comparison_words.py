@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from leakmeter.report.check_words import interval_text
-from leakmeter.report.scale import nats_text
-from leakmeter.report.shade import excerpt
+from leakmeter.core.plain import excerpt
+from leakmeter.report.scale import interval_text, nats_text
 
 _VALUE_AT_MOST: Final = 60
 

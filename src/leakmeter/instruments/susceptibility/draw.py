@@ -12,11 +12,11 @@ from itertools import chain, islice, product, zip_longest
 from typing import Final, TypeVar
 
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.instruments.susceptibility.question import Answer, Context, Question, QuestionCase
-from leakmeter.instruments.susceptibility.relations.base import Relation, fill, form_of
+from leakmeter.instruments.susceptibility.case import Answer, Context, Query, QueryCase
+from leakmeter.instruments.susceptibility.relations import Relation, fill, form_of
 
 YES_NO: Final = (Answer("Yes", ("Yes", "yes", "YES")), Answer("No", ("No", "no", "NO")))
-"""What closed questions are answered with, in the forms that are told apart from all else."""
+"""What closed queries are answered with, in the forms that are told apart from all else."""
 _T = TypeVar("_T")
 
 
@@ -48,7 +48,7 @@ def choose_relations(
     return tuple(relation for relation in chosen if relation.name in drawn)
 
 
-def draw_questions(
+def draw_queries(
     relations: Iterable[Relation],
     *,
     entities: int,
@@ -56,8 +56,8 @@ def draw_questions(
     mentioning: int,
     seed: int = 0,
     closed_answers: tuple[Answer, Answer] | None = None,
-) -> list[QuestionCase]:
-    """Every form of question about drawn entities, each behind drawn contexts.
+) -> list[QueryCase]:
+    """Every form of query about drawn entities, each behind drawn contexts.
 
     As in Section 5.1 of the Fisher susceptibility paper half of the entities are real. Of contexts one half is about
     real entities, and one half says real answers. A relation that has only real names, or only invented ones, is asked
@@ -65,16 +65,16 @@ def draw_questions(
     entities share, less the few that happen to name the entity, then those that say an answer of it. These never say
     the right one, so that an answer from memory and an answer from the context can be told apart.
 
-    A closed question names the right answer for half of the entities whose right answer is known, and else another one,
-    real or invented, which both wordings share; it is the question's factor 'named'.
+    A closed query names the right answer for half of the entities whose right answer is known, and else another one,
+    real or invented, which both wordings share; it is the query's factor 'named'.
 
     Args:
         relations: what is asked; see `load_relations` and `choose_relations`.
         entities: asked about in each relation.
-        contexts: of each question, no two of them alike.
+        contexts: of each query, no two of them alike.
         mentioning: of these, how many say an answer of the entity that is asked about; the paper has 8 of 256.
         seed: of the draws, 0 or more.
-        closed_answers: the affirmative and the negative, to have closed questions answered with one of these alone,
+        closed_answers: the affirmative and the negative, to have closed queries answered with one of these alone,
             such as `YES_NO`; None to leave them every token.
 
     Raises:
@@ -82,15 +82,15 @@ def draw_questions(
     """
     _check(entities >= 1, "entities", entities, "1 or more")
     _check(contexts >= 1, "contexts", contexts, "1 or more")
-    _check(0 <= mentioning <= contexts, "mentioning", mentioning, f"from 0 to {contexts:,}, the contexts of a question")
+    _check(0 <= mentioning <= contexts, "mentioning", mentioning, f"from 0 to {contexts:,}, the contexts of a query")
     _check(seed >= 0, "seed", seed, "0 or more")
     cases = []
     for relation in relations:
         shared = _shared(relation, seed)
         for entity in _entities(relation, entities, seed):
             said = _contexts(relation, entity, shared, contexts - mentioning, mentioning, seed)
-            questions = _questions(relation, entity, closed_answers, seed)
-            cases += [QuestionCase(question.id, question, said) for question in questions]
+            queries = _queries(relation, entity, closed_answers, seed)
+            cases += [QueryCase(query.id, query, said) for query in queries]
     return cases
 
 
@@ -149,14 +149,12 @@ def _contexts(
     return (*others, *mentioning)
 
 
-def _questions(
-    relation: Relation, entity: str, closed_answers: tuple[Answer, Answer] | None, seed: int
-) -> list[Question]:
+def _queries(relation: Relation, entity: str, closed_answers: tuple[Answer, Answer] | None, seed: int) -> list[Query]:
     right = dict(relation.pairs).get(entity)
     familiarity = "real" if entity in relation.entities.real else "invented"
 
-    def question(openness: str, i: int, template: str, answer: str | None, named: str | None) -> Question:
-        return Question(
+    def query(openness: str, i: int, template: str, answer: str | None, named: str | None) -> Query:
+        return Query(
             id=f"{relation.name}/{entity}/{openness}-{i}",
             text=fill(template, entity, named or ""),
             answers=() if named is None else closed_answers or (),
@@ -171,12 +169,12 @@ def _questions(
             ),
         )
 
-    out = [question("open", i, template, right, None) for i, template in enumerate(relation.open, 1)]
+    out = [query("open", i, template, right, None) for i, template in enumerate(relation.open, 1)]
     if relation.closed:
         named = _named(relation, entity, right, seed)
         yes, no = closed_answers or YES_NO
         answer = None if right is None else yes.name if named == right else no.name
-        out += [question("closed", i, template, answer, named) for i, template in enumerate(relation.closed, 1)]
+        out += [query("closed", i, template, answer, named) for i, template in enumerate(relation.closed, 1)]
     return out
 
 

@@ -5,15 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.core.plain import visible
+from leakmeter.errors import StoreError
 from leakmeter.report import blocks as b
 from leakmeter.report import html
 
+TABLE: Final = "table.md"
+"""What tells a study's directory from a run's."""
 _CELLS: Final = re.compile(r"(?<!\\)\|")
 _RULE: Final = re.compile(r"\|( --- \|)+")
 _COMMAND: Final = "command: "
+
+
+def page_of_study(directory: Path) -> str:
+    """The page of a study's directory: its tables, its figures, and how to run it again.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    try:
+        markdown = (directory / TABLE).read_text(encoding="utf-8")
+        figures = {path.stem: path.read_bytes() for path in sorted(directory.glob("*.png"))}
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"study '{directory}' cannot be read: {error}") from None
+    return html.page(study_report(markdown, figures, directory=str(directory)))
 
 
 def study_report(
