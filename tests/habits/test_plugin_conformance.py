@@ -88,7 +88,7 @@ def test_there_are_plugins_and_an_unknown_one_is_guessed() -> None:
 
 def test_other_packages_add_theirs_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint(name="mine", value="leakmeter.backends.toy:Toy", group="leakmeter.backends")
-    monkeypatch.setattr(registry, "entry_points", lambda group: (point,) if group == point.group else ())
+    monkeypatch.setattr(registry, "_others", lambda group: (point,) if group == point.group else ())
     assert "mine" in registry.backends()
     assert "mine" not in registry.instruments()
     assert registry.backend("mine") is Toy
