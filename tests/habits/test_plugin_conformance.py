@@ -26,7 +26,7 @@ from leakmeter.core.measurement import Measurement
 from leakmeter.core.plan import plan, plan_contexts
 from leakmeter.core.request import Asked, Request, Scores, Trial
 from leakmeter.errors import UnknownNameError
-from leakmeter.report.result import Result
+from leakmeter.runs.result import Result
 
 MEASURES = registry.instruments()
 BACKENDS = registry.backends()

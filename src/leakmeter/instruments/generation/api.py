@@ -12,7 +12,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.result import PrivateGenerationResult, PublicTexts, Summary
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.privacy.rdp import Guarantee
-from leakmeter.report.result import Results
+from leakmeter.runs.result import Results
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from leakmeter.instruments.generation.measure import PrivateGeneration
     from leakmeter.instruments.generation.result import PrivateGenerationResult
-    from leakmeter.report.result import AnyResult, Part
+    from leakmeter.runs.result import AnyResult, Part
     from leakmeter.text.exemplar import Example
 
 SAMPLE: Final = "tickets"
