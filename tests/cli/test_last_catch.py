@@ -207,7 +207,12 @@ def test_an_interrupted_query_ends_at_once(measure: Callable[..., Any], tmp_path
     sql = "select count(*) from range(100000000) a, range(100000000) b where a.range * b.range % 7 = 1"
     code = "from leakmeter.cli import main; print('begun', flush=True); main()"
     with subprocess.Popen(
-        [sys.executable, "-c", code, "query", sql], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, "query", sql],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Where tests run in the background of a shell, interrupts are ignored by all that they start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
