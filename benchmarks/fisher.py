@@ -17,13 +17,13 @@ import torch
 from benchmarks import peers
 from benchmarks.base import Peer
 from benchmarks.estimates import Estimate, Estimates
-from benchmarks.random_ids import Questions
+from benchmarks.random_ids import QuerySet
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core.drive import drive
 from leakmeter.core.gradient import GradientRequest
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
-from leakmeter.instruments.susceptibility.item import ContextSet, QuestionItem
+from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 
 SETTINGS = {
@@ -33,16 +33,16 @@ SETTINGS = {
 }
 
 
-def scenario(backend: HfBackend, questions: Questions, names: Collection[str] | None = None) -> Estimates:
+def scenario(backend: HfBackend, asked: QuerySet, names: Collection[str] | None = None) -> Estimates:
     """The trace of the Fisher information about each query's input embeddings; χ by Monte Carlo, nats.
 
     Args:
         backend: what it runs on.
-        questions: queries and contexts.
+        asked: queries and contexts.
         names: of the settings to run; None for all.
     """
-    items = [_item(f"q{i}", query, questions) for i, query in enumerate(questions.queries)]
-    first = questions.behind(questions.queries[0])
+    items = [_item(f"q{i}", query, asked) for i, query in enumerate(asked.queries)]
+    first = asked.behind(asked.queries[0])
     padded = Peer(
         lambda: np.asarray([peers.padded_susceptibility(backend.model, first)]),
         1 / len(items),
@@ -90,7 +90,7 @@ def _trace(weight: torch.Tensor, p: torch.Tensor, slopes: torch.Tensor) -> float
     return float((inner * (slopes @ slopes.T)).sum())
 
 
-def _estimate(backend: HfBackend, measure: Fisher, items: Sequence[QuestionItem]) -> Estimate:
+def _estimate(backend: HfBackend, measure: Fisher, items: Sequence[QueryItem]) -> Estimate:
     (request,) = next(measure.trial(items[0]))
     assert isinstance(request, GradientRequest)
     return Estimate(
@@ -101,7 +101,7 @@ def _estimate(backend: HfBackend, measure: Fisher, items: Sequence[QuestionItem]
 
 
 def _read(
-    backend: HfBackend, measure: Fisher | Susceptibility, items: Sequence[QuestionItem], statistic: str
+    backend: HfBackend, measure: Fisher | Susceptibility, items: Sequence[QueryItem], statistic: str
 ) -> np.ndarray:
     """One of the measure's statistics, of all queries together: (query,)."""
     found, _ = drive(backend, [measure.trial(item) for item in items])
@@ -110,12 +110,12 @@ def _read(
     )
 
 
-def _item(id_: str, query: Piece, questions: Questions) -> QuestionItem:
+def _item(id_: str, query: Piece, asked: QuerySet) -> QueryItem:
     bare = Prompt((query,))
-    n = len(questions.contexts)
-    return QuestionItem(
+    n = len(asked.contexts)
+    return QueryItem(
         id=id_,
         prompt=bare,
         response=None,
-        contexts=ContextSet(tuple(c.name for c in questions.contexts), questions.behind(query), (1 / n,) * n),
+        contexts=ContextSet(tuple(c.name for c in asked.contexts), asked.behind(query), (1 / n,) * n),
     )

@@ -23,14 +23,14 @@ def pieces(rng: np.random.Generator, n: int, size: int) -> list[Piece]:
 
 
 @dataclass(frozen=True)
-class Questions:
+class QuerySet:
     """Queries, each of them asked behind every context."""
 
     contexts: list[Piece]
     queries: list[Piece]
 
     @classmethod
-    def drawn(cls, n_contexts: int = 256, n_queries: int = 8) -> Questions:
+    def drawn(cls, n_contexts: int = 256, n_queries: int = 8) -> QuerySet:
         """Contexts of 24 tokens, queries of 12."""
         rng = np.random.default_rng(2)
         return cls(pieces(rng, n_contexts, 24), [Piece("q", "query", ids(rng, 12)) for _ in range(n_queries)])

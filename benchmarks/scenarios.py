@@ -14,7 +14,7 @@ from array_api_compat import array_namespace
 from benchmarks import fisher, peers, published, texts
 from benchmarks.base import Peer, Scenario, scored
 from benchmarks.estimates import Estimates
-from benchmarks.random_ids import Questions, ids, pieces
+from benchmarks.random_ids import QuerySet, ids, pieces
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core import reductions
 from leakmeter.core.drive import drive
@@ -35,8 +35,8 @@ def build(name: str, backend: HfBackend, data: Path | None = None, *, tiny: bool
     """
     if name == _ESTIMATED:
         if tiny:
-            return fisher.scenario(backend, _TINY_QUESTIONS, ("sketch 4", "deflated 8 + 8", "top-k 16"))
-        return fisher.scenario(backend, Questions.drawn())
+            return fisher.scenario(backend, _TINY_QUERIES, ("sketch 4", "deflated 8 + 8", "top-k 16"))
+        return fisher.scenario(backend, QuerySet.drawn())
     if name in _ON_TEXT:
         return _ON_TEXT[name](backend, data, tiny)
     return (_TINY if tiny else _SCENARIOS)[name](backend)
@@ -86,9 +86,9 @@ def _ngram(n_context: int, n: int, n_query: int, n_response: int, *, short: bool
     return make
 
 
-def _susceptibility(backend: HfBackend, questions: Questions | None = None) -> Scenario:
-    questions = questions or Questions.drawn()
-    prompts = [prompt for query in questions.queries for prompt in questions.behind(query)]
+def _susceptibility(backend: HfBackend, asked: QuerySet | None = None) -> Scenario:
+    asked = asked or QuerySet.drawn()
+    prompts = [prompt for query in asked.queries for prompt in asked.behind(query)]
     token = 1000
     part = prompts[: len(prompts) // 4]
     requests = [Request(tuple(prompts), (token,), TargetLogProbs())]
@@ -231,11 +231,11 @@ _SCENARIOS: dict[str, Callable[[HfBackend], Scenario]] = {
     "decode": _decode,
     "private-generation": _private_generation,
 }
-_TINY_QUESTIONS = Questions.drawn(n_contexts=8, n_queries=2)
+_TINY_QUERIES = QuerySet.drawn(n_contexts=8, n_queries=2)
 _TINY: dict[str, Callable[[HfBackend], Scenario]] = {
     "ngram": _ngram(24, 8, 4, 3, short=True),
     "ngram-long": _ngram(40, 8, 4, 3, short=False),
-    "susceptibility": partial(_susceptibility, questions=_TINY_QUESTIONS),
+    "susceptibility": partial(_susceptibility, asked=_TINY_QUERIES),
     "icl-redrawn": _icl(redrawn=True, n_queries=2),
     "icl-fixed": _icl(redrawn=False, n_queries=2),
     "decode": partial(_decode, n=2, n_new=3, n_context=20),

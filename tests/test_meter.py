@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from dataclasses import replace
 
 import pytest
 
@@ -20,7 +21,8 @@ def test_its_methods_are_the_functions_of_the_instruments(monkeypatch: pytest.Mo
     assert repr(meter) == "<Meter of 'toy'>"
     assert loaded == []
     asked = {"context": "Ana is 41. She sings.", "query": "How old is Ana?", "response": "41"}
-    assert meter.influence(**asked) == leakmeter.influence("toy", **asked)
+    one, other = meter.influence(**asked), leakmeter.influence("toy", **asked)
+    assert one == replace(other, cost=replace(other.cost, seconds=one.cost.seconds))
     assert meter.decode(context="Ana is 41.", query="Who?", max_new_tokens=2).to_dict() is not None
     assert loaded.count("toy") == 2  # once for the meter, and once for the function alone
     assert isinstance(meter.backend, Toy)

@@ -98,7 +98,7 @@ def points():
     samples = resources.files("leakmeter.samples")
     queries, contexts = (
         [json.loads(line) for line in (samples / name).read_text("utf-8").splitlines()]
-        for name in ("questions.jsonl", "contexts.jsonl")
+        for name in ("queries.jsonl", "contexts.jsonl")
     )
     rng = np.random.default_rng(SEED)
     (neutral,) = tokenizer.encode_data("\n", first=False).ids

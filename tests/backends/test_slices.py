@@ -33,17 +33,17 @@ from leakmeter.core.reductions import (
     Top,
 )
 from leakmeter.core.request import Reduction, Request, Trial
-from leakmeter.instruments.generation.vote import Ballot
-from leakmeter.instruments.icl.log_ratio import LogRatioFromFirst
+from leakmeter.instruments.generation.vote import LeaveOneOutVote
+from leakmeter.instruments.icl.math import LogRatioFromFirst
 from leakmeter.instruments.influence.pmi import TargetWithPmi
 from leakmeter.instruments.susceptibility.math import ContextMixture, Likeliest
 from leakmeter.privacy import rdp
+from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.decoding import Decoding, NextTokenSampleWithLoss, TargetLogProbsWithLoss
-from leakmeter.privacy.mechanism import PrivateVoting
-from leakmeter.privacy.private_voting import Voting
+from leakmeter.privacy.mechanism import ClippedLogitAggregation
 
 N_PROMPTS = 5
-VOTES = PrivateVoting(Voting(10.0, N_PROMPTS, 2.0))
+VOTES = ClippedLogitAggregation(Aggregation(10.0, N_PROMPTS, 2.0))
 WANTS: dict[str, Reduction] = {
     "target": TargetLogProbs(),
     "mixed": MixtureLogProbs(1.5),
@@ -60,7 +60,7 @@ WANTS: dict[str, Reduction] = {
     "receipt": NextTokenSampleWithLoss(Decoding(0.9, 1.5), 0.4, (2,)),
     "scored receipt": TargetLogProbsWithLoss(Decoding(bound_nats=0.5), 1, 3, (2,)),
     "mixture": ContextMixture((0.25,) * 4, (1,) * 4),
-    "ballot": Ballot(VOTES, (2.0, 100.0), tuple(VOTES.promised(rdp.ORDERS).tolist()), 0.6),
+    "ballot": LeaveOneOutVote(VOTES, (2.0, 100.0), tuple(VOTES.bound(rdp.ORDERS).tolist()), 0.6),
 }
 
 

@@ -55,7 +55,7 @@ INTO = [
     ("audit", "run", "--config", "audit.toml", "--out"),
     ("frontier", "--data", "asked.jsonl", "--model", "toy", "--lambda", 1, "--out"),
     (
-        "icl-plan",
+        "icl-select",
         "--task",
         "mood.toml",
         "--exemplars",

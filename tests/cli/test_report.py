@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from leakmeter.report.tables import to_markdown
 from leakmeter.runs.loading import load_run
+from leakmeter.studies.tables import to_markdown
 
 Call = Callable[..., Any]
 

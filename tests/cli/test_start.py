@@ -70,9 +70,9 @@ def test_importing_the_package_imports_nothing_of_it() -> None:
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names = [
         *("DecodeResult", "FisherResult", "FisherSusceptibilities", "IclInfluence", "IclResult", "InfluenceResult"),
-        *("LeakmeterError", "Meter", "PiiFindings", "PiiResult", "RedactPlanResult", "Run", "Susceptibilities"),
+        *("LeakmeterError", "Meter", "PiiFindings", "PiiResult", "RedactionResult", "Run", "Susceptibilities"),
         *("SusceptibilityResult", "audit", "decode", "fisher_susceptibility", "frontier", "icl", "influence"),
-        *("load_backend", "load_run", "pii", "redact_plan", "susceptibility"),
+        *("load_backend", "load_run", "pii", "redaction", "susceptibility"),
     ]
     assert ended.stdout.startswith(f"[] {names}")
 

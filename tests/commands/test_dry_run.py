@@ -49,12 +49,12 @@ def test_a_dry_run_foretells_the_run(
     ended = measure("--json", **options)
     assert ended.code == 0, ended.err
     cost = json.loads(ended.out)["cost"]
-    assert told["tree_tokens"] == cost["tree_tokens"] == cost["predicted"]["tree_tokens"]
+    assert told["tree_tokens"] == cost["tree_tokens"] == cost["predicted_tree_tokens"]
     assert told["requests"] == cost["requests"]
     assert told["full_pass_tokens"] == cost["naive_tokens"]
     assert told["full_pass_per_token_tokens"] > told["full_pass_tokens"] > told["tree_tokens"]
     assert told["seconds"] > 0
-    assert cost["predicted"]["seconds"] > 0
+    assert cost["predicted_seconds"] > 0
     assert told["at_most"] is False
     config = json.loads((model_directory / "config.json").read_text(encoding="utf-8"))
     embeddings = 2 * config["vocab_size"] * 16

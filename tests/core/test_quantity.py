@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from helpers import fisher_cases, susceptibility_cases
+from helpers.report_cases import case as influence_case
+from helpers.report_cases import piece
 from leakmeter.core import registry
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Quantity, RunQuantity
 from leakmeter.instruments.generation import result as private_generation
@@ -19,13 +24,13 @@ QUANTITIES: dict[str, AnyQuantity] = {
 }
 
 
-def value(name: str, case: dict[str, Any]) -> float | None:
+def value(name: str, case: Any) -> float | None:
     quantity = QUANTITIES[name]
     assert isinstance(quantity, Quantity)
     return quantity.of(case)
 
 
-def floor(name: str, case: dict[str, Any]) -> float | None:
+def floor(name: str, case: Any) -> float | None:
     quantity = QUANTITIES[name]
     assert isinstance(quantity, Quantity)
     assert quantity.floor is not None
@@ -63,18 +68,15 @@ def test_what_may_be_published_names_none() -> None:
     assert private_generation.PublicTexts.quantities == ()
 
 
-INFLUENCE: dict[str, Any] = {
-    "whole_nats": 6.0,
-    "whole_worst_nats": None,
-    "whole_mean_nats": None,
-    "noise_floor_nats": 0.5,
-    "response": {"tokens": ["a", "b", "c"]},
-    "pieces": [
-        {"nats": 1.0, "entity_type": "phone", "repeated": "verbatim"},
-        {"nats": 4.0, "entity_type": "email", "repeated": "in part"},
-        {"nats": 2.0, "entity_type": None, "repeated": None},
-    ],
-}
+CONTEXT = "Ring Ann. Write to Bo. It rained."
+PIECES = (
+    piece(CONTEXT, "Ring Ann.", "p1", [1.0, 0.0, 0.0], entity_type="phone", repeated="verbatim"),
+    piece(CONTEXT, "Write to Bo.", "p2", [0.0, 4.0, 0.0], entity_type="email", repeated="in part"),
+    piece(CONTEXT, "It rained.", "p3", [0.0, 0.0, 2.0]),
+)
+INFLUENCE = influence_case(
+    "one", CONTEXT, "Who?", ["a", "b", "c"], [1.0, 2.0, 3.0], pieces=PIECES, noise_floor_nats=0.5
+)
 
 
 def test_influence() -> None:
@@ -84,45 +86,49 @@ def test_influence() -> None:
     assert value("influence.repeated", INFLUENCE) == 1.0
     assert floor("influence", INFLUENCE) == 0.5
     assert floor("influence.per_token", INFLUENCE) == pytest.approx(0.5 / 3, rel=1e-12)
-    drawn = INFLUENCE | {"whole_worst_nats": 9.0, "whole_mean_nats": 7.0}
+    drawn = replace(INFLUENCE, whole_worst_nats=9.0, whole_mean_nats=7.0)
     assert (value("influence.worst_response", drawn), value("influence.mean_response", drawn)) == (9.0, 7.0)
 
 
 def test_what_an_influence_does_not_have_is_not_0() -> None:
-    bare = INFLUENCE | {"pieces": [], "response": {"tokens": []}}
+    bare = replace(INFLUENCE, pieces=(), response=replace(INFLUENCE.response, tokens=()))
     for name in ("per_token", "worst_piece", "repeated", "worst_response", "mean_response"):
         assert value(f"influence.{name}", bare) is None
     assert floor("influence.per_token", bare) is None
-    found = INFLUENCE | {"pieces": [{"nats": 1.0, "entity_type": "phone", "repeated": "no"}]}
+    found = replace(INFLUENCE, pieces=(replace(PIECES[0], repeated="no"),))
     assert value("influence.repeated", found) == 0.0
 
 
-def receipt(spent: list[float | None] | None, nats: list[float | None], whole: float) -> dict[str, Any]:
-    per_token: dict[str, Any] = {"max_loss_nats": nats}
-    if spent is not None:
-        per_token["spent_epsilon"] = spent
-    return {"private": {"whole_nats": whole, "per_token": per_token}}
+def ledger(spent: list[float] | None, nats: list[float], whole: float) -> SimpleNamespace:
+    per_token = SimpleNamespace(max_loss_nats=nats, spent_nats=spent)
+    return SimpleNamespace(ledger=SimpleNamespace(whole_nats=whole, per_token=per_token))
 
 
-PROMISED = {"epsilon": {"per_token": 0.5, "response": {"basic_nats": 3.0}}}
+def decoded(*responses: SimpleNamespace, epsilon: float | None) -> SimpleNamespace:
+    """A result; several responses are its samples."""
+    bound = SimpleNamespace(epsilon_nats=epsilon, response=SimpleNamespace(basic_nats=3.0))
+    samples = responses if len(responses) > 1 else ()
+    guarantee = None if epsilon is None else bound
+    return SimpleNamespace(ledger=responses[0].ledger, guarantee=guarantee, responses=responses, samples=samples)
 
 
 def test_decode() -> None:
-    case = {**receipt([0.1, 0.4], [0.2, 0.3], 1.5), **PROMISED, "samples": []}
+    first = ledger([0.1, 0.4], [0.2, 0.3], 1.5)
+    case = decoded(first, epsilon=0.5)
     assert value("decode", case) == 1.5
     assert value("decode.worst_response", case) is None
     assert value("decode.worst_token", case) == 0.3
     assert value("decode.promised", case) == 3.0
     assert value("decode.ratio", case) == pytest.approx(0.8, rel=1e-12)
-    several = {**case, "samples": [case, {**receipt([0.2, None], [0.1, 0.9], 2.5), **PROMISED}]}
+    several = decoded(first, ledger([0.2, math.inf], [0.1, 0.9], 2.5), epsilon=0.5)
     assert value("decode", several) == 1.5
     assert value("decode.worst_response", several) == 2.5
     assert value("decode.worst_token", several) == 0.9
     assert value("decode.ratio", several) == math.inf
 
 
-def test_a_decoding_without_a_bound_promises_nothing() -> None:
-    case = {**receipt(None, [0.2, None], 1.5), "epsilon": None, "samples": []}
+def test_a_decoding_without_a_bound_guarantees_nothing() -> None:
+    case = decoded(ledger(None, [0.2, math.inf], 1.5), epsilon=None)
     assert value("decode.promised", case) is None
     assert value("decode.ratio", case) is None
     assert value("decode.worst_token", case) == math.inf
@@ -136,14 +142,19 @@ def test_icl() -> None:
     assert value("icl.accuracy", case | {"is_right": False}) == 0.0
 
 
-def audit(*ratios: float | None, holds: bool, guarantee: Any = None) -> dict[str, Any]:
-    return {
-        "verdict": {"holds": holds, "worst_token": {"ratio": ratios[0]}, "failures": []},
-        "by_order": [{"ratio": ratio} for ratio in ratios[1:]],
-        "exemplars": [{"measured_nats": 0.2}, {"measured_nats": 0.7}],
-        "promise": {"guarantee": guarantee},
-        "text_quality": {"verbatim_share": 0.25, "perplexity": None},
-    }
+def audit(*ratios: float, holds: bool, epsilon: float | None = None, failures: Sequence[float] = ()) -> Any:
+    def with_ratios(of: Sequence[float]) -> list[SimpleNamespace]:
+        return [SimpleNamespace(ratio=ratio) for ratio in of]
+
+    return SimpleNamespace(
+        verdict=SimpleNamespace(
+            holds=holds, worst_token=SimpleNamespace(ratio=ratios[0]), failures=with_ratios(failures)
+        ),
+        by_order=with_ratios(ratios[1:]),
+        exemplars=[SimpleNamespace(measured_nats=0.2), SimpleNamespace(measured_nats=0.7)],
+        bounds=SimpleNamespace(guarantee=None if epsilon is None else SimpleNamespace(epsilon=epsilon)),
+        text_quality=SimpleNamespace(verbatim_share=0.25, perplexity=math.inf),
+    )
 
 
 def test_audit() -> None:
@@ -152,33 +163,30 @@ def test_audit() -> None:
     assert value("audit.verbatim", audit(0.5, holds=True)) == 0.25
     assert value("audit.perplexity", audit(0.5, holds=True)) == math.inf
     assert value("audit.epsilon", audit(0.5, holds=True)) is None
-    assert value("audit.epsilon", audit(0.5, holds=True, guarantee={"epsilon": 8.0})) == 8.0
-    assert value("audit.epsilon", audit(0.5, holds=True, guarantee={"epsilon": None})) == math.inf
+    assert value("audit.epsilon", audit(0.5, holds=True, epsilon=8.0)) == 8.0
+    assert value("audit.epsilon", audit(0.5, holds=True, epsilon=math.inf)) == math.inf
 
 
-def test_an_audit_that_holds_is_never_above_its_promise_and_one_that_does_not_is() -> None:
+def test_an_audit_that_holds_is_never_above_its_bound_and_one_that_does_not_is() -> None:
     assert value("audit.ratio", audit(1.0 + 1e-12, holds=True)) == 1.0
     assert value("audit.ratio", audit(1.5, holds=False)) == 1.5
-    assert value("audit.ratio", audit(None, 0.5, holds=False)) == math.inf
-    failed = audit(0.5, holds=False)
-    failed["verdict"]["failures"] = [{"ratio": 3.0}]
-    assert value("audit.ratio", failed) == 3.0
+    assert value("audit.ratio", audit(math.inf, 0.5, holds=False)) == math.inf
+    assert value("audit.ratio", audit(0.5, holds=False, failures=[3.0])) == 3.0
 
 
 def test_susceptibility_and_fisher() -> None:
-    case: dict[str, Any] = {
-        "susceptibility_nats": 0.5,
-        "share_of_ceiling": None,
-        "from_bare_nats": None,
-        "noise_floor_nats": None,
-        "contexts": [{"persuasion_nats": 0.1}, {"persuasion_nats": 0.9}],
-    }
+    case = susceptibility_cases.asked(
+        share_of_ceiling=None,
+        from_bare_nats=math.inf,
+        noise_floor_nats=math.inf,
+        contexts=(susceptibility_cases.context(1, 0.1), susceptibility_cases.context(2, 0.9)),
+    )
     assert value("susceptibility", case) == 0.5
     assert value("susceptibility.share_of_ceiling", case) is None
     assert value("susceptibility.from_bare", case) == math.inf
     assert value("susceptibility.worst_context", case) == 0.9
     assert floor("susceptibility", case) == math.inf
-    assert value("fisher", {"values": [{"fisher_nats": 2.5}, {"fisher_nats": 9.0}]}) == 2.5
+    assert value("fisher", fisher_cases.asked(nats=0.025)) == 2.5
 
 
 def test_pii() -> None:
@@ -194,7 +202,7 @@ def test_pii() -> None:
 
 
 def test_redact_plan() -> None:
-    case = {"left_nats": 1.0, "whole_nats": 5.0, "redacted_share": 0.5, "reached": False, "noise_floor_nats": 0.25}
+    case = SimpleNamespace(left_nats=1.0, whole_nats=5.0, redacted_share=0.5, reached=False, noise_floor_nats=0.25)
     names = ("redact_plan", "redact_plan.whole", "redact_plan.cut", "redact_plan.reached")
     assert [value(name, case) for name in names] == [1.0, 5.0, 0.5, 0.0]
     assert floor("redact_plan", case) == 0.25

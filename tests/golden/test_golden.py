@@ -60,9 +60,12 @@ class Renamed:
     """How what a command says differs from what it said in version 0.1, by names of keys."""
 
     keys: dict[str, str] = field(default_factory=dict)
-    """Old name to new."""
+    """Old name to new; 'samples.nats' is the name within `samples` alone, and a new name that ends with * is said of an
+    object whose entries have become entries of the one that it was in, with that in front of their names."""
     null_is_infinity: list[str] = field(default_factory=list)
     """New names of numbers whose null has become "Infinity"."""
+    values: dict[str, str] = field(default_factory=dict)
+    """Old text to new, of names that a result gives."""
     gone: list[str] = field(default_factory=list)
     new: list[str] = field(default_factory=list)
 
@@ -73,15 +76,28 @@ class Renamed:
             if path.stem == "all" or command == path.stem or command.startswith(f"{path.stem}-"):
                 told = json.loads(path.read_text(encoding="utf-8"))
                 found.keys |= told.get("keys", {})
+                found.values |= told.get("values", {})
                 for name in ("null_is_infinity", "gone", "new"):
                     getattr(found, name).extend(told.get(name, []))
+        return found
+
+    def entries(self, before: dict[str, Any], where: str) -> dict[str, Any]:
+        """What an object had, by its new names."""
+        of = where.rpartition(".")[2].partition("[")[0]
+        found: dict[str, Any] = {}
+        for name, value in before.items():
+            now = self.keys.get(f"{of}.{name}", self.keys.get(name, name))
+            if now.endswith("*"):
+                found |= {f"{now[:-1]}{inner}": one for inner, one in value.items()}
+            elif name not in self.gone:
+                found[now] = value
         return found
 
 
 def agree(said: Any, before: Any, renamed: Renamed, where: str = "") -> None:
     """The same values under the new names."""
     if isinstance(before, dict) and isinstance(said, dict):
-        old = {renamed.keys.get(name, name): value for name, value in before.items() if name not in renamed.gone}
+        old = renamed.entries(before, where)
         assert {name for name in said if name not in renamed.new} == set(old) - set(renamed.new), where
         for name in old.keys() & said.keys():
             was_infinite = old[name] is None and name in renamed.null_is_infinity and said[name] == "Infinity"
@@ -97,4 +113,4 @@ def agree(said: Any, before: Any, renamed: Renamed, where: str = "") -> None:
             and said == "Infinity"
             and where.rpartition(".")[2].partition("[")[0] in renamed.null_is_infinity
         )
-        assert infinite or said == before, where
+        assert infinite or said == (renamed.values.get(before, before) if isinstance(before, str) else before), where

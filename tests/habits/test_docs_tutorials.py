@@ -55,7 +55,7 @@ def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
     shown = {block.title: block.text for page in TUTORIALS for block in blocks(page=page) if block.title is not None}
     person = "[[subject]]\nname = 'Mara Ellsworth'\nphone = '617-555-0134'\n"
-    samples = {"audit.toml": "audit.toml", "contexts.jsonl": "contexts.jsonl", "questions.jsonl": "queries.jsonl"}
+    samples = {name: name for name in ("audit.toml", "contexts.jsonl", "queries.jsonl")}
     files = {**shown, "notes.txt": shown["note.txt"], "people.toml": person}
     files |= {
         to: resources.files("leakmeter.samples").joinpath(name).read_text("utf-8") for name, to in samples.items()

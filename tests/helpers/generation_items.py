@@ -15,8 +15,8 @@ from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem, Span
 from leakmeter.core.prompt import IntArray, Piece, Prompt
 from leakmeter.instruments.generation.measure import PrivateGeneration
-from leakmeter.privacy.mechanism import PrivateVoting
-from leakmeter.privacy.private_voting import Voting, average, clipped
+from leakmeter.privacy.clipped_logits import Aggregation, average, clipped
+from leakmeter.privacy.mechanism import ClippedLogitAggregation
 
 Series = dict[tuple[int, str, str], np.ndarray]
 
@@ -61,10 +61,10 @@ class Stubborn(Toy):
 
 @dataclass(frozen=True)
 class Mistaken:
-    """A rule that does one thing and promises another; asked row by row."""
+    """A rule that does one thing and claims another; asked row by row."""
 
-    does: Voting
-    says: Voting
+    does: Aggregation
+    says: Aggregation
     clips: bool = True
     public_first: bool = False
     adjacency: Any = "add-remove"
@@ -72,8 +72,8 @@ class Mistaken:
     def log_probs(self, rows: Any) -> Any:
         return average(clipped(rows, self.does.clip) if self.clips else rows, self.does).log_probs
 
-    def promised(self, orders: Any) -> npt.NDArray[np.float64]:
-        return PrivateVoting(self.says).promised(orders)
+    def bound(self, orders: Any) -> npt.NDArray[np.float64]:
+        return ClippedLogitAggregation(self.says).bound(orders)
 
 
 def readings_of(backend: object, measure: PrivateGeneration, item: ContextItem) -> Series:

@@ -52,7 +52,7 @@ TOY: Final[dict[str, tuple[str, ...]]] = {
     "icl-calibrated": ("icl", *ICL, *WHOLE, "--calibration", "average"),
     "icl-vocabulary": ("icl", *ICL, *WHOLE, "--space", "vocabulary"),
     "icl-own": ("icl", *OWN, *WHOLE, "--temperature", "2"),
-    "icl-plan": ("icl-plan", *OWN, *WHOLE, "--max-steps", "2", "--pool", "pool.jsonl", "--candidates", "2"),
+    "icl-plan": ("icl-select", *OWN, *WHOLE, "--max-steps", "2", "--pool", "pool.jsonl", "--candidates", "2"),
     "audit": (*AUDIT, "--temperature", "2"),
     "audit-clip": (*AUDIT, "--temperature", "2", "--clip", "1", "--delta", "1e-4"),
     "audit-calibrate": (

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Quantity, RunQuantity
 from leakmeter.runs.measured import Measured
 
+
+@dataclass(frozen=True)
+class Leak:
+    """The result of a case."""
+
+    id: str
+    leak: float | None
+    floor: float
+    right: float | None
+    whole: float | None
+
+
 QUANTITIES: tuple[AnyQuantity, ...] = (
-    Quantity("leak", "nats", "What leaks.", lambda case: case["leak"], floor=lambda case: case["floor"]),
-    Quantity("leak.right", SHARE_OF_CASES, "Whether it is right.", lambda case: case["right"], "less", usual="mean"),
-    RunQuantity("leak.whole", "share", "What leaks of all.", lambda cases: max(case["whole"] for case in cases)),
+    Quantity("leak", "nats", "What leaks.", lambda case: case.leak, floor=lambda case: case.floor),
+    Quantity("leak.right", SHARE_OF_CASES, "Whether it is right.", lambda case: case.right, "less", usual="mean"),
+    RunQuantity("leak.whole", "share", "What leaks of all.", lambda cases: max(case.whole for case in cases)),
 )
 
 
@@ -28,7 +41,7 @@ def run(
 ) -> Measured:
     names = [f"case {number}" for number in range(len(leaks))] if ids is None else list(ids)
     cases = tuple(
-        {"id": id_, "leak": leak, "floor": floor, "right": is_right, "whole": whole}
+        Leak(id_, leak, floor, is_right, whole)
         for id_, leak, is_right in zip(names, leaks, right or [None] * len(leaks), strict=True)
     )
     spec = {

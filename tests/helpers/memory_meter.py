@@ -36,7 +36,7 @@ INSTRUMENTS = {
     "redact-plan": ["redact-plan", *NOTE, "--response", "At nine", "--max-loss", "3", "--max-new-tokens", "4"],
     "icl": ["icl", *TASKS, "--pool", "rows.jsonl", "--shots", "4"],
     "icl, vocabulary": ["icl", *TASKS, "--pool", "rows.jsonl", "--shots", "4", "--space", "vocabulary"],
-    "icl-plan": ["icl-plan", *TASKS, "--exemplars", "exemplars.jsonl", "--max-steps", "1", "--moves", "drop"],
+    "icl-select": ["icl-select", *TASKS, "--exemplars", "exemplars.jsonl", "--max-steps", "1", "--moves", "drop"],
     "audit": [
         *("audit", "run", "--exemplars", "rows.jsonl", "--column", "said", "--temperature", "2", "--seed", "0"),
         *("--subset-size", "6", "--batches", "1", "--sequences", "6", "--max-new-tokens", "4"),

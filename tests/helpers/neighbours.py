@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from leakmeter.privacy.private_voting import Vote
+from leakmeter.privacy.clipped_logits import Vote
 from leakmeter.stats import logspace
 
 

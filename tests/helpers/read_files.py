@@ -41,7 +41,7 @@ FILES = {
 }
 CHAT = ("influence", "--messages", "chat.json", "--model", "toy", "--template", "plain")
 ASKED = ("susceptibility", "--queries", "queries.jsonl", "--contexts", "contexts.jsonl", "--model", "toy")
-PLAN = ("icl-plan", "--task", "mood.toml", "--exemplars", "exemplars.csv", "--data", "data.csv", "--model", "toy")
+PLAN = ("icl-select", "--task", "mood.toml", "--exemplars", "exemplars.csv", "--data", "data.csv", "--model", "toy")
 NOTE = ("--context-file", "note.txt", "--query", "Who?", "--model", "toy")
 ICL = ("icl", "--task", "mood.toml", "--data", "data.csv", "--model", "toy", "--label-scoring", "whole-sequence")
 

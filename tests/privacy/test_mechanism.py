@@ -1,4 +1,4 @@
-"""Rules and promises: what each gives with every row left out, and numbers that are no promise."""
+"""Rules and bounds: what each gives with every row left out, and numbers that are no bound."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ import torch
 
 from helpers.neighbours import without_each
 from leakmeter.errors import UsageError
+from leakmeter.privacy.clipped_logits import Aggregation, average, clipped
 from leakmeter.privacy.mechanism import (
     BoundedCid,
+    ClippedLogitAggregation,
     Mechanism,
-    PrivateVoting,
     QuickMechanism,
-    guarantee,
-    promise_of,
+    bound_of,
 )
-from leakmeter.privacy.private_voting import Voting, average, clipped
-from leakmeter.privacy.rdp import ORDERS, promise
+from leakmeter.privacy.rdp import ORDERS, bound, composed, conversion, guarantee
 from leakmeter.privacy.renyi import between, both_ways
 from leakmeter.stats import logspace
 
@@ -33,7 +32,7 @@ ALL = (*ORDERS, math.inf)
 
 @dataclass(frozen=True)
 class Says:
-    """A mechanism with a given promise."""
+    """A mechanism with a given bound."""
 
     nats: Any
     adjacency: Any = "add-remove"
@@ -42,14 +41,14 @@ class Says:
     def log_probs(self, rows: Any) -> Any:
         return logspace.log_softmax(rows.mean(axis=0))
 
-    def promised(self, orders: Any) -> npt.NDArray[np.float64]:
+    def bound(self, orders: Any) -> npt.NDArray[np.float64]:
         return np.resize(np.asarray(self.nats, dtype=np.float64), len(orders))
 
 
 def test_what_is_a_mechanism_and_what_knows_its_own_neighbours() -> None:
     assert isinstance(Says(1.0), Mechanism)
     assert not isinstance(Says(1.0), QuickMechanism)
-    assert isinstance(PrivateVoting(Voting(1.0, 2, 1.0)), QuickMechanism)
+    assert isinstance(ClippedLogitAggregation(Aggregation(1.0, 2, 1.0)), QuickMechanism)
     assert isinstance(BoundedCid(1.0), Mechanism)
     assert not isinstance(BoundedCid(1.0), QuickMechanism)
 
@@ -58,8 +57,8 @@ def test_what_is_a_mechanism_and_what_knows_its_own_neighbours() -> None:
 def test_voting_without_a_row_is_voting_of_the_others(library: Any) -> None:
     rows = np.random.default_rng(0).normal(size=(5, 11)) * 9
     for normalise_by in ("fixed", "present"):
-        voting = Voting(3.0, 5, 0.7, normalise_by)
-        rule = PrivateVoting(voting)
+        voting = Aggregation(3.0, 5, 0.7, normalise_by)
+        rule = ClippedLogitAggregation(voting)
         np.testing.assert_array_equal(rule.vote(library(rows)).log_probs, rule.log_probs(library(rows)))
         each = without_each(average(clipped(rows, 3.0), voting))
         for i in range(5):
@@ -69,10 +68,10 @@ def test_voting_without_a_row_is_voting_of_the_others(library: Any) -> None:
 
 @libraries
 @pytest.mark.parametrize("epsilon", [1e-4, 0.5, 4.0])
-def test_bounded_decoding_is_within_its_promise_and_reaches_it_at_infinity(library: Any, epsilon: float) -> None:
+def test_bounded_decoding_is_within_its_bound_and_reaches_it_at_infinity(library: Any, epsilon: float) -> None:
     rng = np.random.default_rng(1)
     rule = BoundedCid(epsilon, temperature=0.8, lambda_max=2.0)
-    limits = promise_of(rule, ALL)
+    limits = bound_of(rule, ALL)
     assert limits[-1] == pytest.approx(epsilon / 2, rel=1e-12)
     ratios = []
     for _ in range(30):
@@ -114,19 +113,30 @@ def test_settings_without_meaning_are_refused(given: dict[str, float], said: str
         BoundedCid(**given)
 
 
-def test_a_guarantee_of_voting_is_what_private_token_generation_promises() -> None:
+def test_a_guarantee_of_clipped_logits_is_that_of_private_token_generation() -> None:
     for temperature in (68.58, 4.8, 0.2):
-        voting = Voting(10.0, 50, temperature)
-        ours = guarantee(PrivateVoting(voting).promised, 2000, 1e-5)
-        theirs = promise(voting.sensitivity(), 2000, 1e-5)
-        assert (ours.epsilon, ours.order, ours.n_tokens) == (theirs.epsilon, theirs.order, 2000)
-        assert ours.rdp == pytest.approx(theirs.rdp, rel=1e-14)
-        assert ours.pure_epsilon == pytest.approx(theirs.pure_epsilon, rel=1e-14)
+        settings = Aggregation(10.0, 50, temperature)
+        ours = composed(ClippedLogitAggregation(settings).bound, 2000, 1e-5)
+        assert ours == guarantee(settings.sensitivity(), 2000, 1e-5)
+        by_order = 2000 * bound(settings.sensitivity(), ORDERS)
+        assert ours.epsilon == pytest.approx((by_order + conversion(ORDERS, 1e-5)).min(), rel=1e-14)
+        assert ours.rdp_nats == pytest.approx(by_order[ORDERS.index(int(ours.order))], rel=1e-14)
+        assert ours.pure_epsilon == pytest.approx(2000 * 2 * 10.0 / (50 * temperature), rel=1e-14)
 
 
-def test_an_infinite_promise_at_infinity_is_one() -> None:
+def test_a_mechanism_of_an_earlier_version_is_asked_for_what_it_promised() -> None:
+    class Earlier:
+        adjacency = "add-remove"
+
+        def promised(self, orders: Any) -> npt.NDArray[np.float64]:
+            return np.full(len(orders), 0.5)
+
+    assert bound_of(Earlier(), (2, 3)).tolist() == [0.5, 0.5]  # type: ignore[arg-type]
+
+
+def test_an_infinite_bound_at_infinity_is_one() -> None:
     limits = [0.1] * len(ORDERS) + [math.inf]
-    np.testing.assert_array_equal(promise_of(Says(limits), ALL), limits)
+    np.testing.assert_array_equal(bound_of(Says(limits), ALL), limits)
 
 
 @pytest.mark.parametrize(
@@ -138,15 +148,15 @@ def test_an_infinite_promise_at_infinity_is_one() -> None:
         (Says(math.inf), "finite at every finite order"),
     ],
 )
-def test_what_is_no_promise_is_refused(mechanism: Mechanism, said: str) -> None:
+def test_what_is_no_bound_is_refused(mechanism: Mechanism, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        promise_of(mechanism, ORDERS)
+        bound_of(mechanism, ORDERS)
 
 
-def test_a_promise_of_another_length_is_refused() -> None:
+def test_bounds_of_another_number_are_refused() -> None:
     class Short(Says):
-        def promised(self, orders: Any) -> npt.NDArray[np.float64]:
+        def bound(self, orders: Any) -> npt.NDArray[np.float64]:
             return np.ones(3)
 
-    with pytest.raises(UsageError, match="promises 3 numbers for 99 orders; give one for each"):
-        promise_of(Short(1.0), ORDERS)
+    with pytest.raises(UsageError, match="bounds 3 numbers for 99 orders; give one for each"):
+        bound_of(Short(1.0), ORDERS)

@@ -1,4 +1,4 @@
-"""Promises against the paper's formulas in many digits, quadrature, a library, and mechanisms that reach them."""
+"""Bounds against the paper's formulas in many digits, quadrature, a library, and mechanisms that reach them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from leakmeter.errors import UsageError
-from leakmeter.privacy.private_voting import Voting
-from leakmeter.privacy.rdp import ORDERS, conversion, exponential, line, promise, promised, to_epsilon
+from leakmeter.privacy.clipped_logits import Aggregation
+from leakmeter.privacy.rdp import ORDERS, bound, conversion, exponential, guarantee, line, to_epsilon, zcdp
 from leakmeter.privacy.renyi import both_ways, from_tilts
 
 DELTA = 1e-5
@@ -73,23 +73,23 @@ def test_no_mechanism_of_that_width_is_above_either_bound(sensitivity: float, sh
     # Tilts of width b about a distribution of two answers: an even one comes nearest to the line.
     for p in (share, 0.5, 1 / (1 + math.exp(sensitivity))):
         found = both_ways(from_tilts(np.log([p, 1 - p]), np.asarray([[2.0 * sensitivity, 0.0]]), orders))[0]
-        assert (found <= promised(sensitivity, orders) * (1 + 1e-12)).all()
+        assert (found <= bound(sensitivity, orders) * (1 + 1e-12)).all()
     small = both_ways(from_tilts(np.log([0.5, 0.5]), np.asarray([[2e-3, 0.0]]), [2]))[0]
-    assert float(small[0] / promised(1e-3, [2])[0]) > 1 - 1e-6
+    assert float(small[0] / bound(1e-3, [2])[0]) > 1 - 1e-6
 
 
 def test_the_smaller_bound_counts_and_where_they_meet() -> None:
     for sensitivity in SENSITIVITIES:
         both = np.stack([line(sensitivity, ORDERS), exponential(sensitivity, ORDERS)])
-        np.testing.assert_array_equal(promised(sensitivity, ORDERS), both.min(axis=0))
+        np.testing.assert_array_equal(bound(sensitivity, ORDERS), both.min(axis=0))
     for order, meets in ((2, 3.98), (18, 0.412), (100, 0.0727)):
         for b in np.geomspace(1e-3, 30, 200):
             decides = exponential(b / 2, [order])[0] < line(b / 2, [order])[0]
             assert decides == (b > meets)
     # Pure differential privacy: the second goes to b, and the line has no say.
-    assert promised(0.2, [math.inf]).tolist() == [0.4]
-    assert promised(0.2, [1e9])[0] == pytest.approx(0.4, rel=1e-6)
-    assert promised(0.0, ORDERS).tolist() == [0.0] * len(ORDERS)
+    assert bound(0.2, [math.inf]).tolist() == [0.4]
+    assert bound(0.2, [1e9])[0] == pytest.approx(0.4, rel=1e-6)
+    assert bound(0.0, ORDERS).tolist() == [0.0] * len(ORDERS)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_the_library_composes_and_converts_to_the_same(library: Any, sensitivity
     """It has ρ-zCDP, though no exponential mechanism: where the line decides, ε and α are its own."""
     accountants = importlib.import_module("dp_accounting.rdp.rdp_privacy_accountant")
     for n_tokens in (1, 40, 2000):
-        made = promise(sensitivity, n_tokens, delta)
+        made = guarantee(sensitivity, n_tokens, delta)
         accountant = accountants.RdpAccountant(orders=ORDERS)
         accountant.compose(library.ZCDpEvent(0.5 * sensitivity**2), n_tokens)
         epsilon, order = accountant.get_epsilon_and_optimal_order(delta)
@@ -113,7 +113,7 @@ def test_the_library_composes_and_converts_to_the_same(library: Any, sensitivity
             assert made.order == order or made.epsilon == 0.0
         else:
             assert made.epsilon < epsilon
-        rdp = n_tokens * promised(sensitivity, ORDERS)
+        rdp = n_tokens * bound(sensitivity, ORDERS)
         assert accountants.compute_epsilon(ORDERS, rdp, delta)[0] == pytest.approx(made.epsilon, rel=1e-12, abs=1e-15)
 
 
@@ -137,27 +137,28 @@ def test_conversion_by_hand() -> None:
 
 
 def test_tokens_add_up_and_a_replaced_exemplar_costs_four_times() -> None:
-    voting = Voting(10.0, 50, 4.8)
+    voting = Aggregation(10.0, 50, 4.8)
     sensitivity = voting.sensitivity()
-    made = promise(sensitivity, 2000, DELTA)
-    assert made.rho == pytest.approx(2000 * 0.5 * (10 / (50 * 4.8)) ** 2, rel=1e-14)
+    made = guarantee(sensitivity, 2000, DELTA)
+    rho = zcdp(sensitivity, 2000)
+    assert rho == pytest.approx(2000 * 0.5 * (10 / (50 * 4.8)) ** 2, rel=1e-14)
     assert made.pure_epsilon == pytest.approx(2000 * 2 * 10 / (50 * 4.8), rel=1e-14)
-    assert made.rdp == pytest.approx(made.rho * made.order, rel=1e-14)
-    assert made.epsilon == pytest.approx(made.rdp + conversion([made.order], DELTA)[0], rel=1e-14)
-    # What was spent on fewer tokens is less than what the most of them are promised to cost.
-    spent = [promise(sensitivity, n, DELTA).epsilon for n in (0, 1, 100, 1999, 2000)]
+    assert made.rdp_nats == pytest.approx(rho * made.order, rel=1e-14)
+    assert made.epsilon == pytest.approx(made.rdp_nats + conversion([made.order], DELTA)[0], rel=1e-14)
+    # What was spent on fewer tokens is less than what the most of them may cost.
+    spent = [guarantee(sensitivity, n, DELTA).epsilon for n in (0, 1, 100, 1999, 2000)]
     assert spent == sorted(spent)
     assert spent[0] == pytest.approx(0.0597, abs=5e-5)
-    for other in (voting.sensitivity("replace-one"), Voting(10.0, 50, 4.8, "present").sensitivity()):
-        assert promise(other, 2000, DELTA).rho == pytest.approx(4 * made.rho, rel=1e-14)
+    for other in (voting.sensitivity("replace-one"), Aggregation(10.0, 50, 4.8, "present").sensitivity()):
+        assert zcdp(other, 2000) == pytest.approx(4 * rho, rel=1e-14)
 
 
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda: promise(0.1, -1, DELTA), "-1 tokens cannot be composed; give 0 or more"),
-        (lambda: promise(0.1, 5, 0.0), "delta is 0.0; it has to be above 0 and below 1"),
-        (lambda: promise(0.1, 5, DELTA, (2, 1)), "at order 1; orders have to be above 1"),
+        (lambda: guarantee(0.1, -1, DELTA), "-1 tokens cannot be composed; give 0 or more"),
+        (lambda: guarantee(0.1, 5, 0.0), "delta is 0.0; it has to be above 0 and below 1"),
+        (lambda: guarantee(0.1, 5, DELTA, (2, 1)), "at order 1; orders have to be above 1"),
         (lambda: conversion([2], 1.0), "delta is 1.0"),
     ],
 )

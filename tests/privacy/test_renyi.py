@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from leakmeter.errors import UsageError
 from leakmeter.privacy import renyi
-from leakmeter.privacy.rdp import ORDERS, promised
+from leakmeter.privacy.rdp import ORDERS, bound
 from leakmeter.privacy.renyi import SPREAD, between, both_ways, chords, from_tilts, screened
 from leakmeter.stats import logspace
 from leakmeter.stats.logspace import divergence_from_first
@@ -203,7 +203,7 @@ def test_chords_of_small_tilts_are_within_a_third() -> None:
 @pytest.mark.parametrize("sensitivity", [1e-3, 0.05, 0.3, 2.0])
 def test_screening_misses_nothing_and_measures_what_it_doubts(library: Any, sensitivity: float) -> None:
     rng = np.random.default_rng(78)
-    limits = promised(sensitivity, ORDERS)
+    limits = bound(sensitivity, ORDERS)
     measured = (*SPREAD, math.inf)
     # Rows from far below the limits to far above, and some on both sides of them.
     tilts = sensitivity * np.where(rng.random(size=(40, 20)) < 0.5, -1.0, 1.0) * np.geomspace(0.05, 3, 40)[:, None]

@@ -1,4 +1,4 @@
-"""Promised against measured: broken mechanisms are caught, sound ones never, sequences are enumerated."""
+"""Bounds against measurements: broken mechanisms are caught, sound ones never, sequences are enumerated."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from helpers.neighbours import without_each
-from leakmeter.privacy.private_voting import NormaliseBy, Voting, average, clipped
-from leakmeter.privacy.rdp import ORDERS, conversion, promise, promised
+from leakmeter.privacy.clipped_logits import Aggregation, NormaliseBy, average, clipped
+from leakmeter.privacy.rdp import ORDERS, Bound, bound, conversion, guarantee
 from leakmeter.privacy.renyi import SPREAD, between, both_ways, from_tilts, screened
-from leakmeter.privacy.verdict import Promised, Verdict, judge, paper_figure
+from leakmeter.privacy.verdict import Verdict, judge, paper_figure
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
 libraries = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
@@ -28,34 +28,34 @@ DELTA = 1e-5
 N_EXEMPLARS = 50
 
 
-def promise_of(voting: Voting) -> Promised:
-    return functools.partial(promised, voting.sensitivity())
+def bound_of(voting: Aggregation) -> Bound:
+    return functools.partial(bound, voting.sensitivity())
 
 
 def audited(
     rows: np.ndarray,
-    voting: Voting,
+    voting: Aggregation,
     *,
-    runs: Voting | None = None,
+    runs: Aggregation | None = None,
     clip: Callable[[Any, float], Any] = clipped,
     library: Any = np.asarray,
 ) -> Verdict:
-    """What `voting` promises against what a mechanism does that runs with other settings or another clip.
+    """The bound of `voting` against what a mechanism does that runs with other settings or another clip.
 
     Args:
         rows: logits, (token, exemplar, vocab).
-        voting: what is promised.
+        voting: what is claimed.
         runs: what is done.
         clip: of the rows.
         library: of the arrays.
     """
-    limits = promised(voting.sensitivity(), ORDERS)
+    limits = bound(voting.sensitivity(), ORDERS)
     found = []
     for logits in rows:
         votes = clip(library(logits), (runs or voting).clip)
         found.append(screened(*average(votes, runs or voting), ORDERS, limits, MEASURED))
     losses, ratios, orders = ([np.asarray(part) for part in parts] for parts in zip(*found, strict=True))
-    return judge(losses, MEASURED, promise_of(voting), ratios, orders)
+    return judge(losses, MEASURED, bound_of(voting), ratios, orders)
 
 
 def one_hot_votes(n_voted_for: int, n_vocab: int = 5, n_tokens: int = 4) -> np.ndarray:
@@ -66,15 +66,15 @@ def one_hot_votes(n_voted_for: int, n_vocab: int = 5, n_tokens: int = 4) -> np.n
     return rows
 
 
-TABLE_4 = Voting(10.0, N_EXEMPLARS, 4.8)
-COLD = Voting(10.0, N_EXEMPLARS, 0.94)
+TABLE_4 = Aggregation(10.0, N_EXEMPLARS, 4.8)
+COLD = Aggregation(10.0, N_EXEMPLARS, 0.94)
 
 
 @libraries
-@pytest.mark.parametrize("voting", [TABLE_4, COLD, Voting(10.0, N_EXEMPLARS, 68.58)])
+@pytest.mark.parametrize("voting", [TABLE_4, COLD, Aggregation(10.0, N_EXEMPLARS, 68.58)])
 @pytest.mark.parametrize(("n_voted_for", "n_vocab"), [(5, 5), (2, 5), (2, 2)])
 def test_a_sound_mechanism_passes_on_the_votes_that_tell_most(
-    library: Any, voting: Voting, n_voted_for: int, n_vocab: int
+    library: Any, voting: Aggregation, n_voted_for: int, n_vocab: int
 ) -> None:
     found = audited(one_hot_votes(n_voted_for, n_vocab), voting, library=library)
     assert found.holds
@@ -82,32 +82,32 @@ def test_a_sound_mechanism_passes_on_the_votes_that_tell_most(
     assert all(worst.holds for worst in found.worst_tokens)
 
 
-def test_how_near_to_its_promise_a_sound_mechanism_comes() -> None:
+def test_how_near_to_its_bound_a_sound_mechanism_comes() -> None:
     three = MEASURED.index(3)
     spread, alternating = (audited(one_hot_votes(n), TABLE_4) for n in (5, 2))
-    # A tilt of ±Δ under a token's probability m has variance 4 m (1 − m) Δ², and Δ² is what is promised.
+    # A tilt of ±Δ under a token's probability m has variance 4 m (1 − m) Δ², and Δ² is the bound.
     assert spread.ratio[three] == pytest.approx(4 * 0.2 * 0.8, rel=0.02)  # measured: 0.651
     assert alternating.ratio[three] == pytest.approx(0.979, abs=0.001)
-    # Those present counted, the average without one is (50 / 49)² farther; its own promise is four times as wide.
-    present = Voting(10.0, N_EXEMPLARS, 4.8, "present")
+    # Those present counted, the average without one is (50 / 49)² farther; its own bound is four times as wide.
+    present = Aggregation(10.0, N_EXEMPLARS, 4.8, "present")
     against_its_own = audited(one_hot_votes(5), present)
     against_the_theorem = audited(one_hot_votes(5), TABLE_4, runs=present)
     assert against_the_theorem.ratio[three] == pytest.approx(0.68, abs=0.005)
     assert against_its_own.ratio[three] == pytest.approx(0.68 / 4, abs=0.002)
 
 
-BROKEN: dict[str, tuple[Voting, dict[str, Any]]] = {
+BROKEN: dict[str, tuple[Aggregation, dict[str, Any]]] = {
     "clip forgotten": (TABLE_4, {"clip": lambda rows, _: rows}),
-    "half of s": (TABLE_4, {"runs": Voting(10.0, N_EXEMPLARS // 2, 4.8)}),
-    "clip at 2c": (TABLE_4, {"runs": Voting(20.0, N_EXEMPLARS, 4.8)}),
-    "temperature twice": (COLD, {"runs": Voting(10.0, N_EXEMPLARS, 0.94**2)}),
+    "half of s": (TABLE_4, {"runs": Aggregation(10.0, N_EXEMPLARS // 2, 4.8)}),
+    "clip at 2c": (TABLE_4, {"runs": Aggregation(20.0, N_EXEMPLARS, 4.8)}),
+    "temperature twice": (COLD, {"runs": Aggregation(10.0, N_EXEMPLARS, 0.94**2)}),
 }
 
 
 @libraries
 @pytest.mark.parametrize(("voting", "broken"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_mechanism_is_caught_and_the_failure_names_exemplar_and_token(
-    library: Any, voting: Voting, broken: dict[str, Any]
+    library: Any, voting: Aggregation, broken: dict[str, Any]
 ) -> None:
     rows = one_hot_votes(2)
     found = audited(rows, voting, library=library, **broken)
@@ -115,7 +115,7 @@ def test_a_broken_mechanism_is_caught_and_the_failure_names_exemplar_and_token(
     assert (found.ratio[:3] > 1.0).all()
     worst = found.failures[0]
     assert worst.ratio > 1.09
-    assert worst.measured == pytest.approx(worst.ratio * worst.promised, rel=1e-12)
+    assert worst.measured == pytest.approx(worst.ratio * worst.bound, rel=1e-12)
     # Each exemplar fails with a token and with its total.
     named = {(failure.exemplar, failure.token is None) for failure in found.failures}
     assert named == set(itertools.product(range(N_EXEMPLARS), (False, True)))
@@ -124,7 +124,7 @@ def test_a_broken_mechanism_is_caught_and_the_failure_names_exemplar_and_token(
 
 
 def test_a_temperature_applied_twice_above_one_is_more_private_and_no_failure() -> None:
-    found = audited(one_hot_votes(2), TABLE_4, runs=Voting(10.0, N_EXEMPLARS, 4.8**2))
+    found = audited(one_hot_votes(2), TABLE_4, runs=Aggregation(10.0, N_EXEMPLARS, 4.8**2))
     assert found.holds
     assert (found.ratio[:-1] < 0.05).all()
 
@@ -145,16 +145,16 @@ def test_one_exemplar_at_one_token_is_found_among_all() -> None:
 
 
 def test_an_order_that_was_not_measured_is_judged_all_the_same() -> None:
-    """Above its promise at order 7 alone, between two orders that are within theirs."""
+    """Above its bound at order 7 alone, between two orders that are within theirs."""
     losses = np.full((2, 3, 2), 1e-4)
     ratios, at = np.full((2, 3), 0.5), np.full((2, 3), 2.0)
     ratios[1, 2], at[1, 2] = 1.5, 7.0
-    limits = promise_of(TABLE_4)
+    limits = bound_of(TABLE_4)
     found = judge(losses, (5, 14), limits, ratios, at)
     (failure,) = found.failures
     assert (failure.exemplar, failure.token, failure.order) == (2, 1, 7.0)
     assert failure.ratio == pytest.approx(1.5, rel=1e-12)
-    assert failure.promised == pytest.approx(float(limits([7])[0]), rel=1e-15)
+    assert failure.bound == pytest.approx(float(limits([7])[0]), rel=1e-15)
     ratios[1, 2] = 1.0 + 1e-10
     assert judge(losses, (5, 14), limits, ratios, at).holds
     ratios[1, 2] = 1.0 + 1e-8
@@ -169,11 +169,11 @@ def test_nan_is_a_failure_and_no_tokens_are_no_verdict() -> None:
     assert {worst.token for worst in found.worst_tokens} == {2}
     assert math.isnan(found.failures[0].measured)
     with pytest.raises(ValueError, match="nothing was measured"):
-        judge(np.zeros((0, 3, 2)), (2, 3), promise_of(TABLE_4), np.zeros((0, 3)), np.zeros((0, 3)))
+        judge(np.zeros((0, 3, 2)), (2, 3), bound_of(TABLE_4), np.zeros((0, 3)), np.zeros((0, 3)))
 
 
-def test_a_promise_that_is_infinite_is_kept_whatever_was_measured() -> None:
-    """A mechanism may promise nothing of its pure loss."""
+def test_an_infinite_bound_holds_whatever_was_measured() -> None:
+    """A mechanism may have no bound on its pure loss."""
     losses = np.stack([np.full((2, 3), 0.1), np.full((2, 3), math.inf)], axis=-1)
     nothing = np.zeros((2, 3))
     for limits, holds in (((0.2, math.inf), True), ((0.2, 5.0), False), ((0.05, math.inf), False)):
@@ -203,24 +203,24 @@ def test_a_sound_mechanism_passes_on_any_votes(
     rows: np.ndarray, clip: float, temperature: float, normalise_by: NormaliseBy
 ) -> None:
     for library in LIBRARIES.values():
-        found = audited(rows, Voting(clip, rows.shape[1], temperature, normalise_by), library=library)
+        found = audited(rows, Aggregation(clip, rows.shape[1], temperature, normalise_by), library=library)
         assert found.holds
-        assert (found.per_exemplar <= found.promised * (1 + 1e-9)).all()
+        assert (found.per_exemplar <= found.bound * (1 + 1e-9)).all()
         assert (found.per_exemplar.max(axis=0) <= found.sum_of_maxima * (1 + 1e-12)).all()
 
 
 def test_a_mechanism_that_is_deaf_to_its_exemplars_measures_nothing() -> None:
     rows = np.broadcast_to(np.random.default_rng(1).normal(size=(3, 1, 9)), (3, 4, 9))
     # With those present counted, exemplars that all say the same are not missed.
-    found = audited(rows, Voting(10.0, 4, 0.9, "present"))
+    found = audited(rows, Aggregation(10.0, 4, 0.9, "present"))
     assert (found.per_exemplar <= 1e-25).all()
     # With a fixed s, one vote less of the same flattens them.
-    assert (audited(rows, Voting(10.0, 4, 0.9)).per_exemplar > 1e-4).all()
+    assert (audited(rows, Aggregation(10.0, 4, 0.9)).per_exemplar > 1e-4).all()
 
 
 def test_totals_are_sums_over_tokens_by_the_slow_way() -> None:
     rows = np.random.default_rng(2).normal(size=(5, 6, 11)) * 8
-    voting = Voting(3.0, 6, 0.8)
+    voting = Aggregation(3.0, 6, 0.8)
     found = audited(rows, voting)
     losses = np.zeros((5, 6, len(MEASURED)))
     for t, i in itertools.product(range(5), range(6)):
@@ -232,7 +232,7 @@ def test_totals_are_sums_over_tokens_by_the_slow_way() -> None:
                 losses[t, i, k] = np.abs(np.log(p / q)).max()
             else:
                 losses[t, i, k] = max(np.log((x * (x / y) ** (a - 1)).sum()) / (a - 1) for x, y in ((p, q), (q, p)))
-    limits = promised(voting.sensitivity(), MEASURED)
+    limits = bound(voting.sensitivity(), MEASURED)
     np.testing.assert_allclose(found.per_exemplar, losses.sum(axis=0), rtol=1e-9)
     np.testing.assert_allclose(found.sum_of_maxima, losses.max(axis=1).sum(axis=0), rtol=1e-9)
     np.testing.assert_allclose(found.measured, losses.sum(axis=0).max(axis=0), rtol=1e-9)
@@ -246,7 +246,7 @@ def test_totals_are_sums_over_tokens_by_the_slow_way() -> None:
 
 
 N_TOKENS, N_VOCAB, N_VOTERS = 3, 5, 4
-ENUMERATED = Voting(2.0, N_VOTERS, 0.6)
+ENUMERATED = Aggregation(2.0, N_VOTERS, 0.6)
 SEQUENCES = list(itertools.product(range(N_VOCAB), repeat=N_TOKENS))
 
 
@@ -281,7 +281,7 @@ def test_tokens_that_do_not_hang_on_each_other_add_up_to_the_sequence_exactly() 
     assert (both_ways(directions) <= spent[0] * (1 + 1e-10)).all()
 
 
-def test_what_a_sequence_tells_is_within_what_its_tokens_tell_and_were_promised_to() -> None:
+def test_what_a_sequence_tells_is_within_what_its_tokens_tell_and_may_tell() -> None:
     """Votes that depend on what came before: every sequence is enumerated, with and without each exemplar."""
 
     def logits_after(before: tuple[int, ...]) -> np.ndarray:
@@ -292,15 +292,15 @@ def test_what_a_sequence_tells_is_within_what_its_tokens_tell_and_were_promised_
     whole = both_ways(between(with_all, missing, MEASURED))
     most, least = spent.max(axis=0), spent.min(axis=0)
     assert (whole <= most * (1 + 1e-10)).all()
-    assert (most <= N_TOKENS * promised(ENUMERATED.sensitivity(), MEASURED)).all()
-    # Along one sequence less may be measured than the sequence tells: that never shows a promise to be kept.
+    assert (most <= N_TOKENS * bound(ENUMERATED.sensitivity(), MEASURED)).all()
+    # Along one sequence less may be measured than the sequence tells: that never proves a bound.
     assert (least < whole).all()
 
 
 def test_the_paper_s_figures_are_mostly_conversion() -> None:
-    """Table 4's ε_empirical taken apart: what was measured is one to two hundredths of what was promised."""
+    """Table 4's ε_empirical taken apart: what was measured is one to two hundredths of the bound."""
     table = [
-        # target, α, ε_empirical as printed, 2 c(α, δ), measured over promised
+        # target, α, ε_empirical as printed, 2 c(α, δ), measured over bound
         (0.5, 32, 0.462, 0.456, 0.012),
         (1, 18, 0.910, 0.900, 0.009),
         (5, 5, 4.556, 4.505, 0.009),
@@ -319,18 +319,18 @@ def test_the_paper_s_figures_are_mostly_conversion() -> None:
         assert measured / (target - added) == pytest.approx(ratio, abs=0.0015)
 
 
-def test_stopping_early_is_no_failure_though_the_paper_s_figure_is_above_the_promise() -> None:
+def test_stopping_early_is_no_failure_though_the_paper_s_figure_is_above_the_guarantee() -> None:
     """Votes that tell nothing at all, ended after 1,000 of 2,000 tokens."""
     for temperature, order, figure, spent in ((36.183, 18, 0.900, 0.686), (4.8046, 3, 9.603, 6.553)):
-        voting = Voting(10.0, 50, temperature)
+        voting = Aggregation(10.0, 50, temperature)
         nothing = np.zeros((1000, 50))
-        found = judge(np.zeros((1000, 50, 2)), (2, order), promise_of(voting), nothing, nothing)
+        found = judge(np.zeros((1000, 50, 2)), (2, order), bound_of(voting), nothing, nothing)
         assert found.holds
         assert (found.ratio == 0.0).all()
         made = paper_figure(float(found.sum_of_maxima[1]), order, DELTA)
         assert made.epsilon == made.zero_leak_epsilon == pytest.approx(figure, abs=0.0005)
-        assert promise(voting.sensitivity(), 1000, DELTA).epsilon == pytest.approx(spent, abs=0.0005)
-        assert made.epsilon > promise(voting.sensitivity(), 1000, DELTA).epsilon
+        assert guarantee(voting.sensitivity(), 1000, DELTA).epsilon == pytest.approx(spent, abs=0.0005)
+        assert made.epsilon > guarantee(voting.sensitivity(), 1000, DELTA).epsilon
 
 
 def test_measured_orders_reach_over_all_that_are_judged() -> None:

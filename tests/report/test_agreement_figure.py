@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from leakmeter.report import agreement_figure
-from leakmeter.report.agreement_figure import Scatter, draw_scatter
-from leakmeter.report.small_multiples import Panel, draw_levels
+from leakmeter.instruments.susceptibility.fisher import figure
+from leakmeter.instruments.susceptibility.fisher.figure import Levels, Scatter
+from leakmeter.report import charts
 
 pytest.importorskip("matplotlib")
 
@@ -22,11 +22,11 @@ def test_queries_are_drawn_whatever_their_values(tmp_path: Path) -> None:
     values = {"some": [1.0, 3.0, 0.0, -1.0], "none": [0.0] * 4, "equal": [2.0] * 4, "wide": [1e-9, 1.0, 1e9, 5.0]}
     rows = [KNOWN | ALONE, KNOWN | NOTHING, KNOWN | ALONE, KNOWN | ALONE]
     panels = [Scatter(name, "nats", xs, row) for (name, xs), row in zip(values.items(), rows, strict=True)]
+    chart = figure.queries(
+        panels, [0.0, 0.4, 1.3, 0.2], ["open", "closed"] * 2, y_label="χ", ceiling=math.log(4), title="t", footer="f"
+    )
     for stem in ("one", "other"):
-        draw_scatter(
-            panels, [0.0, 0.4, 1.3, 0.2], ["open", "closed"] * 2, y_label="χ", ceiling=math.log(4), title="t",
-            footer="f", stem=tmp_path / stem,
-        )  # fmt: skip
+        charts.write(chart, tmp_path / stem)
     for suffix in (".png", ".svg"):
         one, other = ((tmp_path / stem).with_suffix(suffix).read_bytes() for stem in ("one", "other"))
         assert one == other
@@ -34,7 +34,7 @@ def test_queries_are_drawn_whatever_their_values(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("low", "high"), [(1e-9, 1e9), (0.9, 110.0), (28.0, 33.0), (0.11, 0.4), (800.0, 1300.0)])
 def test_an_axis_has_a_few_numbers_within(low: float, high: float) -> None:
-    ticks = agreement_figure._ticks(low, high)
+    ticks = charts._log_ticks(low, high)
     assert 2 <= len(ticks) <= 5
     assert low <= ticks[0] < ticks[-1] <= high
 
@@ -44,8 +44,7 @@ def test_levels_without_an_interval_are_drawn(tmp_path: Path) -> None:
         {"form": form, "openness": "all", "nats": 0.3, "nats_low": math.nan, "nats_high": math.nan}
         for form in ("question", "completion")
     ]
-    found = draw_levels(
-        [Panel("Monte Carlo", "χ", rows), Panel("Fisher", "nats", rows[:1])], x="form", lines=["openness"], y="nats",
-        title="t", footer="f", stem=tmp_path / "levels",
-    )  # fmt: skip
+    panels = [Levels("Monte Carlo", "χ", rows), Levels("Fisher", "nats", rows[:1])]
+    chart = figure.levels(panels, x="form", lines=["openness"], y="nats", title="t", footer="f")
+    found = charts.write(chart, tmp_path / "levels")
     assert [path.suffix for path in found] == [".png", ".svg"]

@@ -24,7 +24,6 @@ from helpers.report_snapshots import printed
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence import report as influence
 from leakmeter.instruments.susceptibility.fisher import report as fisher
-from leakmeter.instruments.susceptibility.fisher.result import summary
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, console, html, markdown
 
@@ -97,6 +96,7 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         (2.0, -1.0), (b.Text(told, "prose", heading=more),),
     )  # fmt: skip
     inner = b.Report(told, "inner", (b.Headline(told), table), sections=(b.Section(told, (b.Headline(more),)),))
+    lines = [b.Segment(told, line="dotted"), b.Segment(more, 2.0, line="solid")]
     blocks: list[b.Block] = [
         b.Headline(("Found: ", told)),
         b.Text(told),
@@ -111,6 +111,9 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         b.Image(told, PNG),
         b.Beside(
             [b.ShadedText([b.Passage([b.Segment(told, said=more, struck=True), b.Segment(more)], more)])], [table]
+        ),
+        b.Cards(
+            [b.Part(more, (b.Facts(((told, b.Shaded(more, 3)),)), b.ShadedText([b.Passage(lines)], style="tokens")))]
         ),
         b.Embedded(told, inner, anchor="inner"),
     ]
@@ -241,7 +244,7 @@ def test_no_block_is_forgotten_by_the_report_that_has_each() -> None:
 
 def test_without_colours_marks_stand_for_them_and_80_columns_do() -> None:
     for report in (every_block(), influence.report([clinic()]), influence.report([hostile()]),
-                   fisher.report(several(30), summary(several(30)))):  # fmt: skip
+                   fisher.report(several(30))):  # fmt: skip
         out = printed(report)
         assert all(len(line) <= 80 for line in out.splitlines())
     assert "⟦" in printed(influence.report([clinic()]))
@@ -284,7 +287,7 @@ def test_the_same_report_gives_the_same_bytes() -> None:
 
 
 def test_a_page_without_anything_to_choose_has_no_script() -> None:
-    page = html.page(fisher.report(several(3), summary(several(3))))
+    page = html.page(fisher.report(several(3)))
     assert "<script" not in page
     assert "script-src 'none'" in page.replace("&#39;", "'")
 
@@ -475,11 +478,11 @@ def test_reports_of_nothing_are_errors() -> None:
     with pytest.raises(UsageError, match="at least one"):
         influence.report([])
     with pytest.raises(UsageError, match="at least one"):
-        fisher.report([], {})
+        fisher.report([])
 
 
 def test_one_query_and_samples_are_told() -> None:
-    one = printed(fisher.report([asked()], summary([asked()])))
+    one = printed(fisher.report([asked()]))
     assert re.search(r"identity +50\.00 \[25\.0, 100\] +12\.50 37\.50", one)
     assert "Query q1 meows." in one
     page = html.page(influence.report([sampled()]))

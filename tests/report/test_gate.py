@@ -12,11 +12,10 @@ from xml.etree import ElementTree
 import pytest
 
 from leakmeter.core.check import Check, Item, Number
-from leakmeter.report.check_words import bound_sentence, number_text, regression_sentence
-from leakmeter.report.comparison_terminal import comparison_lines, setting_line
-from leakmeter.report.gate_terminal import check_lines
-from leakmeter.report.junit import to_junit
-from leakmeter.report.sarif import to_sarif
+from leakmeter.runs.comparison_words import comparison_lines, setting_line
+from leakmeter.runs.gate_words import bound_sentence, check_lines, number_text, regression_sentence
+from leakmeter.runs.junit import to_junit
+from leakmeter.runs.sarif import to_sarif
 
 HELD = Check(
     "influence.p95 <= 5",

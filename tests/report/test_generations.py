@@ -12,11 +12,15 @@ import pytest
 
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import HOSTILE
+from helpers.report_checks import assert_harmless, assert_markdown_harmless
+from helpers.report_snapshots import assert_as_reviewed
 from leakmeter.errors import UsageError
-from leakmeter.report import frame, scale
-from leakmeter.report.generations import Column, Generation, Generations, render_generations
+from leakmeter.report import html as pages
+from leakmeter.report import markdown, scale
+from leakmeter.studies.generations_report import Column, Generation, Generations, generations_report
 from leakmeter.text.overlap import copied, words_of
 
+SNAPSHOTS = Path(__file__).parent / "snapshots"
 CONTEXT = "The vault code is 7731 and the key hangs by the door."
 TOKENS = ["I", " know", ":", " the", " vault", " code", " is", " 77", "31", " and", " so", " on", ".", "<|end|>"]
 NATS = [0.1, 0.0, 0.2, 0.5, 3.0, 1.0, 0.05, 8.0, 12.0, 0.3, 0.2, 0.1, 0.0, 0.4]
@@ -36,9 +40,9 @@ def record(id_: str = "7", *columns: Column) -> Generations:
     return Generations(id_, "pubmedqa", "What is the code?", "It is 7731.", columns or (column(),))
 
 
-def page(*records: Generations, **more: Any) -> str:
+def page(*records: Generations, room: int = pages.PAGE_BYTES, **more: Any) -> str:
     known = {"title": "A study", "about": ["seed: 0"], "n_records": len(records)}
-    return render_generations(records, **{**known, **more})
+    return pages.page(generations_report(records, **{**known, **more}), room=room)
 
 
 def body(text: str) -> str:
@@ -77,9 +81,9 @@ def test_each_run_is_the_longest_that_goes_through_its_word() -> None:
 
 def test_all_that_is_asked_of_a_response_is_there() -> None:
     text = body(page(record()))
-    assert re.search(r'<dt>Nats<dd><b class="h\d+">25\.85</b>\n<dt>… a token<dd>1\.85\n', text)
+    assert re.search(r'<dt>Nats<dd><b class="h\d+">25\.85</b><dt>… a token<dd>1\.85<dt>', text)
     assert "<dt>ROUGE-L F1<dd>23.4" in text
-    assert "<dt>Repeat prompt<dd><strong>¶ as stated</strong>" in text
+    assert "<dt>Repeat prompt<dd>¶ as stated<" in text
     assert "<dt>ROUGE prompt<dd>no" in text
     assert "<dt>Words there<dd>6 of 10" in text
     assert "<dt>… in passages<dd>5 of 10" in text
@@ -91,29 +95,29 @@ def test_all_that_is_asked_of_a_response_is_there() -> None:
 
 def test_passages_are_underlined_token_by_token() -> None:
     text = body(page(record()))
-    tokens = re.findall(r'<b class="(h\d+)( k-\w+)?" title="[^"]*">([^<]*)</b>', text)
+    tokens = re.findall(r'<b class="(h\d+)( \w+)?" title="[^"]*">([^<]*)</b>', text)
     assert [(word, kind.strip()) for _, kind, word in tokens if kind] == [
-        ("the", "k-there"),
-        *((word, "k-run") for word in ("vault", "code", "is", "77", "31", "and")),
+        ("the", "dotted"),
+        *((word, "solid") for word in ("vault", "code", "is", "77", "31", "and")),
     ]
-    assert text.count('<u class="k-run"> </u>') == 4
+    assert text.count('<u class="solid"> </u>') == 4
     # What ended the response is shaded like any token and is no word of it.
     assert tokens[-1][2] == "&lt;|end|&gt;"
     few = column("a", "", CONTEXT, generation(["the", " key", " is", " gone", "!"], [1.0] * 5, text="the key is gone!"))
-    parts = re.findall(r'<b class="h\d+( k-\w+)?" title="[^"]*">([^<]*)</b>', body(page(record("1", few))))
-    assert parts == [(" k-there", "the"), (" k-there", "key"), (" k-there", "is"), ("", "gone"), ("", "!")]
+    parts = re.findall(r'<b class="h\d+( \w+)?" title="[^"]*">([^<]*)</b>', body(page(record("1", few))))
+    assert parts == [(" dotted", "the"), (" dotted", "key"), (" dotted", "is"), ("", "gone"), ("", "!")]
 
 
 def test_a_token_with_the_end_of_a_passage_inside_is_cut_there() -> None:
     tokens = ["The vault", " code\nis", " 7731 x", "yz"]
     cut = column("a", "", CONTEXT, Generation(tokens, [1.0, 2.0, 3.0, 0.5], "".join(tokens), 0.0, {}))
     text = body(page(record("1", cut)))
-    found = re.findall(r'<b class="(h\d+)( k-\w+)?" title="([^"]*)">([^<]*)</b>', text)
+    found = re.findall(r'<b class="(h\d+)( \w+)?" title="([^"]*)">([^<]*)</b>', text)
     assert [(kind.strip(), nats, part) for _, kind, nats, part in found] == [
-        ("k-run", "1.00", "The vault"),
-        ("k-run", "2.00", "code↵\nis"),
-        ("k-run", "3.00", "7731"),
-        ("", "3.00", " x"),
+        ("solid", "1.00", "The vault"),
+        ("solid", "2.00", "code↵\nis"),
+        ("solid", "3.00", "7731"),
+        ("", "3.00", "x"),
         ("", "0.50", "yz"),
     ]
 
@@ -129,11 +133,15 @@ def test_equal_nats_have_equal_colours_in_every_response() -> None:
 def test_texts_stay_text() -> None:
     tokens = ["fine", HOSTILE, "\n\n", "\x1b[2J", " end", "\ud800"]
     bad = Generation(tokens, [1.0, float("inf"), 0.0, float("nan"), 2.0, 1.0], HOSTILE, 0.0, {HOSTILE: True})
-    shown = page(
-        Generations(HOSTILE, HOSTILE, HOSTILE, HOSTILE, [Column(HOSTILE, HOSTILE, HOSTILE, 3, [bad, bad])]),
+    made = generations_report(
+        [Generations(HOSTILE, HOSTILE, HOSTILE, HOSTILE, [Column(HOSTILE, HOSTILE, HOSTILE, 3, [bad, bad])])],
         title=HOSTILE,
         about=[HOSTILE],
+        n_records=1,
     )
+    shown = pages.page(made)
+    assert_harmless(shown)
+    assert_markdown_harmless(markdown.text(made))
     assert "<img" not in shown
     assert "<script" not in shown
     assert "style=" not in shown
@@ -147,33 +155,34 @@ def test_texts_stay_text() -> None:
     assert "unsafe" not in policy
 
 
-def test_a_page_stays_small_and_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert frame.PAGE_BYTES < 2_000_000
-    monkeypatch.setattr(frame, "PAGE_BYTES", 200_000)
+def test_a_page_stays_small_and_says_what_it_leaves_out() -> None:
     long = generation(["wörd "] * 100, [0.123] * 100, text="wörd " * 100)
     many = [record(str(i), *(column(f"λ = {j}", "", CONTEXT, long) for j in range(4))) for i in range(20)]
-    text = page(*many, n_records=200)
-    assert len(text.encode()) <= 200_000
+    text = page(*many, n_records=200, room=300_000)
+    assert len(text.encode()) <= 300_000
     n = text.count('<article class="case"')
     assert 5 < n < 20
-    assert f"{200 - n} further records are left out" in text
-    assert page(*many, n_records=200) == text
+    assert f"{200 - n} further records are left out of this page; the cell files beside it hold all." in text
+    assert re.findall(r"Record <bdi>(\d+)</bdi>", text) == [str(i) for i in range(n)]
+    assert page(*many, n_records=200, room=300_000) == text
     assert "left out" not in body(page(record()))
     assert "1 further record is left out" in page(record(), n_records=2)
     # One record is shown whatever its size.
     huge = generation(["word "] * 6000, [1.0] * 6000, text="word " * 6000)
-    assert page(record("1", column("a", "", "word", huge)), record()).count("<article") == 1
+    assert page(record("1", column("a", "", "word", huge)), record(), room=300_000).count("<article") == 1
 
 
 def test_cells_are_side_by_side_in_their_lines() -> None:
     columns = [column(f"λ = {weight}", f"model {model}") for model in "ab" for weight in (0, 1)]
     other = replace(record("8", *columns[:2]), query="")
     text = body(page(record("7", *columns), other))
-    assert text.count('<th scope="colgroup" colspan="2"') == 2
-    assert re.findall(r'<h3 class="line"><bdi>([^<]*)', text) == ["model a", "model b", "model a"]
-    assert text.count('<div class="side">') == 3
+    assert re.findall(r'<th scope="col" class="n"><bdi>([^<]*)', text) == [
+        f"model {model}: λ = {weight}" for model in "ab" for weight in (0, 1)
+    ]
+    assert re.findall(r"<h3><bdi>(model [^<]*)", text) == ["model a", "model b", "model a"]
+    assert text.count('<div class="cards">') == 3
     rows = text.split("<tbody>")[2].split("</table>")[0].split("<tr>")[1:]
-    assert [row.count("¶ <b") for row in rows] == [4, 2]
+    assert [row.count("</b> <small>¶</small>") for row in rows] == [4, 2]
     assert [row.count("<td") for row in rows] == [5, 5]
 
 
@@ -183,6 +192,13 @@ def test_a_context_that_a_cell_cut_is_told() -> None:
     assert text.count("given the context’s first 4 words") == 1
     assert CONTEXT in text
     assert "5 tokens at its end were cut off" in page(record("1", replace(column(), n_cut_tokens=5)))
+
+
+def test_what_generations_say_is_as_reviewed() -> None:
+    columns = [column(f"λ = {weight}", f"model {model}") for model in "ab" for weight in (0, 1)]
+    records = [record("7", *columns), replace(record("8", *columns[:2]), dataset="cnn_dm")]
+    made = generations_report(records, title="A study", about=["seed: 0"], n_records=9)
+    assert_as_reviewed(SNAPSHOTS / "generations.txt", made)
 
 
 def test_a_page_needs_a_record() -> None:
@@ -204,10 +220,10 @@ def test_a_browser_shows_the_page_without_complaint(tmp_path: Path) -> None:
         assert browser.run("document.images.length") == 0
         assert browser.run("document.documentElement.scrollWidth <= innerWidth")
         # Side by side: the first cells have one top.
-        tops = "[...document.querySelectorAll('#r1 .side section')].map(s => s.getBoundingClientRect().top)"
+        tops = "[...document.querySelectorAll('#c1 .cards > section')].map(s => s.getBoundingClientRect().top)"
         assert len(set(browser.run(tops)[:2])) == 1
-        shade = "getComputedStyle(document.querySelector('#r1 .tokens b.h{}')).backgroundColor"
+        shade = "getComputedStyle(document.querySelector('#c1 .tokens b.h{}')).backgroundColor"
         assert browser.run(shade.format(scale.heat(12.0, 0.0))) != browser.run(shade.format(scale.heat(1.0, 0.0)))
-        line = "getComputedStyle(document.querySelector('#r1 .tokens b.k-run')).textDecorationLine"
+        line = "getComputedStyle(document.querySelector('#c1 .tokens b.solid')).textDecorationLine"
         assert browser.run(line) == "underline"
-        assert not browser.run("document.querySelector('#r1 details').open")
+        assert not browser.run("document.querySelector('#c1 details').open")

@@ -1,4 +1,7 @@
+"""The scale of nats: colours, digits, and posteriors in words."""
+
 import math
+from collections.abc import Sequence
 
 import pytest
 
@@ -24,6 +27,40 @@ def test_every_colour_carries_readable_text_and_the_order_is_in_the_lightness(da
     assert all(scale.contrast(s.paper, s.ink) >= 4.5 for s in ramp)
     from_black = [scale.contrast(s.paper, "#000000") for s in ramp]
     assert from_black == sorted(from_black, reverse=not dark)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_colours_are_evenly_spaced_in_oklab(dark: bool) -> None:
+    for step, swatch in enumerate(scale.ramp(dark=dark)):
+        f = step / (scale.BINS - 1)
+        if dark:
+            rgb = oklch(0.285 + 0.565 * f, 0.030 + 0.115 * f, 48 + 30 * f)
+        else:
+            rgb = oklch(0.970 - 0.530 * f, 0.030 + 0.115 * math.sin(math.pi * min(f, 0.75) / 1.5), 88 - 50 * f)
+        assert swatch.paper == in_hex(rgb)
+
+
+def oklch(lightness: float, chroma: float, hue_degrees: float) -> tuple[float, float, float]:
+    """sRGB in 0..1 of an OKLCH colour (Ottosson 2020), clipped to the gamut."""
+    a = chroma * math.cos(math.radians(hue_degrees))
+    b = chroma * math.sin(math.radians(hue_degrees))
+    l3 = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
+    m3 = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
+    s3 = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
+    return (
+        gamma(+4.0767416621 * l3 - 3.3077115913 * m3 + 0.2309699292 * s3),
+        gamma(-1.2684380046 * l3 + 2.6097574011 * m3 - 0.3413193965 * s3),
+        gamma(-0.0041960863 * l3 - 0.7034186147 * m3 + 1.7076147010 * s3),
+    )
+
+
+def gamma(linear: float) -> float:
+    value = min(1.0, max(0.0, linear))
+    return 12.92 * value if value <= 0.0031308 else 1.055 * math.pow(value, 1 / 2.4) - 0.055
+
+
+def in_hex(rgb: Sequence[float]) -> str:
+    return "#" + "".join(f"{round(255 * channel):02x}" for channel in rgb)
 
 
 @pytest.mark.parametrize(

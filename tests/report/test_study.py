@@ -8,8 +8,8 @@ from helpers.report_cases import HOSTILE
 from helpers.report_checks import PNG, assert_harmless, assert_markdown_harmless
 from helpers.report_snapshots import printed
 from leakmeter.report import html, markdown
-from leakmeter.report.study_report import read_markdown, study_report
-from leakmeter.report.tables import to_markdown
+from leakmeter.studies.study_report import read_markdown, study_report
+from leakmeter.studies.tables import to_markdown
 
 ROWS = [{"model": "a|b", "nats": 2.0, "nats_low": 1.5, "nats_high": 2.5}, {"model": "c", "nats": None}]
 COMMAND = "leakmeter study run mine.toml --data 'a|b.json'"

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from leakmeter.report.figures import draw
-from leakmeter.report.tables import to_csv, to_markdown
+from leakmeter.report import charts
+from leakmeter.studies.figure import figure_of
+from leakmeter.studies.tables import to_csv, to_markdown
 
 NAN = float("nan")
 ROWS: list[dict[str, Any]] = [
@@ -48,7 +49,8 @@ def test_a_figure_is_the_same_bytes_again(tmp_path: Path, x: str) -> None:
     def files(name: str) -> list[bytes]:
         (tmp_path / name).mkdir()
         stem = tmp_path / name / "figure"
-        paths = draw(ROWS, x=x, lines=[other], ys=["nats", "factkb"], title="τ̂", footer="n", stem=stem)
+        chart = figure_of(ROWS, x=x, lines=[other], ys=["nats", "factkb"], title="τ̂", footer="n")
+        paths = charts.write(chart, stem)
         assert [path.name for path in paths] == ["figure.png", "figure.svg"]
         return [path.read_bytes() for path in paths]
 
@@ -58,5 +60,5 @@ def test_a_figure_is_the_same_bytes_again(tmp_path: Path, x: str) -> None:
 def test_many_points_have_a_band(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     rows = [{"position": i, "nats": 1.0, "nats_low": 1.0 + 1e-17, "nats_high": NAN if i else 1.0} for i in range(50)]
-    draw(rows, x="position", lines=[], ys=["nats"], title="t", footer="", stem=tmp_path / "figure")
-    draw(rows[:5], x="position", lines=[], ys=["nats"], title="t", footer="", stem=tmp_path / "figure")
+    for some in (rows, rows[:5]):
+        charts.write(figure_of(some, x="position", lines=[], ys=["nats"], title="t", footer=""), tmp_path / "figure")

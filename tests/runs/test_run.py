@@ -149,10 +149,10 @@ def test_a_run_of_every_measure_is_an_object(measure: str) -> None:
 def test_usual_aggregates_are_those_of_the_cases() -> None:
     run = measured("decode")
     found = run.quantities()
-    told = [case["private"]["whole_nats"] for case in run.cases]
+    told = [case.ledger.whole_nats for case in run.cases]
     assert found["decode.mean"].value == pytest.approx(np.mean(told), rel=1e-12)
     assert found["decode.mean"].n == 3
-    spent = max(nats for case in run.cases for nats in case["private"]["per_token"]["spent_epsilon"])
+    spent = max(nats for case in run.cases for nats in case.ledger.per_token.spent_nats)
     assert found["decode.ratio.max"].value == pytest.approx(spent / 0.5, rel=1e-12)
     assert "decode.worst_response.mean" not in found
 

@@ -10,9 +10,10 @@ import pytest
 from leakmeter.core.case import Case, Document
 from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.data.named.base import Record
-from leakmeter.report.generations import Generations
+from leakmeter.report import blocks as b
 from leakmeter.studies import contexts
 from leakmeter.studies.cells import FinishedCell
+from leakmeter.studies.generations_report import Generations
 from leakmeter.studies.grid import Study, load_study
 
 CONTEXT = "Anna called at nine and asked for the report."
@@ -46,18 +47,18 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the page was asked to show."""
     kept: list[Any] = []
 
-    def keep(records: list[Generations], **more: Any) -> str:
+    def keep(records: list[Generations], **more: Any) -> b.Report:
         kept.extend([records, more])
-        return "page"
+        return b.Report("a title", "decode")
 
-    monkeypatch.setattr(contexts, "render_generations", keep)
+    monkeypatch.setattr(contexts, "generations_report", keep)
     return kept
 
 
 def test_the_axis_stands_side_by_side_and_data_sets_take_turns(shown: list[Any]) -> None:
     changes = {"model": ["toy", "other"], "cid_lambda": ["0.5", "1"]}
     study = load_study("tables_2_3", changes=changes)
-    assert contexts.generations_page(study, finished(study, 3), ["seed: 0"]) == "page"
+    assert "<h1>a title</h1>" in contexts.generations_page(study, finished(study, 3), ["seed: 0"])
     records, more = shown
     assert [one.id for one in records[:4]] == ["pubmedqa 0", "cnn_dm 0", "pubmedqa 1", "cnn_dm 1"]
     assert more == {"title": study.title, "about": ["seed: 0"], "n_records": 6}

@@ -12,21 +12,21 @@ from typing import Final, NoReturn
 from cyclopts import App, CycloptsError, UnknownOptionError
 
 from leakmeter.cli import process
-from leakmeter.commands.renamed import with_new_names
+from leakmeter.commands.renamed import with_new_command, with_new_names
 from leakmeter.core import registry
 from leakmeter.core.plain import visible
 from leakmeter.errors import LeakmeterError
 
 _COMMANDS: Final = {
     "study": "Run factor studies, those of the papers and your own: table and figure with intervals.",
-    "regurgitation": "Count the responses that repeat their contexts: Repeat prompts and ROUGE prompts, and their "
+    "regurgitation": "Count the responses that repeat their contexts, by shared words and by ROUGE-L, and score their "
     "quality.",
     "report": "Write the HTML report of finished runs, or of a study; and figures for a paper.",
     "query": "Ask finished runs a question in SQL.",
     "runs": "List runs, show one, compare two, check that they are what was written, and take them elsewhere.",
     "schema": "Print the JSON schema of what an instrument's --json prints; without a name, list the instruments.",
     "gate": "Hold finished runs against bounds and a baseline: exit code 1 where one is broken.",
-    "demo": "Measure an invented clinic note: which of its sentences does an answer owe to?",
+    "demo": "Measure an invented clinic note: which of its sentences influence an answer?",
     "models": "List the models known by name, and fetch them.",
     "cache": "Show the score cache, and empty it.",
 }
@@ -43,7 +43,7 @@ def program(first: str | None = None) -> App:
     """
     app = App(
         name="leakmeter",
-        help="Measure, in nats, what a language model lets through of the text it was given.",
+        help="Measure, in nats, how much of its context a language model leaks into its answers.",
         version=lambda: metadata.version("leakmeter"),
         suppress_keyboard_interrupt=False,
     )
@@ -61,8 +61,8 @@ def program(first: str | None = None) -> App:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line.
 
-    Exit code 0, 1 for a broken promise, 2 for all that goes wrong, 130 when interrupted. What nobody foresaw is one
-    line too; its traceback goes to a log that is private to the user.
+    Exit code 0, 1 for a broken bound or guarantee, 2 for all that goes wrong, 130 when interrupted. What nobody foresaw
+    is one line too; its traceback goes to a log that is private to the user.
     """
     # Nothing of a run may leave the machine unasked; a download is asked for by naming a model.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
     try:
-        words = sys.argv[1:] if arguments is None else arguments
+        words = with_new_command(sys.argv[1:] if arguments is None else arguments)
         ended: str | int | None = None
         try:
             app = program(words[0] if words else None)

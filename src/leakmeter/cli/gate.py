@@ -133,8 +133,8 @@ def _key() -> bytes:
 
 def _write_reports(checks: Sequence[Check], junit: Path | None, sarif: Path | None, about: str) -> None:
     from leakmeter.core.written import write_whole
-    from leakmeter.report.junit import to_junit
-    from leakmeter.report.sarif import to_sarif
+    from leakmeter.runs.junit import to_junit
+    from leakmeter.runs.sarif import to_sarif
 
     if junit is not None:
         write_whole(junit, to_junit(checks), public=True)
@@ -143,8 +143,8 @@ def _write_reports(checks: Sequence[Check], junit: Path | None, sarif: Path | No
 
 
 def _print(checks: Sequence[Check], held: Sequence[Held]) -> None:
-    from leakmeter.report.comparison_terminal import setting_line
-    from leakmeter.report.gate_terminal import check_lines
+    from leakmeter.runs.comparison_words import setting_line
+    from leakmeter.runs.gate_words import check_lines
 
     lines = check_lines(checks)
     for number, one in enumerate(held, 1):

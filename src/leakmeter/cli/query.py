@@ -107,7 +107,7 @@ def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]], *, is_cu
     from rich.table import Table
     from rich.text import Text
 
-    from leakmeter.report.shade import excerpt
+    from leakmeter.core.plain import excerpt
 
     first = list(islice(rows, _SHOWN_ROWS))
     table = Table(box=None, pad_edge=False)
@@ -122,7 +122,7 @@ def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]], *, is_cu
 
 
 def _shown(value: Any) -> str:
-    from leakmeter.report.shade import excerpt
+    from leakmeter.core.plain import excerpt
 
     if value is None:
         return ""

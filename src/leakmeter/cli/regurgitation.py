@@ -28,9 +28,10 @@ def regurgitation(
     seed: int = 0,
     json: Flag = False,
 ) -> None:
-    """Count the responses that repeat their contexts: Repeat prompts and ROUGE prompts, and their quality.
+    """Count the responses that repeat their contexts, by shared words and by ROUGE-L, and score their quality.
 
-    "Published" is how the code of Flemings et al. counts, "stated" what their text says (Section 4.2).
+    Flemings et al. call them Repeat prompts and ROUGE prompts (Section 4.2). "Published" is how their code counts,
+    "stated" what their text says.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ def _qualities(
 def _print(n: int, found: Sequence[_Row]) -> None:
     from rich.table import Table
 
-    from leakmeter.report.tables import HEADINGS
+    from leakmeter.studies.tables import HEADINGS
 
     table = Table(box=None, pad_edge=False)
     table.add_column(f"{n:,} responses")

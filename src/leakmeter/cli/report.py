@@ -45,7 +45,7 @@ def report(
     if is_study(run):
         if others or figures is not None or public:
             raise UsageError(f"'{run}' is a study's directory; give it alone, without --figures and --public")
-        from leakmeter.runs.pages import TABLE, page_of_study
+        from leakmeter.studies.study_report import TABLE, page_of_study
 
         if markdown is not None:
             raise UsageError(f"'{run}' is a study's directory, whose {TABLE} is Markdown; leave --markdown out")
@@ -64,20 +64,19 @@ def report(
 
 def _as_markdown(paths: list[Path], *, public: bool) -> str:
     from leakmeter.report import markdown
-    from leakmeter.report.result import shown
     from leakmeter.runs.loading import load_run
     from leakmeter.runs.pages import report_of_runs
 
     runs = [load_run(path) for path in paths]
     if public:
         results = [published(result) for result in runs[0]]
-        return markdown.text(type(results[0]).report(shown(results)))
+        return markdown.text(type(results[0]).report(results))
     return markdown.text(runs[0].report() if len(runs) == 1 else report_of_runs(runs))
 
 
 def is_study(path: Path) -> bool:
     """Whether a directory is a study's, which has a table and is no run."""
-    from leakmeter.runs.pages import TABLE
+    from leakmeter.studies.study_report import TABLE
 
     return (path / TABLE).is_file() and not (path / "spec.json").exists()
 

@@ -57,7 +57,7 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from leakmeter.report.shade import excerpt
+    from leakmeter.core.plain import excerpt
 
     table = Table(box=None, pad_edge=False)
     # A name is there to be copied: other columns give way to it.
@@ -138,7 +138,7 @@ def compare(
     if json:
         output.print_json(found)
         return
-    from leakmeter.report.comparison_terminal import comparison_lines
+    from leakmeter.runs.comparison_words import comparison_lines
 
     for line in comparison_lines(found):
         output.print_text(line)

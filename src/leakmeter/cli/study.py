@@ -189,7 +189,7 @@ def _predictors(options: RunOptions) -> Callable[[str], Predictor]:
 
 
 def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> None:
-    from leakmeter.report import tables as rendered
+    from leakmeter.studies import tables as rendered
     from leakmeter.studies.cells import write
     from leakmeter.studies.table import SEEDS_ABOUT, SEEDS_TITLE, over_seeds, provenance
 

@@ -87,7 +87,7 @@ def _by_case(cases: Sequence[PredictedCase]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from leakmeter.report.shade import excerpt
+    from leakmeter.core.plain import excerpt
     from leakmeter.report.words import about_seconds
 
     table = Table(box=None, pad_edge=False)

@@ -1,4 +1,4 @@
-"""Options under the spellings that they had in the release before: hidden, understood, and told of in one line.
+"""Commands and options under the names that they had in the release before: hidden, understood, told of in one line.
 
     @renamed("--queries", "--max-queries", when=str.isdecimal)
     def icl(...): ...
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from leakmeter.commands.output import tell
+from leakmeter.core import registry
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -43,6 +44,16 @@ def renamed(old: str, new: str, *, when: Callable[[str], bool] | None = None) ->
         return command
 
     return marked
+
+
+def with_new_command(words: Sequence[str]) -> Sequence[str]:
+    """The words of a command line, an instrument's command under its name of today (see `core.instrument.Command`)."""
+    for kind in registry.instruments():
+        for command in registry.instrument(kind).commands:
+            if words and command.was and words[0] == command.was:
+                tell(f"{command.was} is called {command.name} now; the old name goes with the next release")
+                return [command.name, *words[1:]]
+    return words
 
 
 def with_new_names(app: App, words: Sequence[str]) -> list[str]:

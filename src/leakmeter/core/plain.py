@@ -27,6 +27,18 @@ def visible(text: str) -> str:
     return _UNPRINTABLE.sub(_picture, text)
 
 
+def excerpt(text: str, characters: int) -> str:
+    """`text` on one line, made visible, its middle cut out when it is longer than `characters`."""
+    # Only the ends can be seen, so only the ends are looked at: a piece may be megabytes.
+    if len(text) > 8 * characters:
+        text = text[: 4 * characters] + " … " + text[-4 * characters :]
+    line = " ".join(visible(text).split())
+    if len(line) <= characters:
+        return line
+    tail = characters // 3
+    return f"{line[: characters - tail - 1].rstrip()}…{line[-tail:].lstrip()}"
+
+
 def to_plain(value: Any) -> Any:
     """Dictionaries, lists, texts and numbers, as JSON can hold them.
 

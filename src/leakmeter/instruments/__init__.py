@@ -6,8 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from leakmeter.instruments.decoding.api import decode
-    from leakmeter.instruments.decoding.frontier_api import frontier
+    from leakmeter.instruments.decoding.api import decode, frontier
     from leakmeter.instruments.decoding.result import DecodeResult
     from leakmeter.instruments.generation.api import audit
     from leakmeter.instruments.icl.api import IclInfluence, icl
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
     from leakmeter.instruments.influence.result import InfluenceResult
     from leakmeter.instruments.pii.api import PiiFindings, pii
     from leakmeter.instruments.pii.result import PiiResult
-    from leakmeter.instruments.redaction.api import redact_plan
-    from leakmeter.instruments.redaction.result import RedactPlanResult
+    from leakmeter.instruments.redaction.api import redaction
+    from leakmeter.instruments.redaction.result import RedactionResult
     from leakmeter.instruments.susceptibility.api import (
         FisherSusceptibilities,
         Susceptibilities,
@@ -36,7 +35,7 @@ __all__ = [
     "InfluenceResult",
     "PiiFindings",
     "PiiResult",
-    "RedactPlanResult",
+    "RedactionResult",
     "Susceptibilities",
     "SusceptibilityResult",
     "audit",
@@ -46,7 +45,7 @@ __all__ = [
     "icl",
     "influence",
     "pii",
-    "redact_plan",
+    "redaction",
     "susceptibility",
 ]
 
@@ -59,17 +58,17 @@ HOME = {
     "InfluenceResult": "leakmeter.instruments.influence.result",
     "PiiFindings": "leakmeter.instruments.pii.api",
     "PiiResult": "leakmeter.instruments.pii.result",
-    "RedactPlanResult": "leakmeter.instruments.redaction.result",
+    "RedactionResult": "leakmeter.instruments.redaction.result",
     "Susceptibilities": "leakmeter.instruments.susceptibility.api",
     "SusceptibilityResult": "leakmeter.instruments.susceptibility.result",
     "audit": "leakmeter.instruments.generation.api",
     "decode": "leakmeter.instruments.decoding.api",
     "fisher_susceptibility": "leakmeter.instruments.susceptibility.api",
-    "frontier": "leakmeter.instruments.decoding.frontier_api",
+    "frontier": "leakmeter.instruments.decoding.api",
     "icl": "leakmeter.instruments.icl.api",
     "influence": "leakmeter.instruments.influence.api",
     "pii": "leakmeter.instruments.pii.api",
-    "redact_plan": "leakmeter.instruments.redaction.api",
+    "redaction": "leakmeter.instruments.redaction.api",
     "susceptibility": "leakmeter.instruments.susceptibility.api",
 }
 """Module of each name."""

@@ -27,7 +27,7 @@ _WIDTHS: Final = (
 _WIDEST: Final = 2**24
 _MOST_JSON_BYTES: Final = 64 << 20
 _FETCH_AGAIN: Final = "fetch the weights again"
-_MOST: Final = 200
+_MOST_LETTERS: Final = 200
 
 
 def check_model_folder(folder: Path, name: str) -> None:
@@ -136,7 +136,7 @@ class ForeignErrors:
             raise OSError(errno.ENOSPC, "no space left on device") from error
         if isinstance(error, OSError) and error.errno is not None:
             return
-        raise ModelError(f"{self._what}: {text[:_MOST] or name}; {self._advice}") from error
+        raise ModelError(f"{self._what}: {text[:_MOST_LETTERS] or name}; {self._advice}") from error
 
 
 def check_loaded(name: str, loaded: Mapping[str, Collection[Any]]) -> None:

@@ -1,8 +1,8 @@
-"""The setting at which private token generation keeps a promise: one search, for temperature, clip or subset size.
+"""The setting at which private token generation has a guarantee: one search, for temperature, clip or subset size.
 
-A promise depends on them through the sensitivity Δ = c / (sτ) alone (`private_voting`), and never falls as it grows. So
-the largest Δ that keeps the promise is found by bisection, down to neighbouring numbers; it says what the free one of
-the three has to be, and that is moved to the side of more privacy until the promise is kept by what is returned. The
+ε depends on them through the sensitivity Δ = c / (sτ) alone (`clipped_logits`), and never falls as it grows. So
+the largest Δ that keeps to a target is found by bisection, down to neighbouring numbers; it says what the free one of
+the three has to be, and that is moved to the side of more privacy until what is returned keeps to it. The
 paper's Algorithm 3 returns the middle of its last interval, which may be on either side.
 """
 
@@ -14,22 +14,22 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from leakmeter.errors import UsageError
-from leakmeter.privacy.private_voting import Adjacency, Voting
-from leakmeter.privacy.rdp import ORDERS, Promise, promise
+from leakmeter.privacy.clipped_logits import Adjacency, Aggregation
+from leakmeter.privacy.rdp import ORDERS, Guarantee, guarantee
 
 Free = Literal["temperature", "clip", "subset-size"]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A promise to be kept."""
+    """The guarantee that is wanted."""
 
     epsilon: float
     """ε, nats, above 0."""
     delta: float
     """δ, above 0 and below 1."""
     n_tokens: int
-    """The most tokens that one exemplar has a vote in."""
+    """The most tokens that one exemplar has a part in."""
     adjacency: Adjacency = "add-remove"
     orders: Sequence[float] = ORDERS
     """Orders of Rényi divergences to choose from."""
@@ -41,65 +41,65 @@ class Target:
         if self.n_tokens < 1:
             raise UsageError(f"{self.n_tokens} tokens cannot be generated; give 1 or more")
 
-    def promised(self, sensitivity: float) -> Promise:
-        """What is promised at a Δ."""
-        return promise(sensitivity, self.n_tokens, self.delta, self.orders)
+    def guarantee(self, sensitivity: float) -> Guarantee:
+        """What holds at a Δ."""
+        return guarantee(sensitivity, self.n_tokens, self.delta, self.orders)
 
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """A setting that keeps the promise, next to one that does not."""
+    """A setting that keeps to the target, next to one that does not."""
 
-    voting: Voting
-    promise: Promise
-    """What it promises: at most what was asked for."""
+    aggregation: Aggregation
+    guarantee: Guarantee
+    """At most what was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """No setting keeps the promise."""
+    """No setting keeps to the target."""
 
     target: Target
     least_epsilon: float
-    """ε that votes which tell nothing would be promised; every setting promises more."""
+    """ε of logits that tell nothing; that of every setting is larger."""
 
     def __str__(self) -> str:
         """One line for the user."""
         wanted = self.target
         return (
-            f"epsilon {wanted.epsilon:g} at delta {wanted.delta:g} cannot be promised: with orders up to "
-            f"{max(wanted.orders):g} every setting promises more than {self.least_epsilon:.4g}; "
+            f"epsilon {wanted.epsilon:g} at delta {wanted.delta:g} cannot be guaranteed: with orders up to "
+            f"{max(wanted.orders):g} the epsilon of every setting is above {self.least_epsilon:.4g}; "
             f"give a larger epsilon or delta"
         )
 
 
-def calibrate(voting: Voting, free: Free, target: Target) -> Calibrated | Unreachable:
-    """The least private setting that keeps a promise: lowest temperature, widest clip or fewest exemplars.
+def calibrate(aggregation: Aggregation, free: Free, target: Target) -> Calibrated | Unreachable:
+    """The least private setting that keeps to a target: lowest temperature, widest clip or fewest exemplars.
 
     Args:
-        voting: the other two; its own value of `free` is of no account.
+        aggregation: the other two; its own value of `free` is of no account.
         free: which of the three is sought.
-        target: the promise.
+        target: the guarantee.
 
     Raises:
         UsageError: a number is out of range.
     """
-    least = target.promised(0.0).epsilon
+    least = target.guarantee(0.0).epsilon
     if target.epsilon <= least:
         return Unreachable(target, least)
-    widest = _largest(lambda sensitivity: target.promised(sensitivity).epsilon <= target.epsilon)
+    widest = _largest(lambda sensitivity: target.guarantee(sensitivity).epsilon <= target.epsilon)
     # Δ of the three as they are, over the largest: what the free one is to be divided by, or multiplied.
-    excess = voting.sensitivity(target.adjacency) / widest
+    excess = aggregation.sensitivity(target.adjacency) / widest
     match free:
         case "temperature":
-            made = replace(voting, temperature=voting.temperature * excess)
+            made = replace(aggregation, temperature=aggregation.temperature * excess)
         case "clip":
-            made = replace(voting, clip=voting.clip / excess)
+            made = replace(aggregation, clip=aggregation.clip / excess)
         case "subset-size":
-            fewest = 2 if voting.normalise_by == "present" else 1
+            fewest = 2 if aggregation.normalise_by == "present" else 1
             # From one below, so that rounding does not cost an exemplar.
-            made = replace(voting, subset_size=max(fewest, math.ceil(voting.subset_size * excess) - 1))
-    while (kept := target.promised(made.sensitivity(target.adjacency))).epsilon > target.epsilon:
+            made = replace(aggregation, subset_size=max(fewest, math.ceil(aggregation.subset_size * excess) - 1))
+    while (kept := target.guarantee(made.sensitivity(target.adjacency))).epsilon > target.epsilon:
         made = _safer(made, free)
     return Calibrated(made, kept)
 
@@ -114,11 +114,11 @@ def _largest(keeps: Callable[[float], bool]) -> float:
     return low
 
 
-def _safer(voting: Voting, free: Free) -> Voting:
+def _safer(aggregation: Aggregation, free: Free) -> Aggregation:
     match free:
         case "temperature":
-            return replace(voting, temperature=math.nextafter(voting.temperature, math.inf))
+            return replace(aggregation, temperature=math.nextafter(aggregation.temperature, math.inf))
         case "clip":
-            return replace(voting, clip=math.nextafter(voting.clip, 0.0))
+            return replace(aggregation, clip=math.nextafter(aggregation.clip, 0.0))
         case "subset-size":
-            return replace(voting, subset_size=voting.subset_size + 1)
+            return replace(aggregation, subset_size=aggregation.subset_size + 1)

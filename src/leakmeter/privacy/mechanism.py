@@ -1,7 +1,7 @@
-"""What can be audited: a rule that makes one distribution of several rows, and promises how little each row moves it.
+"""What can be audited: a rule that makes one distribution of several rows, and bounds how far each row moves it.
 
 A row is what a model says next behind a prompt that has one exemplar. A rule is measured by leaving out every
-exemplar's row in turn (`ballot`). Private voting knows what that does, and is quick; of other rules nothing need be
+exemplar's row in turn. Clipped-logit aggregation knows what that does, and is quick; of other rules nothing need be
 known.
 """
 
@@ -17,15 +17,14 @@ import numpy as np
 from leakmeter.core.limits import refuse_bad
 from leakmeter.errors import UsageError
 from leakmeter.privacy import bounded, rdp
-from leakmeter.privacy.private_voting import Adjacency, Vote, Voting, average, clipped
-from leakmeter.privacy.verdict import Promised
+from leakmeter.privacy.clipped_logits import Adjacency, Aggregation, Vote, average, clipped
 from leakmeter.stats import logspace
 from leakmeter.stats.stats import FloatArray
 
 
 @runtime_checkable
 class Mechanism(Protocol):
-    """A rule for the next token, and its promise; a user's own needs no more than this.
+    """A rule for the next token, and its bound; a user's own needs no more than this.
 
     A frozen dataclass of plain numbers serves best: a result can then say what it was.
     """
@@ -36,7 +35,7 @@ class Mechanism(Protocol):
 
     @property
     def adjacency(self) -> Adjacency:
-        """Which sets of exemplars the promise is about. Only 'add-remove' can be audited: exemplars are left out."""
+        """Which sets of exemplars the bound is about. Only 'add-remove' can be audited: exemplars are left out."""
 
     def log_probs(self, rows: Any) -> Any:
         """Log-probabilities of the next token, nats, (vocab,), normalised.
@@ -47,11 +46,11 @@ class Mechanism(Protocol):
                 whatever the exemplars say.
         """
 
-    def promised(self, orders: Sequence[float]) -> FloatArray:
+    def bound(self, orders: Sequence[float]) -> FloatArray:
         """Most that D_α↔ of a token can be, nats, (order,).
 
         Args:
-            orders: each above 1; may hold ∞, at which the promise may be infinite.
+            orders: each above 1; may hold ∞, at which the bound may be infinite.
         """
 
 
@@ -60,33 +59,33 @@ class QuickMechanism(Mechanism, Protocol):
     """A rule that knows what leaving out each row does, and need not be asked row by row."""
 
     def vote(self, rows: Any) -> Vote:
-        """The distribution, and what it owes to each row; `rows` as for `log_probs`, in any precision."""
+        """The distribution, and how each row tilts it; `rows` as for `log_probs`, in any precision."""
 
 
 @dataclass(frozen=True, slots=True)
-class PrivateVoting:
+class ClippedLogitAggregation:
     """Private token generation (Li et al., Algorithm 1), and the smaller bound of Appendix C.3.1."""
 
-    voting: Voting
+    aggregation: Aggregation
 
     public_first: ClassVar[bool] = False
     adjacency: ClassVar[Adjacency] = "add-remove"
 
     def vote(self, rows: Any) -> Vote:
-        """Clip and average; where those present are counted, as many as there are, whatever was promised."""
-        present = self.voting.normalise_by == "present"
-        voting = replace(self.voting, subset_size=rows.shape[0]) if present else self.voting
-        return average(clipped(rows, voting.clip), voting)
+        """Clip and average; where those present are counted, as many as there are, whatever the bound is for."""
+        present = self.aggregation.normalise_by == "present"
+        own = replace(self.aggregation, subset_size=rows.shape[0]) if present else self.aggregation
+        return average(clipped(rows, own.clip), own)
 
     def log_probs(self, rows: Any) -> Any:
         """log softmax(z̄ / τ) of the exemplars that are there."""
-        divisor = self.voting.subset_size if self.voting.normalise_by == "fixed" else rows.shape[0]
-        voting = replace(self.voting, subset_size=divisor, normalise_by="fixed")
-        return average(clipped(rows, voting.clip), voting).log_probs
+        divisor = self.aggregation.subset_size if self.aggregation.normalise_by == "fixed" else rows.shape[0]
+        fixed = replace(self.aggregation, subset_size=divisor, normalise_by="fixed")
+        return average(clipped(rows, fixed.clip), fixed).log_probs
 
-    def promised(self, orders: Sequence[float]) -> FloatArray:
-        """See `rdp.promised`."""
-        return rdp.promised(self.voting.sensitivity(), orders)
+    def bound(self, orders: Sequence[float]) -> FloatArray:
+        """See `rdp.bound`."""
+        return rdp.bound(self.aggregation.sensitivity(), orders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,58 +130,28 @@ class BoundedCid:
         )
         return mixed.log_probs[0, :] if rows.shape[0] == 2 else mixed.bare_log_probs[0, :]
 
-    def promised(self, orders: Sequence[float]) -> FloatArray:
+    def bound(self, orders: Sequence[float]) -> FloatArray:
         """Of a rule that is ε / 2-private, and of which no more is known."""
         return rdp.exponential(0.25 * self.epsilon, orders)
 
 
-@dataclass(frozen=True, slots=True)
-class Guarantee:
-    """Upper bounds, nats, of what a number of tokens tell of one exemplar together."""
-
-    n_tokens: int
-    epsilon: float
-    """ε at δ, 0 or more."""
-    delta: float
-    order: float
-    """The order that gives ε; the paper's α*."""
-    rdp: float
-    """Rényi divergence of that order, of all tokens."""
-    pure_epsilon: float
-    """ε at δ = 0: basic composition of what each token costs at most."""
-
-
-def guarantee(promised: Promised, n_tokens: int, delta: float, orders: Sequence[float] = rdp.ORDERS) -> Guarantee:
-    """What so many tokens cost together, by whatever rule: Rényi divergences add up (Li et al., Theorem C.7).
-
-    For private voting it is `rdp.promise`, which also says when this is a guarantee and when it is not.
-
-    Args:
-        promised: of a token.
-        n_tokens: of all sequences that one exemplar has a part in.
-        delta: δ, above 0 and below 1.
-        orders: to choose from, each above 1, finite.
-    """
-    epsilon, order = rdp.to_epsilon(n_tokens * promised(orders), orders, delta)
-    at_order, at_infinity = (float(limit) for limit in promised([order, math.inf]))
-    return Guarantee(n_tokens, epsilon, delta, order, n_tokens * at_order, n_tokens * at_infinity)
-
-
-def promise_of(mechanism: Mechanism, orders: Sequence[float]) -> FloatArray:
+def bound_of(mechanism: Mechanism, orders: Sequence[float]) -> FloatArray:
     """Most that D_α↔ of a token can be, nats, (order,).
 
     Raises:
-        UsageError: the promise is about other neighbours, or no promise.
+        UsageError: the bound is about other neighbours, or no bound.
     """
     if mechanism.adjacency != "add-remove":
         raise UsageError(
-            f"the mechanism's promise is about neighbours of the kind '{mechanism.adjacency}', and an audit leaves "
-            "exemplars out; give its promise for 'add-remove'"
+            f"the mechanism's bound is about neighbours of the kind '{mechanism.adjacency}', and an audit leaves "
+            "exemplars out; give its bound for 'add-remove'"
         )
-    limits = np.asarray(mechanism.promised(orders), dtype=np.float64)
+    # Version 0.1 called the method `promised`.
+    ask = getattr(mechanism, "bound", None) or getattr(mechanism, "promised")  # noqa: B009
+    limits = np.asarray(ask(orders), dtype=np.float64)
     if limits.shape != (len(orders),):
-        raise UsageError(f"the mechanism promises {limits.size} numbers for {len(orders)} orders; give one for each")
+        raise UsageError(f"the mechanism bounds {limits.size} numbers for {len(orders)} orders; give one for each")
     finite = np.isfinite(np.asarray(orders, dtype=np.float64))
     if not ((limits > 0.0).all() and np.isfinite(limits[finite]).all()):
-        raise UsageError("the mechanism's promise has to be above 0, and finite at every finite order")
+        raise UsageError("the mechanism's bound has to be above 0, and finite at every finite order")
     return limits

@@ -1,6 +1,6 @@
-"""What private token generation promises, in nats: Rényi divergence of each token, of many, and (ε, δ) from it.
+"""Guarantees of private token generation, in nats: Rényi divergence of each token, of many, and (ε, δ) from it.
 
-A promise holds whatever the votes. With Δ the sensitivity (`private_voting`), a token is drawn by an exponential
+A bound holds whatever the logits. With Δ the sensitivity (`clipped_logits`), a token is drawn by an exponential
 mechanism whose log-probabilities differ between neighbours by a tilt no wider than b = 2Δ, so that D_α↔ is at most the
 smaller of two bounds (Li et al., Appendix C.3.1):
 
@@ -12,43 +12,48 @@ smaller up to b = 4 at α = 2, 0.4 at α = 18 and 0.07 at α = 100; the second g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from leakmeter.core.record import Record, Unbounded
 from leakmeter.errors import UsageError
 from leakmeter.privacy.accounting import check_delta
 from leakmeter.stats.stats import FloatArray
+
+Bound = Callable[[Sequence[float]], FloatArray]
+"""Orders to the most that D_α↔ of a token can be, nats, (order,)."""
 
 ORDERS: Final = tuple(range(2, 101))
 """Orders over which a conversion looks for the best: those of the paper."""
 _LOG_2: Final = float(np.log(2.0))
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee(Record):
     """Upper bounds, nats, of what a number of tokens tell of one exemplar together."""
 
     n_tokens: int
-    epsilon: float
+    epsilon: Unbounded
     """ε at δ, 0 or more."""
     delta: float
     order: float
     """The order that gives ε; the paper's α*."""
-    rdp: float
+    rdp_nats: Unbounded
     """Rényi divergence of that order, of all tokens."""
-    rho: float
-    """ρ of all tokens: zero-concentrated differential privacy."""
-    pure_epsilon: float
+    pure_epsilon: Unbounded
     """ε at δ = 0: basic composition of what each token costs at most."""
 
 
 def line(sensitivity: float, orders: Sequence[float]) -> FloatArray:
     """ρα of a token, nats, (order,): Theorems C.2 and C.3, Eq. 8."""
-    return 0.5 * sensitivity**2 * _orders(orders)
+    order = _orders(orders)
+    return 0.5 * sensitivity**2 * order if sensitivity else np.zeros_like(order)
 
 
 def exponential(sensitivity: float, orders: Sequence[float]) -> FloatArray:
@@ -61,11 +66,11 @@ def exponential(sensitivity: float, orders: Sequence[float]) -> FloatArray:
     return np.asarray(np.where(finite, bound, b))
 
 
-def promised(sensitivity: float, orders: Sequence[float]) -> FloatArray:
+def bound(sensitivity: float, orders: Sequence[float]) -> FloatArray:
     """Most that D_α↔ of a token can be, nats, (order,): the smaller bound. At order ∞ it is b.
 
     Args:
-        sensitivity: Δ, nats (`Voting.sensitivity`).
+        sensitivity: Δ, nats (`Aggregation.sensitivity`).
         orders: each above 1; may hold ∞.
     """
     return np.minimum(line(sensitivity, orders), exponential(sensitivity, orders))
@@ -96,15 +101,15 @@ def to_epsilon(rdp: npt.ArrayLike, orders: Sequence[float], delta: float) -> tup
     return max(float(epsilons[best]), 0.0), orders[best]
 
 
-def promise(sensitivity: float, n_tokens: int, delta: float, orders: Sequence[float] = ORDERS) -> Promise:
-    """What so many tokens cost together: their Rényi divergences add up (Theorem C.7).
+def composed(bound_of_token: Bound, n_tokens: int, delta: float, orders: Sequence[float] = ORDERS) -> Guarantee:
+    """What so many tokens cost together, by whatever mechanism: their Rényi divergences add up (Theorem C.7).
 
     A guarantee is for the most tokens there may be, fixed beforehand. For those that were generated it says what was
     spent: where the text itself decides when it ends, that number is no (ε, δ) guarantee.
 
     Args:
-        sensitivity: Δ, nats (`Voting.sensitivity`).
-        n_tokens: of all sequences that one exemplar has a vote in.
+        bound_of_token: orders to the most that a token can tell.
+        n_tokens: of all samples that one exemplar has a part in.
         delta: δ, above 0 and below 1.
         orders: to choose from, each above 1, finite.
 
@@ -113,17 +118,26 @@ def promise(sensitivity: float, n_tokens: int, delta: float, orders: Sequence[fl
     """
     if n_tokens < 0:
         raise UsageError(f"{n_tokens} tokens cannot be composed; give 0 or more")
-    rdp = n_tokens * promised(sensitivity, orders)
-    epsilon, order = to_epsilon(rdp, orders, delta)
-    return Promise(
-        n_tokens,
-        epsilon,
-        delta,
-        order,
-        float(n_tokens * promised(sensitivity, [order])[0]),
-        0.5 * n_tokens * sensitivity**2,
-        2.0 * n_tokens * sensitivity,
+    epsilon, order = to_epsilon(n_tokens * bound_of_token(orders), orders, delta)
+    at_order, at_infinity = (float(limit) for limit in bound_of_token([order, math.inf]))
+    return Guarantee(
+        n_tokens=n_tokens,
+        epsilon=epsilon,
+        delta=delta,
+        order=order,
+        rdp_nats=n_tokens * at_order,
+        pure_epsilon=n_tokens * at_infinity,
     )
+
+
+def guarantee(sensitivity: float, n_tokens: int, delta: float, orders: Sequence[float] = ORDERS) -> Guarantee:
+    """The same of clipped-logit aggregation with this Δ, nats (`Aggregation.sensitivity`)."""
+    return composed(partial(bound, sensitivity), n_tokens, delta, orders)
+
+
+def zcdp(sensitivity: float, n_tokens: int) -> float:
+    """ρ of so many tokens: zero-concentrated differential privacy, nats."""
+    return 0.5 * n_tokens * sensitivity**2
 
 
 def _orders(orders: Sequence[float]) -> FloatArray:

@@ -1,60 +1,58 @@
-"""Promised against measured: Rényi divergence against Rényi divergence, of the same tokens, orders and neighbours.
+"""Bound against measurement: Rényi divergence against Rényi divergence, of the same tokens, orders and neighbours.
 
-What was measured along the tokens that were generated can show that a promise is broken, never that it is kept: it
-knows nothing of other votes. It is compared before any conversion to (ε, δ), which adds a number to every Rényi
+Measurements along the tokens that were generated can refute a bound, never prove it: they know nothing of other
+exemplars. It is compared before any conversion to (ε, δ), which adds a number to every Rényi
 divergence that has nothing to do with the votes (`rdp.conversion`); at small ε that number is most of what comes out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.privacy.rdp import conversion
+from leakmeter.core.record import Record, Unbounded
+from leakmeter.privacy.rdp import Bound, conversion
 from leakmeter.stats.stats import FloatArray
 
-Promised = Callable[[Sequence[float]], FloatArray]
-"""Orders to the most that D_α↔ of a token can be, nats, (order,)."""
-
 TOLERANCE: Final = 1e-9
-"""Share of a promise by which what is measured may exceed it: rounding."""
+"""Share of a bound by which a measurement may exceed it: rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One number that was measured beside its promise; nats."""
+    """A measurement beside its bound; nats."""
 
     exemplar: int
     token: int | None
     """Number of the token; None for all of them together."""
     order: float
     measured: float
-    promised: float
+    bound: float
 
     @property
     def ratio(self) -> float:
-        """Measured over promised."""
-        return float(_shares(self.measured, self.promised))
+        """Measured over bound."""
+        return float(_shares(self.measured, self.bound))
 
     @property
     def holds(self) -> bool:
-        """Whether it is within the promise; NaN is not."""
+        """Whether it is within the bound; NaN is not."""
         return _is_kept(self.ratio)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What each exemplar's votes told, against what they were promised to tell at most; nats."""
+    """What each exemplar's logits told, against the most they may tell; nats."""
 
     orders: tuple[float, ...]
     """Orders that were measured; ∞ is pure differential privacy."""
     n_tokens: int
-    promised_per_token: FloatArray
+    bound_per_token: FloatArray
     """(order,)."""
     per_exemplar: FloatArray
     """Σ_t D_α↔ of each, (exemplar, order)."""
@@ -63,17 +61,17 @@ class Verdict:
     worst_tokens: tuple[Comparison, ...]
     """Of each order the largest D_α↔ of a token and exemplar."""
     failures: tuple[Comparison, ...]
-    """Of each exemplar its worst token and its worst total, where they are above the promise; the worst first."""
+    """Of each exemplar its worst token and its worst total, where they are above the bound; the worst first."""
 
     @property
     def holds(self) -> bool:
-        """Whether nothing that was measured is above its promise."""
+        """Whether no measurement is above its bound."""
         return not self.failures
 
     @property
-    def promised(self) -> FloatArray:
+    def bound(self) -> FloatArray:
         """Of all tokens together, (order,)."""
-        return self.n_tokens * self.promised_per_token
+        return self.n_tokens * self.bound_per_token
 
     @property
     def worst_exemplar(self) -> npt.NDArray[np.int64]:
@@ -87,43 +85,44 @@ class Verdict:
 
     @property
     def ratio(self) -> FloatArray:
-        """Measured over promised, of all tokens together, (order,)."""
-        return _shares(self.measured, self.promised)
+        """Measured over bound, of all tokens together, (order,)."""
+        return _shares(self.measured, self.bound)
 
 
-@dataclass(frozen=True, slots=True)
-class PaperFigure:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaperFigure(Record):
     """ε as the paper gives it, beside what the same arithmetic gives a mechanism that tells nothing; nats.
 
     ε_empirical = 2 (Σ_t max_i D_α*↔ + c(α*, δ)), with c the conversion's term (Appendix C.3.3). The factor is Theorem
-    C.9's, for replacing an exemplar; but the promise it is held against is that of adding or removing one, and so is
-    what was measured. It is no verdict: with 2 c(α*, δ) for votes that tell nothing it is mostly conversion at small ε.
+    C.9's, for replacing an exemplar; but the guarantee it is held against is that of adding or removing one, and so
+    is the measurement. It is no verdict: with 2 c(α*, δ) for logits that tell nothing it is mostly conversion at
+    small ε.
     """
 
     order: float
-    """α*, of the promise."""
+    """α*, of the guarantee."""
     delta: float
-    sum_of_maxima: float
+    sum_of_maxima_nats: Unbounded
     """Σ_t max_i D_α*↔."""
-    epsilon: float
+    epsilon: Unbounded
     """ε_empirical."""
     zero_leak_epsilon: float
     """2 c(α*, δ)."""
 
 
 def judge(
-    losses: npt.ArrayLike, orders: Sequence[float], promised: Promised, ratios: npt.ArrayLike, at: npt.ArrayLike
+    losses: npt.ArrayLike, orders: Sequence[float], bound: Bound, ratios: npt.ArrayLike, at: npt.ArrayLike
 ) -> Verdict:
-    """Hold every token of every exemplar, and every exemplar's total, against the promise.
+    """Hold every token of every exemplar, and every exemplar's total, against the bound.
 
     Args:
         losses: D_α↔ that were measured, nats, (token, exemplar, order).
         orders: their orders, each above 1; may hold ∞.
-        promised: orders to the most that D_α↔ of a token can be, nats, for one exemplar less, which is what was
-            measured. Infinite where nothing is promised.
-        ratios: largest D_α↔ / promise over all orders that have one, (token, exemplar), as `renyi.screened` gives it:
+        bound: orders to the most that D_α↔ of a token can be, nats, for one exemplar less, which is what was
+            measured. Infinite where there is no bound.
+        ratios: largest D_α↔ / bound over all orders that have one, (token, exemplar), as `renyi.screened` gives it:
             of account where it is above 1, and exact there. So orders that were not measured are judged too: their
-            totals are above the promise only where a token is.
+            totals are above the bound only where a token is.
         at: the order of each, (token, exemplar).
 
     Raises:
@@ -132,7 +131,7 @@ def judge(
     values = np.asarray(losses, dtype=np.float64)
     if 0 in values.shape:
         raise ValueError(f"nothing was measured that could be judged: shape {values.shape}")
-    limits = promised(orders)
+    limits = bound(orders)
     worst_tokens = []
     for k, order in enumerate(orders):
         token, exemplar = (int(i) for i in np.unravel_index(values[:, :, k].argmax(), values.shape[:2]))
@@ -152,7 +151,7 @@ def judge(
             (float(total_shares[exemplar, k]), None, orders[k], len(values)),
         ):
             if not _is_kept(share):
-                limit = n_tokens * float(promised([order])[0])
+                limit = n_tokens * float(bound([order])[0])
                 failures.append(Comparison(exemplar, number, order, share * limit, limit))
     return Verdict(
         tuple(orders),
@@ -170,16 +169,22 @@ def paper_figure(sum_of_maxima: float, order: float, delta: float) -> PaperFigur
 
     Args:
         sum_of_maxima: Σ_t max_i D_α*↔, nats (`Verdict.sum_of_maxima`).
-        order: α*, of the promise.
+        order: α*, of the guarantee.
         delta: δ, above 0 and below 1.
     """
     added = float(conversion([order], delta)[0])
-    return PaperFigure(order, delta, sum_of_maxima, 2.0 * (sum_of_maxima + added), 2.0 * added)
+    return PaperFigure(
+        order=order,
+        delta=delta,
+        sum_of_maxima_nats=sum_of_maxima,
+        epsilon=2.0 * (sum_of_maxima + added),
+        zero_leak_epsilon=2.0 * added,
+    )
 
 
-def _shares(measured: npt.ArrayLike, promised: npt.ArrayLike) -> FloatArray:
-    """Measured over promised; 0 of a promise that is infinite, and NaN of NaN."""
-    ones, others = np.asarray(measured, dtype=np.float64), np.asarray(promised, dtype=np.float64)
+def _shares(measured: npt.ArrayLike, bound: npt.ArrayLike) -> FloatArray:
+    """Measured over bound; 0 of a bound that is infinite, and NaN of NaN."""
+    ones, others = np.asarray(measured, dtype=np.float64), np.asarray(bound, dtype=np.float64)
     finite = np.where(np.isinf(others), 1.0, others)
     return np.asarray(np.where(np.isinf(others) & ~np.isnan(ones), 0.0, ones / finite))
 
@@ -189,5 +194,5 @@ def _how_bad(comparison: Comparison) -> float:
 
 
 def _is_kept(share: float) -> bool:
-    """Whether a promise is kept of which so much was measured; NaN keeps none."""
+    """Whether a measurement of this share is within its bound; NaN is within none."""
     return share <= 1.0 + TOLERANCE

@@ -8,21 +8,20 @@ Both meet in a `Phrase`. Renderers escape every text; an `Untrusted` passes `cor
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn, TypeAlias
 
-from leakmeter.core.plain import visible
+from leakmeter.core.plain import excerpt, visible
 from leakmeter.report import scale
-from leakmeter.report.shade import excerpt
 
 Kind: TypeAlias = Literal["text", "nats", "signed_nats", "number", "posterior", "share", "count", "p_value", "interval"]
 """How the cells of a column are written; a posterior is never rounded to 0 or 1, a share may be either, or more."""
 Role: TypeAlias = Literal["", "nats", "signed", "whole"]
 """What a column shows while one response token is chosen: the same as before, what the row's piece did to the token,
 the same with its sign, or nothing, since it is about the whole response."""
-Draws: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "rows"]
-"""How a series is drawn; `rows` is one number a line, with its name at the left."""
+Draws: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "rows", "rings"]
+"""How a series is drawn; `rows` is one number a line, with its name at the left; `rings` go around points of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +73,6 @@ class Warning:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """Names and what is said of each, such as settings."""
-
-    facts: Sequence[tuple[Phrase, Phrase]]
-    heading: str = ""
-    on: Literal["everywhere", "pages"] = "everywhere"
-
-
-@dataclass(frozen=True, slots=True)
 class Interval:
     """Two ends, in the unit of its column."""
 
@@ -107,6 +97,15 @@ class Shaded:
     """1 to `scale.BINS`; 0 for no colour."""
     notes: Sequence[Phrase] = ()
     """Short remarks beside it, which pages alone show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names and what is said of each, such as settings."""
+
+    facts: Sequence[tuple[Phrase, Phrase | Shaded]]
+    heading: str = ""
+    on: Literal["everywhere", "pages"] = "everywhere"
 
 
 Cell: TypeAlias = float | Interval | Noted | Shaded | Phrase | None
@@ -208,6 +207,8 @@ class Segment:
     """Of the strongest piece that covers it, from 1."""
     struck: bool = False
     """Taken out of the text: struck through on a page, […] elsewhere."""
+    line: Literal["", "solid", "dotted"] = ""
+    """Drawn beneath a token, or a part of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +261,10 @@ class Axis:
     """Only whole numbers have ticks."""
     ticks: Sequence[float] = ()
     """Where there are ticks, if it is not the scale that says."""
+    ends: tuple[float, float] | None = None
+    """How far it reaches, if it is not the numbers that say."""
+    from_zero: bool = True
+    """Whether a vertical axis has 0 in it."""
 
     @property
     def title(self) -> Phrase:
@@ -275,11 +280,16 @@ class Series:
     y: Sequence[float]
     """Heights; of a density the sample itself, of rows their lengths."""
     x: Sequence[float] = ()
-    """Places; 0, 1, 2 … where empty."""
+    """Places, of rows from the top; 0, 1, 2 … where empty."""
     name: Phrase = ""
     low: Sequence[float] = ()
     high: Sequence[float] = ()
     """Ends of intervals; of a line with many points a band."""
+    x_low: Sequence[float] = ()
+    x_high: Sequence[float] = ()
+    """Ends of intervals of the places."""
+    labels: Sequence[Phrase] = ()
+    """What is written beside each number."""
     said: Sequence[Phrase] = ()
     """About each number; a page shows it under the pointer."""
     colour: int | None = None
@@ -317,6 +327,8 @@ class Panel:
     y: Axis
     series: Sequence[Series] = ()
     title: Phrase = ""
+    said: Sequence[Phrase] = ()
+    """Lines beneath the title."""
     guides: Sequence[Guide] = ()
     grid: Grid | None = None
     """Drawn instead of series, under the axes' names."""
@@ -371,6 +383,14 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Cards:
+    """Parts beside each other, as many as a page has room for; one after the other elsewhere."""
+
+    parts: Sequence[Part]
+    heading: Phrase = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """How to run it again."""
 
@@ -400,6 +420,7 @@ Block: TypeAlias = (
     | Beside
     | Details
     | Part
+    | Cards
     | Command
     | Embedded
 )
@@ -463,6 +484,10 @@ class Report:
     """Beside the lead of a page, such as how to read its colours; a terminal leaves it out."""
     sections_left_out: str = ""
     """Which sections a page leaves out first, as in "that leak less"."""
+    n_further: int = 0
+    """Sections that there are beyond these."""
+    held_by: str = "the run holds all"
+    """Where a reader finds what a page leaves out."""
     notes: Sequence[Block] = ()
     """What headings and settings mean, at the end."""
     guide_to: str = ""
@@ -523,10 +548,15 @@ def heat_of(cell: Cell, row: Row) -> int:
     return scale.heat(cell, 0.0) if isinstance(cell, float | int) and not row.quiet else 0
 
 
-def left_out(n: int, names: tuple[str, str], which: str = "") -> str:
+def left_out(n: int, names: tuple[str, str], held_by: str, which: str = "") -> str:
     """How many more there are than a page shows."""
     which = f" {which}" if which else ""
-    return f"{n:,} further {names[n != 1]}{which} {'are' if n != 1 else 'is'} left out of this page; the run holds all."
+    return f"{n:,} further {names[n != 1]}{which} {'are' if n != 1 else 'is'} left out of this page; {held_by}."
+
+
+def fact_phrase(value: Phrase | Shaded) -> Phrase:
+    """What a fact says, without its colour."""
+    return cell_phrase(value, Column("", "nats"))
 
 
 def facts_of(named: Mapping[str, str], *, only_on_pages: Sequence[str] = ("Weights (SHA-256)",)) -> list[Facts]:
@@ -537,9 +567,65 @@ def facts_of(named: Mapping[str, str], *, only_on_pages: Sequence[str] = ("Weigh
     return [Facts(facts, on=on) for on, facts in split.items() if facts]
 
 
-def listed(report: Report) -> bool:
-    """Whether the sections of a report are listed outside pages."""
-    return len(report.sections) > 1 and (not report.index or any(one.on != "pages" for one in report.index))
+def within(block: Block) -> Sequence[Block]:
+    """The blocks within a block, other reports apart."""
+    match block:
+        case Details() | Part():
+            return block.blocks
+        case Cards():
+            return block.parts
+        case Beside():
+            return (*block.first, *block.second)
+        case _:
+            return ()
+
+
+def walk(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Blocks and all that are within them, in their order."""
+    for block in blocks:
+        yield block
+        yield from walk(within(block))
+
+
+def spelled_out(block: Block) -> Sequence[Block]:
+    """What stands for a block, one thing after the other, where there is no page; simple blocks stand for nothing."""
+    match block:
+        case Attribution():
+            marks = [mark for table in block.tables[:1] for mark in table.marks]
+            names = [f" · {mark.name} " if number else f"{mark.name} " for number, mark in enumerate(marks)]
+            phrase = tuple(one for name, mark in zip(names, marks, strict=True) for one in (name, *parts(mark.said)))
+            said = [Text(phrase, "soft")] if marks else []
+            return (block.context, *block.beside, block.response, *block.tables, *said)
+        case Beside():
+            return within(block)
+        case Cards():
+            return (Part(block.heading, block.parts),) if block.heading else block.parts
+        case Embedded():
+            return (Part(block.summary, [one for one in block.report.blocks if isinstance(one, Headline)]),)
+        case Chart():
+            told = f"Chart: {block.title}; pages and figure files show it."
+            return (Text(told, "soft"),) if block.on == "everywhere" else ()
+        case Image():
+            return (Text(("Figure: ", *parts(block.name), "; pages show it."), "soft"),)
+        case _:
+            return ()
+
+
+def of_sections(report: Report, first: int) -> Sequence[Block]:
+    """What is shown of sections where there is no page: an only one whole, of several the index.
+
+    Args:
+        report: of the sections; where all columns of its index are for pages, there is none.
+        first: so many are listed, unless the report says how many.
+    """
+    if len(report.sections) == 1:
+        return report.sections[0].blocks
+    if not report.sections or (report.index and all(one.on == "pages" for one in report.index)):
+        return ()
+    rows = [Row((section.name, *section.cells)) for section in report.sections]
+    columns = (Column(report.case[0].capitalize()), *report.index)
+    first = report.index_first or first
+    return (Table(columns, rows, report.index_caption, rest=report.case, first=first),)
 
 
 def headline_of(report: Report) -> str:
@@ -551,16 +637,4 @@ def headline_of(report: Report) -> str:
 def charts_of(report: Report) -> list[Chart]:
     """The charts of a report that are figure files, in their order; of sections those of an only one."""
     only = report.sections[0].blocks if len(report.sections) == 1 else ()
-    return _charts([*report.blocks, *only])
-
-
-def _charts(blocks: Sequence[Block]) -> list[Chart]:
-    found = []
-    for block in blocks:
-        if isinstance(block, Chart) and block.on != "pages":
-            found.append(block)
-        elif isinstance(block, Details | Part):
-            found += _charts(block.blocks)
-        elif isinstance(block, Beside):
-            found += _charts((*block.first, *block.second))
-    return found
+    return [one for one in walk([*report.blocks, *only]) if isinstance(one, Chart) and one.on != "pages"]

@@ -14,16 +14,18 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree
 
 import numpy as np
 
+from leakmeter.core.plain import excerpt
 from leakmeter.core.request import FloatArray
+from leakmeter.core.written import write_whole
 from leakmeter.errors import UsageError
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
-from leakmeter.report.shade import excerpt
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,9 +40,11 @@ _FACE: Final = "DejaVu Sans"
 _LETTERS: Final = 48
 _LETTERS_LEVEL: Final = 40  # of all names along an axis, beyond which they would run into each other
 _DOTS_AT_MOST: Final = 12  # points of a line, from where a band shows its intervals better than bars
+_DOTS_APART: Final = 60  # points, beyond which they are drawn smaller
 _LAYOUT_DIGITS: Final = 6
-_DECADES_LABELLED: Final = 30.0
-_TITLE_INCHES: Final = 0.32
+_FEW_TICKS, _MANY_TICKS = 3, 5  # of a logarithmic axis
+_TITLE_INCHES: Final = 0.32  # of its first line
+_TITLE_LETTERS: Final = 11.5  # an inch
 _LINE_INCHES: Final = 0.25  # of a legend
 _LETTER_INCHES: Final = 0.07
 _LEVELS: Final = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
@@ -74,6 +78,19 @@ def files(chart: b.Chart) -> dict[str, bytes]:
     """
     drawn = figure(chart)
     return {form: _saved(drawn, form) for form in FORMS}
+
+
+def write(chart: b.Chart, stem: Path) -> list[Path]:
+    """The files that the chart was written to: `stem` with the suffix of each of `FORMS`.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
+    written = []
+    for form, data in files(chart).items():
+        written.append(stem.with_suffix(f".{form}"))
+        write_whole(written[-1], data)
+    return written
 
 
 def inline_svg(chart: b.Chart) -> str:
@@ -138,7 +155,9 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
     wide, high = _inches(chart)
     # The solver of the layout takes half of the time, and where there is one panel its margins are known.
     simple = not titled and len(chart.panels) == 1 and not chart.panels[0].y.names and not chart.panels[0].x.names
-    drawn = Figure(figsize=(wide, high + (0.5 if titled else 0.0)), layout=None if simple else "constrained")
+    lines = textwrap.wrap(chart.title, max(20, int(wide * _TITLE_LETTERS))) if titled else []
+    title = (_TITLE_INCHES if titled else 0.0) + 0.18 * len(lines[1:])
+    drawn = Figure(figsize=(wide, high + title + (0.18 if titled else 0.0)), layout=None if simple else "constrained")
     if not titled:
         drawn.patch.set_alpha(0.0)
     n_columns = min(chart.columns, len(chart.panels))
@@ -154,7 +173,7 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(name, handle)
     n_across = _beside(list(handles), wide)
-    title, legend = (_TITLE_INCHES if titled else 0.0), _LINE_INCHES * -(-len(handles) // n_across)
+    legend = _LINE_INCHES * -(-len(handles) // n_across)
     if handles:
         drawn.set_figheight(drawn.get_figheight() + max(0.0, legend - _LINE_INCHES))
         drawn.legend(
@@ -166,7 +185,7 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
             frameon=False,
         ).set_in_layout(False)
     if titled:
-        drawn.suptitle(chart.title).set_in_layout(False)
+        drawn.suptitle("\n".join(lines)).set_in_layout(False)
         if chart.footer:
             drawn.supxlabel("\n".join(textwrap.wrap(chart.footer, max(40, int(wide * 20)))), fontsize=7, color=_SOFT)
     if simple:
@@ -193,8 +212,7 @@ def _beside(names: Sequence[str], inches: float) -> int:
 
 
 def _panel(axes: Any, panel: b.Panel, number: int) -> None:
-    if panel.title:
-        axes.set_title(_label(panel.title, 60), fontsize=9)
+    axes.set_title("\n".join(_label(line, 60) for line in (panel.title, *panel.said) if line), fontsize=9)
     axes.set_xlabel(_label(panel.x.title, 80))
     axes.set_ylabel(_label(panel.y.title, 80))
     if panel.grid is not None:
@@ -222,13 +240,18 @@ def _panel(axes: Any, panel: b.Panel, number: int) -> None:
     _ticks(axes.yaxis, panel.y)
     kinds = {series.draws for series in panel.series}
     if "rows" in kinds:
-        axes.set_ylim(max(len(series.y) for series in panel.series if series.draws == "rows") - 0.4, -0.6)
+        axes.set_ylim(max(math.ceil(max(_places(series), default=0.0) - 0.5) for series in panel.series) + 0.6, -0.6)
         axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
     elif "density" in kinds:
         axes.set_ylim(-0.22, 1.25)
         axes.set_yticks([])
-    elif panel.y.scale != "log":
+    elif panel.y.scale != "log" and panel.y.from_zero:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    if panel.x.names:
+        axes.set_xlim(-0.6, len(panel.x.names) - 0.4)
+    for told, set_ends in ((panel.x, axes.set_xlim), (panel.y, axes.set_ylim)):
+        if told.ends:
+            set_ends(*told.ends)
 
 
 def _ticks(axis: Any, told: b.Axis, *, slanted: bool = False) -> None:
@@ -237,20 +260,27 @@ def _ticks(axis: Any, told: b.Axis, *, slanted: bool = False) -> None:
         slant = {"rotation": 20, "ha": "right"} if slanted and sum(map(len, names)) > _LETTERS_LEVEL else {}
         axis.set_ticks(range(len(names)), names, **slant)
         return
-    if told.ticks:
-        axis.set_ticks(told.ticks, [f"{value:g}" for value in told.ticks])
+    ticks = told.ticks or (_log_ticks(*axis.get_view_interval()) if told.scale == "log" else ())
+    if ticks:
+        axis.set_ticks(ticks, [f"{value:g}" for value in ticks])
         axis.set_ticks([], minor=True)
-    elif told.scale == "log":
-        low, high = axis.get_view_interval()
-        few = high < _DECADES_LABELLED * low  # too few powers of ten to read it by
-        axis.set_major_formatter(lambda value, _: f"{value:g}")
-        axis.set_minor_formatter(lambda value, _: f"{value:g}" if few and f"{value:e}"[0] in "25" else "")
     elif told.scale == "sqrt":
         highest = max(axis.get_view_interval())
         axis.set_ticks([level for level in _LEVELS if not level or _LEVEL_SHARE * highest <= level <= highest])
         axis.set_major_formatter(lambda value, _: f"{value:g}")
     if told.whole:
         axis.get_major_locator().set_params(integer=True)
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """A few round numbers; where the axis is short, equal steps."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for digits in ((1,), (1, 3), (1, 2, 5)):
+        ticks = [tick for power in powers for digit in digits if low <= (tick := float(f"{digit}e{power}")) <= high]
+        if len(ticks) >= _FEW_TICKS:
+            return ticks[:: -(-len(ticks) // _MANY_TICKS)]
+    step = float(f"{(high - low) / 3:.0e}")
+    return [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)] if step else [low]
 
 
 # ---- series ---------------------------------------------------------------------------------------------------------
@@ -260,15 +290,19 @@ def _look(series: b.Series, place: int) -> dict[str, Any]:
     return {"color": _FADED if series.faded else COLOURS[number % len(COLOURS)]} | ({"label": name} if name else {})
 
 
+def _marker(series: b.Series, place: int) -> str:
+    return _MARKERS[(place if series.colour is None else series.colour) % len(_MARKERS)]
+
+
 def _places(series: b.Series) -> list[float]:
     return list(series.x) if series.x else [float(i) for i in range(len(series.y))]
 
 
-def _arms(series: b.Series) -> list[list[float]] | None:
+def _arms(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[list[float]] | None:
     """Lengths to either side; rounding can put the interval of equal values beside their mean."""
-    if not series.low:
+    if not low:
         return None
-    ends = zip(series.y, series.low, series.high, strict=True)
+    ends = zip(values, low, high, strict=True)
     return [list(arms) for arms in zip(*((max(y - a, 0.0), max(z - y, 0.0)) for y, a, z in ends), strict=True)]
 
 
@@ -278,13 +312,19 @@ def _line(axes: Any, series: b.Series, place: int, gid: str, *, joined: bool = T
     many = joined and len(ys) > _DOTS_AT_MOST
     if many and series.low:
         axes.fill_between(xs, list(series.low), list(series.high), alpha=0.2, color=look["color"], linewidth=0)
-    elif series.low:
-        axes.errorbar(xs, ys, yerr=_arms(series), fmt="none", ecolor=look["color"], capsize=2, elinewidth=0.8)
-    marker = "" if series.faded or not series.marked or (many and not series.said) else _MARKERS[place % len(_MARKERS)]
+    elif series.low or series.x_low:
+        arms = {"yerr": _arms(ys, series.low, series.high), "xerr": _arms(xs, series.x_low, series.x_high)}
+        axes.errorbar(xs, ys, **arms, fmt="none", ecolor=look["color"], capsize=2, elinewidth=0.8)
+    hidden = (joined and series.faded) or not series.marked or (many and not series.said)
+    if series.labels:
+        axes.margins(0.1, 0.12)
     axes.plot(
-        xs, ys, marker=marker, markersize=4, linestyle="-" if joined else "none", gid=gid, **look,
-        **(thin if joined else {"alpha": 0.75}),
+        xs, ys, marker="" if hidden else _marker(series, place), linestyle="-" if joined else "none",
+        markersize=4 if len(ys) <= _DOTS_APART else 2.5, gid=gid, **look, **(thin if joined else {"alpha": 0.75}),
     )  # fmt: skip
+    for x, y, phrase in zip(xs, ys, series.labels, strict=False):
+        beside = {"xytext": (-4, 4), "textcoords": "offset points", "ha": "right", "fontsize": 8}
+        axes.annotate(_label(phrase), (x, y), color=look["color"], **beside)
 
 
 def _scatter(axes: Any, series: b.Series, place: int, gid: str) -> None:
@@ -298,17 +338,17 @@ def _bar(axes: Any, series: b.Series, place: int, gid: str) -> None:
     look = _look(series, place)
     for number, bar in enumerate(axes.bar(_places(series), heights, width=0.75, alpha=0.75, **look)):
         bar.set_gid(f"{gid}-{number}")
-    arms = _arms(series)
+    arms = _arms(series.y, series.low, series.high)
     if arms is not None:
         axes.errorbar(_places(series), heights, yerr=arms, fmt="none", ecolor=_INK, capsize=3)
 
 
 def _rows(axes: Any, series: b.Series, place: int, gid: str) -> None:
-    look, arms = _look(series, place), _arms(series)
-    places = range(len(series.y))
+    look, places = _look(series, place), _places(series)
+    arms = _arms(series.y, series.low, series.high)
     if arms is not None:
         axes.errorbar(list(series.y), places, xerr=arms, fmt="none", ecolor=look["color"], capsize=3)
-    axes.plot(list(series.y), places, marker=_MARKERS[0], markersize=5, linestyle="none", gid=gid, **look)
+    axes.plot(list(series.y), places, marker=_marker(series, place), markersize=5, linestyle="none", gid=gid, **look)
 
 
 def _steps(axes: Any, series: b.Series, place: int, gid: str) -> None:
@@ -317,6 +357,11 @@ def _steps(axes: Any, series: b.Series, place: int, gid: str) -> None:
     axes.step(xs, list(series.y), where="mid", color=look["color"], alpha=0.5, linewidth=0.9 if series.faded else 1.4)
     if not series.faded:
         axes.plot(xs, list(series.y), marker=_MARKERS[0], markersize=4, linestyle="none", gid=gid, **look)
+
+
+def _rings(axes: Any, series: b.Series, place: int, gid: str) -> None:
+    ring = {"marker": "o", "markersize": 12, "markerfacecolor": "none", "markeredgewidth": 2, "linestyle": "none"}
+    axes.plot(_places(series), list(series.y), gid=gid, **ring, **_look(series, place))
 
 
 def _density(axes: Any, series: b.Series, place: int, gid: str) -> None:
@@ -355,6 +400,7 @@ def density(sample: FloatArray, at: FloatArray) -> FloatArray | None:
 
 _DRAW: Final[dict[b.Draws, Callable[[Any, b.Series, int, str], None]]] = {
     "line": _line, "scatter": _scatter, "bar": _bar, "rows": _rows, "steps": _steps, "density": _density,
+    "rings": _rings,
 }  # fmt: skip
 
 

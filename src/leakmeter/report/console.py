@@ -6,22 +6,26 @@ interpret any of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from leakmeter.core.plain import excerpt
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
-from leakmeter.report.paint import Composed, Paint, block, legend, shaded
-from leakmeter.report.shade import excerpt
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType
+    from rich.style import Style
     from rich.table import Table
     from rich.text import Text
 
 SHOWN_CHARACTERS: Final = 6000
 """Of a shaded text; of a longer one the strongest parts."""
+BLOCKS: Final = "▁▂▃▄▅▆▇█"
+"""Colours of the scale where there are none."""
 _STRUCK: Final = "[…]"
 _SUPERSCRIPT: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _WIDE_COLUMNS: Final = 76
@@ -36,6 +40,68 @@ def view(report: b.Report, *, width: int | None = None) -> Composed:
         width: columns at most.
     """
     return Composed(lambda paint, columns: _apart(_report(report, paint, columns)), width)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Composed:
+    """Parts from top to bottom, made when printed, since only the console knows whether it has colours."""
+
+    parts: Callable[[Paint, int], Iterator[RenderableType]]
+    """A paint and a width in columns to what is shown."""
+    width: int | None = None
+    """Columns at most."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """Yield the parts from top to bottom."""
+        from rich.padding import Padding
+
+        paint = Paint(coloured=console.color_system is not None and not console.no_color, dark=_dark_terminal())
+        columns = min(self.width or options.max_width, options.max_width)
+        for part in self.parts(paint, columns):
+            yield Padding(part, (0, options.max_width - columns, 0, 0))
+
+    def _repr_mimebundle_(self, include: Sequence[str] = (), exclude: Sequence[str] = (), **_: Any) -> dict[str, str]:
+        """What a notebook shows of it as the last line of a cell: rich's own way, of which it would need the base."""
+        from rich.jupyter import JupyterMixin
+
+        return JupyterMixin._repr_mimebundle_(cast("ConsoleRenderable", self), include, exclude)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, for rich.print or the last line of a notebook cell>"
+
+
+@dataclass(frozen=True, slots=True)
+class Paint:
+    """How to show a colour of the scale on this console."""
+
+    coloured: bool
+    dark: bool
+
+    def style(self, heat: int) -> Style | str:
+        """Background and readable ink of a heat; nothing for heat 0 or without colour."""
+        from rich.style import Style
+
+        if not heat or not self.coloured:
+            return ""
+        swatch = scale.ramp(dark=self.dark)[heat - 1]
+        return Style(color=swatch.ink, bgcolor=swatch.paper)
+
+    def bar(self, nats: float, heat: int, columns: int) -> Text:
+        """A bar on the common scale, to an eighth of a column."""
+        from rich.style import Style
+        from rich.text import Text
+
+        eighths = round(scale.position(nats) * columns * 8)
+        text = "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
+        if not self.coloured:
+            return Text(text)
+        # The palest tints vanish on the terminal's own background; a bar needs the stronger half of the ramp.
+        return Text(text, style=Style(color=scale.ramp(dark=self.dark)[max(heat, 9) - 1].paper))
+
+
+def _dark_terminal() -> bool:
+    """Whether the background is dark: terminals that say so do it in COLORFGBG ("15;0"); most are."""
+    return os.environ.get("COLORFGBG", "").rpartition(";")[2] not in {"7", "15"}
 
 
 Shown = tuple[bool, "RenderableType"]  # whether an empty line comes before, and what comes
@@ -57,18 +123,8 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     first = [one for one in report.blocks if not _explains(one)]
     for one in first:
         yield from _block(one, paint, columns)
-    if len(report.sections) == 1:
-        for one in report.sections[0].blocks:
-            yield from _block(one, paint, columns)
-    elif b.listed(report):
-        index = b.Table(
-            (b.Column(report.case[0].capitalize()), *report.index),
-            [b.Row((section.name, *section.cells)) for section in report.sections],
-            report.index_caption,
-            rest=report.case,
-            first=report.index_first or len(report.sections),
-        )
-        yield from _block(index, paint, columns)
+    for one in b.of_sections(report, len(report.sections)):
+        yield from _block(one, paint, columns)
     apart = True
     for one in report.blocks:
         if _explains(one):
@@ -97,7 +153,7 @@ def _block(one: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
             yield False, _dim(text) if style == "soft" else Text(b.plain(text))
         case b.Facts():
             if one.on == "everywhere" and one.facts:
-                told = " · ".join(f"{_lower(name)} {b.plain(value)}" for name, value in one.facts)
+                told = " · ".join(f"{_lower(name)} {b.plain(b.fact_phrase(value))}" for name, value in one.facts)
                 yield False, _dim(f"{one.heading}: {told}" if one.heading else told)
         case b.Table():
             if one.caption:
@@ -105,24 +161,6 @@ def _block(one: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
             yield not one.caption, _table(one, paint, columns)
         case b.ShadedText():
             yield from _shaded(one, paint)
-        case b.Attribution():
-            yield from _shaded(one.context, paint)
-            for beside in one.beside:
-                yield from _block(beside, paint, columns)
-            yield from _shaded(one.response, paint)
-            for table in one.tables:
-                yield from _block(table, paint, columns)
-            marks = [mark for table in one.tables[:1] for mark in table.marks]
-            if marks:
-                yield True, _dim(" · ".join(f"{mark.name} {b.plain(mark.said)}" for mark in marks))
-        case b.Chart():
-            if one.on == "everywhere":
-                yield False, _dim(f"Chart: {one.title}; pages and figure files show it.")
-        case b.Image(name):
-            yield False, _dim(("Figure: ", *b.parts(name), "; pages show it."))
-        case b.Beside(first, second):
-            for inner in (*first, *second):
-                yield from _block(inner, paint, columns)
         case b.Details():
             for inner in one.blocks:
                 if isinstance(inner, b.Facts):
@@ -133,11 +171,9 @@ def _block(one: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
                 yield from _block(inner, paint, columns)
         case b.Command(line):
             yield False, _dim(("run it again: ", line))
-        case b.Embedded():
-            yield True, _heading(one.summary)
-            for inner in one.report.blocks:
-                if isinstance(inner, b.Headline):
-                    yield from _block(inner, paint, columns)
+        case _:
+            for inner in b.spelled_out(one):
+                yield from _block(inner, paint, columns)
 
 
 def _heading(phrase: b.Phrase) -> Text:
@@ -274,19 +310,32 @@ def _ruler(columns: int) -> str:
 def shaded_text(text: b.ShadedText, paint: Paint) -> Iterator[Text]:
     """A shaded text and, for one of pieces, the legend of its colours."""
     if text.style == "tokens":
-        segments = [segment for passage in text.passages for segment in passage.segments]
-        nats = [segment.nats or 0.0 for segment in segments]
-        yield shaded([segment.text.shown for segment in segments], nats, text.floor_nats, paint)
+        yield _tokens(text, paint)
         if text.floor_said_nats is not None:
             noise = f" below noise {scale.nats_text(text.floor_said_nats)} " if text.floor_said_nats else ""
-            yield legend(paint, noise)
+            yield _legend(paint, noise)
         return
     if all(segment.nats is None for passage in text.passages for segment in passage.segments):
         yield _uncoloured(text)
         return
     yield _passages(text, paint)
     floor = text.floor_nats if text.floor_said_nats is None else text.floor_said_nats
-    yield legend(paint, f" below noise {scale.nats_text(floor)} ", after="   ¹ ² ³ rank in the table")
+    yield _legend(paint, f" below noise {scale.nats_text(floor)} ", after="   ¹ ² ³ rank in the table")
+
+
+def _tokens(text: b.ShadedText, paint: Paint) -> Text:
+    from rich.text import Text
+
+    out = Text()
+    for segment in (segment for passage in text.passages for segment in passage.segments):
+        heat = scale.heat(segment.nats or 0.0, text.floor_nats)
+        at = len(out)
+        out.append(segment.text.shown, paint.style(heat))
+        if segment.line:
+            out.stylize("underline", at)
+        if heat and not paint.coloured:
+            out.append(block(heat))
+    return out
 
 
 def _shaded(text: b.ShadedText, paint: Paint) -> Iterator[Shown]:
@@ -367,3 +416,23 @@ def _affordable(runs: Sequence[tuple[int, b.Segment, str]]) -> set[int]:
             left -= len(runs[index][2])
             kept.add(index)
     return kept
+
+
+# ---- colours of the scale --------------------------------------------------------------------------------------------
+def block(heat: int) -> str:
+    """A colour of the scale where there is none."""
+    return BLOCKS[(heat - 1) * len(BLOCKS) // scale.BINS]
+
+
+def _legend(paint: Paint, quiet: str = "", *, after: str = "") -> Text:
+    """The ticks of the scale in their colours; `quiet` says what has none."""
+    from rich.text import Text
+
+    text = Text("nats  ", style="dim")
+    text.append(quiet, "dim")
+    for tick in scale.TICKS_NATS:
+        heat = scale.heat(tick, 0.0)
+        mark = "" if paint.coloured else block(heat)
+        text.append(f" {mark}{tick:g}{'+' if tick == scale.TOP_NATS else ''} ", paint.style(heat))
+    text.append(after, "dim")
+    return text

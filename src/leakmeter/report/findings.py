@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leakmeter.report.blocks import Chart
-from leakmeter.report.check_words import interval_text
-from leakmeter.report.scale import nats_text
+from leakmeter.report.scale import interval_text, nats_text
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
 
 

@@ -43,7 +43,7 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
         report: beyond `room`, its heaviest sections are kept, and the page says how many are left out.
         room: bytes that the page may take, unless its first section alone takes more.
     """
-    inner = list(_embedded(report.blocks))
+    inner = [one for one in b.walk(report.blocks) if isinstance(one, b.Embedded)]
     addresses: dict[int, str] = {}
     within = room - _AROUND_BYTES
     for number, one in enumerate(inner):
@@ -67,7 +67,7 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
             blocks=[one for one in report.blocks if not (isinstance(one, b.Chart) and one.on == "files")],
             index=[row for _, row, _ in kept],
             sections=[body for _, _, body in kept],
-            n_left_out=len(report.sections) - len(kept),
+            n_left_out=len(report.sections) - len(kept) + report.n_further,
             scripted=_scripted(report),
             policy=_policy(report, framed=[one.report for one in inner]),
             address=lambda one: addresses[id(one)],
@@ -122,6 +122,7 @@ def _environment() -> Environment:
         "token": _token,
         "data": lambda one: Markup(script_json(_numbers(one))),
         "left_out": b.left_out,
+        "fact": lambda value: _say(b.fact_phrase(value)),
         "png": lambda data: "data:image/png;base64," + base64.b64encode(data).decode(),
         "loud": b.Row(()),
     }
@@ -186,7 +187,7 @@ def _token(segment: b.Segment) -> tuple[str, str]:
     """A space before a word, and the word: at a line's end the space would hang there as a sliver of colour."""
     text = segment.text.shown
     word = text.lstrip(" ")
-    gap = text[: len(text) - len(word)] if word else ""
+    gap = text[: len(text) - len(word)] if word or segment.nats is None else ""
     return gap, text[len(gap) :].replace("\n", "↵\n")
 
 
@@ -225,22 +226,7 @@ def _scripted(report: b.Report) -> bool:
 
 
 def _all(report: b.Report) -> Iterator[b.Block]:
-    yield from _flat(report.blocks)
-    for section in report.sections:
-        yield from _flat(section.blocks)
-
-
-def _flat(blocks: Sequence[b.Block]) -> Iterator[b.Block]:
-    for one in blocks:
-        yield one
-        if isinstance(one, b.Details | b.Part):
-            yield from _flat(one.blocks)
-        elif isinstance(one, b.Beside):
-            yield from _flat((*one.first, *one.second))
-
-
-def _embedded(blocks: Sequence[b.Block]) -> Iterator[b.Embedded]:
-    return (one for one in _flat(blocks) if isinstance(one, b.Embedded))
+    return b.walk([*report.blocks, *(block for section in report.sections for block in section.blocks)])
 
 
 def _policy(report: b.Report, framed: Sequence[b.Report]) -> str:

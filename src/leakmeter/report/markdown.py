@@ -12,11 +12,11 @@ from typing import Final
 
 from leakmeter.core.plain import visible
 from leakmeter.report import blocks as b
-from leakmeter.report import console
-from leakmeter.report.paint import Paint, block
+from leakmeter.report.console import Paint, block, shaded_text
 
 ROOM: Final = 60_000
 """Characters; a comment may have 65,536."""
+_LISTED: Final = 20
 _REFERENCES: Final = {ord(letter): f"&#{ord(letter)};" for letter in string.punctuation}
 # What our own words may hold as it is: none of it begins anything in the middle of a line.
 _HARMLESS: Final = ",.;:'\"()/?%=+-"
@@ -46,15 +46,8 @@ def text(report: b.Report, *, room: int = ROOM) -> str:
 def _report(report: b.Report) -> Iterator[str]:
     if report.provenance.outdated:
         yield from _block(b.Warning(report.provenance.outdated))
-    for one in report.blocks:
+    for one in (*report.blocks, *b.of_sections(report, _LISTED)):
         yield from _block(one)
-    if len(report.sections) == 1:
-        for one in report.sections[0].blocks:
-            yield from _block(one)
-    elif b.listed(report):
-        rows = [b.Row((section.name, *section.cells)) for section in report.sections]
-        columns, first = (b.Column(report.case[0].capitalize()), *report.index), report.index_first or 20
-        yield from _table(b.Table(columns, rows, report.index_caption, rest=report.case, first=first))
     if report.caveat:
         yield f"_{_say(report.caveat)}_\n\n"
     told = report.provenance.told()
@@ -76,27 +69,12 @@ def _block(one: b.Block) -> Iterator[str]:
             yield f"{_pre(b.plain(said))}\n\n" if style == "prose" else f"{_say(said)}\n\n"
         case b.Facts(facts, heading, on):
             if on == "everywhere" and facts:
-                lines = [f"- {_say(name)}: {_say(value)}\n" for name, value in facts]
+                lines = [f"- {_say(name)}: {_say(b.fact_phrase(value))}\n" for name, value in facts]
                 yield (_heading(heading) if heading else "") + "".join(lines) + "\n"
         case b.Table():
             yield from _table(one)
         case b.ShadedText():
             yield _shaded(one)
-        case b.Attribution():
-            yield _shaded(one.context)
-            for inner in one.beside:
-                yield from _block(inner)
-            yield _shaded(one.response)
-            for table in one.tables:
-                yield from _table(table)
-        case b.Chart():
-            if one.on == "everywhere":
-                yield f"_Chart: {_say(one.title)}; pages and figure files show it._\n\n"
-        case b.Image(name):
-            yield f"_Figure: {_say(name)}; pages show it._\n\n"
-        case b.Beside(first, second):
-            for child in (*first, *second):
-                yield from _block(child)
         case b.Details(summary, inner):
             yield f"<details><summary>{_say(summary)}</summary>\n\n"
             for child in inner:
@@ -108,11 +86,9 @@ def _block(one: b.Block) -> Iterator[str]:
                 yield from _block(child)
         case b.Command(line):
             yield f"Run it again:\n\n{_pre(line.shown)}\n\n"
-        case b.Embedded(summary, report):
-            yield _heading(summary)
-            for child in report.blocks:
-                if isinstance(child, b.Headline):
-                    yield from _block(child)
+        case _:
+            for child in b.spelled_out(one):
+                yield from _block(child)
 
 
 def _heading(phrase: b.Phrase) -> str:
@@ -151,7 +127,7 @@ def _cell(cell: b.Cell, column: b.Column, row: b.Row) -> str:
 def _shaded(one: b.ShadedText) -> str:
     """The text with marks for colours, as a terminal without colours shows it."""
     paint = Paint(coloured=False, dark=False)
-    lines = [line.plain for line in console.shaded_text(one, paint)]
+    lines = [line.plain for line in shaded_text(one, paint)]
     return (_heading(one.heading) if one.heading else "") + "".join(f"{_pre(line)}\n\n" for line in lines)
 
 

@@ -11,9 +11,9 @@ or below the noise floor: they are not findings and get no colour at all.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 KNEE_NATS = 0.25
 TOP_NATS = 50.0
@@ -21,6 +21,15 @@ BINS = 20
 TICKS_NATS = (0.1, 1.0, 3.0, 10.0, 50.0)
 NOT_MEASURED = "–"
 POSTERIOR_STEPS_NATS = (-1.0, 0.1, 1.0, 3.0, 5.0)
+# Steps of OKLCH, which the tests compute.
+_ON_LIGHT: Final = (
+    "fef5df f9eacc f5e0ba f1d5a8 eecb96 eabf85 e7b474 e3a964 df9d55 db9246 "
+    "d68739 d07c2d ca7121 c36618 bb5c10 b3520a aa4805 a23e02 993400 912a00"
+)
+_ON_DARK: Final = (
+    "37261d 412c21 4b3325 553a28 60412c 6a482f 754f33 805736 8b5f39 96673b "
+    "a16f3e ab7741 b68043 c18846 cc9148 d79b4a e2a44c ecad4e f7b750 ffc152"
+)
 
 
 def position(nats: float) -> float:
@@ -47,6 +56,11 @@ def percent_of_axis(nats: float) -> int:
 def nats_text(nats: float | None) -> str:
     """`nats` for a sentence, three significant digits: 41.3, 3.07, 0.52, 0.012, 2.1e-5."""
     return _digits(nats, (0, 1, 2), 0.001)
+
+
+def interval_text(interval: tuple[float, float] | None) -> str:
+    """' [5.2, 9.9]', or nothing."""
+    return "" if interval is None else f" [{', '.join(map(nats_text, interval))}]"
 
 
 def nats_cell(nats: float | None) -> str:
@@ -107,18 +121,9 @@ def ramp(*, dark: bool) -> tuple[Swatch, ...]:
     Lightness alone carries the order, so the ramp survives every kind of colour blindness and a grey printer. On
     light paper strong means darker; on dark paper it means brighter.
     """
-    swatches = []
-    for step in range(BINS):
-        f = step / (BINS - 1)
-        if dark:
-            rgb = _oklch(0.285 + 0.565 * f, 0.030 + 0.115 * f, 48 + 30 * f)
-        else:
-            rgb = _oklch(0.970 - 0.530 * f, 0.030 + 0.115 * math.sin(math.pi * min(f, 0.75) / 1.5), 88 - 50 * f)
-        paper = _hex(rgb)
-        swatches.append(
-            Swatch(paper, "#000000" if contrast("#000000", paper) >= contrast("#ffffff", paper) else "#ffffff")
-        )
-    return tuple(swatches)
+    papers = [f"#{digits}" for digits in (_ON_DARK if dark else _ON_LIGHT).split()]
+    inks = ("#000000" if contrast("#000000", one) >= contrast("#ffffff", one) else "#ffffff" for one in papers)
+    return tuple(map(Swatch, papers, inks))
 
 
 def contrast(first: str, second: str) -> float:
@@ -131,26 +136,3 @@ def _luminance(colour: str) -> float:
     channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def _oklch(lightness: float, chroma: float, hue_degrees: float) -> tuple[float, float, float]:
-    """sRGB in 0..1 of an OKLCH colour (Ottosson 2020), clipped to the gamut."""
-    a = chroma * math.cos(math.radians(hue_degrees))
-    b = chroma * math.sin(math.radians(hue_degrees))
-    l3 = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
-    m3 = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
-    s3 = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
-    return (
-        _gamma(+4.0767416621 * l3 - 3.3077115913 * m3 + 0.2309699292 * s3),
-        _gamma(-1.2684380046 * l3 + 2.6097574011 * m3 - 0.3413193965 * s3),
-        _gamma(-0.0041960863 * l3 - 0.7034186147 * m3 + 1.7076147010 * s3),
-    )
-
-
-def _gamma(linear: float) -> float:
-    value = min(1.0, max(0.0, linear))
-    return 12.92 * value if value <= 0.0031308 else 1.055 * math.pow(value, 1 / 2.4) - 0.055
-
-
-def _hex(rgb: Sequence[float]) -> str:
-    return "#" + "".join(f"{round(255 * channel):02x}" for channel in rgb)

@@ -1,100 +1,69 @@
-"""Sentences about cases that several instruments share."""
+"""Words and sentences that reports of several instruments share."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from leakmeter.core.plain import visible
+from leakmeter.report.result import Result
 from leakmeter.report.scale import NOT_MEASURED, nats_text, percent
-from leakmeter.report.shade import Case
 
-REMOVALS = {
-    "drop": "its tokens are cut out and the rest moves up",
-    "mask": "its tokens stay in place but the model may not look at them",
-    "retokenize": "its characters are deleted and the text is tokenised again",
-}
-_POSTERIOR_NOTES = {"below the noise floor": "<\u00a0noise", "below the placebo": "<\u00a0placebo"}
+_NUMBER: Final = re.compile(r"\d[\d.e-]*")
+_POSTERIOR_NOTES: Final = {"below the noise floor": "<\u00a0noise", "below the placebo": "<\u00a0placebo"}
 
 
-def posterior_sentence(numbers: Case, prefix: str, what: str) -> str:
-    """One sentence: how sure the response makes a reader that something was there, or why that is not said.
+def posterior_cell(numbers: object, prefix: str = "") -> str:
+    """A posterior for a column, or which baseline the signed sum is not above.
 
     Args:
-        numbers: have a signed sum, a posterior and a note under names with the prefix.
+        numbers: have a posterior and a note under names with the prefix.
         prefix: "whole_", "left_" or none.
-        what: was there or was not.
     """
-    signed = nats_text(getattr(numbers, f"{prefix}signed_nats"))
-    sure: float | None = getattr(numbers, f"{prefix}posterior")
-    if sure is None:
-        why = getattr(numbers, f"{prefix}posterior_note")
-        return f"No posterior is shown: with signs the sum is {signed}\u00a0nats, {why}."
-    if sure < 0.5:
-        return (
-            f"The response is likelier without {what} (with signs the sum is {signed}\u00a0nats): from even odds, an "
-            f"observer would give {percent(sure)} to {what} having been there."
-        )
-    return (
-        f"From even odds, an observer of this response would be {percent(sure)} sure that {what} was there (with "
-        f"signs the sum is {signed}\u00a0nats)."
-    )
-
-
-def posterior_cell(numbers: Case, prefix: str = "") -> str:
-    """A posterior for a column, or which yardstick the signed sum is not above."""
     sure: float | None = getattr(numbers, f"{prefix}posterior")
     if sure is not None:
         return percent(sure)
     return _POSTERIOR_NOTES.get(getattr(numbers, f"{prefix}posterior_note"), NOT_MEASURED)
 
 
-def warnings(case: Case) -> list[str]:
-    """Everything that narrows what the numbers mean, one sentence each."""
-    found = list(case.warnings)
-    if case.truncated_tokens:
-        cut = f"{case.truncated_tokens} tokens of the context"
-        found.append(f"{cut} did not fit the model's window: they were left out, and unmeasured.")
-    return found
+def interval_text(row: Any) -> str:
+    """Interval of a result or of a row of a summary; empty where it has none."""
+    interval = row.interval_nats
+    return "" if interval is None else f"[{', '.join(map(nats_text, interval))}]"
 
 
-def provenance(case: Case) -> str:
-    """Where the response came from: sampled by the model, with its seed, or given."""
-    if not case.response.sampled:
-        return "given"
-    return "sampled" if case.response.seed is None else f"sampled, seed {case.response.seed}"
+def cost(results: Sequence[Result]) -> str:
+    """Tokens and time, predicted and taken."""
+    costs = [result.cost for result in results]
+    run, naive = sum(one.tree_tokens for one in costs), sum(one.naive_tokens for one in costs)
+    seconds = sum(one.seconds for one in costs)
+    said = f"{run:,} tree tokens in {seconds:.1f}\u00a0s, {saved(run, naive)} saved against {naive:,} of full prompts"
+    tokens = [one.predicted_tree_tokens for one in costs]
+    known = [n for n in tokens if n is not None]
+    if len(known) < len(tokens):
+        return said
+    times = [one.predicted_seconds for one in costs if one.predicted_seconds is not None]
+    about = f" in {about_seconds(sum(times))}" if len(times) == len(costs) else ""
+    return f"{said}; predicted {sum(known):,}{about}"
 
 
-def saving(case: Case) -> str | None:
-    """The share of tokens that sharing prefixes saved against scoring each request alone."""
-    return saved(case.cost.tree_tokens, case.cost.naive_tokens) if case.cost.naive_tokens else None
+def warnings(results: Sequence[Result], what: str = "queries") -> list[str]:
+    """The results' warnings; those that differ in numbers alone are one, told once with how many there are."""
+    found: dict[str, list[str]] = {}
+    for result in results:
+        for warning in result.warnings:
+            found.setdefault(_NUMBER.sub("", warning), []).append(warning)
+    n = len(results)
+    return [
+        visible(alike[0] if n == 1 else f"In {len(alike):,} of {n:,} {what}, the first: {alike[0]}")
+        for alike in found.values()
+    ]
 
 
 def saved(n_tokens: int, n_naive_tokens: int) -> str:
     """The share of tokens that another way would run and ours does not."""
     return f"{100 * (1 - n_tokens / n_naive_tokens):.0f}\u00a0%"
-
-
-def prediction(case: Case, *, at_most: bool | None = None) -> str | None:
-    """What was predicted before the case was run, and what it took; None where nothing was predicted.
-
-    Args:
-        case: the case.
-        at_most: whether it was predicted from above; where the response was drawn, by default.
-    """
-    cost = case.cost
-    if cost.predicted_tree_tokens is None:
-        return None
-    most = "at most " if (case.response.sampled if at_most is None else at_most) else ""
-    said = f"{most}{cost.predicted_tree_tokens:,} tokens"
-    if cost.predicted_seconds is not None:
-        said += f" in {about_seconds(cost.predicted_seconds)}"
-    return f"{said}; it took {cost.tree_tokens:,} in {cost.seconds:.1f} s"
-
-
-def memory(case: Case) -> str | None:
-    """What running out of memory did to a case; None where it did not happen."""
-    n = case.cost.out_of_memory_retries
-    if not n:
-        return None
-    times = "once" if n == 1 else f"{n} times"
-    return f"ran out {times}; cut smaller, last digits may differ from a run with more"
 
 
 def about_seconds(seconds: float) -> str:

@@ -25,13 +25,13 @@ import numpy as np
 from leakmeter.core.check import Check, Item, Number
 from leakmeter.core.files import check_readable
 from leakmeter.core.json_object import JsonObject
+from leakmeter.core.plain import excerpt
 from leakmeter.core.prompt import IntArray
 from leakmeter.core.quantity import Quantity
 from leakmeter.errors import DataError, UsageError
-from leakmeter.report.check_words import regression_sentence
-from leakmeter.report.shade import excerpt
 from leakmeter.runs.bounds import WORST_AT_MOST
 from leakmeter.runs.compare import HIDDEN, Setting, differing, is_seed
+from leakmeter.runs.gate_words import regression_sentence
 from leakmeter.runs.measured import Measured, case_quantities
 from leakmeter.runs.pseudonym import pseudonym
 from leakmeter.stats.aggregates import aggregate

@@ -14,7 +14,7 @@ import numpy as np
 from leakmeter.core.check import Check, Item, Number
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, RunQuantity
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.report.check_words import bound_sentence
+from leakmeter.runs.gate_words import bound_sentence
 from leakmeter.runs.measured import Measured
 from leakmeter.stats.aggregates import EXTREMES, FORMS, aggregate, interval_of_aggregate
 from leakmeter.stats.stats import FloatArray

@@ -17,7 +17,7 @@ from leakmeter.runs.spec import RunSpec, outdated
 State = Literal["complete", "unfinished", "damaged"]
 
 RUN: Final = "run"
-_STUDIES: Final = re.compile(r"(study|audit|frontier|icl-plan)-(?:.*-)?[0-9a-f]{16}")
+_STUDIES: Final = re.compile(r"(study|audit|frontier|icl-select|icl-plan)-(?:.*-)?[0-9a-f]{16}")
 """Directories that other commands keep beside their runs; what stands before the first '-' says of what."""
 
 
@@ -27,7 +27,7 @@ class Entry:
 
     name: str
     kind: str
-    """run, study, audit, frontier or icl-plan."""
+    """run, study, audit, frontier or icl-select (icl-plan in version 0.1)."""
     state: State | None = None
     measure: str | None = None
     model: str | None = None

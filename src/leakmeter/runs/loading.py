@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from leakmeter.runs.run import Run
     from leakmeter.runs.scores import ScoreCache
     from leakmeter.text.build import PromptSettings
+
+T = TypeVar("T")
 
 
 def load_backend(
@@ -36,8 +39,8 @@ def load_backend(
 
     Args:
         model: see `influence`.
-        dtype: precision of the weights.
-        device: where they are put.
+        dtype: 'float32', 'bfloat16' or 'float16'; float32 on a CPU, bfloat16 on CUDA by default.
+        device: 'cpu', 'cuda', 'cuda:1' …
         memory: to be held beside the weights, such as '512MiB' or '4GiB'; 1 GiB on a CPU and a quarter of a GPU's by
             default. The work is cut to it, which moves last digits, so runs that differ in it are different runs.
         model_id: what the score cache calls a loaded (model, tokenizer) pair, which it otherwise leaves alone: to hash
@@ -117,6 +120,18 @@ def load_run(path: str | Path) -> Run:
     from leakmeter.runs.run import Run
 
     return Run.read(path)
+
+
+def made_of(kind: type[T], options: dict[str, Any], **given: Any) -> T:
+    """A dataclass of measure parameters or prompt settings, from the keyword arguments of a call.
+
+    Args:
+        kind: the dataclass.
+        options: of the call; those that are its fields are taken out.
+        given: more of its fields.
+    """
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    return kind(**given, **{name: options.pop(name) for name in names if name in options})
 
 
 def measured_alone(backend: Backend, measure: Measure, settings: PromptSettings, case: Case) -> Iterator[Part]:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from leakmeter.core.written import check_outside_runs, store_errors, write_whole
-from leakmeter.errors import StoreError, UsageError
+from leakmeter.errors import UsageError
 from leakmeter.report import charts, html
 from leakmeter.report.blocks import Report
-from leakmeter.report.runs_report import ShownComparison, ShownRun, runs_report
-from leakmeter.report.study_report import study_report
 from leakmeter.runs.compare import compare
 from leakmeter.runs.run import Run
-
-TABLE: Final = "table.md"
-"""What tells a study's directory from a run's."""
+from leakmeter.runs.runs_report import ShownComparison, ShownRun, runs_report
 
 
 def page_of_runs(runs: Sequence[Run]) -> str:
@@ -32,20 +27,6 @@ def page_of_runs(runs: Sequence[Run]) -> str:
 def report_of_runs(runs: Sequence[Run]) -> Report:
     """The same as blocks."""
     return runs_report([_shown(run) for run in runs], _comparisons(runs))
-
-
-def page_of_study(directory: Path) -> str:
-    """The page of a study's directory: its tables, its figures, and how to run it again.
-
-    Raises:
-        StoreError: it cannot be read.
-    """
-    try:
-        markdown = (directory / TABLE).read_text(encoding="utf-8")
-        figures = {path.stem: path.read_bytes() for path in sorted(directory.glob("*.png"))}
-    except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(f"study '{directory}' cannot be read: {error}") from None
-    return html.page(study_report(markdown, figures, directory=str(directory)))
 
 
 def write_figures(runs: Mapping[Path, Run]) -> list[Path]:

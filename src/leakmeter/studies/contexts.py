@@ -14,15 +14,16 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import Measurement
 from leakmeter.data import named
 from leakmeter.data.named.base import Record
-from leakmeter.report.generations import Column, Generation, Generations, render_generations
-from leakmeter.report.tables import HEADINGS
+from leakmeter.report import html
 from leakmeter.studies.cells import FinishedCell, items_csv
 from leakmeter.studies.expected import whole_by_token
+from leakmeter.studies.generations_report import Column, Generation, Generations, generations_report
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one, field_types
 from leakmeter.studies.quality import rouge_l_f1
 from leakmeter.studies.regurgitation import Regurgitation
 from leakmeter.studies.table import tables
+from leakmeter.studies.tables import HEADINGS
 from leakmeter.text.build import PromptSettings
 
 MOST_RECORDS: Final = 100
@@ -125,7 +126,7 @@ def generations_page(study: Study, cells: Sequence[FinishedCell], about: Sequenc
     ]
     found = [one for one in chain.from_iterable(zip_longest(*by_dataset)) if one is not None]
     shown = [_of_record(study, cells, dataset, id_) for dataset, id_ in found[:MOST_RECORDS]]
-    return render_generations(shown, title=study.title, about=about, n_records=len(found))
+    return html.page(generations_report(shown, title=study.title, about=about, n_records=len(found)))
 
 
 def _ids(cells: Sequence[FinishedCell]) -> list[str]:

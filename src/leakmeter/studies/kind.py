@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from leakmeter.core.case import record_of
 from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import UsageError
-from leakmeter.report import figures
+from leakmeter.report import charts
+from leakmeter.report.blocks import Chart
+from leakmeter.studies.figure import figure_of
 
 if TYPE_CHECKING:
     from leakmeter.core.instrument import AnyCase, Settings
@@ -176,21 +178,31 @@ class Kind(ABC):
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
         """What the figure of these rows shows."""
 
-    def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
-        """Draw the figure of these rows.
+    def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
+        """The figure of these rows.
 
         Args:
             study: says what it is called, and its factors.
             rows: see `tables`.
             footer: small, under the figure.
+        """
+        axes = self.axes(study, rows)
+        lines = [name for name in study.cells[0].factors if name != axes.x]
+        return figure_of(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer)
+
+    def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
+        """Write the figure of these rows, and what further ones there are.
+
+        Args:
+            study: as for `figure`.
+            rows: likewise.
+            footer: likewise.
             stem: path without a suffix; '.png' and '.svg' are written.
 
         Raises:
             UsageError: matplotlib is not installed.
         """
-        axes = self.axes(study, rows)
-        lines = [name for name in study.cells[0].factors if name != axes.x]
-        figures.draw(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer, stem=stem)
+        charts.write(self.figure(study, rows, footer=footer), stem)
 
     @abstractmethod
     def seed(self, cell: Cell) -> int:

@@ -23,8 +23,8 @@ from leakmeter.text.build import PromptSettings, prepare
 
 Call = Callable[..., Any]
 SECRETS = {
-    *("weight", "log_prob_nats", "loss_nats", "max_loss_nats", "spent_epsilon", "spent_nats", "whole_nats", "seed"),
-    *("context", "documents", "id", "cost", "truncated_tokens", "query", "private", "cid_lambda"),
+    *("weight", "log_prob_nats", "loss_nats", "max_loss_nats", "spent_nats", "whole_nats", "seed"),
+    *("context", "documents", "id", "cost", "truncated_tokens", "query", "ledger", "cid_lambda"),
 }
 
 
@@ -58,18 +58,18 @@ def keys(value: Any) -> Iterator[str]:
 
 def test_receipts_add_up(decode: Call) -> None:
     case = object_of(decode("--json", epsilon=0.5, lambda_max=1.5, temperature=0.8))
-    private, public = case["private"], case["public"]
+    private, public = case["ledger"], case["public"]
     per_token = private["per_token"]
     n = len(case["response"]["tokens"])
     assert {len(numbers) for numbers in per_token.values()} == {n}
     assert private["whole_nats"] == pytest.approx(sum(per_token["loss_nats"]))
-    assert private["spent_nats"] == pytest.approx(sum(per_token["spent_epsilon"]))
-    np.testing.assert_allclose(per_token["spent_epsilon"], 2 * np.asarray(per_token["max_loss_nats"]))
-    assert max(per_token["spent_epsilon"]) <= 0.5
+    assert private["spent_nats"] == pytest.approx(sum(per_token["spent_nats"]))
+    np.testing.assert_allclose(per_token["spent_nats"], 2 * np.asarray(per_token["max_loss_nats"]))
+    assert max(per_token["spent_nats"]) <= 0.5
     assert max(per_token["weight"]) <= 1.5
-    assert public["promised_epsilon"] == [0.5] * n
-    assert case["epsilon"]["response"]["basic_nats"] == 0.5 * n
-    assert case["epsilon"]["session"] == {"n_responses": 1, **case["epsilon"]["response"]}
+    assert public["bound_nats"] == [0.5] * n
+    assert case["guarantee"]["response"]["basic_nats"] == 0.5 * n
+    assert case["guarantee"]["session"] == {"n_responses": 1, **case["guarantee"]["response"]}
     assert case["cid_lambda"] is None
 
 
@@ -85,13 +85,17 @@ def test_scoring_the_same_text_gives_the_same_loss(cli: Call, note: Path, weight
                                 cid_lambda=weight, seed=seed, max_new_tokens=2))
         for seed in range(200)
     )  # fmt: skip
-    seed = next(seed for seed, drawn in texts if drawn.response.isalnum() and len(drawn.tokens) == len(drawn.response))
+    seed = next(
+        seed
+        for seed, drawn in texts
+        if drawn.response.text.isalnum() and len(drawn.response.tokens) == len(drawn.response.text)
+    )
     drawn = object_of(cli("decode", *words, "--lambda", weight, "--seed", seed, "--max-new-tokens", 2))
     text = drawn["response"]["text"]
     scored = object_of(cli("influence", *words, "--cid-lambda", weight, "--response", text))
     assert scored["response"]["tokens"] == drawn["response"]["tokens"]
-    assert scored["whole_nats"] == pytest.approx(drawn["private"]["whole_nats"], abs=1e-12)
-    np.testing.assert_allclose(scored["whole_per_token"], drawn["private"]["per_token"]["loss_nats"], atol=1e-12)
+    assert scored["whole_nats"] == pytest.approx(drawn["ledger"]["whole_nats"], abs=1e-12)
+    np.testing.assert_allclose(scored["whole_per_token_nats"], drawn["ledger"]["per_token"]["loss_nats"], atol=1e-12)
 
 
 def test_a_public_receipt_holds_nothing_private(decode: Call, tmp_path: Path) -> None:
@@ -192,7 +196,9 @@ def test_public_receipts_of_two_contexts_with_the_same_tokens_are_the_same(monke
         "leakmeter.instruments.decoding.measure.bits_of", lambda *given: lambda *place: StreamBits(b"any", place)
     )
     shown = [
-        leakmeter.decode("toy", context=context, query="Who?", epsilon=1e-9, seed=5, max_new_tokens=8).public.to_json()
+        leakmeter.decode("toy", context=context, query="Who?", epsilon=1e-9, seed=5, max_new_tokens=8)
+        .published()
+        .to_json()
         for context in ("Anna sang.", "Bo ate. " * 30, ["One", "two", "three"])
     ]
     assert len(set(shown)) == 1
@@ -204,8 +210,8 @@ def test_bare_log_probs_are_those_of_a_prompt_without_context() -> None:
     toy = Toy()
     case = Case("other", (Document("x", "Bo ate."), Document("y", "Bo slept.")), "Who?")
     blank = prepare(case, toy.tokenizer, PromptSettings(), window=None, n_reserved=5).item.blank
-    ids, public = blank.ids.tolist(), result.public.case
-    for token, bare in zip(public["token_ids"], public["bare_log_prob_nats"], strict=True):
+    ids, public = blank.ids.tolist(), result.published()
+    for token, bare in zip(public.token_ids, public.bare_log_prob_nats, strict=True):
         logits = toy.logits(np.asarray(ids), np.arange(len(ids)))
         top = logits.max()
         assert bare == pytest.approx(logits[token] - top - np.log(np.exp(logits - top).sum()), abs=6e-4)
@@ -215,14 +221,14 @@ def test_bare_log_probs_are_those_of_a_prompt_without_context() -> None:
 def test_a_promise_is_drawn_by_the_operating_system_and_a_seed_gets_a_warning(decode: Call) -> None:
     for _ in range(2):
         case = object_of(decode("--json", epsilon=0.5))
-        assert case["private"]["seed"] is None
-        assert case["public"]["epsilon"]["draws"] == {"exact": True, "random_bits": "operating system"}
+        assert case["ledger"]["seed"] is None
+        assert case["public"]["guarantee"]["draws"] == {"exact": True, "random_bits": "operating system"}
     nonces = [json.loads(path.read_bytes())["params"]["nonce"] for path in Path("runs").glob("*/spec.json")]
     assert len(set(nonces)) == 2
     assert min(nonces) > 2**64
     # By its nonce a run is found again, and nothing of it drawn again.
     before = sorted(path.stat().st_mtime_ns for path in Path("runs").glob("*/measurements-*"))
-    assert object_of(decode("--json", epsilon=0.5, nonce=nonces[0]))["private"]["seed"] is None
+    assert object_of(decode("--json", epsilon=0.5, nonce=nonces[0]))["ledger"]["seed"] is None
     assert sorted(path.stat().st_mtime_ns for path in Path("runs").glob("*/measurements-*")) == before
     seeded = [decode("--json", epsilon=0.5, seed=0) for _ in range(2)]
     assert seeded[0].out == seeded[1].out
@@ -231,7 +237,7 @@ def test_a_promise_is_drawn_by_the_operating_system_and_a_seed_gets_a_warning(de
     assert len(list(Path("runs").iterdir())) == 3
     free = decode("--json")
     assert "guarantee" not in free.err
-    assert object_of(free)["private"]["seed"] == 0
+    assert object_of(free)["ledger"]["seed"] == 0
     assert object_of(free)["public"] is None
 
 
@@ -243,11 +249,11 @@ def test_the_session_is_all_responses_of_the_run(cli: Call, tmp_path: Path) -> N
     cases = [json.loads(line) for line in cli(*words, "--json").out.splitlines()]
     n = sum(len(one["response"]["tokens"]) for case in cases for one in case["samples"])
     for case in cases:
-        session = case["epsilon"]["session"]
+        session = case["guarantee"]["session"]
         assert (session["n_responses"], session["n_tokens"], session["n_tokens_max"]) == (10, n, 40)
         assert session["basic_nats"] == pytest.approx(0.25 * n)
         assert len(case["samples"]) == 2
-        assert case["samples"][0]["private"] == case["private"]
+        assert case["samples"][0]["ledger"] == case["ledger"]
     table = cli(*words)
     rows = table.out[table.out.index("\nCase ") + 1 :].splitlines()[1:6]
     assert [line.split()[0] for line in rows] == [f"c{i}" for i in range(5)]
@@ -261,7 +267,7 @@ def test_lambda_has_two_names(decode: Call) -> None:
     one, other = (object_of(decode("--json", **{name: 1.5})) for name in ("lambda", "cid_lambda"))
     assert one == other
     assert one["cid_lambda"] == 1.5
-    assert set(one["private"]["per_token"]["weight"]) == {1.5}
+    assert set(one["ledger"]["per_token"]["weight"]) == {1.5}
 
 
 def test_a_response_in_the_data_is_scored(cli: Call, tmp_path: Path) -> None:
@@ -271,8 +277,8 @@ def test_a_response_in_the_data_is_scored(cli: Call, tmp_path: Path) -> None:
     assert case["response"]["text"].strip() == "Anna"
     assert not case["response"]["sampled"]
     scored = object_of(cli("influence", "--model", "toy", "--data", data, "--json"))
-    assert case["private"]["whole_nats"] == pytest.approx(scored["whole_nats"], abs=1e-12)
-    np.testing.assert_allclose(case["private"]["per_token"]["loss_nats"], scored["whole_per_token"], atol=1e-12)
+    assert case["ledger"]["whole_nats"] == pytest.approx(scored["whole_nats"], abs=1e-12)
+    np.testing.assert_allclose(case["ledger"]["per_token"]["loss_nats"], scored["whole_per_token_nats"], atol=1e-12)
 
 
 def test_terminal_and_page_and_report(cli: Call, decode: Call, tmp_path: Path) -> None:
@@ -363,9 +369,9 @@ def test_what_has_no_meaning_is_refused_in_one_line(decode: Call, options: dict[
 def test_public_needs_a_promise(decode: Call) -> None:
     ended = decode("--public")
     assert ended.code == 2
-    assert ended.err == "leakmeter: --public is for a response with a promise; give --epsilon\n"
+    assert ended.err == "leakmeter: --public is for a response with a guarantee; give --epsilon\n"
     with pytest.raises(UsageError, match="decode with epsilon"):
-        _ = leakmeter.decode("toy", context="Anna sang.", query="Who?", max_new_tokens=2).public
+        leakmeter.decode("toy", context="Anna sang.", query="Who?", max_new_tokens=2).published()
 
 
 def test_a_response_cannot_be_given_under_a_bound(cli: Call, tmp_path: Path) -> None:
@@ -381,13 +387,14 @@ def test_in_python(capsys: pytest.CaptureFixture[str]) -> None:
         return leakmeter.decode("toy", context="Anna sang.", query="Who?", max_new_tokens=4, **more)
 
     result = ask(epsilon=0.5, samples=2, delta=1e-6)
-    assert result.whole == result.case["private"]["whole_nats"]
-    assert len(result.to_frame()) == len(result.tokens)
-    assert result.case["epsilon"]["response"]["delta"] == 1e-6
+    assert result.ledger.whole_nats == pytest.approx(sum(result.ledger.per_token.loss_nats))
+    assert len(result.to_frame()) == len(result.response.tokens)
+    assert result.guarantee is not None
+    assert result.guarantee.response.delta == 1e-6
     assert capsys.readouterr().err == ""
-    assert ask(epsilon=0.5, seed=1).case["private"]["seed"] == 1
+    assert ask(epsilon=0.5, seed=1).ledger.seed == 1
     assert capsys.readouterr().err == "a seeded run carries no guarantee unless the seed stays secret\n"
-    assert ask().case["private"]["seed"] == 0
+    assert ask().ledger.seed == 0
     with pytest.raises(UsageError, match="delta is 2"):
         ask(epsilon=0.5, delta=2)
     with pytest.raises(UsageError, match="dtype is 'float16'"):
@@ -400,4 +407,4 @@ def test_in_python(capsys: pytest.CaptureFixture[str]) -> None:
 
     with pytest.raises(UsageError, match="dtype is 'bfloat16'; epsilon is certified from logits"):
         leakmeter.decode(Coarse(), context="Anna sang.", query="Who?", epsilon=0.5)
-    assert leakmeter.decode(Coarse(), context="Anna sang.", query="Who?", max_new_tokens=2).whole > 0
+    assert leakmeter.decode(Coarse(), context="Anna sang.", query="Who?", max_new_tokens=2).ledger.whole_nats > 0

@@ -42,7 +42,7 @@ def test_python_and_the_command_line_agree(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_bound_draws_anew_unless_seeded(capsys: pytest.CaptureFixture[str]) -> None:
     def told(seed: int | None) -> list[Any]:
-        rows = leakmeter.frontier("toy", cases=CASES, epsilons=[1.0, 8.0], max_new_tokens=6, seed=seed).told["settings"]
+        rows = leakmeter.frontier("toy", cases=CASES, epsilons=[1.0, 8.0], max_new_tokens=6, seed=seed).settings
         return [row["nats"] for row in rows]
 
     assert told(None) != told(None)
@@ -62,6 +62,6 @@ def test_bertscore_is_a_utility_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(quality, "bertscore_f1", scored)
     found = leakmeter.frontier("toy", cases=CASES, lambdas=[0, 2], max_new_tokens=6, bertscore="counts")
-    assert set(found.told["choices"]) == {"rouge_l_f1", "bertscore_f1"}
-    assert found.told["settings"][0]["bertscore_f1"] > 0
+    assert set(found.choices) == {"rouge_l_f1", "bertscore_f1"}
+    assert found.settings[0]["bertscore_f1"] > 0
     assert [line.partition(":")[0] for line in found.recommendation.splitlines()] == ["ROUGE-L F1", "BERTScore F1"]

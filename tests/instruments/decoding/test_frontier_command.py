@@ -97,7 +97,7 @@ def test_the_table_is_the_statistics_of_the_runs(cli: Call, cases: Path, kind: s
                 [float(measurement.values.sum()) for measurement in measurements if measurement.statistic == statistic]
                 for statistic in ("spent_epsilon", "promised_epsilon")
             )
-            assert (float(row["spent_nats_most"]), float(row["promised_nats_most"])) == (max(spent), max(promised))
+            assert (float(row["spent_nats_most"]), float(row["guaranteed_nats_most"])) == (max(spent), max(promised))
             assert max(spent) <= max(promised) == 8 * float(value)
             # A token's loss is at most half of what it spends.
             assert all(2 * loss <= one + 1e-12 for loss, one in zip(losses, spent, strict=True))
@@ -246,7 +246,7 @@ def test_kinds_have_values_of_their_own(cli: Call, cases: Path) -> None:
     ended = cli("frontier", "--data", cases, "--model", "toy", "--max-new-tokens", 2, "--json", "--epsilon")
     told = json.loads(ended.out)
     assert [row["epsilon"] for row in told["settings"]] == [0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0]
-    assert all(row["promised_nats_most"] <= 2 * row["epsilon"] for row in told["settings"])
+    assert all(row["guaranteed_nats_most"] <= 2 * row["epsilon"] for row in told["settings"])
     # One sweep, in whatever order and however often its values are given.
     for values in (("1", "0.5", "2"), ("2", "1", "0.50", "1")):
         assert cli("frontier", "--data", cases, "--model", "toy", "--max-new-tokens", 2, "--lambda", *values).code == 0

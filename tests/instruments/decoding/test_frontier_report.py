@@ -10,20 +10,23 @@ import pytest
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless
 from helpers.report_snapshots import assert_as_reviewed, printed
-from leakmeter.instruments.decoding.frontier_figure import draw_frontier
+from leakmeter.instruments.decoding.frontier import Frontier
+from leakmeter.instruments.decoding.frontier_figure import figure_of
 from leakmeter.instruments.decoding.frontier_report import report
-from leakmeter.report import html, markdown
-from leakmeter.report.tables import share_text, to_markdown
+from leakmeter.report import charts, html, markdown
+from leakmeter.studies.tables import share_text, to_markdown
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 
-def told(kind: str = "cid_lambda", verdict: str = "knee", *, n: int = 4, intervals: bool = True) -> dict[str, Any]:
+def told(
+    kind: str = "cid_lambda", verdict: str = "knee", *, n: int = 4, intervals: bool = True, **more: Any
+) -> Frontier:
     rows: list[dict[str, Any]] = []
     for i in range(n):
         row: dict[str, Any] = {kind: 0.5 * i + 0.5, "n": 9}
         if kind == "epsilon":
-            row |= {"promised_nats_most": 12.0 * i, "spent_nats_most": 3.25}
+            row |= {"guaranteed_nats_most": 12.0 * i, "spent_nats_most": 3.25}
         for name, value in (("nats", 2.0 * i), ("nats_per_token", 0.1 * i), ("rouge_l_f1", 0.2 - 0.1 / (i + 1))):
             row |= {name: value, f"{name}_low": value - 0.01 if intervals else None}
             row[f"{name}_high"] = value + 0.02 if intervals else None
@@ -33,14 +36,19 @@ def told(kind: str = "cid_lambda", verdict: str = "knee", *, n: int = 4, interva
         rows.append(row)
     choice = {
         "verdict": verdict,
+        "ship": rows[1][kind] if verdict == "knee" else None,
         "settled": verdict == "knee" and kind == "epsilon",
+        "best": rows[-1][kind],
+        "least_leaking": rows[0][kind],
+        "no_knee_share": None,
+        "n_resamples": 2000,
         "knee": rows[1][kind] if verdict == "knee" else None,
         "efficient": [row[kind] for row in rows if row[kind] != 1.5],
         "sentence": "ROUGE-L F1: ship it.",
     }
-    decoding = {"temperature": 0.8, "max_new_tokens": 24, "samples": 2}
+    decoding = {"temperature": 0.8, "lambda_max": 1.0, "min_new_tokens": 0, "max_new_tokens": 24, "samples": 2}
     model = {"name": "toy", "dtype": "float64", "device": "cpu"}
-    return {
+    plain = {
         "kind": kind,
         "model": model,
         "decoding": decoding,
@@ -49,9 +57,10 @@ def told(kind: str = "cid_lambda", verdict: str = "knee", *, n: int = 4, interva
         "settings": rows,
         "choices": {"rouge_l_f1": choice},
     }
+    return Frontier.from_dict(plain | more)
 
 
-def shown(found: dict[str, Any], width: int = 160) -> str:
+def shown(found: Frontier, width: int = 160) -> str:
     return printed(report(found), width=width)
 
 
@@ -63,7 +72,7 @@ def test_a_figure_is_the_same_bytes_again(tmp_path: Path, kind: str, verdict: st
     found = told(kind, verdict if n > 1 else "one setting", n=n, intervals=intervals)
     files = []
     for name in ("one", "two"):
-        paths = draw_frontier(found, footer="from nowhere", stem=tmp_path / name)
+        paths = charts.write(figure_of(found, footer="from nowhere"), tmp_path / name)
         assert [path.name for path in paths] == [f"{name}.png", f"{name}.svg"]
         files.append([path.read_bytes() for path in paths])
     assert files[0] == files[1]
@@ -80,11 +89,11 @@ def test_the_terminal_has_a_line_for_each_setting_and_says_what_to_ship() -> Non
     assert "…" not in table
     assert "99 %" in text
     assert text.rstrip().endswith("ROUGE-L F1: ship it.")
-    assert "romised" not in text
-    assert "Of 2 contexts the end did not fit" in shown({**told(), "n_truncated": 2})
+    assert "uaranteed" not in text
+    assert "Of 2 contexts the end did not fit" in shown(told(n_truncated=2))
     bounded = shown(told("epsilon"), width=80)
     assert "the most of any response" in bounded
-    assert "2.00 [1.99, 2.02]     12.0  3.25 15.0 [14.0, 17.0] -1.0 [-1.0, -1.0] 99 %" in bounded
+    assert "2.00 [1.99, 2.02]  12.0  3.25 15.0 [14.0, 17.0] -1.0 [-1.0, -1.0] 99 %" in bounded
     assert "…" not in bounded
     assert "[1.99" not in shown(told("epsilon", intervals=False))
 
@@ -94,14 +103,14 @@ def test_what_a_frontier_says_is_as_reviewed() -> None:
 
 
 def test_a_models_name_is_harmless() -> None:
-    made = report({**told(), "model": {"name": HOSTILE, "dtype": "float64", "device": "cpu"}})
+    made = report(told(model={"name": HOSTILE, "dtype": "float64", "device": "cpu"}))
     assert_harmless(html.page(made))
     assert_markdown_harmless(markdown.text(made))
     assert not CONTROLS.search(printed(made))
 
 
 def test_markdown_shows_shares_and_hundredths() -> None:
-    text = to_markdown("t", [], told("epsilon")["settings"])
+    text = to_markdown("t", [], told("epsilon").settings)
     assert "| 1.0 | 9 | 12.00 | 3.25 | 2.00 [1.99, 2.02] |" in text
     assert "-1.00 [-1.00, -1.00]" in text
     assert "99 %" in text
@@ -111,3 +120,15 @@ def test_markdown_shows_shares_and_hundredths() -> None:
 def test_a_share_is_rounded_neither_to_nothing_nor_to_all() -> None:
     shares = (0.0, 0.0005, 0.25, 0.9999, 1.0)
     assert [share_text(share) for share in shares] == ["0 %", "1 %", "25 %", "99 %", "100 %"]
+
+
+def test_the_figure_marks_the_knee_and_says_what_another_setting_beats() -> None:
+    (panel,) = figure_of(told("epsilon"), footer="f").panels
+    curve, beaten, chord, knee = panel.series
+    assert list(curve.labels) == ["0.5", "1", "1.5", "2"]
+    assert (curve.low[0], curve.high[0], curve.x_low[1]) == pytest.approx((9.0, 12.0, 1.99))
+    assert (list(beaten.x), list(chord.x), list(knee.x)) == ([4.0], [0.0, 6.0], [2.0])
+    assert knee.remark == "knee: ε = 1, in 99 % of resamples"
+    assert figure_of(told(), footer="f").panels[0].series[-1].remark.startswith("unsettled knee: λ = 1")
+    (panel,) = figure_of(told(verdict="same utility"), footer="f").panels
+    assert panel.series[0].remark == "no knee: utility does not rise beyond its interval"

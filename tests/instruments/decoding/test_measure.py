@@ -1,4 +1,4 @@
-"""Decoding with receipts: what they say is what scoring the same text says, and no more than was promised."""
+"""Decoding with a ledger: it says what scoring the same text says, and no more than the bound."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def said(choice: Choice, leaks: Evidence, uses: Evidence, kind: str = "cid_lambd
 
 @pytest.fixture(autouse=True)
 def _a_utility_called_u(monkeypatch: pytest.MonkeyPatch) -> None:
-    from leakmeter.report import tables
+    from leakmeter.studies import tables
 
     monkeypatch.setitem(tables.HEADINGS, "u", "Use")
 
@@ -107,8 +107,14 @@ def test_what_cannot_be_compared_is_not(n_cases: int, n_settings: int, verdict: 
 def test_a_promise_is_told_beside_what_was_told() -> None:
     leaks, uses = evidence(LEAKS, seed=1), evidence([0.10, 0.30, 0.32, 0.33])
     choice = choose(leaks, uses)
-    row = {"epsilon": 1.0, "nats": 2.0, "nats_low": float("nan"), "nats_high": float("nan"), "promised_nats_most": 8.0}
+    row = {
+        "epsilon": 1.0,
+        "nats": 2.0,
+        "nats_low": float("nan"),
+        "nats_high": float("nan"),
+        "guaranteed_nats_most": 8.0,
+    }
     rows = [{**row, "u_less_best": -0.02, "u_less_best_low": -0.03, "u_less_best_high": 0.0} for _ in range(4)]
     words = sentence(choice, "u", "epsilon", rows, 30)
-    assert "ε = 1 tells 2.00 nats a response, where at most 8 were promised" in words
+    assert "ε = 1 tells 2.00 nats a response, where at most 8 were guaranteed" in words
     assert "2.0 points [0.0, 3.0] below the best" in words

@@ -11,7 +11,7 @@ import pytest
 
 from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
 from leakmeter.errors import UsageError
-from leakmeter.instruments.decoding.result import DecodeResult, decode_object
+from leakmeter.instruments.decoding.result import DecodeResult, Draws, Guarantee
 from leakmeter.privacy import accounting
 
 PARAMS: dict[str, Any] = {
@@ -64,6 +64,16 @@ def measurements(n: int = 1, *, bounded: bool = True, **more: list[float]) -> li
     ]
 
 
+def made(texts: dict[str, Any], measurements: list[Measurement], params: dict[str, Any], **more: Any) -> DecodeResult:
+    (result,) = DecodeResult.from_run([(texts, measurements)], params, **more)
+    return result
+
+
+def guaranteed(case: DecodeResult) -> Guarantee:
+    assert case.guarantee is not None
+    return case.guarantee
+
+
 @pytest.fixture
 def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounting, "is_available", lambda: False)
@@ -74,23 +84,23 @@ def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_how_tokens_were_drawn_is_told_by_what_the_run_says_of_its_seed() -> None:
     def draws(**more: Any) -> Any:
-        return decode_object(texts(), measurements(), PARAMS | more)["epsilon"]["draws"]
+        return guaranteed(made(texts(), measurements(), PARAMS | more)).draws
 
-    assert draws(nonce=None) == {"exact": True, "random_bits": "seed"}
-    assert draws(seed=None, nonce=5) == {"exact": True, "random_bits": "operating system"}
-    assert decode_object(texts(), measurements(), PARAMS | {"seed": None, "nonce": 5})["private"]["seed"] is None
+    assert draws(nonce=None) == Draws(exact=True, random_bits="seed")
+    assert draws(seed=None, nonce=5) == Draws(exact=True, random_bits="operating system")
+    assert made(texts(), measurements(), PARAMS | {"seed": None, "nonce": 5}).ledger.seed is None
     # A run that knows no nonce is of a time when sums were inverted in float64.
-    assert draws() == {"exact": False, "random_bits": "seed"}
+    assert draws() == Draws(exact=False, random_bits="seed")
 
 
 @pytest.mark.usefixtures("without_library")
 def test_sums_and_the_split_into_private_and_public() -> None:
-    case = decode_object(texts(), measurements(), PARAMS)
-    assert case["private"]["whole_nats"] == pytest.approx(0.1234567 + 0.125 + 0.1)
-    assert case["private"]["spent_nats"] == pytest.approx(1.15)
-    assert case["private"]["seed"] == 2**127
-    assert case["private"]["per_token"]["weight"] == [0.5, 1.0, 1.5]
-    assert case["public"] == {
+    case = made(texts(), measurements(), PARAMS)
+    assert case.ledger.whole_nats == pytest.approx(0.1234567 + 0.125 + 0.1)
+    assert case.ledger.spent_nats == pytest.approx(1.15)
+    assert case.ledger.seed == 2**127
+    assert case.ledger.per_token.weight == (0.5, 1.0, 1.5)
+    assert case.published().to_dict() == {
         "model": "toy",
         "weights_sha256": None,
         "dtype": "float64",
@@ -100,14 +110,14 @@ def test_sums_and_the_split_into_private_and_public() -> None:
         "text": "She is",
         "tokens": ["She", " is", ""],
         "token_ids": [7, 8, 9],
-        "promised_epsilon": [0.5] * 3,
+        "bound_nats": [0.5] * 3,
         # To three decimals: further ones may depend on what was computed beside.
         "bare_log_prob_nats": [-1.123, -0.125, -2.9],
-        "epsilon": case["epsilon"],
+        "guarantee": guaranteed(case).to_dict(),
         "samples": [],
     }
-    assert case["epsilon"] == {
-        "per_token": 0.5,
+    assert guaranteed(case).to_dict() == {
+        "epsilon_nats": 0.5,
         "lambda_max": 1.5,
         "draws": {"exact": False, "random_bits": "seed"},
         "response": {
@@ -125,51 +135,54 @@ def test_sums_and_the_split_into_private_and_public() -> None:
 def test_a_run_is_one_session() -> None:
     results = list(DecodeResult.from_run([(texts(2), measurements(2)), (texts(), measurements())], PARAMS))
     for result, n in zip(results, (2, 1), strict=True):
-        session = result.case["epsilon"]["session"]
-        assert (session["n_responses"], session["n_tokens"], session["n_tokens_max"]) == (3, 9, 12)
-        assert session["basic_nats"] == 4.5
-        assert len(result.case["samples"]) == (n if n > 1 else 0)
-        assert len(result.public.case["samples"]) == (n if n > 1 else 0)
-        assert result.to_json() == json.dumps(result.case, ensure_ascii=False)
+        session = guaranteed(result).session
+        assert (session.n_responses, session.n_tokens, session.n_tokens_max) == (3, 9, 12)
+        assert session.basic_nats == 4.5
+        assert len(result.samples) == (n if n > 1 else 0)
+        assert len(result.published().samples) == (n if n > 1 else 0)
+        assert len(result.responses) == len(result.published().responses) == n
+        assert json.loads(result.to_json()) == result.to_dict()
+        assert DecodeResult.from_dict(result.to_dict()) == result
 
 
-def test_without_a_bound_nothing_is_promised() -> None:
+def test_without_a_bound_nothing_is_guaranteed() -> None:
     params = PARAMS | {"epsilon": None, "lambda_max": 1.0, "cid_lambda": 1.5, "seed": 0}
-    case = decode_object(texts(), measurements(bounded=False, max_loss=[1.0, math.inf, 2.0]), params)
-    assert case["epsilon"] is None
-    assert case["public"] is None
-    assert case["cid_lambda"] == 1.5
-    assert case["private"]["spent_nats"] is None
-    assert "spent_epsilon" not in case["private"]["per_token"]
-    # JSON has no word for infinity.
-    assert case["private"]["per_token"]["max_loss_nats"] == [1.0, None, 2.0]
-    json.dumps(case, allow_nan=False)
-    with pytest.raises(UsageError, match="has no public receipt; decode with epsilon"):
-        _ = DecodeResult(case).public
+    case = made(texts(), measurements(bounded=False, max_loss=[1.0, math.inf, 2.0]), params)
+    assert case.guarantee is None
+    assert case.public is None
+    assert case.cid_lambda == 1.5
+    assert case.ledger.spent_nats is None
+    assert case.ledger.per_token.spent_nats is None
+    assert "spent_nats" not in case.to_frame()
+    assert case.ledger.per_token.max_loss_nats == (1.0, math.inf, 2.0)
+    assert case.to_dict()["ledger"]["per_token"]["max_loss_nats"] == [1.0, "Infinity", 2.0]
+    json.dumps(case.to_dict(), allow_nan=False)
+    with pytest.raises(UsageError, match="none of it is public; decode with epsilon"):
+        case.published()
 
 
-def test_what_was_given_was_not_drawn_under_the_promise() -> None:
-    assert decode_object(texts(sampled=False), measurements(), PARAMS)["public"] is None
+def test_what_was_given_was_not_drawn_under_the_bound() -> None:
+    assert made(texts(sampled=False), measurements(), PARAMS).public is None
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])
 def test_a_delta_is_a_chance(delta: float) -> None:
     with pytest.raises(UsageError, match="delta is"):
-        decode_object(texts(), measurements(), PARAMS, delta=delta)
+        made(texts(), measurements(), PARAMS, delta=delta)
 
 
 def test_compositions_with_the_library() -> None:
     pytest.importorskip("dp_accounting", reason="dp-accounting is not installed (pip install 'leakmeter[accounting]')")
     params = PARAMS | {"max_new_tokens": 50}
-    case = decode_object(texts(), measurements(), params, lengths=[3, 3])
-    response, session = case["epsilon"]["response"], case["epsilon"]["session"]
+    case, *_ = DecodeResult.from_run([(texts(), measurements())] * 2, params)
+    response, session = guaranteed(case).response, guaranteed(case).session
     # The library's numbers for randomised response, also in docs/decoding.md.
-    assert response["pld_nats"] == pytest.approx(18.93, abs=0.01)
-    assert response["rdp_nats"] == pytest.approx(19.87, abs=0.01)
-    assert session["pld_nats"] == accounting.pld([(0.5, 100)], 1e-5)
-    assert case["epsilon"]["note"] is None
-    # 25,000 nats: composing distributions would take minutes and promise nothing.
-    wide = decode_object(texts(), measurements(), params, lengths=[3] * 1000)
-    assert wide["epsilon"]["session"]["pld_nats"] is None
-    assert wide["epsilon"]["session"]["rdp_nats"] > 1000
-    assert "up to 1000 nats" in wide["epsilon"]["note"]
+    assert response.pld_nats == pytest.approx(18.93, abs=0.01)
+    assert response.rdp_nats == pytest.approx(19.87, abs=0.01)
+    assert session.pld_nats == accounting.pld([(0.5, 100)], 1e-5)
+    assert guaranteed(case).note is None
+    # 25,000 nats: composing distributions would take minutes and bound nothing.
+    wide, *_ = DecodeResult.from_run([(texts(), measurements())] * 1000, params)
+    assert guaranteed(wide).session.pld_nats is None
+    assert (guaranteed(wide).session.rdp_nats or 0.0) > 1000
+    assert "up to 1000 nats" in (guaranteed(wide).note or "")

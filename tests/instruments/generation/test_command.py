@@ -1,4 +1,4 @@
-"""`leakmeter audit`: settings that keep a promise; texts drawn, measured, judged and told with the toy model."""
+"""`leakmeter audit`: settings with a guarantee; texts drawn, measured, judged and told with the toy model."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from rich.cells import cell_len
 import leakmeter
 from leakmeter.backends.toy import Toy
 from leakmeter.core.prompt import IntArray
-from leakmeter.instruments.generation import config as audit_config
+from leakmeter.instruments.generation import command as audit_command
 from leakmeter.instruments.generation.calibration import rounded
-from leakmeter.instruments.generation.config import Asked
-from leakmeter.privacy.mechanism import PrivateVoting
-from leakmeter.privacy.private_voting import Adjacency, Voting, average
-from leakmeter.privacy.rdp import promise
+from leakmeter.instruments.generation.command import Options
+from leakmeter.privacy.clipped_logits import Adjacency, Aggregation, average
+from leakmeter.privacy.mechanism import ClippedLogitAggregation
+from leakmeter.privacy.rdp import guarantee
 
 Call = Callable[..., Any]
 FREE = ("temperature", "clip", "subset-size")
@@ -66,32 +66,32 @@ def test_the_papers_settings_to_every_digit(calibrate: Call, free: str, row: tup
     told = json.loads(calibrate(free, target, "--json").out)
     digits = len(printed.partition(".")[2])
     assert f"{told['value']:.{digits}f}" == printed
-    kept = told["promises"]["add-remove"]
+    kept = told["guarantees"]["add-remove"]
     assert kept["order"] == order
     assert kept["epsilon"] <= target
-    voting = Voting(told["clip"], told["subset_size"], told["temperature"])
+    voting = Aggregation(told["clip"], told["subset_size"], told["temperature"])
     for name, sensitivity in (("add-remove", voting.sensitivity()), ("replace-one", voting.sensitivity("replace-one"))):
-        whole, one = promise(sensitivity, 2000, 1e-5), told["promises"][name]
-        assert (one["epsilon"], one["order"], one["rdp_nats"]) == (whole.epsilon, whole.order, whole.rdp)
+        whole, one = guarantee(sensitivity, 2000, 1e-5), told["guarantees"][name]
+        assert (one["epsilon"], one["order"], one["rdp_nats"]) == (whole.epsilon, whole.order, whole.rdp_nats)
         assert one["rdp_nats"] == pytest.approx(2000 * one["rdp_per_token_nats"])
         assert one["pure_epsilon"] == pytest.approx(2000 * one["max_per_token_nats"])
-    assert told["promises"]["replace-one"]["epsilon"] > kept["epsilon"]
-    assert told["promises"]["replace-one"]["rho"] == pytest.approx(4 * kept["rho"])
+    assert told["guarantees"]["replace-one"]["epsilon"] > kept["epsilon"]
+    assert told["guarantees"]["replace-one"]["rho"] == pytest.approx(4 * kept["rho"])
 
 
 @pytest.mark.parametrize("free", FREE)
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-def test_what_is_printed_keeps_the_promise(calibrate: Call, free: str, adjacency: Adjacency) -> None:
+def test_what_is_printed_keeps_the_guarantee(calibrate: Call, free: str, adjacency: Adjacency) -> None:
     ended = calibrate(free, 7.77, "--adjacency", adjacency)
     assert ended.code == 0, ended.err
     assert all(len(line) <= 80 for line in ended.out.splitlines())
     name, value = ended.out.split(":")[0].rsplit(" ", 1)
     settings = {"clip": 10.0, "subset-size": 50, "temperature": 2.0, name.lower().replace(" ", "-"): float(value)}
-    voting = Voting(settings["clip"], int(settings["subset-size"]), settings["temperature"])
-    kept = promise(voting.sensitivity(adjacency), 2000, 1e-5)
+    voting = Aggregation(settings["clip"], int(settings["subset-size"]), settings["temperature"])
+    kept = guarantee(voting.sensitivity(adjacency), 2000, 1e-5)
     assert kept.epsilon <= 7.77
     said = " ".join(ended.out.split())
-    told = float(said.split("promises ε = ")[1].split(" ")[0])
+    told = float(said.split("guarantees ε = ")[1].split(" ")[0])
     assert kept.epsilon * (1 - 1e-9) <= told <= 7.77
     assert f"an exemplar {'more or less' if adjacency == 'add-remove' else 'replaced by another'}." in said
     assert "more or less replaced by another" in said
@@ -118,7 +118,7 @@ def test_rounding_is_to_the_side_asked_for(value: float, digits: int) -> None:
             "temperature",
             0.05,
             {},
-            "epsilon 0.05 at delta 1e-05 cannot be promised: with orders up to 100 every setting",
+            "epsilon 0.05 at delta 1e-05 cannot be guaranteed: with orders up to 100 the epsilon of every",
         ),
         ("clip", 5, {"delta": 0}, "delta is 0.0; it has to be above 0 and below 1"),
         ("clip", 5, {"delta": 1}, "delta is 1.0; it has to be above 0 and below 1"),
@@ -204,15 +204,15 @@ def test_the_sample_works_end_to_end(cli: Call) -> None:
     # What the toy writes may hold characters of no width.
     assert all(cell_len(line) <= 80 for line in ended.out.split("\n"))
     said = " ".join(ended.out.split())
-    assert said.startswith("Kept: nothing that was measured is above its promise.")
-    assert "never confirm it" in said
+    assert said.startswith("Kept: no measurement is above its bound.")
+    assert "never prove it" in said
     assert "Guarantee ε = 14.0 at δ = 1e-5, for up to 60 tokens" in said
     assert "no guarantee, since the texts themselves decide" in said
     assert "exemplars of a batch 24" in said
     texts = resources.files("leakmeter.samples").joinpath("tickets.csv").read_text(encoding="utf-8")
     (result,) = leakmeter.load_run(next(Path("runs").glob("private_generation-*")))
-    assert all(one["text"].removeprefix("Ticket: ") in texts for one in result.case["exemplars"])
-    assert "promised against measured" in Path("audit.html").read_text(encoding="utf-8")
+    assert all(one.text.removeprefix("Ticket: ") in texts for one in result.exemplars)
+    assert "guarantee against measurement" in Path("audit.html").read_text(encoding="utf-8")
 
 
 def test_batches_of_a_configuration_are_audited_apart(audit: Call) -> None:
@@ -223,16 +223,21 @@ def test_batches_of_a_configuration_are_audited_apart(audit: Call) -> None:
     assert 8 - 1e-9 < told["guarantee"]["epsilon"] <= 8
     assert told["guarantee"]["n_tokens"] == 240
     for case in cases:
-        assert [len(sequence["tokens"]) for sequence in case["sequences"]] != []
-        assert len(case["sequences"]) == case["n_sequences"] == 4
-        assert case["promise"]["spent"]["n_tokens"] == sum(len(one["token_ids"]) for one in case["sequences"])
+        assert [len(sequence["tokens"]) for sequence in case["samples"]] != []
+        assert len(case["samples"]) == case["n_samples"] == 4
+        assert case["bounds"]["spent"]["n_tokens"] == sum(len(one["token_ids"]) for one in case["samples"])
         assert case["seed"] is None
-        assert case["public"]["draws"] == {"exact": True, "random_bits": "operating system"}
+        assert case["publishable"]["draws"] == {"exact": True, "random_bits": "operating system"}
 
 
 def test_an_option_wins_over_its_key(audit: Call) -> None:
     (case,), told = objects_of(audit("--json", subset_size=7, sequences=1, max_tokens=5, temperature=3, clip=2))
-    assert case["mechanism"] == {"name": "private voting", "clip": 2.0, "temperature": 3.0, "normalise_by": "fixed"}
+    assert case["mechanism"] == {
+        "name": "clipped-logit aggregation",
+        "clip": 2.0,
+        "temperature": 3.0,
+        "normalise_by": "fixed",
+    }
     assert told["guarantee"]["n_tokens"] == 5
     assert case["subset_size"] == 7
 
@@ -288,9 +293,9 @@ def test_from_python_it_is_the_same(audit: Call) -> None:
         max_new_tokens=60, seed=5,
     )  # fmt: skip
     assert [list(result.texts) for result in made.results] == [
-        [one["text"] for one in case["sequences"]] for case in cases
+        [one["text"] for one in case["samples"]] for case in cases
     ]
-    assert json.loads(json.dumps(made.summary)) == told
+    assert json.loads(json.dumps(made.summary.to_dict())) == told
 
 
 def test_only_what_may_be_published_is_told_in_public(audit: Call, cli: Call) -> None:
@@ -299,11 +304,11 @@ def test_only_what_may_be_published_is_told_in_public(audit: Call, cli: Call) ->
     cases, _ = objects_of(audit("--json", seed=seed))
     ended = audit("--public", "--json", "--html", "public.html", seed=seed)
     told = [json.loads(line) for line in lines_of(ended)]
-    assert told == [case["public"] for case in cases]
+    assert told == [case["publishable"] for case in cases]
     # The seed's warning apart, nothing is said that depends on the exemplars.
     assert ended.err.splitlines()[1:] == ["run: in 'runs', and private, its name included", "report: public.html"]
     assert audit("--public", "--dry-run", seed=seed).code == 2
-    assert [one["texts"] for one in told] == [[each["text"] for each in case["sequences"]] for case in cases]
+    assert [one["texts"] for one in told] == [[each["text"] for each in case["samples"]] for case in cases]
     shown = audit("--public", seed=seed).out
     (run,) = Path("runs").glob("private_generation-*")
     assert cli("report", run, "--public", "--html", "again.html").code == 0
@@ -313,7 +318,7 @@ def test_only_what_may_be_published_is_told_in_public(audit: Call, cli: Call) ->
         for secret in (str(seed), "Kept", "spent", "Spent", "(n0)", "ferry", "measured", run.name):
             assert secret not in said.split("</style>")[-1]
     assert cli("report", run, "--html", "private.html").code == 0
-    assert "Kept: nothing" in Path("private.html").read_text(encoding="utf-8")
+    assert "Kept: no measurement" in Path("private.html").read_text(encoding="utf-8")
 
 
 class OneHot(Toy):
@@ -325,27 +330,25 @@ class OneHot(Toy):
         return wanted
 
 
-def forgets_its_clip(self: PrivateVoting, rows: Any) -> Any:
-    return average(rows, self.voting)
+def forgets_its_clip(self: ClippedLogitAggregation, rows: Any) -> Any:
+    return average(rows, self.aggregation)
 
 
-def test_a_broken_promise_is_exit_code_1_and_names_exemplar_and_token(
+def test_a_broken_guarantee_is_exit_code_1_and_names_exemplar_and_token(
     audit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("leakmeter.commands.options.RunOptions.load_backend", lambda self: OneHot())
     sound = audit(subset_size=7, max_new_tokens=5)
     assert sound.code == 0, sound.err
     assert sound.out.startswith("Kept")
-    monkeypatch.setattr(PrivateVoting, "vote", forgets_its_clip)
+    monkeypatch.setattr(ClippedLogitAggregation, "vote", forgets_its_clip)
     for path in Path("runs").glob("private_generation-*/*"):
         path.unlink()
     ended = audit(subset_size=7, max_new_tokens=5)
     assert ended.code == 1
-    assert ended.out.startswith("Broken: more was measured than was promised.")
+    assert ended.out.startswith("Broken: a measurement is above its bound.")
     line = ended.err.splitlines()[-1]
-    assert re.match(
-        r"leakmeter: more was measured than was promised: exemplar e\d \(n\d\), token \d of sequence \d", line
-    )
+    assert re.match(r"leakmeter: a measurement exceeds its bound: exemplar e\d \(n\d\), token \d of sample \d", line)
     assert "at order" in line
     assert "; and " in line
     public = audit("--public", subset_size=7, max_new_tokens=5)
@@ -381,7 +384,7 @@ def test_a_dry_run_tells_what_it_will_take_and_writes_nothing(audit: Call) -> No
         ),
         ({"subset_size": 0}, "subset-size is 0; it has to be 1 or more"),
         ({"batches": 3}, "3 times 3 exemplars are asked for and there are 7"),
-        ({"epsilon": 0.01}, "epsilon 0.01 at delta 1e-05 cannot be promised"),
+        ({"epsilon": 0.01}, "epsilon 0.01 at delta 1e-05 cannot be guaranteed"),
         ({"epsilon": 1, "temperature": 1}, "epsilon and temperature are given together; give one of epsilon, temp"),
         ({"dtype": "bfloat16"}, "dtype is 'bfloat16'; what a prompt says in that precision depends on the prompts"),
         ({"column": "text"}, "notes.csv', record 1 has no column 'text'; it has 'id', 'note'"),
@@ -408,7 +411,7 @@ def test_what_cannot_be_audited_is_one_line(audit: Call, named: dict[str, object
         ("sequences = 2.5", "configuration 'audit.toml': 'sequences' is 2.5; it has to be a whole number"),
         ("label = 3", "configuration 'audit.toml': 'label' is 3; it has to be text"),
         ("clip", "configuration 'audit.toml' is not TOML"),
-        ("clip = 2", "nothing says what is promised; give one of epsilon, temperature"),
+        ("clip = 2", "nothing sets the guarantee; give one of epsilon, temperature"),
         ("epsilon = 2", "nothing says which exemplars; give exemplars"),
         (
             'epsilon = 2\ntask = "tickets"\nexemplars = "tickets"',
@@ -427,8 +430,8 @@ def test_a_configuration_that_cannot_be_used_is_one_line(cli: Call, text: str, s
 
 def test_every_key_is_an_option_and_the_sample_has_only_keys(cli: Call) -> None:
     told = cli("audit", "run", "--help").out
-    keys = set(Asked.__dataclass_fields__)
+    keys = set(Options.__dataclass_fields__)
     assert all(f"--{key.replace('_', '-')}" in told for key in keys)
-    found = audit_config.merged(None, Asked())
+    found = audit_command.merged(None, Options())
     assert set(found.given) <= keys
-    assert found.exemplars == audit_config.SAMPLE
+    assert found.exemplars == audit_command.SAMPLE

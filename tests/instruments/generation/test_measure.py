@@ -17,9 +17,9 @@ from leakmeter.core.sampling import bits_of, uniforms_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.generation.measure import PrivateGeneration
-from leakmeter.privacy.mechanism import BoundedCid, PrivateVoting
-from leakmeter.privacy.private_voting import Voting
-from leakmeter.privacy.rdp import ORDERS, promise, promised
+from leakmeter.privacy.clipped_logits import Aggregation
+from leakmeter.privacy.mechanism import BoundedCid, ClippedLogitAggregation
+from leakmeter.privacy.rdp import ORDERS, bound, guarantee
 from leakmeter.stats.exact_draw import draw
 
 N_VOCAB = 11
@@ -34,7 +34,7 @@ def drawn(item: ContextItem = ITEM, **more: Any) -> Series:
 
 @pytest.mark.parametrize("least", [0, 2])
 def test_every_number_is_that_of_algorithm_1_by_hand(least: int) -> None:
-    # Without a seed nothing is promised, and the distribution is inverted at numbers that everybody knows.
+    # Without a seed there is no guarantee, and the distribution is inverted at numbers that everybody knows.
     series = drawn(batch([(3, 4, 5), (6,), (7, 7, 3, 8)], stop_ids=(9, 10)), min_new_tokens=least, seed=None)
     assert [math.isinf(x) for x in series[0, "promised_order", ""]] == [False] * len(ORDERS)
     for number, written in enumerate(tokens_of(series)):
@@ -54,13 +54,13 @@ def test_every_number_is_that_of_algorithm_1_by_hand(least: int) -> None:
         assert not {9, 10}.intersection(written[:least])
 
 
-def test_the_promise_stands_beside_it_and_its_order_is_measured() -> None:
+def test_the_bound_stands_beside_it_and_its_order_is_measured() -> None:
     series = drawn()
-    voting = Voting(2.0, 3, 0.4)
-    np.testing.assert_array_equal(series[0, "promised_rdp", ""], promised(voting.sensitivity(), ORDERS))
+    voting = Aggregation(2.0, 3, 0.4)
+    np.testing.assert_array_equal(series[0, "promised_rdp", ""], bound(voting.sensitivity(), ORDERS))
     np.testing.assert_array_equal(series[0, "promised_order", ""], ORDERS)
     assert series[0, "promised_max_divergence", ""].tolist() == [2 * voting.sensitivity()]
-    best = promise(voting.sensitivity(), 15, 1e-5).order
+    best = guarantee(voting.sensitivity(), 15, 1e-5).order
     assert (0, f"renyi_{best:g}", "e1") in series
     for number in range(3):
         for name in ("e1", "e2", "e3"):
@@ -85,13 +85,13 @@ def test_verbatim_runs_are_the_exemplars_own() -> None:
     assert series[0, "verbatim", "e2"].tolist() == [0, 2, 2, 0, 0, 0, 0]
 
 
-VOTING = Voting(10.0, 10, 4.8)
-COLD = Voting(10.0, 10, 0.5)
+VOTING = Aggregation(10.0, 10, 4.8)
+COLD = Aggregation(10.0, 10, 0.5)
 BROKEN = {
     "clip forgotten": Mistaken(VOTING, VOTING, clips=False),
-    "half of s": Mistaken(Voting(10.0, 5, 4.8), VOTING),
-    "clip at 2c": Mistaken(Voting(20.0, 10, 4.8), VOTING),
-    "temperature twice": Mistaken(Voting(10.0, 10, 0.5**2), COLD),
+    "half of s": Mistaken(Aggregation(10.0, 5, 4.8), VOTING),
+    "clip at 2c": Mistaken(Aggregation(20.0, 10, 4.8), VOTING),
+    "temperature twice": Mistaken(Aggregation(10.0, 10, 0.5**2), COLD),
 }
 VOTERS = batch([(i,) for i in range(10)])
 
@@ -100,7 +100,9 @@ VOTERS = batch([(i,) for i in range(10)])
 def test_a_mistake_in_a_mechanism_shows_at_every_token(broken: Mistaken) -> None:
     lengths: dict[str, Any] = {"sequences": 2, "max_new_tokens": 3, "seed": 1}
     found = readings_of(Stubborn(6), PrivateGeneration(mechanism=broken, **lengths), VOTERS)
-    sound = readings_of(Stubborn(6), PrivateGeneration(mechanism=PrivateVoting(broken.says), **lengths), VOTERS)
+    sound = readings_of(
+        Stubborn(6), PrivateGeneration(mechanism=ClippedLogitAggregation(broken.says), **lengths), VOTERS
+    )
     for span in VOTERS.spans:
         for number in range(2):
             assert (found[number, "ratio", span.name] > 1.05).all()
@@ -108,26 +110,26 @@ def test_a_mistake_in_a_mechanism_shows_at_every_token(broken: Mistaken) -> None
     assert max(values.max() for (_, name, _), values in sound.items() if name == "renyi_2") > 1e-3
 
 
-def test_the_measure_s_own_voting_is_the_mechanism_of_that_name() -> None:
+def test_the_measure_s_own_rule_is_the_mechanism_of_that_name() -> None:
     lengths: dict[str, Any] = {"sequences": 2, "max_new_tokens": 3, "seed": None}
     for normalise_by in ("fixed", "present"):
-        voting = Voting(3.0, 3, 0.5, normalise_by)
+        voting = Aggregation(3.0, 3, 0.5, normalise_by)
         own = drawn(clip=3.0, temperature=0.5, normalise_by=normalise_by, **lengths)
-        same = readings_of(TOY, PrivateGeneration(mechanism=PrivateVoting(voting), **lengths), ITEM)
+        same = readings_of(TOY, PrivateGeneration(mechanism=ClippedLogitAggregation(voting), **lengths), ITEM)
         assert own.keys() == same.keys()
         for key, values in own.items():
             np.testing.assert_array_equal(same[key], values)
 
 
-def test_a_rule_may_promise_in_a_list() -> None:
+def test_a_rule_may_give_its_bound_as_a_list() -> None:
     class Listed(Mistaken):
-        def promised(self, orders: Any) -> Any:
-            return super().promised(orders).tolist()
+        def bound(self, orders: Any) -> Any:
+            return super().bound(orders).tolist()
 
     lengths: dict[str, Any] = {"sequences": 2, "max_new_tokens": 3, "seed": 1}
-    voting = Voting(3.0, 3, 0.5)
+    voting = Aggregation(3.0, 3, 0.5)
     found = readings_of(TOY, PrivateGeneration(mechanism=Listed(voting, voting), **lengths), ITEM)
-    expected = readings_of(TOY, PrivateGeneration(mechanism=PrivateVoting(voting), **lengths), ITEM)
+    expected = readings_of(TOY, PrivateGeneration(mechanism=ClippedLogitAggregation(voting), **lengths), ITEM)
     assert found.keys() == expected.keys()
 
 
@@ -176,14 +178,14 @@ def test_how_many_advance_together_changes_nothing(monkeypatch: pytest.MonkeyPat
             np.testing.assert_array_equal(few[key], values)
 
 
-def test_parts_of_a_batch_are_promised_together_and_drawn_apart() -> None:
+def test_parts_of_a_batch_have_one_guarantee_and_drawn_apart() -> None:
     spans = [(3, 4, 5), (6,), (7, 7, 3, 8)]
     whole = drawn(batch(spans), sequences=4, max_new_tokens=3)
     parts = [drawn(batch(spans, id_=id_), sequences=4, max_new_tokens=3, sequences_a_part=2) for id_ in ("p1", "p2")]
     assert [len(tokens_of(part)) for part in parts] == [2, 2]
     assert tokens_of(parts[0]) != tokens_of(parts[1])
     for part in parts:
-        # Measured at the order of the promise of all four.
+        # Measured at the order of the guarantee of all four.
         assert {statistic for _, statistic, _ in part} == {statistic for _, statistic, _ in whole}
     assert PrivateGeneration(sequences=6, sequences_a_part=2).parts == 3
     assert PrivateGeneration(sequences=6).parts == 1
@@ -236,7 +238,7 @@ def test_without_a_seed_the_operating_system_draws() -> None:
     assert tokens_of(readings_of(TOY, one, ITEM)) != tokens_of(readings_of(TOY, one, ITEM))
 
 
-def test_a_seed_under_another_promise_draws_another_text() -> None:
+def test_a_seed_under_another_guarantee_draws_another_text() -> None:
     first = tokens_of(drawn(sequences=6))
     for more in ({"clip": 2.0 + 1e-9}, {"temperature": 0.4 + 1e-12}, {"normalise_by": "present"}):
         assert tokens_of(drawn(sequences=6, **more)) != first
@@ -253,12 +255,12 @@ def test_a_token_is_drawn_by_the_weights_of_the_distribution_that_was_measured()
             assert draw(weights, bits).tolist() == [[token]]
 
 
-def test_the_temperature_that_keeps_a_promise() -> None:
+def test_the_temperature_that_has_a_guarantee() -> None:
     made = PrivateGeneration().calibrated(10.0, 50)
     assert f"{made.temperature:.2f}" == "4.80"
-    told = promise(Voting(10.0, 50, made.temperature).sensitivity(), 2000, 1e-5)
+    told = guarantee(Aggregation(10.0, 50, made.temperature).sensitivity(), 2000, 1e-5)
     assert 10.0 - 1e-9 < told.epsilon <= 10.0
-    with pytest.raises(UsageError, match=r"epsilon 0\.01 at delta 1e-05 cannot be promised"):
+    with pytest.raises(UsageError, match=r"epsilon 0\.01 at delta 1e-05 cannot be guaranteed"):
         PrivateGeneration().calibrated(0.01, 50)
 
 
@@ -282,6 +284,6 @@ def test_what_has_no_meaning_is_refused(given: dict[str, Any], said: str) -> Non
         PrivateGeneration(**given)
 
 
-def test_without_exemplars_nobody_votes() -> None:
-    with pytest.raises(UsageError, match="case 'hand' has no exemplars; there is nobody to vote"):
+def test_without_exemplars_it_is_refused() -> None:
+    with pytest.raises(UsageError, match="case 'hand' has no exemplars; give at least one"):
         drawn(batch([]))

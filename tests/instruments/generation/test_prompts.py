@@ -112,7 +112,7 @@ def test_an_exemplar_has_to_leave_room() -> None:
 @pytest.mark.parametrize(
     ("exemplars", "said"),
     [
-        ((), "case 'b' has no exemplars; there is nobody to vote"),
+        ((), "case 'b' has no exemplars; give at least one"),
         ((Example("4", (" ",), "Sports"),), "the exemplar '4' is empty; leave it out"),
         ((Example("4", (), "Sports"),), "the exemplar '4' is empty"),
         ((Example("4", ("x",), "World"),), "has label 'World', and texts with label 'Sports' are to be written"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,51 +21,63 @@ from helpers.report_checks import assert_harmless, assert_markdown_harmless
 from helpers.report_snapshots import printed
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation import calibration, figure, words
+from leakmeter.instruments.generation.calibration import CalibratedGuarantee, Calibration
 from leakmeter.instruments.generation.report import public_report
-from leakmeter.instruments.generation.report import report as private_report
-from leakmeter.instruments.generation.result import PrivateGenerationResult, PublicTexts
+from leakmeter.instruments.generation.result import (
+    ClippedLogits,
+    Copy,
+    OwnMechanism,
+    PrivateGenerationResult,
+    PublicTexts,
+)
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-Case = dict[str, Any]
+Case = PrivateGenerationResult
 TEXTS = [f"The ferry no. {i} sails at {i}." for i in range(14)]
 report = PrivateGenerationResult.report
 
 
 @pytest.fixture(scope="module")
 def audited() -> list[Case]:
-    """Two batches of seven exemplars, drawn by the toy model; do not change them."""
+    """Two batches of seven exemplars, drawn by the toy model."""
     made = leakmeter.audit(
         "toy", exemplars=TEXTS, instruction="Write.", subset_size=7, epsilon=8, sequences=3, max_new_tokens=6, seed=1
     )
-    return [result.case for result in made.results]
+    return list(made.results)
 
 
 @pytest.fixture
 def case(audited: list[Case]) -> Case:
-    return copy.deepcopy(audited[0])
+    return audited[0]
 
 
 def broken(case: Case) -> Case:
     """The case with two failures."""
-    told = {**case["verdict"]["worst_token"], "order": 7.0, "measured_nats": 1.5, "promised_nats": 1.25, "ratio": 1.2}
-    total = {**told, "sequence": None, "token": None, "token_text": None, "measured_nats": None, "ratio": None}
-    verdict = {**case["verdict"], "holds": False, "failures": [total, told]}
-    return {**case, "verdict": verdict}
+    told = replace(case.verdict.worst_token, order=7.0, measured_nats=1.5, bound_nats=1.25, ratio=1.2)
+    total = replace(told, sample=None, token=None, token_text=None, measured_nats=math.inf, ratio=math.inf)
+    return replace(case, verdict=replace(case.verdict, holds=False, failures=(total, told)))
 
 
 def hostile(case: Case) -> Case:
-    for one in case["exemplars"]:
-        one |= {"text": HOSTILE, "id": HOSTILE}
-    for one in case["sequences"]:
-        one |= {"text": HOSTILE, "tokens": [HOSTILE] * len(one["tokens"])}
-    case["verdict"]["worst_token"]["token_text"] = HOSTILE
-    copied = {"sequence": 0, "start": 0, "end": 5, "longest_run": 5, "text": HOSTILE, "exemplar": "e1"}
-    case["text_quality"] |= {"verbatim": [copied], "longest_verbatim_tokens": 5, "verbatim_share": 0.25}
-    case["public"] |= {"texts": [HOSTILE], "query": HOSTILE, "model": HOSTILE}
-    case["mechanism"] = {"name": HOSTILE, HOSTILE: HOSTILE}
-    return case | {"id": HOSTILE, "model": HOSTILE, "query": HOSTILE, "warnings": [HOSTILE]}
+    worst = replace(case.verdict.worst_token, token_text=HOSTILE, exemplar_id=HOSTILE)
+    copied = Copy(sample=0, start=0, end=5, longest_run_tokens=5, text=HOSTILE, exemplar="e1")
+    quality = replace(case.text_quality, verbatim=(copied,), longest_verbatim_tokens=5, verbatim_share=0.25)
+    mechanism = OwnMechanism(name=HOSTILE, settings={HOSTILE: HOSTILE})
+    return replace(
+        case,
+        id=HOSTILE,
+        model=HOSTILE,
+        query=HOSTILE,
+        warnings=(HOSTILE,),
+        exemplars=tuple(replace(one, text=HOSTILE, id=HOSTILE) for one in case.exemplars),
+        samples=tuple(replace(one, text=HOSTILE, tokens=(HOSTILE,) * len(one.tokens)) for one in case.samples),
+        verdict=replace(case.verdict, worst_token=worst),
+        text_quality=quality,
+        publishable=replace(case.public, texts=(HOSTILE,), query=HOSTILE, model=HOSTILE, mechanism=mechanism),
+        mechanism=mechanism,
+    )
 
 
 def flat(text: str) -> str:
@@ -85,17 +97,17 @@ def panels(cases: Sequence[Case], name: str) -> Sequence[b.Panel]:
     return next(chart for chart in b.charts_of(report(cases)) if chart.name == name).panels
 
 
-CALIBRATED = {
-    "free": "temperature", "value": 4.79512, "target_epsilon": 10.0, "adjacency": "add-remove", "delta": 1e-5,
-    "clip": 10.0, "subset_size": 50, "temperature": 4.79512, "sequences": 50, "max_tokens": 40, "n_tokens": 2000,
-    "promises": {
-        name: {
-            "epsilon": epsilon, "order": 3.0, "rdp_nats": 5.125, "rdp_per_token_nats": 0.0025625,
-            "max_per_token_nats": 0.0841, "pure_epsilon": 168.2,
-        }
+CALIBRATED = Calibration(
+    free="temperature", value=4.79512, target_epsilon=10.0, adjacency="add-remove", delta=1e-5, clip=10.0,
+    subset_size=50, temperature=4.79512, normalise_by="fixed", samples=50, max_new_tokens=40, n_tokens=2000,
+    guarantees={
+        name: CalibratedGuarantee(
+            n_tokens=2000, delta=1e-5, epsilon=epsilon, order=3.0, rdp_nats=5.125, rdp_per_token_nats=0.0025625,
+            max_per_token_nats=0.0841, pure_epsilon=168.2, rho=1.7,
+        )
         for name, epsilon in (("add-remove", 9.9999), ("replace-one", 30.25))
     },
-}  # fmt: skip
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["one", "several", "broken", "public", "calibrated"])
@@ -105,7 +117,7 @@ def test_what_a_report_says_is_as_reviewed(audited: list[Case], name: str) -> No
         "one": lambda: report(audited[:1], command="leakmeter audit run"),
         "several": lambda: report(audited),
         "broken": lambda: report([audited[0], broken(audited[1])]),
-        "public": lambda: public_report([case["public"] for case in audited]),
+        "public": lambda: public_report([case.public for case in audited]),
         "calibrated": lambda: calibration.report(CALIBRATED),
     }[name]()
     text = f"{printed(made)}\n{'=' * 80}\n{markdown.text(made)}"
@@ -116,43 +128,45 @@ def test_what_a_report_says_is_as_reviewed(audited: list[Case], name: str) -> No
 
 
 def test_the_verdict_comes_first_and_the_guarantee_is_not_what_was_spent(case: Case) -> None:
-    case["promise"]["spent"] |= {"n_tokens": 9, "epsilon": 4.25}
+    spent = replace(case.bounds.spent, n_tokens=9, epsilon=4.25)
+    case = replace(case, bounds=replace(case.bounds, spent=spent))
     for said in said_of([case]):
         assert "ε = 8.00 at δ = 1e-5, for up to 18 tokens" in said
         assert "ε = 4.25 for the 9 tokens there are; no guarantee, since the texts themselves decide" in said
-        assert said.index("Kept: nothing that was measured is above its promise.") < said.index("ε = 8.00")
-        assert "never confirm it" in said
+        assert said.index("Kept: no measurement is above its bound.") < said.index("ε = 8.00")
+        assert "never prove it" in said
         assert flat(b.plain(words.measured([case]))) in said
     assert printed(report([case])).startswith("Kept")
 
 
-def test_a_broken_promise_names_exemplar_and_token(case: Case) -> None:
+def test_a_broken_guarantee_names_exemplar_and_token(case: Case) -> None:
     told = broken(case)
-    worst = told["verdict"]["worst_token"]
-    where = f"token {worst['token'] + 1} of sequence {worst['sequence'] + 1}"
+    worst = told.verdict.worst_token
+    where = f"token {worst.token + 1} of sample {worst.sample + 1}"
     for said in said_of([told]):
-        assert "Broken: more was measured than was promised." in said
+        assert "Broken: a measurement is above its bound." in said
         assert "Kept" not in said.split("Measured the larger of")[0]
-        assert f"Exemplar {worst['exemplar']} ({worst['exemplar_id']}), {where}" in said
-        assert "1.50 of 1.25 nats promised at order 7 (120 %)" in said
-        assert "all tokens together: ∞ of 1.25 nats promised" in said
-        assert "never confirm" not in said
+        assert f"Exemplar {worst.exemplar} ({worst.exemplar_id}), {where}" in said
+        assert "1.50 nats measured, bound 1.25 at order 7 (120 %)" in said
+        assert "all tokens together: ∞ nats measured, bound 1.25" in said
+        assert "never prove" not in said
         assert "cannot show this" in said
         assert "Guarantee" not in said
     assert "bad" in html.page(report([told])).split("</style>")[1].split("Broken")[0].rsplit("<h2", 1)[1]
 
 
 def test_who_paid_most_is_first_and_the_paper_stands_beside_no_leak(case: Case) -> None:
-    ranked = words.by_rank(case)
-    assert [one["rank"] for one in ranked] == list(range(1, 8))
-    told = [one["measured_nats"] for one in ranked]
+    ranked = sorted(case.exemplars, key=lambda one: one.rank)
+    assert [one.rank for one in ranked] == list(range(1, 8))
+    told = [one.measured_nats for one in ranked]
     assert told == sorted(told, reverse=True)
     said = printed(report([case]))
     paid = said[said.index("Who paid most") : said.index("Tokens that used most")]
-    assert re.findall(r"^ *\d (e\d)", paid, re.MULTILINE) == [one["name"] for one in ranked[:5]]
-    (_, epsilon), (_, zero), (_, promised) = words.convention(case)
+    assert re.findall(r"^ *\d (e\d)", paid, re.MULTILINE) == [one.name for one in ranked[:5]]
+    (_, epsilon), (_, zero), (_, guaranteed) = words.convention(case)
     assert zero < epsilon
-    assert promised == case["promise"]["guarantee"]["epsilon"]
+    assert case.bounds.guarantee is not None
+    assert guaranteed == case.bounds.guarantee.epsilon
     assert "which is no verdict" in said
     assert "of a mechanism that tells nothing" in said
 
@@ -165,19 +179,20 @@ def tables(cases: Sequence[Case], caption: str) -> b.Table:
 def test_the_worst_tokens_are_those_that_used_most(case: Case) -> None:
     shares = [
         (share, i + 1, t + 1)
-        for i, one in enumerate(case["sequences"])
-        for t, share in enumerate(one["per_token"]["share_of_promise"])
+        for i, one in enumerate(case.samples)
+        for t, share in enumerate(one.per_token.share_of_bound)
     ]
     rows = tables([case], "Tokens").rows
     assert [(row.cells[3], *row.cells[:2]) for row in rows] == sorted(shares, key=lambda of: -of[0])[: len(rows)]
-    worst = case["verdict"]["worst_token"]
-    assert rows[0].cells[:2] == (worst["sequence"] + 1, worst["token"] + 1)
-    assert rows[0].cells[3:] == (worst["ratio"], words.exemplar(case, worst["exemplar"]))
+    worst = case.verdict.worst_token
+    assert rows[0].cells[:2] == (worst.sample + 1, worst.token + 1)
+    assert rows[0].cells[3:] == (worst.ratio, words.exemplar(case, worst.exemplar))
 
 
 def test_shares_keep_three_digits(case: Case) -> None:
-    case["exemplars"][0] |= {"rank": 0, "ratio": 0.000123456, "copied_tokens": 7}
-    case["exemplars"][1] |= {"ratio": None}
+    first, second, *others = case.exemplars
+    first = replace(first, rank=0, ratio=0.000123456, copied_tokens=7)
+    case = replace(case, exemplars=(first, replace(second, ratio=math.inf), *others))
     for said in said_of([case]):
         assert "0.0123 %" in said
         assert "∞" in said
@@ -187,7 +202,7 @@ def test_shares_keep_three_digits(case: Case) -> None:
 def test_no_line_is_wider_than_the_terminal_and_none_is_coloured(audited: list[Case], width: int) -> None:
     for made in (
         report(audited[:1]), report(audited), report([broken(audited[0])]), calibration.report(CALIBRATED),
-        public_report([case["public"] for case in audited]),
+        public_report([case.public for case in audited]),
     ):  # fmt: skip
         said = printed(made, width=width)
         assert all(cell_len(line) <= width for line in said.split("\n"))
@@ -197,8 +212,8 @@ def test_no_line_is_wider_than_the_terminal_and_none_is_coloured(audited: list[C
 def test_several_batches_have_one_verdict_and_a_line_each(audited: list[Case]) -> None:
     other = broken(audited[1])
     for cases, said in (
-        (audited, "Kept: nothing that was measured in any of 2 batches is above its promise."),
-        ([audited[0], other], "Broken: more was measured than was promised in 1 of 2 batches."),
+        (audited, "Kept: no measurement in any of 2 batches is above its bound."),
+        ([audited[0], other], "Broken: a measurement is above its bound in 1 of 2 batches."),
     ):
         told, page = said_of(cases)
         assert told.startswith(said)
@@ -209,7 +224,7 @@ def test_several_batches_have_one_verdict_and_a_line_each(audited: list[Case]) -
 
 
 def test_a_text_in_two_batches_is_told(audited: list[Case]) -> None:
-    cases = [audited[0], {**audited[0], "id": "again"}]
+    cases = [audited[0], replace(audited[0], id="again")]
     for said in said_of(cases):
         assert (
             "7 exemplars stand in several batches with the same text; for whoever wrote it, these batches add up."
@@ -218,7 +233,7 @@ def test_a_text_in_two_batches_is_told(audited: list[Case]) -> None:
 
 
 def test_what_does_not_fit_is_left_out_and_the_broken_are_not(audited: list[Case]) -> None:
-    many = [{**audited[0], "id": f"b{i}"} for i in range(2)] + [{**broken(audited[1]), "id": "broken"}]
+    many = [replace(audited[0], id=f"b{i}") for i in range(2)] + [replace(broken(audited[1]), id="broken")]
     whole = html.page(report(many))
     room = len(whole.encode()) * 4 // 5
     less = html.page(report(many), room=room)
@@ -228,15 +243,16 @@ def test_what_does_not_fit_is_left_out_and_the_broken_are_not(audited: list[Case
     assert "1 further batch is left out of this page" in flat(less)
     assert 'href="#c1"><bdi>broken' in less
     with pytest.raises(UsageError, match="no batch to show"):
-        private_report([], {})
+        report([])
 
 
 def test_hostile_texts_are_shown_and_not_obeyed(case: Case) -> None:
     told = hostile(case)
+    assert told.publishable is not None
     facts = b.Provenance(facts=(("Directory", b.Untrusted(HOSTILE)),))
     made = (
         report([told, told], command=HOSTILE, provenance=facts), report([told]), report([broken(told)]),
-        public_report([told["public"]]),
+        public_report([told.publishable]),
     )  # fmt: skip
     for one in made:
         page = html.page(one)
@@ -253,12 +269,12 @@ def test_hostile_texts_are_shown_and_not_obeyed(case: Case) -> None:
 def test_a_private_report_says_so_first_of_all_warnings(audited: list[Case]) -> None:
     for cases in (audited[:1], audited, [broken(audited[0])]):
         for said in (*said_of(cases), flat(markdown.text(report(cases)))):
-            assert "Private: all of this but the texts and their promise depends on the exemplars." in said
+            assert "Private: all of this but the texts and their guarantee depends on the exemplars." in said
             assert said.index("Private: all") < said.index("ε = 8.00 at")
 
 
-def test_what_may_be_published_is_texts_and_promise_and_nothing_else(audited: list[Case]) -> None:
-    publics = [case["public"] for case in audited]
+def test_what_may_be_published_is_texts_and_guarantee_and_nothing_else(audited: list[Case]) -> None:
+    publics = [case.public for case in audited]
     page = PublicTexts.render_page(publics, command="leakmeter SECRET", run=Path("runs/SECRET"))
     assert page == html.page(public_report(publics))
     body, made = page.split("</style>")[1], public_report(publics)
@@ -267,51 +283,55 @@ def test_what_may_be_published_is_texts_and_promise_and_nothing_else(audited: li
         assert "one exemplar more or less" in said
         for secret in ("ferry", "Kept", "spent", "Spent", "measured", "batch 1", "e1", "<svg", "SECRET"):
             assert secret not in said
-    assert body.count('<div class="text query"') == sum(len(public["texts"]) for public in publics)
+    assert body.count('<div class="text query"') == sum(len(public.texts) for public in publics)
     assert b.charts_of(made) == []
     assert "<script" not in page
-    assert "all of them voted" in flat(body)
-    other = [{**public, "mechanism": {"name": "BoundedCid", "epsilon": 0.5}} for public in publics]
-    assert "all of them voted" not in flat(html.page(public_report(other)))
+    assert "clipped logits of all of them were averaged" in flat(body)
+    other = [
+        replace(public, mechanism=OwnMechanism(name="BoundedCid", settings={"epsilon": 0.5})) for public in publics
+    ]
+    assert "clipped logits of all" not in flat(html.page(public_report(other)))
     with pytest.raises(UsageError, match="nothing may be published"):
         public_report([])
 
 
 def test_texts_of_an_earlier_version_keep_its_warning_in_public(audited: list[Case]) -> None:
     old = b.Provenance(outdated="made by an earlier version", facts=(("Directory", "SECRET"),))
-    page = html.page(PublicTexts.report([audited[0]["public"]], command="SECRET", provenance=old))
+    page = html.page(PublicTexts.report([audited[0].public], command="SECRET", provenance=old))
     assert "Made by an earlier version." in page
     assert "SECRET" not in page
 
 
-def test_nothing_is_promised_of_texts_that_were_given(case: Case) -> None:
-    case["promise"]["guarantee"], case["public"] = None, None
+def test_texts_that_were_given_have_no_guarantee(case: Case) -> None:
+    case = replace(case, bounds=replace(case.bounds, guarantee=None), publishable=None)
     for said in said_of([case]):
-        assert "Nothing is promised of these texts" in said
+        assert "These texts have no guarantee" in said
 
 
 def test_both_axes_of_the_drawing_are_logarithmic(case: Case) -> None:
-    rows = [row for row in case["by_order"] if row["order"] is not None]
-    for row, nats in zip(rows, np.geomspace(1e-3, 10.0, len(rows)), strict=True):
-        row |= {"promised_nats": 40.0 * nats, "measured_nats": nats, "sum_of_maxima_nats": 2 * nats}
+    rows = [
+        replace(row, bound_nats=40.0 * nats, measured_nats=nats, sum_of_maxima_nats=2 * nats)
+        for row, nats in zip(case.by_order[:-1], np.geomspace(1e-3, 10.0, len(case.by_order) - 1), strict=True)
+    ]
+    case = replace(case, by_order=(*rows, case.by_order[-1]))
     (panel,) = panels([case], "orders")
     assert (panel.x.scale, panel.y.scale) == ("log", "log")
-    promised, maxima, measured = panel.series
+    bound, maxima, measured = panel.series
     assert [b.plain(one.name) for one in panel.series] == [
-        "promised", "measured, sum of maxima", "measured, worst exemplar",
+        "bound", "measured, sum of maxima", "measured, worst exemplar",
     ]  # fmt: skip
-    assert list(promised.x) == list(measured.x) == [row["order"] for row in rows]
-    assert np.allclose(promised.y, 40.0 * np.asarray(measured.y))
+    assert list(bound.x)[: len(rows)] == list(measured.x)[: len(rows)] == [row.order for row in rows]
+    assert np.allclose(bound.y, 40.0 * np.asarray(measured.y))
     assert np.allclose(maxima.y, 2.0 * np.asarray(measured.y))
     (guide,) = panel.guides
-    assert guide.at == case["promise"]["order"]
+    assert guide.at == case.bounds.order
     assert guide.across == "x"
     assert guide.at in panel.x.ticks
     assert all(later / earlier > 1.2 for earlier, later in zip(panel.x.ticks, panel.x.ticks[1:], strict=False))
     (page_chart,) = [one for one in report([case]).sections[0].blocks if isinstance(one, b.Chart)]
     assert page_chart.panels[0].series == panel.series
     drawn = charts.inline_svg(page_chart)
-    assert "<title>order 2: promised" in drawn
+    assert "<title>order 2: bound" in drawn
 
 
 def test_the_points_of_exemplars_are_theirs(case: Case) -> None:
@@ -320,16 +340,16 @@ def test_the_points_of_exemplars_are_theirs(case: Case) -> None:
     assert diagonal.x == diagonal.y
     found = set(zip(points.x, points.y, strict=True))
     expected = {
-        (row["promised_nats"], nats)
-        for one in case["exemplars"]
-        for row, nats in zip(case["by_order"], one["by_order_nats"], strict=True)
-        if row["order"] is not None and nats > 0.0
+        (row.bound_nats, nats)
+        for one in case.exemplars
+        for row, nats in zip(case.by_order, one.by_order_nats, strict=True)
+        if row.order < math.inf and nats > 0.0
     }
     assert found == expected
 
 
 def test_figures_have_six_batches_at_most(audited: list[Case]) -> None:
-    many = [{**audited[0], "id": f"b{i}"} for i in range(8)]
+    many = [replace(audited[0], id=f"b{i}") for i in range(8)]
     found = PrivateGenerationResult.findings(many)
     assert found.headline == words.verdict(many)
     assert list(found.figures) == ["orders", "exemplars"]
@@ -340,15 +360,16 @@ def test_figures_have_six_batches_at_most(audited: list[Case]) -> None:
 
 
 def test_zero_and_infinity_are_in_the_table_and_not_in_the_drawing(case: Case) -> None:
-    case["by_order"][0] |= {"measured_nats": 0.0}
-    case["by_order"][1] |= {"measured_nats": None, "ratio": None}
+    first, second, *others = case.by_order
+    second = replace(second, measured_nats=math.inf, ratio=math.inf)
+    case = replace(case, by_order=(replace(first, measured_nats=0.0), second, *others))
     (panel,) = panels([case], "orders")
     assert len(panel.series[2].y) == len(panel.series[0].y) - 2
     said = printed(report([case]))
     assert re.search(r"^ +2 +\S+ +0 ", said, re.MULTILINE)
     assert "∞" in said
-    for row in case["by_order"]:
-        row |= dict.fromkeys(("promised_nats", "measured_nats", "sum_of_maxima_nats"))
+    all_infinite = dict.fromkeys(("bound_nats", "measured_nats", "sum_of_maxima_nats"), math.inf)
+    case = replace(case, by_order=tuple(replace(row, **all_infinite) for row in case.by_order))
     assert "<svg" not in html.page(report([case]))
     assert "Chart" not in printed(report([case]))
     for chart in b.charts_of(report([case])):
@@ -366,11 +387,12 @@ def test_the_likeliest_token_is_that_of_a_softmax(clip: float, temperature: floa
 
 def test_settings_that_leave_noise_alone_are_told(case: Case) -> None:
     for temperature, is_told in ((4.8, True), (1.0, False)):
-        case["mechanism"] |= {"clip": 10.0, "temperature": temperature}
+        assert isinstance(case.mechanism, ClippedLogits)
+        case = replace(case, mechanism=replace(case.mechanism, clip=10.0, temperature=temperature))
         for said in said_of([case]):
             assert ("gets 0.129 % at most. Most of what is drawn is noise then" in said) == is_told
-    case["mechanism"] = {"name": "BoundedCid", "epsilon": 0.5}
-    assert words.noise(case) is None
+    own = OwnMechanism(name="BoundedCid", settings={"epsilon": 0.5})
+    assert words.noise(replace(case, mechanism=own)) is None
 
 
 def rows_of_study() -> list[dict[str, Any]]:
@@ -387,7 +409,8 @@ def rows_of_study() -> list[dict[str, Any]]:
 def test_the_figure_of_a_study_is_the_same_bytes_again(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     for name in ("one", "two"):
-        paths = figure.draw(rows_of_study(), x="target_epsilon", lines=[], title="T", footer="f", stem=tmp_path / name)
+        chart = figure.figure_of(rows_of_study(), x="target_epsilon", lines=[], title="T", footer="f")
+        paths = charts.write(chart, tmp_path / name)
         assert [path.suffix for path in paths] == [".png", ".svg"]
     for suffix in (".png", ".svg"):
         assert (tmp_path / f"one{suffix}").read_bytes() == (tmp_path / f"two{suffix}").read_bytes()

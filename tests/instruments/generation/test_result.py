@@ -1,4 +1,4 @@
-"""From measurements to the object that `leakmeter audit run --json` prints, by hand-written numbers."""
+"""From measurements to the result that `leakmeter audit run --json` prints, by hand-written numbers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,18 @@ import pytest
 
 from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Measurement
 from leakmeter.errors import UsageError
-from leakmeter.instruments.generation.result import PrivateGenerationResult, case_object, summary
-from leakmeter.privacy.private_voting import Voting
-from leakmeter.privacy.rdp import ORDERS, conversion, promise, promised
+from leakmeter.instruments.generation.result import (
+    CLIPPED_LOGITS,
+    ClippedLogits,
+    Copy,
+    Draws,
+    OwnMechanism,
+    PrivateGenerationResult,
+    PublicTexts,
+    Summary,
+)
+from leakmeter.privacy.clipped_logits import Aggregation
+from leakmeter.privacy.rdp import ORDERS, bound, conversion, guarantee
 
 PARAMS: dict[str, Any] = {
     "clip": 2.0,
@@ -27,11 +36,12 @@ PARAMS: dict[str, Any] = {
     "delta": 1e-5,
     "seed": 2**127,
     "mechanism": None,
+    "sequences_a_part": None,
 }
-SENSITIVITY = Voting(2.0, 2, 4.0).sensitivity()
-BEST = promise(SENSITIVITY, 6, 1e-5).order
+SENSITIVITY = Aggregation(2.0, 2, 4.0).sensitivity()
+BEST = guarantee(SENSITIVITY, 6, 1e-5).order
 MEASURED = (2.0, BEST, math.inf)
-LIMITS = promised(SENSITIVITY, MEASURED)
+LIMITS = bound(SENSITIVITY, MEASURED)
 TOKENS = ([7, 8, 9], [7, 8])
 # Share of the promise that each token of the two sequences used, by exemplar.
 SHARES = {"e1": ([0.1, 0.2, 0.3], [0.4, 0.1]), "e2": ([0.5, 0.1, 0.1], [0.1, 0.9])}
@@ -52,7 +62,7 @@ def texts(**more: Any) -> dict[str, Any]:
             {"name": name, "ranges": [[a, b]], "document": id_, "n_tokens": n, "repeats": []}
             for name, a, b, id_, n in (("e1", 0, 9, "x7", 5), ("e2", 11, 20, "x9", 6))
         ],
-        "cost": {"tree_tokens": 90, "naive_tokens": 300},
+        "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 1.0},
     } | more
 
 
@@ -62,7 +72,7 @@ def measurements(shares: Any = SHARES, ratios: dict[tuple[int, str], list[float]
 
     out = [
         one(0, "", "promised_order", WEIGHT, ORDERS),
-        one(0, "", "promised_rdp", NATS, promised(SENSITIVITY, ORDERS)),
+        one(0, "", "promised_rdp", NATS, bound(SENSITIVITY, ORDERS)),
         one(0, "", "promised_max_divergence", NATS, LIMITS[-1:]),
     ]
     for i, tokens in enumerate(TOKENS):
@@ -81,123 +91,125 @@ def measurements(shares: Any = SHARES, ratios: dict[tuple[int, str], list[float]
     return out
 
 
-def object_of(shares: Any = SHARES, ratios: Any = None, **more: Any) -> dict[str, Any]:
+def result_of(shares: Any = SHARES, ratios: Any = None, **more: Any) -> PrivateGenerationResult:
     params = {**PARAMS, **more.pop("params", {})}
-    return case_object(texts(**more), measurements(shares, ratios), params)
+    (made,) = PrivateGenerationResult.from_run([(texts(**more), measurements(shares, ratios))], params)
+    return made
 
 
 def test_promise_verdict_and_who_paid_most() -> None:
-    case = object_of()
-    told = promise(SENSITIVITY, 6, 1e-5)
-    assert case["promise"]["guarantee"] == {
-        "n_tokens": 6,
-        "epsilon": told.epsilon,
-        "delta": 1e-5,
-        "order": BEST,
-        "rdp_nats": pytest.approx(told.rdp, rel=1e-14),
-        "pure_epsilon": pytest.approx(told.pure_epsilon, rel=1e-14),
-    }
-    assert case["promise"]["spent"]["n_tokens"] == 5
-    assert case["promise"]["spent"]["epsilon"] == pytest.approx(promise(SENSITIVITY, 5, 1e-5).epsilon, rel=1e-14)
-    assert [row["order"] for row in case["by_order"]] == [2.0, BEST, None]
+    case = result_of()
+    told = guarantee(SENSITIVITY, 6, 1e-5)
+    assert case.bounds.guarantee is not None
+    assert (case.bounds.guarantee.n_tokens, case.bounds.guarantee.delta) == (6, 1e-5)
+    assert (case.bounds.guarantee.epsilon, case.bounds.guarantee.order) == (told.epsilon, BEST)
+    assert case.bounds.guarantee.rdp_nats == pytest.approx(told.rdp_nats, rel=1e-14)
+    assert case.bounds.guarantee.pure_epsilon == pytest.approx(told.pure_epsilon, rel=1e-14)
+    assert case.bounds.spent.n_tokens == 5
+    assert case.bounds.spent.epsilon == pytest.approx(guarantee(SENSITIVITY, 5, 1e-5).epsilon, rel=1e-14)
+    assert [row.order for row in case.by_order] == [2.0, BEST, math.inf]
     limit = float(LIMITS[1])
-    at = case["by_order"][1]
-    assert at["promised_nats"] == pytest.approx(5 * limit)
-    assert at["measured_nats"] == pytest.approx(1.7 * limit)
-    assert at["ratio"] == pytest.approx(1.7 / 5)
-    assert at["exemplar"] == "e2"
-    assert at["sum_of_maxima_nats"] == pytest.approx((0.5 + 0.2 + 0.3 + 0.4 + 0.9) * limit)
-    assert at["worst_token_ratio"] == pytest.approx(0.9)
-    assert case["verdict"]["holds"] is True
-    assert case["verdict"]["failures"] == []
-    worst = case["verdict"]["worst_token"]
-    assert [worst[name] for name in ("exemplar", "exemplar_id", "sequence", "token", "token_text", "order")] == [
+    at = case.by_order[1]
+    assert at.bound_nats == pytest.approx(5 * limit)
+    assert at.measured_nats == pytest.approx(1.7 * limit)
+    assert at.ratio == pytest.approx(1.7 / 5)
+    assert at.exemplar == "e2"
+    assert at.sum_of_maxima_nats == pytest.approx((0.5 + 0.2 + 0.3 + 0.4 + 0.9) * limit)
+    assert at.worst_token_ratio == pytest.approx(0.9)
+    assert case.verdict.holds is True
+    assert case.verdict.failures == ()
+    worst = case.verdict.worst_token
+    assert [getattr(worst, name) for name in ("exemplar", "exemplar_id", "sample", "token", "token_text", "order")] == [
         *("e2", "x9", 1, 1, " c", BEST)
     ]
-    assert [one["rank"] for one in case["exemplars"]] == [2, 1]
-    assert [one["measured_nats"] for one in case["exemplars"]] == pytest.approx([1.1 * limit, 1.7 * limit])
-    assert [one["text"] for one in case["exemplars"]] == ["Text: one", "Text: two"]
-    assert case["exemplars"][0]["worst_token"]["sequence"] == 1
-    per_token = case["sequences"][0]["per_token"]
-    assert per_token["most_exemplar"] == ["e2", "e1", "e1"]
-    assert per_token["most_nats"] == pytest.approx([0.5 * limit, 0.2 * limit, 0.3 * limit])
-    assert per_token["share_of_promise"] == pytest.approx([0.5, 0.2, 0.3])
+    assert [one.rank for one in case.exemplars] == [2, 1]
+    assert [one.measured_nats for one in case.exemplars] == pytest.approx([1.1 * limit, 1.7 * limit])
+    assert [one.text for one in case.exemplars] == ["Text: one", "Text: two"]
+    assert case.exemplars[0].worst_token.sample == 1
+    per_token = case.samples[0].per_token
+    assert per_token.most_exemplar == ("e2", "e1", "e1")
+    assert per_token.most_nats == pytest.approx([0.5 * limit, 0.2 * limit, 0.3 * limit])
+    assert per_token.share_of_bound == pytest.approx([0.5, 0.2, 0.3])
 
 
 def test_the_papers_figure_stands_beside_that_of_a_mechanism_that_tells_nothing() -> None:
-    told = object_of()["paper_convention"]
+    told = result_of().paper_convention
     zero = 2 * float(conversion([BEST], 1e-5)[0])
-    assert told["zero_leak_epsilon"] == pytest.approx(zero)
-    assert told["epsilon"] == pytest.approx(zero + 2 * told["sum_of_maxima_nats"])
+    assert told.zero_leak_epsilon == pytest.approx(zero)
+    assert told.epsilon == pytest.approx(zero + 2 * told.sum_of_maxima_nats)
     # Nothing at all is told, and the figure is still most of the promise.
-    silent = object_of({name: ([0.0] * 3, [0.0] * 2) for name in SHARES})
-    assert silent["paper_convention"]["epsilon"] == pytest.approx(zero)
-    assert silent["verdict"]["holds"] is True
+    silent = result_of({name: ([0.0] * 3, [0.0] * 2) for name in SHARES})
+    assert silent.paper_convention.epsilon == pytest.approx(zero)
+    assert silent.verdict.holds is True
 
 
 def test_a_failure_names_exemplar_and_token() -> None:
     shares = {**SHARES, "e1": ([0.1, 0.2, 0.3], [0.4, 1.5])}
-    (failure,) = object_of(shares)["verdict"]["failures"]
-    assert [failure[name] for name in ("exemplar", "exemplar_id", "sequence", "token", "token_text")] == [
+    (failure,) = result_of(shares).verdict.failures
+    assert [getattr(failure, name) for name in ("exemplar", "exemplar_id", "sample", "token", "token_text")] == [
         *("e1", "x7", 1, 1, " c")
     ]
-    assert failure["ratio"] == pytest.approx(1.5)
-    assert failure["measured_nats"] == pytest.approx(1.5 * failure["promised_nats"])
+    assert failure.ratio == pytest.approx(1.5)
+    assert failure.measured_nats == pytest.approx(1.5 * failure.bound_nats)
     # At an order that was not measured by itself.
-    (failure,) = object_of(ratios={(0, "e2"): [0.5, 1.25, 0.1]})["verdict"]["failures"]
-    assert (failure["exemplar"], failure["sequence"], failure["token"], failure["order"]) == ("e2", 0, 1, 7.0)
+    (failure,) = result_of(ratios={(0, "e2"): [0.5, 1.25, 0.1]}).verdict.failures
+    assert (failure.exemplar, failure.sample, failure.token, failure.order) == ("e2", 0, 1, 7.0)
     # All tokens together.
-    every = object_of({**SHARES, "e1": ([1.2] * 3, [1.2] * 2)})["verdict"]
-    assert {(one["exemplar"], one["token"] is None) for one in every["failures"]} == {("e1", True), ("e1", False)}
-    assert every["holds"] is False
+    every = result_of({**SHARES, "e1": ([1.2] * 3, [1.2] * 2)}).verdict
+    assert {(one.exemplar, one.token is None) for one in every.failures} == {("e1", True), ("e1", False)}
+    assert every.holds is False
 
 
-def test_infinite_losses_are_null_and_a_failure() -> None:
-    case = object_of({**SHARES, "e1": ([0.1, math.inf, 0.3], [0.4, 0.1])})
-    assert not case["verdict"]["holds"]
-    assert case["exemplars"][0]["measured_nats"] is None
-    assert case["exemplars"][0]["rank"] == 1
-    assert case["verdict"]["worst_token"]["token"] == 1
-    json.loads(json.dumps(case, allow_nan=False))
+def test_infinite_losses_are_a_failure_and_are_written_as_such() -> None:
+    case = result_of({**SHARES, "e1": ([0.1, math.inf, 0.3], [0.4, 0.1])})
+    assert not case.verdict.holds
+    assert case.exemplars[0].measured_nats == math.inf
+    assert case.exemplars[0].rank == 1
+    assert case.verdict.worst_token.token == 1
+    told = json.loads(case.to_json())
+    assert told["exemplars"][0]["measured_nats"] == "Infinity"
+    assert PrivateGenerationResult.from_dict(told) == case
 
 
-def test_what_may_be_published_is_the_texts_and_the_promise() -> None:
-    result = PrivateGenerationResult(object_of())
-    assert result.public.case == {
-        "model": "toy",
-        "weights_sha256": None,
-        "dtype": "float64",
-        "template": "plain",
-        "query": "Sports",
-        "mechanism": {"name": "private voting", "clip": 2.0, "temperature": 4.0, "normalise_by": "fixed"},
-        "subset_size": 2,
-        "n_sequences": 2,
-        "min_new_tokens": 0,
-        "max_new_tokens": 3,
-        "delta": 1e-5,
-        "adjacency": "add-remove",
-        "sampled": True,
-        "texts": ["A b", "A c"],
-        "guarantee": result.case["promise"]["guarantee"],
-        "draws": {"exact": False, "random_bits": "seed"},
-    }
+def test_what_may_be_published_is_the_texts_and_the_guarantee() -> None:
+    result = result_of()
+    assert result.bounds.guarantee is not None
+    assert result.public == PublicTexts(
+        model="toy",
+        weights_sha256=None,
+        dtype="float64",
+        template="plain",
+        query="Sports",
+        mechanism=ClippedLogits(name=CLIPPED_LOGITS, clip=2.0, temperature=4.0, normalise_by="fixed"),
+        subset_size=2,
+        n_samples=2,
+        min_new_tokens=0,
+        max_new_tokens=3,
+        delta=1e-5,
+        adjacency="add-remove",
+        sampled=True,
+        texts=("A b", "A c"),
+        guarantee=result.bounds.guarantee,
+        draws=Draws(exact=False, random_bits="seed"),
+    )
+    assert result.public.is_public
     # The same whatever was measured.
-    other = PrivateGenerationResult(object_of({name: ([0.7] * 3, [0.3] * 2) for name in SHARES}))
+    other = result_of({name: ([0.7] * 3, [0.3] * 2) for name in SHARES})
     assert other.public == result.public
     assert result.texts == ("A b", "A c")
-    broken = PrivateGenerationResult(object_of({**SHARES, "e1": ([0.1, 0.2, 0.3], [0.4, 1.5])}))
+    broken = result_of({**SHARES, "e1": ([0.1, 0.2, 0.3], [0.4, 1.5])})
     with pytest.raises(UsageError, match="nothing of this may be published"):
         _ = broken.public
 
 
 @pytest.mark.parametrize("more", [{"sampled": False}, {"params": {"seed": None}}])
-def test_nothing_is_promised_of_texts_that_were_given_or_drawn_with_a_known_seed(more: dict[str, Any]) -> None:
-    case = object_of(**more)
-    assert case["public"] is None
-    assert case["promise"]["guarantee"] is None
-    assert any("seed 0, which everybody knows" in line for line in case["warnings"]) == ("params" in more)
-    with pytest.raises(UsageError, match="nothing is promised of these texts"):
-        _ = PrivateGenerationResult(case).public
+def test_no_guarantee_for_texts_that_were_given_or_drawn_with_a_known_seed(more: dict[str, Any]) -> None:
+    case = result_of(**more)
+    assert case.publishable is None
+    assert case.bounds.guarantee is None
+    assert any("seed 0, which everybody knows" in line for line in case.warnings) == ("params" in more)
+    with pytest.raises(UsageError, match="these texts have no guarantee"):
+        _ = case.public
 
 
 def test_parts_of_a_batch_are_one_batch_again() -> None:
@@ -210,49 +222,58 @@ def test_parts_of_a_batch_are_one_batch_again() -> None:
         own = texts(id=f"batch 1, part {i + 1}", responses=said["responses"][i : i + 1], cost=cost)
         parts.append((own, [replace(r, sample=0) for r in of_part]))
     (made, again) = PrivateGenerationResult.from_run(parts * 2, params)
-    whole = object_of()
-    assert {**made.case, "cost": None} == {**whole, "cost": None}
-    assert made.case == again.case
-    told = {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 1.0, "halvings": 0}
-    assert made.case["cost"] == told | {"predicted": {"tree_tokens": 100, "seconds": 0.5}}
-    (other,) = PrivateGenerationResult.from_run([(said, measurements())], {**PARAMS, "sequences_a_part": None})
-    assert other.case == whole
+    whole = result_of()
+    assert replace(made, cost=whole.cost) == whole
+    assert made == again
+    assert made.cost.to_dict() == {
+        "requests": 6,
+        "tree_tokens": 90,
+        "naive_tokens": 300,
+        "seconds": 1.0,
+        "predicted_tree_tokens": 100,
+        "predicted_seconds": 0.5,
+        "out_of_memory_retries": 0,
+        "scored_together": None,
+    }
 
 
 def test_quality_of_the_texts() -> None:
-    told = object_of()["text_quality"]
-    assert told["perplexity"] == pytest.approx(2 ** ((1 + 3 + 1 + 1 + 3) / 5))
-    assert told["distinct_1"] == pytest.approx(3 / 5)
-    assert told["distinct_2"] == pytest.approx(2 / 3)
-    assert told["distinct_3"] == 1.0
-    assert told["verbatim_share"] == pytest.approx(4 / 5)
-    assert told["longest_verbatim_tokens"] == 5
-    assert told["verbatim"] == [
-        {"sequence": 0, "start": 0, "end": 2, "longest_run": 5, "text": "A b", "exemplar": "e2"},
-        {"sequence": 1, "start": 0, "end": 2, "longest_run": 5, "text": "A c", "exemplar": "e2"},
-    ]
+    told = result_of().text_quality
+    assert told.perplexity == pytest.approx(2 ** ((1 + 3 + 1 + 1 + 3) / 5))
+    assert told.distinct_1 == pytest.approx(3 / 5)
+    assert told.distinct_2 == pytest.approx(2 / 3)
+    assert told.distinct_3 == 1.0
+    assert told.verbatim_share == pytest.approx(4 / 5)
+    assert told.longest_verbatim_tokens == 5
+    assert told.verbatim == (
+        Copy(sample=0, start=0, end=2, longest_run_tokens=5, text="A b", exemplar="e2"),
+        Copy(sample=1, start=0, end=2, longest_run_tokens=5, text="A c", exemplar="e2"),
+    )
 
 
 def test_another_mechanism_is_named() -> None:
-    assert object_of(params={"mechanism": {"name": "Mine", "k": 3}})["mechanism"] == {"name": "Mine", "k": 3}
+    assert result_of(params={"mechanism": {"name": "Mine", "k": 3}}).mechanism == OwnMechanism(
+        name="Mine", settings={"k": 3}
+    )
 
 
 def test_several_batches_are_as_private_as_the_worst() -> None:
-    cases = [object_of(), object_of({**SHARES, "e1": ([0.1, 0.2, 0.3], [0.4, 1.5])}, id="batch 2")]
-    told = summary(cases)
-    assert (told["n_batches"], told["n_texts"], told["holds"]) == (2, 4, False)
-    assert told["guarantee"] == cases[0]["promise"]["guarantee"]
-    assert [(one["batch"], one["exemplar"]) for one in told["failures"]] == [("batch 2", "e1")]
-    assert told["most"]["batch"] == "batch 2"
+    cases = [result_of(), result_of({**SHARES, "e1": ([0.1, 0.2, 0.3], [0.4, 1.5])}, id="batch 2")]
+    told = Summary.of(cases)
+    assert (told.n_batches, told.n_texts, told.holds) == (2, 4, False)
+    assert told.guarantee == cases[0].bounds.guarantee
+    assert [(one.batch, one.exemplar) for one in told.failures] == [("batch 2", "e1")]
+    assert told.most.batch == "batch 2"
     # The two batches hold the same texts: what is promised of them adds up.
-    assert told["n_repeated_texts"] == 2
-    assert summary([cases[0], {**cases[0], "promise": {**cases[0]["promise"], "guarantee": None}}])["guarantee"] is None
+    assert told.n_repeated_texts == 2
+    without = replace(cases[0], bounds=replace(cases[0].bounds, guarantee=None))
+    assert Summary.of([cases[0], without]).guarantee is None
     with pytest.raises(UsageError, match="there are no batches to sum up"):
-        summary([])
+        Summary.of([])
 
 
 def test_a_row_for_each_exemplar() -> None:
-    frame = PrivateGenerationResult(object_of()).to_frame()
+    frame = result_of().to_frame()
     assert frame["name"].tolist() == ["e1", "e2"]
     assert frame["rank"].tolist() == [2, 1]
     assert {"renyi_2_nats", f"renyi_{BEST:g}_nats", "max_divergence_nats"} < set(frame.columns)
@@ -271,10 +292,9 @@ def test_views_show_texts_as_texts(fails: bool) -> None:
         responses=[{"text": HOSTILE, "tokens": [HOSTILE] * n} for n in (3, 2)],
         spans=[{**span, "ranges": [[0, 6 + len(HOSTILE)]]} for span in texts()["spans"]],
     )
-    case = case_object(hostile, measurements(shares), PARAMS)
-    result = PrivateGenerationResult(case)
+    (case,) = PrivateGenerationResult.from_run([(hostile, measurements(shares))], PARAMS)
     console = Console(file=io.StringIO(), width=200)
-    for view in (result.heatmap(), PrivateGenerationResult.overview([case, case])):
+    for view in (case.to_rich(), PrivateGenerationResult.overview([case, case])):
         console.print(view)
     said = console.file.getvalue()  # type: ignore[attr-defined]
     assert "[bold]x[/bold] <script>" in said
@@ -292,9 +312,10 @@ def test_views_show_texts_as_texts(fails: bool) -> None:
 
 def test_how_texts_were_drawn_is_told_by_what_the_run_says_of_its_seed() -> None:
     def said(**more: Any) -> tuple[Any, bool]:
-        case = case_object(texts(), measurements(), PARAMS | more)
-        assert (case["public"] is None) == (case["promise"]["guarantee"] is None)
-        return case["draws"], case["public"] is not None
+        case = result_of(params=more)
+        assert (case.publishable is None) == (case.bounds.guarantee is None)
+        assert case.draws is not None
+        return case.draws.to_dict(), case.publishable is not None
 
     assert said(nonce=None) == ({"exact": True, "random_bits": "seed"}, True)
     assert said(seed=None, nonce=5) == ({"exact": True, "random_bits": "operating system"}, True)

@@ -15,12 +15,11 @@ from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.generation.measure import PrivateGeneration
-from leakmeter.instruments.generation.study import Batches
-from leakmeter.instruments.generation.table import PRINTED, cases_of
-from leakmeter.privacy.rdp import conversion, promise
-from leakmeter.report.tables import to_csv, to_markdown
+from leakmeter.instruments.generation.study import PRINTED, Batches, cases_of
+from leakmeter.privacy.rdp import conversion, guarantee
 from leakmeter.studies.cells import load_records
 from leakmeter.studies.grid import Cell, Study, load_study
+from leakmeter.studies.tables import to_csv, to_markdown
 from leakmeter.text.exemplar import ExemplarCase
 
 STUDIES = {"audit_table_4": "temperature", "audit_table_5": "clip", "audit_table_6": "subset_size"}
@@ -64,7 +63,7 @@ def test_at_the_papers_size_the_settings_are_the_papers(name: str) -> None:
         assert study.kind.seed(cell) == 0
         assert (cell.dataset, choice.label, choice.n_records) == ("agnews", "Sports", 1)
         target, size = cell.factors["target_epsilon"], choice.subset_size
-        kept = promise(measure.clip / (size * measure.temperature), 2000, 1e-5)
+        kept = guarantee(measure.clip / (size * measure.temperature), 2000, 1e-5)
         assert kept.epsilon <= target
         found[target] = {"temperature": measure.temperature, "clip": measure.clip, "subset_size": size}[free]
     assert {target: round(value, 2) for target, value in found.items()} == {
@@ -102,7 +101,7 @@ def test_a_smaller_batch_is_the_first_of_a_larger_one(news: dict[str, str]) -> N
 
 
 @pytest.mark.parametrize("name", [*STUDIES, "audit_figure_6"])
-def test_rows_are_what_was_measured_beside_what_was_promised(name: str, news: dict[str, str]) -> None:
+def test_rows_are_what_was_measured_beside_its_bound(name: str, news: dict[str, str]) -> None:
     few = {"audit_table_6": {"target_epsilon": ["10", "100"]}, "audit_figure_6": {"delta": ["1e-4", "1e-5"]}}
     study = study_of(name, **few.get(name, {"target_epsilon": ["5", "10"]}))
     cells, directory = measured(study, news)
@@ -112,9 +111,9 @@ def test_rows_are_what_was_measured_beside_what_was_promised(name: str, news: di
         measure, choice = parts_of(finished.cell)
         (case,) = cases_of(finished)
         assert row[str(study.x)] == shown[str(study.x)] == finished.cell.factors[str(study.x)]
-        at = next(one for one in case["by_order"] if one["order"] == row["order"])
-        assert row["promised_rdp_nats"] == at["promised_nats"]
-        assert row["measured_rdp_nats"] == at["measured_nats"] <= row["sum_of_maxima_nats"]
+        at = next(one for one in case.by_order if one.order == row["order"])
+        assert row["promised_rdp_nats"] == at.bound_nats
+        assert row["measured_rdp_nats"] == at.measured_nats <= row["sum_of_maxima_nats"]
         assert row["rdp_ratio"] == pytest.approx(row["measured_rdp_nats"] / row["promised_rdp_nats"])
         assert 0 < row["rdp_ratio"] <= row["worst_token_ratio"] <= row["worst_token_any_order_ratio"] < 1
         zero = 2 * float(conversion([row["order"]], measure.delta)[0])
@@ -131,7 +130,7 @@ def test_rows_are_what_was_measured_beside_what_was_promised(name: str, news: di
         assert shown["of no leak"] == f"{zero:.4g}"
         assert shown[free.replace("_", " ")] == f"{row['setting']:.4g}"
     text = to_markdown(study.title, [], made.summary)
-    assert "| measured / promised |" in text
+    assert "| measured / bound |" in text
     assert "| paper printed |" in text
 
 
@@ -160,8 +159,8 @@ def test_items_are_the_texts(news: dict[str, str]) -> None:
     (finished,), _ = measured(study, news)
     rows = list(csv.DictReader(io.StringIO(study.kind.items_csv(finished), newline="")))
     (case,) = cases_of(finished)
-    assert [row["generations"] for row in rows] == [one["text"] for one in case["sequences"]]
-    assert [int(row["n_tokens"]) for row in rows] == [len(one["token_ids"]) for one in case["sequences"]]
+    assert [row["generations"] for row in rows] == [one.text for one in case.samples]
+    assert [int(row["n_tokens"]) for row in rows] == [len(one.token_ids) for one in case.samples]
     assert all(0 < float(row["most_share_of_promise"]) < 1 < float(row["perplexity"]) for row in rows)
     assert all(row["contexts"].count("Text: Item") == 4 for row in rows)
 
@@ -191,7 +190,7 @@ def test_the_figure_has_both_comparisons(news: dict[str, str], tmp_path: Path) -
     ("changes", "said"),
     [
         ({"batches": ["0"]}, "batches is 0; it has to be 1 or more"),
-        ({"target_epsilon": ["0.01"]}, "epsilon 0.01 at delta 1e-05 cannot be promised"),
+        ({"target_epsilon": ["0.01"]}, "epsilon 0.01 at delta 1e-05 cannot be guaranteed"),
         ({"free": ["tau"]}, "no free named 'tau'"),
         ({"clip": ["0"]}, "clip is 0.0; it has to be above 0"),
         ({"subset_size": ["0"]}, "subset-size is 0; it has to be 1 or more"),

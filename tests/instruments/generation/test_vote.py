@@ -1,4 +1,4 @@
-"""A ballot against one counted by hand: every row left out, every divergence by its definition."""
+"""Leave-one-out votes against ones counted by hand: every row left out, every divergence by its definition."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from leakmeter.errors import UsageError
-from leakmeter.instruments.generation.vote import BALLOT, Ballot
-from leakmeter.privacy.mechanism import BoundedCid, Mechanism, PrivateVoting, promise_of
-from leakmeter.privacy.private_voting import Voting
+from leakmeter.instruments.generation.vote import COLUMNS, LeaveOneOutVote
+from leakmeter.privacy.clipped_logits import Aggregation
+from leakmeter.privacy.mechanism import BoundedCid, ClippedLogitAggregation, Mechanism, bound_of
 from leakmeter.privacy.rdp import ORDERS
 from leakmeter.privacy.renyi import SPREAD
 from leakmeter.stats import logspace
@@ -23,22 +23,22 @@ from leakmeter.stats import logspace
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
 libraries = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
 MEASURED = (*sorted({*SPREAD, 3}), math.inf)
-AT = len(BALLOT)
+AT = len(COLUMNS)
 
 
 @dataclass(frozen=True)
-class SlowVoting:
-    """Private voting that is asked row by row."""
+class SlowAggregation:
+    """Clipped-logit aggregation that is asked row by row."""
 
-    voting: Voting
+    aggregation: Aggregation
     public_first: bool = False
     adjacency: Any = "add-remove"
 
     def log_probs(self, rows: Any) -> Any:
-        return PrivateVoting(self.voting).log_probs(rows)
+        return ClippedLogitAggregation(self.aggregation).log_probs(rows)
 
-    def promised(self, orders: Any) -> npt.NDArray[np.float64]:
-        return PrivateVoting(self.voting).promised(orders)
+    def bound(self, orders: Any) -> npt.NDArray[np.float64]:
+        return ClippedLogitAggregation(self.aggregation).bound(orders)
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,15 @@ class Rule:
     def log_probs(self, rows: Any) -> Any:
         return self.function(rows)
 
-    def promised(self, orders: Any) -> npt.NDArray[np.float64]:
+    def bound(self, orders: Any) -> npt.NDArray[np.float64]:
         return np.full(len(orders), self.nats)
 
 
-def ballot(mechanism: Mechanism, **more: Any) -> Ballot:
-    return Ballot(mechanism, MEASURED, tuple(promise_of(mechanism, ORDERS).tolist()), **more)
+def vote_of(mechanism: Mechanism, **more: Any) -> LeaveOneOutVote:
+    return LeaveOneOutVote(mechanism, MEASURED, tuple(bound_of(mechanism, ORDERS).tolist()), **more)
 
 
-def counted(reduction: Ballot, rows: np.ndarray, library: Any = np.asarray) -> np.ndarray:
+def counted(reduction: LeaveOneOutVote, rows: np.ndarray, library: Any = np.asarray) -> np.ndarray:
     found = np.asarray(reduction.reduce(library(rows)[:, None, :], None))
     assert found.shape == (len(rows), 1, AT + len(MEASURED))
     assert found.dtype == np.float64
@@ -86,14 +86,14 @@ def test_what_is_measured_is_the_definition_with_every_row_left_out(
     library: Any, normalise_by: Any, temperature: float
 ) -> None:
     rows = np.random.default_rng(0).normal(size=(6, 13)) * 7
-    voting = Voting(3.0, 6, temperature, normalise_by)
-    found = counted(ballot(PrivateVoting(voting), random=0.4), rows, library)
-    log_p = PrivateVoting(voting).log_probs(rows)
+    voting = Aggregation(3.0, 6, temperature, normalise_by)
+    found = counted(vote_of(ClippedLogitAggregation(voting), random=0.4), rows, library)
+    log_p = ClippedLogitAggregation(voting).log_probs(rows)
     for i, row in enumerate(found):
-        log_q = PrivateVoting(voting).log_probs(np.delete(rows, i, axis=0))
+        log_q = ClippedLogitAggregation(voting).log_probs(np.delete(rows, i, axis=0))
         expected = [slow_divergence(log_p, log_q, order) for order in MEASURED]
         np.testing.assert_allclose(row[AT:], expected, rtol=1e-8, atol=1e-13)
-        limits = promise_of(PrivateVoting(voting), ORDERS)
+        limits = bound_of(ClippedLogitAggregation(voting), ORDERS)
         most = max(slow_divergence(log_p, log_q, order) / limit for order, limit in zip(ORDERS, limits, strict=True))
         assert most * (1 - 1e-9) <= row[2] <= 1.0
         assert row[3] in ORDERS
@@ -103,9 +103,10 @@ def test_what_is_measured_is_the_definition_with_every_row_left_out(
 def test_a_rule_that_is_asked_row_by_row_is_measured_the_same(library: Any) -> None:
     rows = np.random.default_rng(1).normal(size=(5, 17)) * 6
     for temperature in (0.2, 1.0, 9.0):
-        voting = Voting(4.0, 5, temperature)
+        voting = Aggregation(4.0, 5, temperature)
         quick, slow = (
-            counted(ballot(rule, random=0.7), rows, library) for rule in (PrivateVoting(voting), SlowVoting(voting))
+            counted(vote_of(rule, random=0.7), rows, library)
+            for rule in (ClippedLogitAggregation(voting), SlowAggregation(voting))
         )
         # Logarithms that were subtracted have lost digits of small divergences.
         np.testing.assert_allclose(slow, quick, rtol=1e-7, atol=1e-13)
@@ -114,39 +115,39 @@ def test_a_rule_that_is_asked_row_by_row_is_measured_the_same(library: Any) -> N
 @libraries
 def test_the_token_is_that_of_the_distribution_that_was_measured(library: Any) -> None:
     rows = np.random.default_rng(2).normal(size=(4, 9)) * 3
-    rule = PrivateVoting(Voting(5.0, 4, 0.5))
+    rule = ClippedLogitAggregation(Aggregation(5.0, 4, 0.5))
     log_p = rule.log_probs(rows)
     edges = np.cumsum(np.exp(log_p))
     for uniform in (0.0, 0.05, 0.5, 0.99, 1 - 1e-16):
-        found = counted(ballot(rule, random=uniform), rows, library)
+        found = counted(vote_of(rule, random=uniform), rows, library)
         token = int(np.searchsorted(edges / edges[-1], uniform, side="right"))
         assert found[:, 0].tolist() == [token] * 4
         np.testing.assert_allclose(found[:, 1], log_p[token], rtol=0, atol=1e-13)
-    given = counted(ballot(rule, token=6), rows, library)
+    given = counted(vote_of(rule, token=6), rows, library)
     assert given[:, 0].tolist() == [6.0] * 4
     np.testing.assert_allclose(given[:, 1], log_p[6], rtol=0, atol=1e-13)
     np.testing.assert_array_equal(given[:, 2:], found[:, 2:])
 
 
 @libraries
-@pytest.mark.parametrize("kind", [PrivateVoting, SlowVoting])
+@pytest.mark.parametrize("kind", [ClippedLogitAggregation, SlowAggregation])
 def test_masked_tokens_are_no_part_of_the_vocabulary(library: Any, kind: Any) -> None:
     rows = np.random.default_rng(3).normal(size=(4, 9)) * 5
     rows[:, 3] += 50
     kept = [0, 1, 2, 4, 5, 6, 8]
-    rule = kind(Voting(5.0, 4, 0.5))
-    small = counted(ballot(rule, random=0.6), rows[:, kept], library)
-    found = counted(ballot(rule, random=0.6, masked=(3, 7)), rows, library)
+    rule = kind(Aggregation(5.0, 4, 0.5))
+    small = counted(vote_of(rule, random=0.6), rows[:, kept], library)
+    found = counted(vote_of(rule, random=0.6, masked=(3, 7)), rows, library)
     assert found[0, 0] == kept[int(small[0, 0])]
     np.testing.assert_allclose(found[:, 1:], small[:, 1:], rtol=1e-13, atol=1e-15)
-    np.testing.assert_array_equal(counted(ballot(rule, token=8, masked=(3, 7)), rows, library)[:, 0], [8.0] * 4)
+    np.testing.assert_array_equal(counted(vote_of(rule, token=8, masked=(3, 7)), rows, library)[:, 0], [8.0] * 4)
 
 
 @libraries
 def test_a_public_row_is_never_left_out(library: Any) -> None:
     rows = np.random.default_rng(4).normal(size=(2, 15)) * 4
     rule = BoundedCid(0.8)
-    public, context = counted(ballot(rule, random=0.3), rows, library)
+    public, context = counted(vote_of(rule, random=0.3), rows, library)
     log_p, log_q = rule.log_probs(rows), rule.log_probs(rows[:1])
     np.testing.assert_allclose(
         context[AT:], [slow_divergence(log_p, log_q, order) for order in MEASURED], rtol=1e-8, atol=1e-14
@@ -165,7 +166,7 @@ def test_ruling_a_token_out_for_want_of_an_exemplar_costs_infinity(library: Any)
             return np.log((np.arange(len(votes)) == votes.argmax()).astype(float))
 
     rows = np.asarray([[3.0, 0.0, 1.0], [0.0, 2.0, 0.0], [0.0, 0.5, 0.0]])
-    found = counted(ballot(Rule(greedy), random=0.5), rows, library)
+    found = counted(vote_of(Rule(greedy), random=0.5), rows, library)
     assert found[:, 0].tolist() == [0.0] * 3
     assert (found[0, AT:] == np.inf).all()
     assert (found[0, 2], found[0, 3]) == (np.inf, 2.0)
@@ -182,7 +183,7 @@ def test_ruling_a_token_out_for_want_of_an_exemplar_costs_infinity(library: Any)
 )
 def test_what_is_no_distribution_is_refused(function: Any, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        counted(ballot(Rule(function)), np.zeros((3, 4)))
+        counted(vote_of(Rule(function)), np.zeros((3, 4)))
 
 
 def test_a_rule_of_a_user_meets_float64_and_may_answer_in_numpy() -> None:
@@ -193,14 +194,17 @@ def test_a_rule_of_a_user_meets_float64_and_may_answer_in_numpy() -> None:
         return np.asarray(logspace.log_softmax(np.asarray(rows).mean(axis=0)))
 
     rows = torch.randn(3, 5, dtype=torch.bfloat16)
-    found = ballot(Rule(mean), random=0.5).reduce(rows[:, None, :], None)
+    found = vote_of(Rule(mean), random=0.5).reduce(rows[:, None, :], None)
     assert isinstance(found, torch.Tensor)
     assert {(type(one), one.dtype) for one in seen} == {(torch.Tensor, torch.float64)}
     assert [len(one) for one in seen] == [3, 2, 2, 2]
 
 
 def test_it_goes_on_where_it_draws_and_needs_all_rows() -> None:
-    drawn, given = ballot(PrivateVoting(Voting(1.0, 2, 1.0))), ballot(PrivateVoting(Voting(1.0, 2, 1.0)), token=3)
+    drawn, given = (
+        vote_of(ClippedLogitAggregation(Aggregation(1.0, 2, 1.0))),
+        vote_of(ClippedLogitAggregation(Aggregation(1.0, 2, 1.0)), token=3),
+    )
     assert (drawn.continues, given.continues) == (True, False)
     assert drawn.rows_together
     assert drawn.rows(4) == range(4, 5)
@@ -208,7 +212,7 @@ def test_it_goes_on_where_it_draws_and_needs_all_rows() -> None:
 
 def test_nothing_of_exemplar_by_vocabulary_by_exemplar_is_made() -> None:
     rows = np.random.default_rng(5).normal(size=(60, 1, 4000))
-    reduction = ballot(PrivateVoting(Voting(10.0, 60, 1.0)))
+    reduction = vote_of(ClippedLogitAggregation(Aggregation(10.0, 60, 1.0)))
     tracemalloc.start()
     reduction.reduce(rows, None)
     peak = tracemalloc.get_traced_memory()[1]

@@ -16,7 +16,8 @@ import leakmeter
 from helpers.places import DOCS
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import DataError, UsageError
-from leakmeter.instruments.icl.result import summary
+from leakmeter.instruments.icl.result import IclResult
+from leakmeter.instruments.icl.summary import summary
 
 Call = Callable[..., Any]
 TASK = {
@@ -92,7 +93,7 @@ def without_seconds(case: dict[str, Any]) -> dict[str, Any]:
 
 def test_exemplars_are_drawn_for_each_query_and_summed_up(icl: Call) -> None:
     cases, told = objects_of(icl("--json"))
-    assert told == json.loads(json.dumps(summary(cases)))
+    assert told == summary(list(map(IclResult.from_dict, cases))).to_dict()
     assert (told["n"], told["n_with_label"], told["exemplars"]) == (10, 10, None)
     assert sorted(case["id"] for case in cases) == sorted(row["id"] for row in ROWS[:10])
     own = {row["id"]: row for row in ROWS}
@@ -109,7 +110,7 @@ def test_exemplars_are_drawn_for_each_query_and_summed_up(icl: Call) -> None:
 
 
 def test_fewer_queries_are_chosen_at_random_and_by_the_seed(icl: Call) -> None:
-    first, other = (objects_of(icl("--json", queries=3, seed=seed))[0] for seed in (0, 7))
+    first, other = (objects_of(icl("--json", max_queries=3, seed=seed))[0] for seed in (0, 7))
     assert len(first) == len(other) == 3
     assert {case["id"] for case in first} != {case["id"] for case in other}
 
@@ -150,7 +151,7 @@ def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(icl: Call) -> None
     assert told == expected
     assert (run / "measurements-00000.parquet").stat().st_mtime_ns == stamps["measurements-00000.parquet"]
     results = list(leakmeter.load_run(run))
-    assert [result.case["id"] for result in results] == [case["id"] for case in expected]
+    assert [result.id for result in results] == [case["id"] for case in expected]
     assert all(isinstance(result, leakmeter.IclResult) for result in results)
 
 
@@ -172,7 +173,7 @@ def test_terminal_page_and_report_agree(icl: Call, cli: Call) -> None:
 
 
 def test_one_query_is_shown_with_its_exemplars(icl: Call) -> None:
-    said = " ".join(icl(queries=1).out.split())
+    said = " ".join(icl(max_queries=1).out.split())
     assert said.startswith("Leaving one exemplar out moves this answer by ")
     assert "They said: " in said
     assert "Before renormalising" in said
@@ -201,8 +202,10 @@ def test_from_python_it_is_the_same(icl: Call, mine: Path) -> None:
     measured = leakmeter.icl(
         "toy", task=TASK, queries=ROWS[:10], pool=ROWS[8:], shots=2, label_scoring="whole-sequence"
     )
-    assert list(map(without_seconds, (result.case for result in measured.results))) == list(map(without_seconds, cases))
-    assert measured.summary["mean_nats"] == told["mean_nats"]
+    assert list(map(without_seconds, (result.to_dict() for result in measured.results))) == list(
+        map(without_seconds, cases)
+    )
+    assert measured.summary.mean_nats == told["mean_nats"]
     frame = measured.to_frame()
     assert len(frame) == 20
     assert list(frame.columns[:3]) == ["query", "name", "position"]
@@ -211,7 +214,7 @@ def test_from_python_it_is_the_same(icl: Call, mine: Path) -> None:
     of_file = leakmeter.icl(
         "toy", task=str(mine / "task.toml"), queries=ROWS[:2], exemplars=ROWS[10:], label_scoring="whole-sequence"
     )
-    assert [row["id"] for row in of_file.summary["exemplars"]] == ["m10", "m11"]
+    assert [row.id for row in of_file.summary.exemplars or ()] == ["m10", "m11"]
 
 
 def test_what_python_refuses() -> None:
@@ -240,7 +243,7 @@ def test_what_python_refuses() -> None:
         ({"pool": "UNKNOWN"}, "'mood' is 'happy', expected one of 'g', 's'"),
         ({"shots": 9}, "needs 9 exemplars and there are "),
         ({"shots": 0}, "shots is 0; it has to be 1 or more"),
-        ({"queries": 0}, "queries is 0; it has to be 1 or more"),
+        ({"max_queries": 0}, "max-queries is 0; it has to be 1 or more"),
         ({"seed": -1}, "seed is -1"),
         ({"task": "ONE"}, "leaves no choice, its labels being 'glad'"),
         ({"label_scoring": None}, "labels 'glad' and 'sad' begin with the same token"),

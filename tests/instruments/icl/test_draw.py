@@ -91,7 +91,7 @@ def test_queries_are_chosen_in_order_and_by_seed() -> None:
     chosen = choose_queries(pool, 5, 3)
     assert chosen == choose_queries(pool, 5, 3) != choose_queries(pool, 5, 4)
     assert [pool.index(example) for example in chosen] == sorted(pool.index(example) for example in chosen)
-    with pytest.raises(UsageError, match="queries is 0"):
+    with pytest.raises(UsageError, match="max-queries is 0"):
         choose_queries(pool, 0, 3)
     with pytest.raises(UsageError, match="seed is -2"):
         choose_queries(pool, 5, -2)

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from leakmeter.instruments.icl.log_ratio import FARTHEST, PLAUSIBLE, LogRatioFromFirst, farthest_losses, log_ratio
+from leakmeter.instruments.icl.math import FARTHEST, PLAUSIBLE, LogRatioFromFirst, farthest_losses, log_ratio
 
 Make = Callable[[Any], Any]
 N_VOCAB = 6

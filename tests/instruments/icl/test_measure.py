@@ -20,7 +20,7 @@ from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID
 from leakmeter.core.plan import Chunk
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
 from leakmeter.instruments.icl.item import ExemplarItem
-from leakmeter.instruments.icl.log_ratio import FARTHEST, PLAUSIBLE
+from leakmeter.instruments.icl.math import FARTHEST, PLAUSIBLE
 from leakmeter.instruments.icl.measure import Icl
 
 N_VOCAB = 29

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from helpers.icl_results import asked, exemplar, over_vocabulary
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless, flat
@@ -17,95 +19,64 @@ from helpers.report_snapshots import printed
 from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl import words
-from leakmeter.instruments.icl.report import report
-from leakmeter.instruments.icl.result import IclResult, summary
+from leakmeter.instruments.icl.report import LABELS_SHOWN, report
+from leakmeter.instruments.icl.result import IclResult
+from leakmeter.instruments.icl.summary import summary
 from leakmeter.report import blocks as b
-from leakmeter.report import charts, html, markdown, queries
-from leakmeter.stats.posterior import posterior_fields
+from leakmeter.report import charts, html, markdown
+from leakmeter.report import words as shared_words
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-Case = dict[str, Any]
 
 
-def exemplar(position: int, *signed: float, **more: Any) -> Case:
-    loss = max(map(abs, signed))
-    return {
-        "name": f"e{position}", "position": position, "id": f"x{position}", "label": ("cat", "dog")[position % 2],
-        "text": f"Text: exemplar {position}\nAnswer: {('cat', 'dog')[position % 2]}", "n_tokens": 9, "loss_nats": loss,
-        **posterior_fields(max(signed, key=abs), noise_nats=1e-5), "below_noise_floor": loss <= 1e-5,
-        "worst_label": ("cat", "dog")[[abs(x) for x in signed].index(loss)], "worst_label_nats": loss,
-        "signed_nats": list(signed), "vocabulary": None, "repeats": [], "rank": 1,
-    } | more  # fmt: skip
-
-
-def asked(id_: str = "q1", **more: Any) -> Case:
-    """A query whose second exemplar moves 'dog' from 10 % to 20 %, and 'cat' from 90 % to 80 %."""
-    exemplars = [exemplar(1, 0.1, -0.3), exemplar(2, math.log(0.8 / 0.9), math.log(2)), exemplar(3, 0.05, 0.1)]
-    return {
-        "id": id_, "model": "toy", "weights_sha256": None, "dtype": "float32", "template": "plain",
-        "query": f"Query {id_} meows.", "context": "…", "space": "labels", "label_scoring": "first-token",
-        "calibration": None, "calibration_baseline": "own", "calibration_epsilon": 1e-4, "temperature": 1.0,
-        "labels": ["cat", "dog"], "label_probabilities": [0.8, 0.2], "label_mass": 0.5, "prediction": "cat",
-        "gold": "cat", "is_right": True, "exemplars": exemplars, "loss_nats": math.log(2), "posterior": 2 / 3,
-        "posterior_note": None,
-        "worst_exemplar": "e2", "noise_floor_nats": 1e-5,
-        "cost": {
-            "requests": 4, "tree_tokens": 60, "naive_tokens": 120, "seconds": 0.5, "halvings": 0,
-            "predicted": {"tree_tokens": 60, "seconds": 0.25}, "scored_together": 8,
-        },
-        "warnings": [],
-    } | more  # fmt: skip
-
-
-def several(n: int, *, fixed: bool = True, **more: Any) -> list[Case]:
+def several(n: int, *, fixed: bool = True, **more: Any) -> list[IclResult]:
     cases = [asked(f"q{i}", loss_nats=0.5 + 0.01 * i, **more) for i in range(n)]
-    if not fixed:
-        for i, case in enumerate(cases):
-            case["exemplars"] = [one | {"id": f"{i}-{one['id']}"} for one in case["exemplars"]]
-    return cases
+    if fixed:
+        return cases
+    return [
+        replace(case, exemplars=tuple(replace(one, id=f"{i}-{one.id}") for one in case.exemplars))
+        for i, case in enumerate(cases)
+    ]
 
 
-def varied(n: int) -> list[Case]:
+def varied(n: int) -> list[IclResult]:
     """Queries with exemplars of their own, whose losses are not the same number over and over."""
-    cases = several(n, fixed=False, warnings=["The labels have a probability of 0.01 together: few."])
+    cases = several(n, fixed=False, warnings=("The labels have a probability of 0.01 together: few.",))
+    found = []
     for i, case in enumerate(cases):
         more = [1 + 0.1 * ((i * k) % 7) for k in (1, 3, 5)]
-        signed = [[x * times for x in one["signed_nats"]] for one, times in zip(case["exemplars"], more, strict=True)]
-        case["exemplars"] = [exemplar(k, *both, id=f"{i}-x{k}") for k, both in enumerate(signed, 1)]
-    return cases
+        signed = [[x * times for x in one.signed_nats] for one, times in zip(case.exemplars, more, strict=True)]
+        exemplars = tuple(exemplar(k, *both, id=f"{i}-x{k}") for k, both in enumerate(signed, 1))
+        found.append(replace(case, exemplars=exemplars))
+    return found
 
 
-def over_vocabulary(**more: Any) -> Case:
-    def entry(token: str, loss: float | None) -> Case:
-        return {"token": token, "token_id": 7, "log_prob_nats": -9.0, "log_prob_without_nats": -2.0, "loss_nats": loss}
-
-    told = {"farthest": entry(" mou\nse", 7.0), "plausible": entry(" fish", 1.5)}
-    exemplars = [exemplar(1, 0.1, -0.3, vocabulary=told), exemplar(2, 0.1, 0.2, loss_nats=7.0, vocabulary=told)]
-    return asked(space="vocabulary", exemplars=exemplars, loss_nats=7.0, posterior=0.999, **more)
-
-
-def infinite() -> Case:
+def infinite() -> IclResult:
     """One answer that is possible with an exemplar and impossible without."""
+    return asked(loss_nats=math.inf, posterior=1.0, exemplars=(exemplar(2, 0.2, math.inf),))
+
+
+def hostile() -> IclResult:
+    names = ("id", "text", "label", "worst_label", "name")
     return asked(
-        loss_nats=None, posterior=1.0,
-        exemplars=[exemplar(2, 0.2, 1.0, loss_nats=None, worst_label_nats=None, signed_nats=[0.2, None])],
+        HOSTILE, model=HOSTILE, query=HOSTILE, warnings=(HOSTILE,), labels=(HOSTILE, "dog"), prediction=HOSTILE,
+        gold=HOSTILE, template=HOSTILE, worst_exemplar=HOSTILE,
+        exemplars=(exemplar(1, 0.5, 1.5, **dict.fromkeys(names, HOSTILE)),),
     )  # fmt: skip
 
 
-def hostile() -> Case:
-    exemplars = [exemplar(1, 0.5, 1.5) | dict.fromkeys(("id", "text", "label", "worst_label", "name"), HOSTILE)]
-    return asked(
-        HOSTILE, model=HOSTILE, query=HOSTILE, warnings=[HOSTILE], labels=[HOSTILE, "dog"], prediction=HOSTILE,
-        gold=HOSTILE, template=HOSTILE, worst_exemplar=HOSTILE, exemplars=exemplars,
-    )  # fmt: skip
-
-
-def made(*cases: Case, **more: Any) -> b.Report:
-    return report(cases, summary(cases), **more)
+def made(*cases: IclResult, **more: Any) -> b.Report:
+    return report(cases, **more)
 
 
 def said(phrase: b.Phrase) -> str:
     return flat(b.plain(phrase))
+
+
+def labels_of(case: IclResult) -> list[tuple[Any, ...]]:
+    """Of each label its probability with all exemplars and without the worst one, and the nats between them."""
+    (rows,) = (one.rows for one in made(case).blocks if isinstance(one, b.Table) and not one.caption)
+    return [tuple(flat(cell) if isinstance(cell, str) else cell for cell in row.cells[1:4]) for row in rows]
 
 
 def rows_of(out: str, first: str) -> list[list[str]]:
@@ -127,10 +98,10 @@ def table(of: b.Report, caption: str) -> b.Table:
     [
         ("one", [asked()]),
         ("drawn", varied(10)),
-        ("fixed", [over_vocabulary(worst_exemplar="e2"), over_vocabulary(id="b", worst_exemplar="e1")]),
+        ("fixed", [over_vocabulary(worst_exemplar="e2"), over_vocabulary("b", worst_exemplar="e1")]),
     ],
 )
-def test_what_a_report_says_is_as_reviewed(name: str, cases: list[Case]) -> None:
+def test_what_a_report_says_is_as_reviewed(name: str, cases: list[IclResult]) -> None:
     """The snapshot is the terminal's text and the Markdown; write it anew with LEAKMETER_SNAPSHOTS=1."""
     shown = made(*cases, command="leakmeter icl")
     text = f"{printed(shown)}\n{'=' * 80}\n{markdown.text(shown)}"
@@ -160,20 +131,20 @@ def test_the_words_say_what_was_measured() -> None:
     assert said(words.posterior(silent)) == "No posterior is shown: the change is below the noise floor."
     assert flat(words.accuracy(told)) == "The likeliest answer is right in 100.0 % [51, 100]; macro-F1 1.00."
     assert "no query has a loss below" in words.noise(told, cases)
-    assert "2 queries have a loss below" in words.noise(told | {"share_below_noise_floor": 0.5}, cases)
+    assert "2 queries have a loss below" in words.noise(replace(told, share_below_noise_floor=0.5), cases)
     bare = several(2, gold=None, is_right=None)
     assert "is not known" in words.accuracy(summary(bare))
     assert said(words.verdict(cases[0])) == (
         "Leaving one exemplar out moves this answer by 0.50 nats: without e2, “dog” changes most."
     )
     assert "without e2, “ mou↵se” changes most" in b.plain(words.verdict(over_vocabulary(worst_exemplar="e2")))
-    quiet = asked(exemplars=[exemplar(1, 1e-6, 1e-7)], worst_exemplar="e1")
+    quiet = asked(exemplars=(exemplar(1, 1e-6, 1e-7),), worst_exemplar="e1")
     assert "nothing that could be measured" in said(words.verdict(quiet))
     wrong = asked(gold="dog", is_right=False)
     assert said(words.answer(wrong)) == (
         "cat (80.0 %); right is dog. Before renormalising, all labels have 50.0 % together."
     )
-    assert flat(queries.cost(cases)) == (
+    assert flat(shared_words.cost(cases)) == (
         "240 tree tokens in 2.0 s, 50 % saved against 480 of full prompts; predicted 240 in about 1 s"
     )
 
@@ -183,11 +154,11 @@ def test_infinite_losses_are_said_to_be_so() -> None:
     cases = [case, asked("q2")]
     assert words.headline(summary(cases), cases).startswith("ICLInf ∞, over 2 queries")
     assert ": ∞." in words.meaning(summary(cases))
-    cat, dog = words.label_rows(case)
-    assert (dog.without, dog.signed_nats) == (0.0, math.inf)
-    assert cat.without == pytest.approx(0.8 * math.exp(-0.2))
-    never = case | {"label_probabilities": [1.0, 0.0]}
-    assert (words.label_rows(never)[1].without, words.label_rows(never)[1].signed_nats) == (None, -math.inf)
+    assert labels_of(case) == [("80.0 %", "65.5 %", 0.2), ("20.0 %", "0.00 %", math.inf)]
+    never = replace(
+        case, label_probabilities=(1.0, 0.0), exemplars=(replace(case.exemplars[0], signed_nats=(0.2, -math.inf)),)
+    )
+    assert labels_of(never)[1] == ("0.00 %", "–", -math.inf)
     for shown in (made(*cases), made(case)):
         assert all("∞" in one for one in (printed(shown), html.page(shown), markdown.text(shown)))
     assert re.search(r"dog +20\.0 % +0\.00 % +\+∞", printed(made(case)))
@@ -207,18 +178,19 @@ def test_probabilities_are_never_rounded_to_none_or_all() -> None:
 
 
 def test_of_many_labels_those_that_matter_are_shown() -> None:
-    labels = [f"l{i}" for i in range(14)]
-    signed = [0.01] * 13 + [-0.9]
-    probabilities = [0.5, 0.3, 0.05, 0.05, 0.03, 0.03, *[0.005] * 8]
+    labels = tuple(f"l{i}" for i in range(14))
+    signed = (*[0.01] * 13, -0.9)
+    probabilities = (0.5, 0.3, 0.05, 0.05, 0.03, 0.03, *[0.005] * 8)
     case = asked(
         labels=labels, label_probabilities=probabilities, prediction="l0", gold="l12", worst_exemplar="e1",
-        exemplars=[exemplar(1, 0.01) | {"signed_nats": signed, "worst_label": "l13"}],
+        exemplars=(exemplar(1, 0.01, signed_nats=signed, worst_label="l13"),),
     )  # fmt: skip
-    rows = words.label_rows(case)
-    assert [row.label for row in rows[: words.LABELS_SHOWN]] == ["l0", "l1", "l2", "l3", "l12", "l13"]
+    (rows,) = (one.rows for one in made(case).blocks if isinstance(one, b.Table) and not one.caption)
+    shown = [row.cells[0].text for row in rows]  # type: ignore[union-attr]
+    assert shown[:LABELS_SHOWN] == ["l0", "l1", "l2", "l3", "l12", "l13"]
     assert len(rows) == 14
     assert "8 more labels" in printed(made(case))
-    page = html.page(made(case, case | {"id": "b", "gold": None}))
+    page = html.page(made(case, replace(case, id="b", gold=None)))
     assert page.count("8 further labels are left out") == 2
 
 
@@ -233,11 +205,15 @@ def test_one_query_shows_its_answer_with_and_without() -> None:
 
 
 def test_many_queries_are_summed_up_in_80_columns() -> None:
-    cases = several(12, warnings=["The labels have a probability of 0.01 together: few."])
-    cases[3]["warnings"] = ["The labels have a probability of 2e-05 together: few."]
+    cases = several(12, warnings=("The labels have a probability of 0.01 together: few.",))
+    cases[3] = replace(cases[3], warnings=("The labels have a probability of 2e-05 together: few.",))
     out = printed(made(*cases))
     assert "! In 12 of 12 queries, the first: The labels have a probability of 0.01" in flat(out)
-    assert [row[0] for row in rows_of(out, "# Exemplar")] == ["2", "1", "3"]  # largest mean first
+    assert [row[:2] for row in rows_of(out, "Exemplar ")] == [
+        ["e2", "x2"],
+        ["e1", "x1"],
+        ["e3", "x3"],
+    ]  # largest mean first
     assert rows_of(out, "Label ")[0][:3] == ["cat", "12", "1.00"]
     *queries_shown, more = rows_of(out, "Query ")
     assert [row[0] for row in queries_shown] == [f"q{i}" for i in range(11, 3, -1)]
@@ -254,18 +230,19 @@ def test_tables_hold_the_numbers_of_the_summary() -> None:
     told = summary(cases)
     shown = made(*cases)
     rows = table(shown, "Exemplars").rows
-    by_mean = sorted(told["exemplars"], key=lambda row: -row["mean_nats"])
-    assert [row.cells[0] for row in rows] == [one["position"] for one in by_mean]
-    assert [row.cells[4:6] for row in rows] == [(one["mean_nats"], one["std_nats"]) for one in by_mean]
-    assert [row.cells[7:] for row in rows] == [(one["max_nats"], one["worst_share"]) for one in by_mean]
-    ends = [row.cells[6] for row in rows]
-    assert ends == [b.Interval(*one["interval_nats"]) for one in by_mean]
-    for row, one in zip(table(shown, "Labels").rows, told["labels"], strict=True):
-        assert row.cells[1:5] == (one["n_right_label"], "1.00" if one["f1"] else None, one["n_predicted"],
-                                  one["mean_nats"])  # fmt: skip
-        assert row.cells[-1] == words.by_own_label(cases)[one["label"]]
+    assert told.exemplars is not None
+    by_mean = sorted(told.exemplars, key=lambda row: -row.mean_nats)
+    assert [b.plain(row.cells[0]) for row in rows] == [f"{one.name} {one.id}" for one in by_mean]  # type: ignore[arg-type]
+    assert [row.cells[3:5] for row in rows] == [(one.mean_nats, one.std_nats) for one in by_mean]
+    assert [row.cells[6:] for row in rows] == [(one.max_nats, one.worst_share) for one in by_mean]
+    ends = [row.cells[5] for row in rows]
+    assert ends == [b.Interval(*one.interval_nats) for one in by_mean if one.interval_nats]
+    own = {"cat": math.log(2), "dog": 0.2}  # of the second exemplar; of the first and the third
+    for row, one in zip(table(shown, "Labels").rows, told.labels, strict=True):
+        assert row.cells[1:5] == (one.n_right_label, "1.00" if one.f1 else None, one.n_predicted, one.mean_nats)
+        assert row.cells[-1] == pytest.approx(own[one.label])
     places = table(made(*several(12, fixed=False)), "Positions").rows
-    assert [row.cells[:2] for row in places] == [(one["position"], one["mean_nats"]) for one in told["positions"]]
+    assert [row.cells[:2] for row in places] == [(one.position, one.mean_nats) for one in told.positions]
     bare = table(made(*several(3, gold=None, is_right=None)), "Labels")
     assert [column.heading for column in bare.columns][:2] == ["Label", "Predicted"]
 
@@ -278,11 +255,9 @@ def test_figures_are_means_with_their_intervals() -> None:
     assert list(IclResult.findings(several(12, fixed=False)).figures) == ["positions"]
     assert list(IclResult.findings(cases[:1]).figures) == ["positions", "exemplars"]
     positions, each = (figures[name].panels[0].series[0] for name in figures)  # type: ignore[union-attr]
-    assert list(positions.y) == [row["mean_nats"] for row in told["positions"]]
-    assert list(zip(positions.low, positions.high, strict=True)) == [
-        tuple(r["interval_nats"]) for r in told["positions"]
-    ]
-    assert list(each.y) == sorted((row["mean_nats"] for row in told["exemplars"]), reverse=True)
+    assert list(positions.y) == [row.mean_nats for row in told.positions]
+    assert list(zip(positions.low, positions.high, strict=True)) == [row.interval_nats for row in told.positions]
+    assert list(each.y) == sorted((row.mean_nats for row in told.exemplars or ()), reverse=True)
     (drawn,) = charts.figure(figures["positions"]).axes  # type: ignore[arg-type]
     assert [bar.get_height() for bar in drawn.patches] == list(positions.y)
     assert [label.get_text() for label in drawn.get_xticklabels()] == ["1", "2", "3"]
@@ -307,15 +282,14 @@ def test_the_page_has_every_query_largest_losses_first() -> None:
     assert single == html.page(made(asked()))
     assert "<details class" not in single
     with pytest.raises(UsageError, match="at least one"):
-        report([], {})
+        report([])
 
 
 def test_a_page_of_a_thousand_queries_is_under_2_megabytes() -> None:
-    cases = several(1000, fixed=False)
-    for case in cases:
-        case["query"] = "word " * 60
-        for one in case["exemplars"]:
-            one["text"] = "text " * 60
+    cases = [
+        replace(case, query="word " * 60, exemplars=tuple(replace(one, text="text " * 60) for one in case.exemplars))
+        for case in several(1000, fixed=False)
+    ]
     page = html.page(made(*cases))
     n = page.count('<details class="line"')
     assert len(page.encode()) <= html.PAGE_BYTES
@@ -325,7 +299,7 @@ def test_a_page_of_a_thousand_queries_is_under_2_megabytes() -> None:
 
 def test_what_lies_below_the_noise_has_no_colour() -> None:
     quiet = exemplar(1, 1e-6, 1e-7)
-    case = asked(exemplars=[quiet, exemplar(2, 1e-7, 1e-6)], worst_exemplar="e1", loss_nats=1e-6)
+    case = asked(exemplars=(quiet, exemplar(2, 1e-7, 1e-6)), worst_exemplar="e1", loss_nats=1e-6)
     tables = [one for one in made(case).blocks if isinstance(one, b.Table)]
     assert all(row.quiet for row in tables[-1].rows)
     assert made(case, asked("b")).sections[1].cells[0] == "1e-6"
@@ -334,7 +308,7 @@ def test_what_lies_below_the_noise_has_no_colour() -> None:
 def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:
     case = hostile()
     provenance = b.Provenance(facts=((b.Untrusted(HOSTILE), b.Untrusted(HOSTILE)),))
-    for shown in (made(case, command=HOSTILE), made(case, case | {"id": "b"}, provenance=provenance)):
+    for shown in (made(case, command=HOSTILE), made(case, replace(case, id="b"), provenance=provenance)):
         page, out = html.page(shown), printed(shown)
         assert_harmless(page)
         assert "<script" not in page

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Measurement
+from leakmeter.core.plain import to_json
 from leakmeter.errors import UsageError
-from leakmeter.instruments.icl.result import IclResult, case_object, summary
+from leakmeter.instruments.icl.result import IclResult, MovedToken, Vocabulary
+from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.stats.stats import bootstrap_interval_of_mean, interval_of_share
 
 LABELS = ["World", "Fine Art", "Art"]
@@ -69,6 +72,13 @@ def of_vocabulary(losses: tuple[float, ...]) -> list[Measurement]:
     return [*out, measurement("farthest_noise", 0.125), measurement("plausible_noise", 0.25)]
 
 
+def result_of(texts: dict[str, Any], measurements: list[Measurement], params: dict[str, Any] = PARAMS) -> IclResult:
+    """The result of a query; it is read again as it is written."""
+    (made,) = IclResult.from_run([(texts, measurements)], params)
+    assert IclResult.from_dict(json.loads(made.to_json())) == made
+    return made
+
+
 def case(
     id_: str = "q1",
     losses: tuple[float, ...] = (1.0, 2.0, 3.0),
@@ -76,94 +86,95 @@ def case(
     prediction: int = 0,
     gold: int | None = 0,
     **more: Any,
-) -> dict[str, Any]:
-    """A case object of losses that the first label makes."""
+) -> IclResult:
+    """A query of losses that the first label makes."""
     rows = tuple((loss, 0.0, -loss / 2) for loss in losses)
     made = measurements(rows, prediction=prediction, gold=gold)
-    return case_object(texts(n=len(losses), id=id_, **more), made, PARAMS)
+    return result_of(texts(n=len(losses), id=id_, **more), made)
 
 
 def test_the_case() -> None:
-    made = case_object(texts(), measurements(), PARAMS)
-    assert (made["loss_nats"], made["worst_exemplar"]) == (2.0, "e2")
+    made = result_of(texts(), measurements(), PARAMS)
+    assert (made.loss_nats, made.worst_exemplar) == (2.0, "e2")
     # "World" is likelier without e2: no evidence that e2 was there.
-    assert made["posterior"] == pytest.approx(1 / (1 + math.exp(2)))
-    assert [e["posterior_note"] for e in made["exemplars"]] == [None, None, "below the noise floor"]
-    assert made["exemplars"][2]["posterior"] is None
-    assert (made["prediction"], made["gold"], made["is_right"]) == ("World", "World", True)
-    assert made["label_probabilities"] == pytest.approx([0.7, 0.2, 0.1])
-    assert (made["label_mass"], made["noise_floor_nats"]) == (pytest.approx(0.5), 0.05)
-    assert (made["space"], made["calibration"], made["labels"], made["query"]) == (
-        *("labels", None, LABELS, "A train left."),
+    assert made.posterior == pytest.approx(1 / (1 + math.exp(2)))
+    assert [e.posterior_note for e in made.exemplars] == [None, None, "below the noise floor"]
+    assert made.exemplars[2].posterior is None
+    assert (made.prediction, made.gold, made.is_right) == ("World", "World", True)
+    assert made.label_probabilities == pytest.approx([0.7, 0.2, 0.1])
+    assert (made.label_mass, made.noise_floor_nats) == (pytest.approx(0.5), 0.05)
+    assert (made.space, made.calibration, made.labels, made.query) == (
+        *("labels", None, tuple(LABELS), "A train left."),
     )
-    one, two, three = made["exemplars"]
-    assert [(e["name"], e["position"], e["id"], e["rank"]) for e in (one, two, three)] == [
+    one, two, three = made.exemplars
+    assert [(e.name, e.position, e.id, e.rank) for e in (one, two, three)] == [
         ("e1", 1, "x1", 2), ("e2", 2, "x2", 1), ("e3", 3, "x3", 3),
     ]  # fmt: skip
-    assert [e["text"] for e in (one, two, three)] == SHOWN
+    assert [e.text for e in (one, two, three)] == SHOWN
     # Of two labels that the text ends with, the longer.
-    assert [e["label"] for e in (one, two, three)] == LABELS
-    assert (two["worst_label"], two["worst_label_nats"], two["signed_nats"]) == ("World", 2.0, [-2.0, 1.0, 0.5])
-    assert [e["below_noise_floor"] for e in (one, two, three)] == [False, False, True]
-    assert two["vocabulary"] is None
-    assert made["warnings"] == []
-    json.dumps(made, allow_nan=False)
+    assert [e.label for e in (one, two, three)] == LABELS
+    assert (two.worst_label, two.worst_label_nats, two.signed_nats) == ("World", 2.0, (-2.0, 1.0, 0.5))
+    assert [e.below_noise_floor for e in (one, two, three)] == [False, False, True]
+    assert two.vocabulary is None
+    assert made.warnings == ()
 
 
 def test_the_vocabulary_beside_the_labels() -> None:
     words = {"2": " snow", "3": " fell", "4": " show", "5": "\n", "6": "<|im_end|>", "7": "x"}
-    made = case_object(texts(words=words), [*measurements(), *of_vocabulary((4.0, 1.0, 0.125))], IN_VOCABULARY)
-    assert (made["loss_nats"], made["worst_exemplar"], made["noise_floor_nats"]) == (4.0, "e1", 0.125)
-    one, _, three = made["exemplars"]
-    assert one["vocabulary"] == {
-        "farthest": {
-            "token": " snow", "token_id": 2, "log_prob_nats": -40.0, "log_prob_without_nats": -44.0, "loss_nats": 4.0
-        },
-        "plausible": {
-            "token": " fell", "token_id": 3, "log_prob_nats": -40.0, "log_prob_without_nats": -42.0, "loss_nats": 2.0
-        },
-    }  # fmt: skip
-    assert (one["loss_nats"], one["worst_label"], one["worst_label_nats"]) == (4.0, "World", 0.5)
-    assert one["posterior"] == pytest.approx(1 / (1 + math.exp(-4.0)))
-    assert (three["vocabulary"]["farthest"]["token"], three["below_noise_floor"]) == ("<|im_end|>", True)
-    json.dumps(made, allow_nan=False)
+    made = result_of(texts(words=words), [*measurements(), *of_vocabulary((4.0, 1.0, 0.125))], IN_VOCABULARY)
+    assert (made.loss_nats, made.worst_exemplar, made.noise_floor_nats) == (4.0, "e1", 0.125)
+    one, _, three = made.exemplars
+    assert one.vocabulary == Vocabulary(
+        farthest=MovedToken(
+            token=" snow", token_id=2, log_prob_nats=-40.0, log_prob_without_nats=-44.0, loss_nats=4.0
+        ),
+        plausible=MovedToken(
+            token=" fell", token_id=3, log_prob_nats=-40.0, log_prob_without_nats=-42.0, loss_nats=2.0
+        ),
+    )  # fmt: skip
+    assert (one.loss_nats, one.worst_label, one.worst_label_nats) == (4.0, "World", 0.5)
+    assert one.posterior == pytest.approx(1 / (1 + math.exp(-4.0)))
+    assert (three.vocabulary.farthest.token, three.below_noise_floor) == ("<|im_end|>", True)
 
 
-def test_null_stands_for_an_infinite_loss() -> None:
-    made = case_object(texts(), measurements(((0.5, 0.0, 0.0), (0.1, -math.inf, 0.0), (3.0, 0.0, 0.0))), PARAMS)
-    assert (made["loss_nats"], made["worst_exemplar"], made["posterior"]) == (None, "e2", 0.0)
-    assert made["exemplars"][1]["signed_nats"] == [0.1, None, 0.0]
-    assert [e["rank"] for e in made["exemplars"]] == [3, 1, 2]
-    assert IclResult(made).loss == math.inf
-    text = json.dumps(made, allow_nan=False)
-    total = summary([json.loads(text), case("q2")])
-    assert (total["mean_nats"], total["std_nats"], total["interval_nats"]) == (None, None, None)
-    assert total["positions"][0]["mean_nats"] == 0.75
-    assert total["positions"][1]["mean_nats"] is None
-    assert total["exemplars"][1]["max_nats"] is None
-    json.dumps(total, allow_nan=False)
+def test_an_infinite_loss_is_written_as_such_and_its_sign_is_kept() -> None:
+    made = result_of(texts(), measurements(((0.5, 0.0, 0.0), (0.1, -math.inf, 0.0), (3.0, 0.0, 0.0))))
+    assert (made.loss_nats, made.worst_exemplar, made.posterior) == (math.inf, "e2", 0.0)
+    assert made.exemplars[1].signed_nats == (0.1, -math.inf, 0.0)
+    assert [e.rank for e in made.exemplars] == [3, 1, 2]
+    written = json.loads(made.to_json())
+    assert (written["loss_nats"], written["exemplars"][1]["signed_nats"][1]) == ("Infinity", "-Infinity")
+    total = summary([made, case("q2")])
+    assert (total.mean_nats, total.std_nats, total.interval_nats) == (math.inf, None, None)
+    assert set(total.quantiles_nats.values()) == {None}
+    assert total.positions[0].mean_nats == 0.75
+    assert total.positions[1].mean_nats == math.inf
+    assert total.exemplars is not None
+    assert total.exemplars[1].max_nats == math.inf
+    assert total.to_dict()["mean_nats"] == "Infinity"
+    assert Summary.from_dict(json.loads(to_json(total))) == total
 
 
 def test_a_query_without_a_label_is_neither_right_nor_wrong() -> None:
-    made = case_object(texts(), measurements(gold=None), PARAMS)
-    assert (made["gold"], made["is_right"]) == (None, None)
+    made = result_of(texts(), measurements(gold=None), PARAMS)
+    assert (made.gold, made.is_right) == (None, None)
     total = summary([made])
-    assert (total["n_with_label"], total["accuracy"], total["macro_f1"]) == (0, None, None)
+    assert (total.n_with_label, total.accuracy, total.macro_f1) == (0, None, None)
 
 
 def test_what_narrows_a_result_is_said() -> None:
-    little = case_object(texts(), measurements(mass=0.02), PARAMS)
-    assert little["warnings"][0].startswith("The first tokens of the labels have a probability of 0.02 together")
-    whole = case_object(texts(), measurements(mass=0.02), PARAMS | {"label_scoring": "whole-sequence"})
-    assert whole["warnings"][0].startswith("The labels have a probability of 0.02 together")
+    little = result_of(texts(), measurements(mass=0.02), PARAMS)
+    assert little.warnings[0].startswith("The first tokens of the labels have a probability of 0.02 together")
+    whole = result_of(texts(), measurements(mass=0.02), PARAMS | {"label_scoring": "whole-sequence"})
+    assert whole.warnings[0].startswith("The labels have a probability of 0.02 together")
     spans = [{**span, "repeats": ("e2",)} for span in texts()["spans"]]
-    (said,) = case_object(texts(spans=spans), measurements(), PARAMS)["warnings"]
+    (said,) = result_of(texts(spans=spans), measurements()).warnings
     assert "leaving one out leaves the others in" in said
 
 
 def test_the_result_and_its_frame() -> None:
     (result,) = IclResult.from_run([(texts(), measurements())], PARAMS)
-    assert (result.loss, result.prediction, result.noise_floor) == (2.0, "World", 0.05)
+    assert (result.loss_nats, result.prediction, result.noise_floor_nats) == (2.0, "World", 0.05)
     assert [(e.name, e.label, e.loss_nats) for e in result.exemplars] == [
         ("e1", "World", 0.5), ("e2", "Fine Art", 2.0), ("e3", "Art", 0.02),
     ]  # fmt: skip
@@ -176,62 +187,60 @@ def test_the_mean_is_that_of_each_query_s_largest_loss() -> None:
     cases = [case("a", (1.0, 2.0)), case("b", (5.0, 0.5)), case("c", (0.25, 0.125)), case("d", (0.0, 3.0))]
     total = summary(cases, seed=4)
     losses = [2.0, 5.0, 0.25, 3.0]
-    assert total["n"] == 4
-    assert total["mean_nats"] == pytest.approx(np.mean(losses))
-    assert total["std_nats"] == pytest.approx(math.sqrt(sum((x - np.mean(losses)) ** 2 for x in losses) / 4))
-    assert total["interval_nats"] == list(bootstrap_interval_of_mean(losses, seed=4))
-    assert total["quantiles_nats"]["0.5"] == 2.5
-    assert [(p["position"], p["n"], p["mean_nats"]) for p in total["positions"]] == [(1, 4, 1.5625), (2, 4, 1.40625)]
-    assert total["positions"][1]["interval_nats"] == list(bootstrap_interval_of_mean([2, 0.5, 0.125, 3], seed=4))
-    assert total["share_below_noise_floor"] == 0.0
-    assert (total["median_tree_tokens"], total["median_naive_tokens"]) == (90.0, 300.0)
+    assert total.n == 4
+    assert total.mean_nats == pytest.approx(np.mean(losses))
+    assert total.std_nats == pytest.approx(math.sqrt(sum((x - np.mean(losses)) ** 2 for x in losses) / 4))
+    assert total.interval_nats == bootstrap_interval_of_mean(losses, seed=4)
+    assert total.quantiles_nats["0.5"] == 2.5
+    assert [(p.position, p.n, p.mean_nats) for p in total.positions] == [(1, 4, 1.5625), (2, 4, 1.40625)]
+    assert total.positions[1].interval_nats == bootstrap_interval_of_mean([2, 0.5, 0.125, 3], seed=4)
+    assert total.share_below_noise_floor == 0.0
+    assert (total.median_tree_tokens, total.median_naive_tokens) == (90.0, 300.0)
     # The first label's losses are those of the exemplars, the third's half of them; the second has none.
-    assert [label["mean_nats"] for label in total["labels"]] == pytest.approx([1.484375, 0.0, 0.7421875])
-    json.dumps(total, allow_nan=False)
+    assert [label.mean_nats for label in total.labels] == pytest.approx([1.484375, 0.0, 0.7421875])
 
 
 def test_one_query_has_a_mean_and_no_interval() -> None:
     total = summary([case("a", (1.0, 2.0))])
-    assert (total["mean_nats"], total["std_nats"], total["interval_nats"]) == (2.0, 0.0, None)
+    assert (total.mean_nats, total.std_nats, total.interval_nats) == (2.0, 0.0, None)
 
 
 def test_fewer_exemplars_reach_fewer_positions() -> None:
     total = summary([case("a", (1.0, 2.0, 3.0)), case("b", (5.0,))])
-    assert [(p["n"], p["mean_nats"]) for p in total["positions"]] == [(2, 3.0), (1, 2.0), (1, 3.0)]
-    assert total["exemplars"] is None
+    assert [(p.n, p.mean_nats) for p in total.positions] == [(2, 3.0), (1, 2.0), (1, 3.0)]
+    assert total.exemplars is None
 
 
 def test_accuracy_and_macro_f1_by_hand() -> None:
     answered = [(0, 0), (0, 0), (1, 0), (0, 1), (1, 1), (0, None)]  # prediction, right label
     cases = [case(str(i), prediction=said, gold=right) for i, (said, right) in enumerate(answered)]
     total = summary(cases)
-    assert (total["n"], total["n_with_label"], total["accuracy"]) == (6, 5, pytest.approx(3 / 5))
-    assert total["accuracy_interval"] == list(interval_of_share(3, 5))
+    assert (total.n, total.n_with_label, total.accuracy) == (6, 5, pytest.approx(3 / 5))
+    assert total.accuracy_interval == interval_of_share(3, 5)
     # World: 2 right of 3 predicted and 3 asked. Fine Art: 1 of 2 and 2. Art occurs nowhere, and is left out.
-    assert total["macro_f1"] == pytest.approx((2 / 3 + 1 / 2) / 2)
-    assert [label["f1"] for label in total["labels"]] == [pytest.approx(2 / 3), 0.5, None]
-    assert [(label["n_right_label"], label["n_predicted"]) for label in total["labels"]] == [(3, 4), (2, 2), (0, 0)]
+    assert total.macro_f1 == pytest.approx((2 / 3 + 1 / 2) / 2)
+    assert [label.f1 for label in total.labels] == [pytest.approx(2 / 3), 0.5, None]
+    assert [(label.n_right_label, label.n_predicted) for label in total.labels] == [(3, 4), (2, 2), (0, 0)]
     # A label that is predicted and never right counts with nought.
     wrong = summary([*cases, case("9", prediction=2, gold=0)])
-    assert wrong["labels"][2]["f1"] == 0.0
-    assert wrong["macro_f1"] == pytest.approx((4 / 7 + 1 / 2 + 0) / 3)
+    assert wrong.labels[2].f1 == 0.0
+    assert wrong.macro_f1 == pytest.approx((4 / 7 + 1 / 2 + 0) / 3)
 
 
 def test_fixed_exemplars_are_compared_over_queries() -> None:
     total = summary([case("a", (1.0, 2.0)), case("b", (5.0, 0.5)), case("c", (0.25, 3.0)), case("d", (4.0, 3.0))])
-    one, two = total["exemplars"]
-    assert (one["id"], one["label"], one["mean_nats"], one["max_nats"], one["worst_query"]) == (
-        *("x1", "World", 2.5625, 5.0, "b"),
-    )
-    assert (one["worst_share"], two["worst_share"]) == (0.5, 0.5)
-    assert one["worst_share_interval"] == list(interval_of_share(2, 4))
+    one, two = total.exemplars
+    assert (one.id, one.label, one.mean_nats, one.max_nats, one.worst_query) == (*("x1", "World", 2.5625, 5.0, "b"),)
+    assert (one.worst_share, two.worst_share) == (0.5, 0.5)
+    assert one.worst_share_interval == interval_of_share(2, 4)
     other = case("e", (1.0, 1.0))
-    other["exemplars"][0] = {**other["exemplars"][0], "text": "Article: Else.\nAnswer: Art"}
-    assert summary([case("a", (1.0, 2.0)), other])["exemplars"] is None
+    first, second = other.exemplars
+    other = replace(other, exemplars=(replace(first, text="Article: Else.\nAnswer: Art"), second))
+    assert summary([case("a", (1.0, 2.0)), other]).exemplars is None
 
 
 def test_what_cannot_be_summed_up() -> None:
     with pytest.raises(UsageError, match="there are no queries"):
         summary([])
     with pytest.raises(UsageError, match="case 'b' has other labels than case 'a'"):
-        summary([case("a"), {**case("b"), "labels": ["x"]}])
+        summary([case("a"), replace(case("b"), labels=("x",))])

@@ -13,24 +13,40 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.icl_results import asked, exemplar
 from helpers.mortal_toy import Mortal
 from leakmeter.backends.toy import Toy
+from leakmeter.core.plain import to_json
 from leakmeter.data import tasks
 from leakmeter.data.tasks import task_of
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.icl.measure import Icl
-from leakmeter.instruments.icl.moves import MOVES, Exemplars, Scope, candidates, halves, moves_from, scope_of
 from leakmeter.instruments.icl.prompts import ExemplarSettings
-from leakmeter.instruments.icl.search import Measured, Round, Search, search
+from leakmeter.instruments.icl.result import IclResult
+from leakmeter.instruments.icl.search import (
+    MOVES,
+    Exemplars,
+    MeasuredList,
+    Round,
+    Scope,
+    Search,
+    candidates,
+    halves,
+    moves_from,
+    scope_of,
+    search,
+)
 from leakmeter.instruments.icl.selection import (
     FEWEST,
     Lists,
+    Selection,
+    Step,
     difference_of_shares,
     exemplars_jsonl,
-    plan_directory,
-    told_plan,
+    predicted_selection,
+    selection_directory,
+    selection_of,
 )
-from leakmeter.instruments.icl.selection_bound import predicted_plan
 from leakmeter.runs.measure import Callbacks
 from leakmeter.runs.prediction import predictor_of
 from leakmeter.stats.rank_tests import signed_rank_p
@@ -77,14 +93,19 @@ def lists_in(directory: Path, backend: Any = None, progress: Progress = silent) 
     return Lists(backend or Toy(), MEASURE, SETTINGS, directory, progress, None)
 
 
-def case(nats: float, *, right: bool = True, noise: float = 0.0) -> dict[str, Any]:
-    return {
-        "loss_nats": nats if math.isfinite(nats) else None,
-        "noise_floor_nats": noise,
-        "is_right": right,
-        "label_mass": 1.0,
-        "warnings": [],
-    }
+def case(nats: float, id_: str = "q", *, right: bool = True, noise: float = 0.0) -> IclResult:
+    """A query with one exemplar of such a loss."""
+    return asked(
+        id_,
+        labels=("Glad", "Sad"),
+        exemplars=(exemplar(1, nats, 0.1),),
+        worst_exemplar="e1",
+        gold="Glad",
+        prediction="Glad",
+        loss_nats=nats,
+        noise_floor_nats=noise,
+        is_right=right,
+    )
 
 
 def by_hand(exemplars: Sequence[Example], queries: Sequence[Example]) -> float:
@@ -117,7 +138,7 @@ def test_moves_are_all_there_are() -> None:
     a, b, c, d, e, _ = EXAMPLES
 
     def after(exemplars: Exemplars, kind: str, pool: Exemplars = ()) -> list[Exemplars]:
-        return [move.applied(exemplars) for move in moves_from(exemplars, [kind], pool)]
+        return [after for _, after in moves_from(exemplars, [kind], pool)]
 
     assert after((a, b, c), "reorder") == [(b, a, c), (c, b, a), (a, c, b)]
     assert after((a, b, c), "drop") == [(b, c), (a, c), (a, b)]
@@ -127,7 +148,7 @@ def test_moves_are_all_there_are() -> None:
     assert after((a, d), "add", (d, e)) == [(a, d, e)]
     assert after((d,), "replace", (d, e)) == [(e,)]
     assert after((a,), "drop") == after((a,), "reorder") == []
-    kinds = [move.kind for move in moves_from((a, b, c), MOVES, (d, e))]
+    kinds = [move.kind for move, _ in moves_from((a, b, c), MOVES, (d, e))]
     assert {kind: kinds.count(kind) for kind in MOVES} == {"reorder": 3, "drop": 3, "replace": 6, "add": 2}
 
 
@@ -211,9 +232,9 @@ def test_a_swap_away_from_the_best_order_the_search_finds_it(tmp_path: Path) -> 
     lists = lists_in(tmp_path)
     made = scope(start)
     way = search(made, lambda order: lists.measured(order, made.choosing))
-    assert way.start.icl_inf == pytest.approx(found[start], abs=1e-12)
-    assert [one.exemplars for one in way.path] == [start, optimum]
-    assert [one.icl_inf for one in way.path] == pytest.approx([found[start], found[optimum]], abs=1e-12)
+    assert way.path[0].loss_nats == pytest.approx(found[start], abs=1e-12)
+    assert way.lists == (start, optimum)
+    assert [one.loss_nats for one in way.path] == pytest.approx([found[start], found[optimum]], abs=1e-12)
     assert way.is_exhausted
     assert [one.n_lists for one in way.rounds] == [6, 5]
 
@@ -225,22 +246,21 @@ def test_each_step_takes_the_best_of_all_moves(tmp_path: Path) -> None:
     assert len(way.path) == 3
     assert not way.is_exhausted
     measured = {made.exemplars}
-    for (before, one), taken in zip(zip(way.path, way.rounds, strict=False), way.path[1:], strict=True):
+    for before, one, taken in zip(way.lists, way.rounds, way.path[1:], strict=False):
         lowest: dict[str, float] = {}
-        for move in moves_from(before.exemplars, MOVES, made.pool):
-            after = move.applied(before.exemplars)
+        for move, after in moves_from(before, MOVES, made.pool):
             if after not in measured:
                 measured.add(after)
                 lowest[move.kind] = min(lowest.get(move.kind, math.inf), by_hand(after, made.choosing))
-        assert taken is one.taken
-        assert taken.icl_inf == pytest.approx(min(lowest.values()), abs=1e-12)
-        assert {best.move.kind: best.icl_inf for best in one.best if best.move} == pytest.approx(lowest, abs=1e-12)
+        assert taken in one.best
+        assert taken.loss_nats == pytest.approx(min(lowest.values()), abs=1e-12)
+        assert {best.move.kind: best.loss_nats for best in one.best if best.move} == pytest.approx(lowest, abs=1e-12)
 
 
 def walk(nats: Callable[[Exemplars], Sequence[float]], made: Scope, noise: float = 0.0, **how: Any) -> Search:
     seen: list[Exemplars] = []
 
-    def measured(exemplars: Exemplars) -> list[dict[str, Any]]:
+    def measured(exemplars: Exemplars) -> list[IclResult]:
         # No list is measured twice.
         assert exemplars not in seen
         seen.append(exemplars)
@@ -255,16 +275,16 @@ def test_a_search_ends_at_the_noise_floor_or_after_the_most_steps() -> None:
 
     made = scope(EXAMPLES, kinds=("drop",), max_steps=9)
     way = walk(nats, made, noise=0.9)
-    assert [len(one.exemplars) for one in way.path] == [6, 5, 4, 3, 2, 1]
+    assert [len(one) for one in way.lists] == [6, 5, 4, 3, 2, 1]
     # The last exemplar stays, and a round without moves measures nothing.
     assert (way.is_exhausted, way.rounds[-1].n_lists, way.rounds[-1].best) == (True, 0, ())
     way = walk(nats, replace(made, max_steps=2), noise=0.9)
-    assert [len(one.exemplars) for one in way.path] == [6, 5, 4]
+    assert [len(one) for one in way.lists] == [6, 5, 4]
     assert not way.is_exhausted
     way = walk(nats, made, noise=1.0)
-    assert way.path == (way.start,)
+    assert way.lists == (made.exemplars,)
     assert way.is_exhausted
-    assert [best.icl_inf for best in way.rounds[0].best] == [5.5]
+    assert [best.loss_nats for best in way.rounds[0].best] == [5.5]
 
 
 def test_a_search_leaves_infinite_losses_and_stays_at_them_where_all_are() -> None:
@@ -272,23 +292,24 @@ def test_a_search_leaves_infinite_losses_and_stays_at_them_where_all_are() -> No
         return [math.inf if EXAMPLES[0] in exemplars else 3.0, 1.0]
 
     way = walk(nats, scope(EXAMPLES[:3], kinds=("drop",)))
-    assert [one.icl_inf for one in way.path] == [math.inf, 2.0]
+    assert [one.loss_nats for one in way.path] == [math.inf, 2.0]
     way = walk(lambda exemplars: [math.inf], scope(EXAMPLES[:3], kinds=("drop",)))
     assert len(way.path) == 1
 
 
 def test_lists_that_do_not_fit_are_passed_over_and_counted() -> None:
-    rounds: list[tuple[Measured, Round]] = []
+    rounds: list[tuple[MeasuredList, MeasuredList | None, Round]] = []
     made = scope(EXAMPLES[:2], pool=EXAMPLES[3:5], kinds=("add",))
     way = walk(
         lambda exemplars: [1.0 / len(exemplars)],
         made,
         fits=lambda exemplars: len(exemplars) < 4 and EXAMPLES[3] not in exemplars,
-        on_round=lambda before, one: rounds.append((before, one)),
+        on_round=lambda *told: rounds.append(told),
     )
-    assert way.path[-1].exemplars == (*EXAMPLES[:2], EXAMPLES[4])
+    assert way.lists[-1] == (*EXAMPLES[:2], EXAMPLES[4])
     assert [(one.n_lists, one.n_too_long) for one in way.rounds] == [(1, 1), (0, 1)]
-    assert rounds == list(zip((way.path[0], way.path[1]), way.rounds, strict=True))
+    first, second = way.path
+    assert rounds == list(zip((first, second), (second, None), way.rounds, strict=True))
 
 
 def test_what_fits_behind_the_longest_query_fits_behind_all(tmp_path: Path) -> None:
@@ -305,89 +326,66 @@ def test_what_fits_behind_the_longest_query_fits_behind_all(tmp_path: Path) -> N
     assert {lists.fits(EXAMPLES[:n], longest) for n in (1, 3)} == {True, False}
 
 
-def plan(before: Sequence[float], after: Sequence[float], right: Sequence[tuple[bool, bool]] | None = None) -> Any:
-    """What is told of losses before and after, on which a step was taken."""
+def selection(before: Sequence[float], after: Sequence[float], right: Sequence[tuple[bool, bool]] = ()) -> Selection:
+    """What is found of losses before and after, on which a step was taken; it is read again as it is written."""
     pairs = right or [(True, True)] * len(before)
-    queries = tuple(replace(QUERIES[0], id=str(number)) for number in range(len(before)))
-    given = scope(reporting=queries)
-    start = Measured(EXAMPLES[:3], [case(2.0)] * 2)
-    move = next(moves_from(EXAMPLES[:3], ["reorder"], ()))
-    end = Measured(move.applied(start.exemplars), [case(1.0)] * 2, move)
-    found = Search(start, (Round((end,), end, 3, 0),))
+    given = scope(reporting=tuple(replace(QUERIES[0], id=str(number)) for number in range(len(before))))
+    (move, end), *_ = moves_from(EXAMPLES[:3], ["reorder"], ())
+    path = (MeasuredList.of(EXAMPLES[:3], [case(2.0)] * 2), MeasuredList.of(end, [case(1.0)] * 2, move))
+    found = Search((EXAMPLES[:3], end), path, (Round(best=path[1:], n_lists=3, n_too_long=0),))
     halves = (
         [
-            {**filled(nats), "id": query.id, "is_right": was[second]}
-            for nats, query, was in zip(losses, queries, pairs, strict=True)
+            case(nats, query.id, right=was[second])
+            for nats, query, was in zip(losses, given.reporting, pairs, strict=True)
         ]
         for second, losses in enumerate((before, after))
     )
-    return told_plan(given, found, *halves)
-
-
-def filled(nats: float) -> dict[str, Any]:
-    exemplar = {"name": "e1", "position": 1, "id": "1", "text": "t", "label": "Glad", "n_tokens": 3}
-    lost = case(nats)["loss_nats"]
-    return {
-        **case(nats),
-        "labels": ["Glad", "Sad"],
-        "gold": "Glad",
-        "prediction": "Glad",
-        "exemplars": [{**exemplar, "loss_nats": lost, "signed_nats": [lost, 0.1]}],
-        "worst_exemplar": "e1",
-        "cost": {"tree_tokens": 5, "naive_tokens": 9},
-    }
+    made = selection_of(lists_in(Path()), given, found, *halves)
+    assert Selection.from_dict(json.loads(to_json(made))) == made
+    return made
 
 
 def test_the_verdict_is_of_the_queries_that_did_not_choose() -> None:
     rng = np.random.default_rng(0)
     before = rng.gamma(2.0, size=30)
     lower, same = before - rng.uniform(0.1, 0.5, size=30), before + rng.normal(scale=0.3, size=30)
-    told = plan(before.tolist(), lower.tolist(), [(True, True)] * 20 + [(True, False)] * 7 + [(False, True)] * 3)
-    assert told["verdict"] == "lower"
-    assert told["loss_difference_nats"] == pytest.approx((lower - before).mean())
+    told = selection(before.tolist(), lower.tolist(), [(True, True)] * 20 + [(True, False)] * 7 + [(False, True)] * 3)
+    assert told.verdict == "lower"
+    assert told.loss_difference_nats == pytest.approx((lower - before).mean())
     interval = bootstrap_interval_of_mean_difference(lower, before, seed=0)
-    assert told["loss_difference_interval_nats"] == pytest.approx(interval)
-    assert told["wilcoxon_p"] == signed_rank_p(lower, before)
-    assert told["accuracy_difference"] == pytest.approx(-4 / 30)
-    assert told["accuracy_difference_interval"] == pytest.approx(difference_of_shares(3, 7, 30))
-    assert (told["n_choosing"], told["n_reporting"], told["before"]["n"]) == (2, 30, 30)
-    assert told["after"]["mean_nats"] == pytest.approx(lower.mean())
-    assert plan(before.tolist(), same.tolist())["verdict"] == "not lower"
-    assert plan(lower.tolist(), before.tolist())["verdict"] == "not lower"
+    assert told.loss_difference_interval_nats == pytest.approx(interval)
+    assert told.wilcoxon_p == signed_rank_p(lower, before)
+    assert told.accuracy_difference == pytest.approx(-4 / 30)
+    assert told.accuracy_difference_interval == pytest.approx(difference_of_shares(3, 7, 30))
+    assert (told.n_choosing, told.n_reporting, told.before.n) == (2, 30, 30)
+    assert told.after.mean_nats == pytest.approx(lower.mean())
+    assert selection(before.tolist(), same.tolist()).verdict == "not lower"
+    assert selection(lower.tolist(), before.tolist()).verdict == "not lower"
     for n, verdict in ((FEWEST - 1, "too few"), (FEWEST, "lower"), (1, "too few")):
-        assert plan(before[:n].tolist(), lower[:n].tolist())["verdict"] == verdict
+        assert selection(before[:n].tolist(), lower[:n].tolist()).verdict == verdict
     # Not even differences of one sign would show anything with fewer.
     assert signed_rank_p(before[: FEWEST - 1] - 1.0, before[: FEWEST - 1]) > 0.05
-    assert json.loads(json.dumps(told, allow_nan=False)) == json.loads(json.dumps(told))
 
 
 def test_where_a_loss_is_infinite_there_is_no_mean() -> None:
-    told = plan([math.inf, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0], [1.0] * 7)
-    assert (told["verdict"], told["loss_difference_nats"], told["loss_difference_interval_nats"]) == (
+    told = selection([math.inf, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0], [1.0] * 7)
+    assert (told.verdict, told.loss_difference_nats, told.loss_difference_interval_nats) == (
         *("not lower", None),
         None,
     )
-    assert told["before"]["mean_nats"] is None
-    json.dumps(told, allow_nan=False)
+    assert told.before.mean_nats == math.inf
 
 
 def test_a_search_without_a_step_changes_nothing() -> None:
-    start = Measured(EXAMPLES[:3], [case(1.0), case(2.0, right=False)])
-    found = Search(start, (Round((), None, 0, 4),))
-    cases = [{**filled(1.0), "id": str(number)} for number in range(len(QUERIES[2:]))]
-    told = told_plan(scope(), found, cases, cases)
-    assert (told["verdict"], told["ended"], told["n_lists"]) == ("unchanged", "no move lowers it", 1)
-    assert told["steps"] == [
-        {
-            "step": 0,
-            "move": None,
-            "exemplars": ["1", "2", "3"],
-            "loss_nats": 1.5,
-            "largest_nats": 2.0,
-            "accuracy": 0.5,
-        }
-    ]
-    assert (told["loss_difference_nats"], told["wilcoxon_p"], told["accuracy_difference"]) == (0.0, 1.0, 0.0)
+    start = MeasuredList.of(EXAMPLES[:3], [case(1.0), case(2.0, right=False)])
+    found = Search((EXAMPLES[:3],), (start,), (Round(best=(), n_lists=0, n_too_long=4),))
+    cases = [case(1.0, str(number)) for number in range(len(QUERIES[2:]))]
+    told = selection_of(lists_in(Path()), scope(), found, cases, cases)
+    assert (told.verdict, told.ended, told.n_lists) == ("unchanged", "no move lowers it", 1)
+    assert told.steps == (
+        Step(step=0, move=None, exemplars=("1", "2", "3"), loss_nats=1.5, largest_nats=2.0, accuracy=0.5),
+    )
+    assert (told.loss_difference_nats, told.wilcoxon_p, told.accuracy_difference) == (0.0, 1.0, 0.0)
 
 
 def test_the_interval_of_a_difference_between_shares() -> None:
@@ -447,8 +445,8 @@ def test_a_search_that_dies_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
         assert len(now) >= len(seen) + 3
         seen = now
     assert n_deaths >= 3
-    assert [one.exemplars for one in found.path] == [one.exemplars for one in calm.path]
-    assert [one.icl_inf for one in found.path] == [one.icl_inf for one in calm.path]
+    assert found.lists == calm.lists
+    assert found.path == calm.path
     assert [one.n_lists for one in found.rounds] == [one.n_lists for one in calm.rounds]
 
 
@@ -456,7 +454,7 @@ def test_the_directory_is_told_by_all_but_moves_pool_and_steps(tmp_path: Path) -
     def name(made: Scope, measure: Icl = MEASURE, template: str | None = "plain", **machine: Any) -> str:
         how = {"dtype": None, "device": None, "memory": None, **machine}
         model = how.pop("model", "toy")
-        path = plan_directory(made, ExemplarSettings(TASK, template), measure, model, tmp_path, **how)
+        path = selection_directory(made, ExemplarSettings(TASK, template), measure, model, tmp_path, **how)
         # Nothing is made before there is something to keep.
         assert not path.exists()
         return path.name
@@ -474,17 +472,17 @@ def test_no_search_takes_more_than_is_predicted(tmp_path: Path, kinds: tuple[str
     backend = Toy()
     pool = EXAMPLES[4:] if set(kinds) & {"replace", "add"} else ()
     made = scope(EXAMPLES[:3], pool=pool, kinds=kinds, max_steps=3)
-    told = predicted_plan(predictor_of(backend), made, SETTINGS, MEASURE)
+    told = predicted_selection(predictor_of(backend), made, SETTINGS, MEASURE)
     assert not list(tmp_path.iterdir())
     assert backend.n_tokens_run == 0
     lists = lists_in(tmp_path, backend)
     found = search(made, lambda exemplars: lists.measured(exemplars, made.choosing))
-    for exemplars in (made.exemplars, found.path[-1].exemplars):
+    for exemplars in (made.exemplars, found.lists[-1]):
         lists.measured(exemplars, made.reporting)
-    assert 1 + sum(one.n_lists for one in found.rounds) <= told["n_lists"]
-    assert backend.n_tokens_run <= told["tree_tokens"]
-    assert (told["n_choosing"], told["n_reporting"], told["at_most"]) == (2, 4, True)
-    assert told["seconds"] is None
+    assert 1 + sum(one.n_lists for one in found.rounds) <= told.n_lists
+    assert backend.n_tokens_run <= told.tree_tokens
+    assert (told.n_choosing, told.n_reporting, told.at_most) == (2, 4, True)
+    assert told.seconds is None
 
 
 def test_a_list_is_an_ordinary_run(tmp_path: Path) -> None:
@@ -492,7 +490,7 @@ def test_a_list_is_an_ordinary_run(tmp_path: Path) -> None:
 
     (found,) = (lists_in(tmp_path).measured(EXAMPLES[:2], QUERIES),)
     (run,) = tmp_path.iterdir()
-    assert [result.case for result in load_run(run)] == json.loads(json.dumps(found))
+    assert list(load_run(run)) == found
     spec = json.loads((run / "spec.json").read_bytes())
     assert (spec["measure"], spec["params"], spec["prompts"]["group_size"]) == ("icl", asdict(MEASURE), 32)
     with pytest.raises(UnknownNameError):

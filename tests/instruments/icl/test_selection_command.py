@@ -1,4 +1,4 @@
-"""`leakmeter icl-plan` with the toy model: its files, the same bytes again, nothing lost or done twice."""
+"""`leakmeter icl-select` with the toy model: its files, the same bytes again, nothing lost or done twice."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def words(tmp_path: Path) -> list[object]:
     data = write_csv(tmp_path / "data.csv", [f"{i} {text}" for i, text in enumerate(SAID)])
     pool = write_csv(tmp_path / "pool.csv", [*SAID[:2], "New\x1b[31m!", "Newer?"])
     return [
-        *("icl-plan", "--task", tmp_path / "mood.toml", "--exemplars", tmp_path / "prompts.jsonl", "--data", data),
+        *("icl-select", "--task", tmp_path / "mood.toml", "--exemplars", tmp_path / "prompts.jsonl", "--data", data),
         *("--pool", pool, "--model", "toy", "--label-scoring", "whole-sequence", "--max-steps", 2),
     ]
 
@@ -59,32 +59,32 @@ def without(words: list[object], option: str) -> list[object]:
     return [*words[:at], *words[at + 2 :]]
 
 
-def plan_in(out: Path) -> Path:
-    (path,) = out.glob("icl-plan-*")
+def selection_in(out: Path) -> Path:
+    (path,) = out.glob("icl-select-*")
     return path
 
 
 def contents(out: Path) -> dict[str, bytes]:
-    """What is told of a plan; parts of runs say how long they took."""
-    return {path.name: path.read_bytes() for path in plan_in(out).iterdir() if path.is_file()}
+    """What is told of a selection; parts of runs say how long they took."""
+    return {path.name: path.read_bytes() for path in selection_in(out).iterdir() if path.is_file()}
 
 
 def parts(out: Path) -> dict[Path, tuple[int, int]]:
     return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in out.rglob("measurements-*.parquet")}
 
 
-def test_a_plan_is_what_its_runs_say(cli: Call, words: list[object]) -> None:
+def test_a_selection_is_what_its_runs_say(cli: Call, words: list[object]) -> None:
     ended = cli(*words, "--json")
     assert ended.code == 0, ended.err
     told = json.loads(ended.out)
-    path = plan_in(Path("runs"))
+    path = selection_in(Path("runs"))
     assert path.stat().st_mode & 0o777 == 0o700
-    assert json.loads((path / "plan.json").read_bytes()) == told
+    assert json.loads((path / "selection.json").read_bytes()) == told
     assert (told["n_choosing"], told["n_reporting"], told["task"], told["space"]) == (6, 7, "mood", "labels")
     assert told["candidates"] == ["pool n2", "pool n3"]
     by_list: dict[tuple[tuple[str, ...], int], list[dict[str, Any]]] = {}
     for run in path.glob("icl-*"):
-        cases = [result.case for result in load_run(run)]
+        cases = [result.to_dict() for result in load_run(run)]
         by_list[tuple(one["id"] for one in cases[0]["exemplars"]), len(cases)] = cases
     assert len(by_list) == told["n_lists"] + 2
     assert not {case["id"] for (_, n), cases in by_list.items() if n == 6 for case in cases} & {
@@ -105,7 +105,7 @@ def test_a_plan_is_what_its_runs_say(cli: Call, words: list[object]) -> None:
     assert told["wilcoxon_p"] == signed_rank_p(after, before)
     assert [one["id"] for one in told["exemplars"]] == told["steps"][-1]["exemplars"]
     assert ended.err.splitlines()[0].startswith("step 1: ")
-    assert ended.err.splitlines()[-1] == f"plan: {path}"
+    assert ended.err.splitlines()[-1] == f"selection: {path}"
 
 
 def test_what_is_shown_fits_80_columns_and_is_no_markup(cli: Call, words: list[object]) -> None:
@@ -124,8 +124,8 @@ def test_what_is_shown_fits_80_columns_and_is_no_markup(cli: Call, words: list[o
 
 def test_the_new_exemplars_can_be_given_again(cli: Call, words: list[object]) -> None:
     assert cli(*words).code == 0
-    found = plan_in(Path("runs")) / "exemplars.jsonl"
-    told = json.loads((plan_in(Path("runs")) / "plan.json").read_bytes())
+    found = selection_in(Path("runs")) / "exemplars.jsonl"
+    told = json.loads((selection_in(Path("runs")) / "selection.json").read_bytes())
     rows = [json.loads(line) for line in found.read_text(encoding="utf-8").splitlines()]
     assert [row["id"] for row in rows] == [one["id"] for one in told["exemplars"]] != ["x0", "x1"]
     again = [*without(words, "--exemplars"), "--exemplars", found.absolute(), "--out", "again", "--json"]
@@ -144,13 +144,26 @@ def test_moves_and_labels_are_told_as_they_are_given(cli: Call, words: list[obje
         ended = cli(*few, *(("--moves", *moves) if moves else ()), "--json")
         assert ended.code == 0, ended.err
         assert json.loads(ended.out)["moves"] == ["reorder", "drop"]
-    assert len(list(Path("runs").glob("icl-plan-*"))) == 1
-    told = json.loads(cli(*few, "--moves", "reorder", "--queries", 4, "--json").out)
+    assert len(list(Path("runs").glob("icl-select-*"))) == 1
+    told = json.loads(cli(*few, "--moves", "reorder", "--max-queries", 4, "--json").out)
     assert (told["n_choosing"], told["n_reporting"], told["moves"]) == (2, 2, ["reorder"])
     assert told["verdict"] in ("too few", "unchanged")
 
 
-def test_a_finished_plan_measures_nothing_and_a_longer_one_only_what_is_new(cli: Call, words: list[object]) -> None:
+def test_the_name_of_the_release_before_is_understood_and_not_listed(cli: Call, words: list[object]) -> None:
+    few = without(words, "--pool")
+    now, before = (cli(name, *few[1:], "--moves", "drop", "--json") for name in ("icl-select", "icl-plan"))
+    assert before.code == now.code == 0, before.err
+    assert before.out == now.out
+    notice, *others = before.err.splitlines()
+    assert notice == "icl-plan is called icl-select now; the old name goes with the next release"
+    assert len(others) == len(now.err.splitlines())
+    help_ = cli("--help").out
+    assert "icl-select" in help_
+    assert "icl-plan" not in help_
+
+
+def test_a_finished_selection_measures_nothing_and_a_longer_one_what_is_new(cli: Call, words: list[object]) -> None:
     assert cli(*words, "--moves", "drop,add").code == 0
     before, said = parts(Path("runs")), contents(Path("runs"))
     assert cli(*words, "--moves", "drop,add").code == 0
@@ -163,7 +176,7 @@ def test_a_finished_plan_measures_nothing_and_a_longer_one_only_what_is_new(cli:
 
 
 @pytest.mark.long
-def test_a_plan_killed_again_and_again_ends_like_one_left_alone(words: list[object], tmp_path: Path) -> None:
+def test_a_selection_killed_again_and_again_ends_like_one_left_alone(words: list[object], tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from leakmeter.cli import main; main()", *map(str, words)]
     out, calm_out = tmp_path / "killed" / "runs", tmp_path / "calm" / "runs"
     for path in (out, calm_out):
@@ -215,8 +228,8 @@ def test_a_prediction_writes_nothing(cli: Call, words: list[object]) -> None:
         ({"--pool": None}, ("--moves", "replace"), "move 'replace' takes exemplars from a pool"),
         ({"--max-steps": 0}, (), "max-steps is 0; it has to be 1 or more"),
         ({}, ("--candidates", 0), "candidates is 0; it has to be 1 or more"),
-        ({}, ("--queries", 1), "there is 1 query; give two or more"),
-        ({}, ("--queries", 0), "queries is 0; it has to be 1 or more"),
+        ({}, ("--max-queries", 1), "there is 1 query; give two or more"),
+        ({}, ("--max-queries", 0), "max-queries is 0; it has to be 1 or more"),
         ({}, ("--seed", -1), "seed is -1; it has to be 0 or more"),
         ({"--label-scoring": "first-token"}, (), "labels 'Glad' and 'Sad' begin with the same token"),
         ({"--task": "moods"}, (), "no task named 'moods'"),
@@ -233,7 +246,7 @@ def test_a_prediction_writes_nothing(cli: Call, words: list[object]) -> None:
         ({}, ("--calibration", "blank", "--space", "vocabulary"), "calibration is for labels"),
     ],
 )
-def test_what_cannot_be_planned_is_one_line(
+def test_what_cannot_be_searched_is_one_line(
     cli: Call, words: list[object], changed: dict[str, object], more: tuple[object, ...], told: str
 ) -> None:
     Path("unlabelled.csv").write_text("said\nHa!\nOh.\n", encoding="utf-8")

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from helpers.report_checks import assert_markdown_harmless
 from helpers.report_snapshots import printed
+from leakmeter.core.plain import to_json
+from leakmeter.instruments.icl.measure import Icl
+from leakmeter.instruments.icl.search import MOVES, MeasuredList, Move, Round
+from leakmeter.instruments.icl.selection import Chosen, Model, Selection, Step
 from leakmeter.instruments.icl.selection_report import report, round_line, sentences
+from leakmeter.instruments.icl.summary import FixedExemplar, Summary
 from leakmeter.report import blocks as b
 from leakmeter.report import markdown
 
@@ -18,64 +25,78 @@ SNAPSHOTS = Path(__file__).parent / "snapshots"
 HOSTILE = "[red]x[/red]\x1b[31m|\n{} %s " + "long " * 40
 
 
-def told(verdict: str = "lower", *, nats: float | None = 12.345, n_too_long: int = 0) -> dict[str, Any]:
+def told(verdict: str = "lower", *, nats: float = 12.345, n_too_long: int = 0) -> Selection:
     """Of three exemplars with ids and texts that mean no good; one is dropped and one replaced."""
+    is_finite = math.isfinite(nats)
 
-    def half(ids: list[str], mean: float | None) -> dict[str, Any]:
-        exemplar = {"label": HOSTILE, "text": HOSTILE, "mean_nats": mean, "max_nats": mean}
-        return {
-            "n": 50,
-            "mean_nats": mean,
-            "interval_nats": None if mean is None else [mean - 1.5, mean + 1.5],
-            "accuracy": 1.0,
-            "accuracy_interval": [0.929, 1.0],
-            "macro_f1": 1.0,
-            "exemplars": [{**exemplar, "id": id_, "position": i} for i, id_ in enumerate(ids, 1)],
-        }
+    def half(ids: list[str]) -> Summary:
+        interval = (nats - 1.5, nats + 1.5) if is_finite else None
+        exemplars = tuple(
+            FixedExemplar(
+                name=f"e{i}", position=i, id=id_, label=HOSTILE, text=HOSTILE, n_tokens=9, mean_nats=nats,
+                max_nats=nats, std_nats=0.5, interval_nats=interval, worst_query="q", worst_share=1.0,
+                worst_share_interval=(0.9, 1.0),
+            )
+            for i, id_ in enumerate(ids, 1)
+        )  # fmt: skip
+        return Summary(
+            n=50, mean_nats=nats, std_nats=0.5, interval_nats=interval, quantiles_nats={}, share_below_noise_floor=0.0,
+            n_with_label=50, accuracy=1.0, accuracy_interval=(0.929, 1.0), macro_f1=1.0, positions=(), labels=(),
+            exemplars=exemplars, median_tree_tokens=5.0, median_naive_tokens=9.0,
+        )  # fmt: skip
+
+    def measured(move: Move | None, exemplars: list[str]) -> MeasuredList:
+        return MeasuredList(
+            move=move, exemplars=tuple(exemplars), loss_nats=nats, largest_nats=nats, accuracy=0.999
+        )  # fmt: skip
 
     ids = [HOSTILE, f"2 {HOSTILE}", "3"]
-    moves: list[tuple[Any, list[str]]] = [(None, ids)]
-    moves += [({"kind": "drop", "positions": [1], "new": None}, ids[1:])]
-    moves += [({"kind": "replace", "positions": [1], "new": f"pool {HOSTILE}"}, [f"pool {HOSTILE}", "3"])]
-    steps = [
-        {
-            "step": number,
-            "move": move,
-            "exemplars": after,
-            "loss_nats": nats,
-            "largest_nats": nats,
-            "accuracy": 0.999,
-        }
-        for number, (move, after) in enumerate(moves)
+    lists = [
+        measured(None, ids),
+        measured(Move("drop", (1,)), ids[1:]),
+        measured(Move("replace", (1,), f"pool {HOSTILE}"), [f"pool {HOSTILE}", "3"]),
     ]
-    others = [{"kind": "reorder", "positions": [1, 3], "new": None}, {"kind": "add", "positions": [], "new": "pool 4"}]
-    best = [steps[1], *({**steps[1], "move": move} for move in others)]
-    by = None if nats is None else -2.0
-    return {
-        "model": {"name": "toy", "dtype": "float64", "device": "cpu"},
-        "task": HOSTILE,
-        "n_choosing": 50,
-        "n_reporting": 50,
-        "max_steps": 2,
-        "seed": 0,
-        "ended": "max steps",
-        "steps": steps[:1] if verdict == "unchanged" else steps,
-        "verdict": verdict,
-        "warnings": [HOSTILE],
-        "rounds": [{"best": best, "n_lists": 40, "n_too_long": n_too_long}],
-        "before": half(ids, nats),
-        "after": half([f"pool {HOSTILE}", "3"], nats),
-        "loss_difference_nats": by,
-        "loss_difference_interval_nats": None if by is None else [-2.25, -1.75],
-        "wilcoxon_p": 0.00012,
-        "accuracy_difference": -0.04,
-        "accuracy_difference_interval": [-0.131, 0.052],
-    }
+    steps = tuple(
+        Step(step=number, **{name: getattr(one, name) for name in MeasuredList.__slots__})
+        for number, one in enumerate(lists)
+    )
+    best = (lists[1], *(replace(lists[1], move=move) for move in (Move("reorder", (1, 3)), Move("add", (), "pool 4"))))
+    return Selection(
+        **asdict(Icl()),
+        model=Model(name="toy", weights_sha256=None, dtype="float64", device="cpu"),
+        task=HOSTILE,
+        template="plain",
+        moves=MOVES,
+        candidates=("pool 4", f"pool {HOSTILE}"),
+        n_choosing=50,
+        n_reporting=50,
+        max_steps=2,
+        seed=0,
+        ended="max steps",
+        n_lists=41,
+        exemplars=(Chosen(id=f"pool {HOSTILE}", label=HOSTILE), Chosen(id="3", label=HOSTILE)),
+        steps=steps[:1] if verdict == "unchanged" else steps,
+        verdict=verdict,
+        warnings=(HOSTILE,),
+        rounds=(Round(best=best, n_lists=40, n_too_long=n_too_long),),
+        before=half(ids),
+        after=half([f"pool {HOSTILE}", "3"]),
+        loss_difference_nats=-2.0 if is_finite else None,
+        loss_difference_interval_nats=(-2.25, -1.75) if is_finite else None,
+        wilcoxon_p=0.00012,
+        accuracy_difference=-0.04,
+        accuracy_difference_interval=(-0.131, 0.052),
+    )
+
+
+def test_it_is_read_again_as_it_is_written() -> None:
+    for found in (told(), told(nats=math.inf)):
+        assert Selection.from_dict(json.loads(to_json(found))) == found
 
 
 @pytest.mark.parametrize("verdict", ["lower", "not lower", "too few", "unchanged"])
-@pytest.mark.parametrize("nats", [12.345, None])
-def test_everything_fits_80_columns_and_nothing_is_obeyed(verdict: str, nats: float | None) -> None:
+@pytest.mark.parametrize("nats", [12.345, math.inf])
+def test_everything_fits_80_columns_and_nothing_is_obeyed(verdict: str, nats: float) -> None:
     made = report(told(verdict, nats=nats), command=HOSTILE)
     text, note = printed(made), markdown.text(made)
     assert max(map(len, text.splitlines())) <= 80
@@ -86,7 +107,7 @@ def test_everything_fits_80_columns_and_nothing_is_obeyed(verdict: str, nats: fl
         assert "\x1b" not in one
         assert "100 %" in one
         assert "99 %" in one
-        assert ("∞" in one) == (nats is None)
+        assert ("∞" in one) == (nats == math.inf)
     rows = [line for line in note.splitlines() if line.startswith("|")]
     assert {line.count("|") for line in rows} <= {5, 6, 8}
     # No cell of a table is broken over two lines.
@@ -110,7 +131,7 @@ def test_tables_hold_the_numbers() -> None:
 
 def test_what_a_report_says_is_as_reviewed() -> None:
     """The snapshot is the terminal's text and the Markdown; write it anew with LEAKMETER_SNAPSHOTS=1."""
-    made = report(told(n_too_long=3), command="leakmeter icl-plan")
+    made = report(told(n_too_long=3), command="leakmeter icl-select")
     text = f"{printed(made)}\n{'=' * 80}\n{markdown.text(made)}"
     file = SNAPSHOTS / "selection.txt"
     if os.environ.get("LEAKMETER_SNAPSHOTS"):
@@ -129,16 +150,16 @@ def test_words_follow_the_verdict() -> None:
     assert not_lower[2] == "Keep the exemplars that you have, or give more queries."
     assert sentences(told("too few"))[0] == "Nothing can be concluded from 50 of 100 queries; give 12 or more."
     assert sentences(told("unchanged"))[0].startswith("The exemplars stay as they are: on the 50 queries that choose")
-    assert "a difference" not in sentences(told("not lower", nats=None))[0]
+    assert "a difference" not in sentences(told("not lower", nats=math.inf))[0]
     assert "3 lists were passed over" in " ".join(sentences(told(n_too_long=3)))
 
 
 def test_a_round_in_one_line() -> None:
-    before, taken, _ = told()["steps"]
-    lower = {**taken, "loss_nats": 12.0}
+    before, taken, _ = told().steps
+    lower = replace(taken, loss_nats=12.0)
     line = round_line(1, before, lower, 40)
     assert line.startswith("step 1: drop 1 ([red]")
     assert line.endswith("the best of 40 lists: ICLInf 12.0 nats, 0.35 less")
     assert "\x1b" not in line
     assert round_line(2, before, None, 7) == "step 2: none of 7 lists lowers ICLInf, 12.3 nats"
-    assert round_line(1, {**before, "loss_nats": None}, lower, 7).endswith("ICLInf 12.0 nats, ∞ less")
+    assert round_line(1, replace(before, loss_nats=math.inf), lower, 7).endswith("ICLInf 12.0 nats, ∞ less")

@@ -31,12 +31,11 @@ from helpers.report_checks import CONTROLS, Page, assert_harmless, assert_markdo
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
-from leakmeter.instruments.influence import words
-from leakmeter.instruments.influence.report import report
+from leakmeter.instruments.influence.report import posterior, report, verdict
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, console, html, markdown, scale
-from leakmeter.report.paint import BLOCKS
+from leakmeter.report.console import BLOCKS
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.words import posterior_cell
 from leakmeter.stats.posterior import posterior_of
@@ -78,15 +77,15 @@ def test_what_a_report_says_is_as_reviewed() -> None:
 @pytest.mark.parametrize("signed", [-30.0, -0.5])
 def test_a_response_that_is_likelier_without_its_context_is_no_evidence_of_it(signed: float) -> None:
     whole = [20.0, signed - 20.0]
-    posterior = posterior_of(signed, noise_nats=0.004, placebo_nats=0.33)
+    expected = posterior_of(signed, noise_nats=0.004, placebo_nats=0.33)
     case = replace(
         clinic(),
         whole_nats=sum(map(abs, whole)),
         whole_signed_nats=signed,
-        whole_posterior=posterior.probability,
-        whole_posterior_note=posterior.note,
+        whole_posterior=expected.probability,
+        whole_posterior_note=expected.note,
     )
-    said = flat(words.posterior(case))
+    said = flat(posterior(case))
     assert said.startswith(f"The response is likelier without this context (with signs the sum is {nats_text(signed)}")
     sure = flat(percent(case.whole_posterior))
     assert said.endswith(f"would give {sure} to this context having been there.")
@@ -98,7 +97,7 @@ def test_a_signed_sum_within_its_baselines_has_no_posterior() -> None:
     for signed, why in said.items():
         _, note = posterior_of(signed, noise_nats=0.004, placebo_nats=0.33)
         case = replace(clinic(), whole_signed_nats=signed, whole_posterior=None, whole_posterior_note=note)
-        told = flat(words.posterior(case))
+        told = flat(posterior(case))
         assert told == f"No posterior is shown: with signs the sum is {nats_text(signed)} nats, {why}."
         assert posterior_cell(case, "whole_") in ("<\u00a0noise", "<\u00a0placebo")
         assert "%" not in told
@@ -174,7 +173,7 @@ def test_a_notebook_shows_the_view_and_not_the_object() -> None:
     for case in every_case():
         view = case.heatmap()
         bundle = view._repr_mimebundle_()  # type: ignore[union-attr]
-        assert flat(words.verdict(case)) in flat(bundle["text/plain"])
+        assert flat(verdict(case)) in flat(bundle["text/plain"])
         # Texts of the case are text in the page, too.
         assert re.findall(r"<(?!/?(?:pre|span)\b)", bundle["text/html"]) == []
         assert "style=" in bundle["text/html"]

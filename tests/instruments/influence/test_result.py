@@ -289,9 +289,9 @@ def test_to_frame(case: InfluenceResult) -> None:
     frame = case.to_frame()
     assert isinstance(frame, pd.DataFrame)
     assert list(frame.columns) == [
-        *("name", "kind", "text", "start", "end", "document", "n_tokens", "n_mentions", "nats", "signed_nats"),
-        *("alone_nats", "posterior", "posterior_note", "below_noise_floor", "rank", "redundant", "mean_nats"),
-        *("worst_nats", "entity_type", "entity_value", "repeated", "surrogate", "swapped_nats", "swapped_signed_nats"),
+        *("name", "kind", "text", "start", "end", "document", "n_tokens", "n_mentions", "entity_type", "entity_value"),
+        *("repeated", "nats", "signed_nats", "alone_nats", "posterior", "posterior_note", "below_noise_floor", "rank"),
+        *("redundant", "mean_nats", "worst_nats", "surrogate", "swapped_nats", "swapped_signed_nats"),
     ]
     assert frame["nats"].tolist() == [2.0, 0.03125]
     assert frame["below_noise_floor"].tolist() == [False, True]

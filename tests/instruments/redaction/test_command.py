@@ -104,7 +104,7 @@ def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(cli: Call, plan: C
         case["cost"].pop("seconds")
     assert told == expected
     assert (run / "measurements-00000.parquet").stat().st_mtime_ns == stamps["measurements-00000.parquet"]
-    assert [result.case["id"] for result in leakmeter.load_run(run)] == ["c0", "c1", "c2"]
+    assert [result.id for result in leakmeter.load_run(run)] == ["c0", "c1", "c2"]
 
 
 def test_terminal_page_and_report_agree(cli: Call, plan: Call, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_terminal_page_and_report_agree(cli: Call, plan: Call, tmp_path: Path) -
     assert Path("again.html").read_text(encoding="utf-8") == page
     assert page.count("<del ") >= 1
     (loaded,) = leakmeter.load_run(run)
-    assert isinstance(loaded, leakmeter.RedactPlanResult)
+    assert isinstance(loaded, leakmeter.RedactionResult)
     assert cli("report", run, "--public").code == 2
 
 
@@ -145,7 +145,7 @@ def test_a_dry_run_tells_the_most_it_can_take(plan: Call) -> None:
     for limit in (1e-6, 0.5, 500.0):
         cost = object_of(plan("--json", max_loss=limit))["cost"]
         assert cost["requests"] <= dry["requests"]
-        assert cost["tree_tokens"] <= dry["tree_tokens"] == cost["predicted"]["tree_tokens"]
+        assert cost["tree_tokens"] <= dry["tree_tokens"] == cost["predicted_tree_tokens"]
     assert "at most" in plan("--dry-run").out
 
 
@@ -208,7 +208,7 @@ def test_what_cannot_be_done_is_one_line(
 def test_other_words_that_do_not_go_together(cli: Call, plan: Call, note: Path, tmp_path: Path) -> None:
     ended = plan("--swap", unit="entity")
     assert ended.code == 2
-    assert "--swap puts other values" in ended.err
+    assert "--swap puts surrogate values" in ended.err
     data = cases_file(tmp_path)
     ended = cli("redact-plan", "--model", "toy", "--data", data, "--max-loss", 1, "--write-redacted", "left.txt")
     assert ended.code == 2
@@ -223,15 +223,19 @@ def test_other_words_that_do_not_go_together(cli: Call, plan: Call, note: Path, 
 
 def test_from_python_it_is_the_same(plan: Call) -> None:
     told = object_of(plan("--json"))
-    result = leakmeter.redact_plan(
+    result = leakmeter.redaction(
         "toy", context={"note.txt": NOTE}, query="Who?", response="Anna", max_loss=0.5, max_new_tokens=5
     )
-    assert result.redacted == tuple(piece["name"] for piece in told["redacted"])
-    assert result.left == told["left_nats"]
+    assert [piece.to_dict() for piece in result.redacted] == told["redacted"]
+    assert result.left_nats == told["left_nats"]
     assert result.text == told["redacted_documents"][0]["text"]
     assert "[…]" not in result.text
     with pytest.raises(UsageError, match="max-loss is 0"):
-        leakmeter.redact_plan("toy", context="Anna sang.", query="Who?", max_loss=0)
+        leakmeter.redaction("toy", context="Anna sang.", query="Who?", max_loss=0)
+    with pytest.raises(UsageError, match="--swap puts surrogate values"):
+        leakmeter.redaction("toy", context="Anna sang.", query="Who?", max_loss=1, unit="entity", swap=True)
+    with pytest.raises(TypeError, match="max_los"):
+        leakmeter.redaction("toy", context="Anna sang.", query="Who?", max_loss=1, max_los=1)
 
 
 def test_help_says_what_is_required(cli: Call) -> None:
@@ -257,10 +261,10 @@ def test_the_demo_note_as_the_documentation_tells_it(real_backend: Any) -> None:
     folder = resources.files("leakmeter.samples")
     asked = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
     note = folder.joinpath("clinic_note.txt").read_text(encoding="utf-8")
-    result = leakmeter.redact_plan(real_backend, context=note, **asked, max_loss=10, group=True, max_new_tokens=2)
+    result = leakmeter.redaction(real_backend, context=note, **asked, max_loss=10, group=True, max_new_tokens=2)
     steps = result.to_frame()
     assert list(steps["name"]) == ["v1", "v2", "s1", "s8", "s5"]
-    assert result.whole == pytest.approx(81.3, abs=0.05)
+    assert result.whole_nats == pytest.approx(81.3, abs=0.05)
     assert list(steps["left_nats"]) == pytest.approx([58.4, 35.0, 28.0, 25.9, 8.2], abs=0.06)
     assert list(steps["left_signed_nats"])[-1] == pytest.approx(0.15, abs=0.01)
-    assert result.case["placebo_nats"] == pytest.approx(11.8, abs=0.05)
+    assert result.placebo_nats == pytest.approx(11.8, abs=0.05)

@@ -21,7 +21,7 @@ from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
-from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, RedactPlan, candidates
+from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, Redaction, candidates
 from leakmeter.text.build import PromptSettings, prepare
 
 N_VOCAB = 29
@@ -56,9 +56,7 @@ def note(text: str, *, response: str | None = "Call Anna.", **settings: Any) -> 
     return prepare(case, ByteTokenizer(), PromptSettings(**settings), window=None, n_reserved=4).item
 
 
-def planned(
-    item: ContextItem, measure: RedactPlan, backend: Toy | None = None
-) -> tuple[list[Measurement], list[Chunk]]:
+def planned(item: ContextItem, measure: Redaction, backend: Toy | None = None) -> tuple[list[Measurement], list[Chunk]]:
     chunks: list[Chunk] = []
     (measurements,), _ = drive(backend or Toy(N_VOCAB, seed=11), [measure.trial(item)], on_plan=chunks.append)
     return measurements, chunks
@@ -85,7 +83,7 @@ def named(measurements: list[Measurement], statistic: str, sample_: int = 0) -> 
 class Enumerated:
     """L(R) of any set of pieces, by hand."""
 
-    def __init__(self, item: ContextItem, measure: RedactPlan, masks: bool = False) -> None:
+    def __init__(self, item: ContextItem, measure: Redaction, masks: bool = False) -> None:
         assert item.response is not None
         toy = Toy(N_VOCAB, seed=11)
         self.hand = ByHand(toy, item.prompt, item.response, measure.cid_lambda, measure.temperature)
@@ -110,7 +108,7 @@ class Enumerated:
 @pytest.mark.parametrize(("weight", "temperature"), [(1.0, 1.0), (1.5, 0.7), (0.5, 2.0)])
 def test_every_step_is_the_best_there_was(weight: float, temperature: float, masks: bool) -> None:
     item = item_of(3, masks=masks)
-    measure = RedactPlan(0.4, temperature=temperature, cid_lambda=weight)
+    measure = Redaction(0.4, temperature=temperature, cid_lambda=weight)
     measurements, _ = planned(item, measure)
     hand = Enumerated(item, measure, masks)
     np.testing.assert_allclose(named(measurements, "whole"), hand.left(()), rtol=0, atol=2e-14)
@@ -136,7 +134,7 @@ def test_plans_are_within_the_limit_and_near_the_smallest_of_all_sets() -> None:
     for seed in range(12):
         item = item_of(seed, 8)
         for limit in (0.05, 0.3, 1.0, 3.0):
-            measure = RedactPlan(limit)
+            measure = Redaction(limit)
             measurements, _ = planned(item, measure)
             plan, hand = plan_of(measurements), Enumerated(item, measure)
             assert loss(named(measurements, "left")) <= limit
@@ -151,7 +149,7 @@ def test_plans_are_within_the_limit_and_near_the_smallest_of_all_sets() -> None:
 
 
 def test_nothing_is_cut_where_nothing_has_to_be() -> None:
-    measurements, chunks = planned(item_of(0), RedactPlan(500.0))
+    measurements, chunks = planned(item_of(0), Redaction(500.0))
     assert not steps_of(measurements)
     assert named(measurements, "left").tobytes() == named(measurements, "whole").tobytes()
     assert {r.sample for r in measurements} == {0}
@@ -159,13 +157,13 @@ def test_nothing_is_cut_where_nothing_has_to_be() -> None:
 
 
 def test_a_model_that_is_deaf_to_the_context_needs_no_plan() -> None:
-    measurements, _ = planned(item_of(0), RedactPlan(1e-9), Toy(N_VOCAB, seed=11, reach=1))
+    measurements, _ = planned(item_of(0), Redaction(1e-9), Toy(N_VOCAB, seed=11, reach=1))
     assert not steps_of(measurements)
 
 
 def test_with_everything_cut_nothing_is_left() -> None:
     item = item_of(5)
-    measurements, _ = planned(item, RedactPlan(1e-12))
+    measurements, _ = planned(item, Redaction(1e-12))
     assert plan_of(measurements) == {span.name for span in item.spans}
     assert loss(named(measurements, "left")) == 0
     assert not any(r.statistic == "all_removed" for r in measurements)
@@ -175,7 +173,7 @@ def test_where_the_pieces_do_not_reach_far_enough_the_best_of_the_way_is_kept() 
     n_shortened = 0
     for seed in range(8):
         item = item_of(seed, uncovered=True)
-        measure = RedactPlan(1e-6)
+        measure = Redaction(1e-6)
         measurements, _ = planned(item, measure)
         hand = Enumerated(item, measure)
         everything = hand.left([span.name for span in item.spans])
@@ -193,12 +191,12 @@ def test_where_the_pieces_do_not_reach_far_enough_the_best_of_the_way_is_kept() 
 
 def test_each_round_asks_once_for_every_piece_that_is_left() -> None:
     item = item_of(5)
-    measurements, chunks = planned(item, RedactPlan(1e-12))
+    measurements, chunks = planned(item, Redaction(1e-12))
     n = len(item.spans)
     # With no context, and then: all; each piece; each of the others … each of all put back; and noise and the answer.
     asked = [[len(request.prompts) for request in chunk.requests] for chunk in chunks]
     assert asked[: n + 2] == [[2], *([m + 1] for m in range(n, 0, -1)), [n + 1]]
-    assert {request.reduction for chunk in chunks[: n + 2] for request in chunk.requests} == {RedactPlan().reduction}
+    assert {request.reduction for chunk in chunks[: n + 2] for request in chunk.requests} == {Redaction().reduction}
     assert len(steps_of(measurements)) == n
 
 
@@ -212,7 +210,7 @@ def test_ties_go_to_the_first_in_the_text() -> None:
         item, prompt=twins, spans=spans, cuts={s.name: twins.without(s.name) for s in spans},
         cut_together=lambda gone: twins.without(*gone),
     )  # fmt: skip
-    measurements, _ = planned(item, RedactPlan(1e-12))
+    measurements, _ = planned(item, Redaction(1e-12))
     assert [step.piece for step in steps_of(measurements)] == [f"c{i}" for i in range(6)]
 
 
@@ -232,7 +230,7 @@ def test_a_piece_within_others_that_were_cut_later_is_put_back_unasked() -> None
     text = "Anna is in. Call 555-010-7788 now. Bo ate. Or 555-010-7788 later."
     item = note(text, group=True)
     for seed in range(40):
-        measurements, _ = planned(item, RedactPlan(1e-9), Toy(seed=seed))
+        measurements, _ = planned(item, Redaction(1e-9), Toy(seed=seed))
         if "v1" in {step.piece for step in steps_of(measurements)}:
             break
     back = [step for step in steps_of(measurements) if step.statistic == PUT_BACK]
@@ -243,7 +241,7 @@ def test_a_piece_within_others_that_were_cut_later_is_put_back_unasked() -> None
 
 def test_the_answer_after_is_drawn_from_what_is_left_with_the_same_randomness() -> None:
     item = item_of(3, response=None)
-    measure = RedactPlan(0.4, seed=5, max_new_tokens=6)
+    measure = Redaction(0.4, seed=5, max_new_tokens=6)
     measurements, _ = planned(item, measure)
     assert plan_of(measurements)
     drawing = {"n": 1, "temperature": 1.0, "context_weight": 1.0, "max_new_tokens": 6, "seed": 5}
@@ -258,19 +256,19 @@ def test_the_answer_after_is_drawn_from_what_is_left_with_the_same_randomness() 
 
 def test_the_answer_after_keeps_to_the_window() -> None:
     item = replace(item_of(3), window=len(item_of(3).prompt.ids) + len(RESPONSE))
-    measurements, _ = planned(item, RedactPlan(0.4, max_new_tokens=1000))
+    measurements, _ = planned(item, Redaction(0.4, max_new_tokens=1000))
     left = item.without(plan_of(measurements))
     assert item.window is not None
     assert len(named(measurements, "token", 1)) == item.window - len(left.ids)
 
 
 def test_what_a_trial_takes_is_known_from_above() -> None:
-    assert isinstance(RedactPlan(), ChoosingMeasure)
+    assert isinstance(Redaction(), ChoosingMeasure)
     worst = 0.0
     for seed in range(25):
         rng = np.random.default_rng(seed)
         item = item_of(seed, int(rng.integers(1, 8)), masks=seed % 2 == 0)
-        measure = RedactPlan(
+        measure = Redaction(
             float(rng.choice([1e-9, 0.3, 2.0])), cid_lambda=float(rng.choice([1.0, 1.5])), max_new_tokens=3
         )
         taken: list[tuple[int, int]] = []
@@ -288,11 +286,11 @@ def test_what_a_trial_takes_is_known_from_above() -> None:
 @pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_limit_has_to_be_above_zero(limit: float) -> None:
     with pytest.raises(UsageError, match=r"max-loss is .*; it has to be above 0"):
-        RedactPlan(limit)
+        Redaction(limit)
 
 
 def test_what_influence_refuses_is_refused() -> None:
     with pytest.raises(UsageError, match="temperature is 0"):
-        RedactPlan(1.0, temperature=0)
+        Redaction(1.0, temperature=0)
     with pytest.raises(UsageError, match="seed is -1"):
-        RedactPlan(1.0, seed=-1)
+        Redaction(1.0, seed=-1)

@@ -14,23 +14,23 @@ from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_har
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.errors import UsageError
 from leakmeter.instruments.redaction.report import posterior, report, verdict
-from leakmeter.instruments.redaction.result import RedactPlanResult
+from leakmeter.instruments.redaction.result import RedactionResult
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-Case = dict[str, Any]
+Plain = dict[str, Any]
 CONTEXT = "The vault code is 7731. It rained. Ask Ida.\n\nThe code is 7731."
 
 
-def piece(name: str, start: int, end: int) -> Case:
+def piece(name: str, start: int, end: int) -> Plain:
     return {
         "name": name, "kind": "unit", "text": CONTEXT[start:end], "start": start, "end": end, "spans": [[start, end]],
         "document": "a", "n_tokens": 6, "n_mentions": 1, "entity_type": None, "entity_value": None, "repeated": None,
     }  # fmt: skip
 
 
-def step(action: str, name: str, left: float, change: float, *, raised: bool = False) -> Case:
+def step(action: str, name: str, left: float, change: float, *, raised: bool = False) -> Plain:
     return {
         "action": action, "name": name, "kind": "unit", "text": f"text of {name}", "left_nats": left,
         "left_signed_nats": -left / 2, "left_posterior": 0.125, "left_posterior_note": None,
@@ -38,8 +38,9 @@ def step(action: str, name: str, left: float, change: float, *, raised: bool = F
     }  # fmt: skip
 
 
-def planned(**more: Any) -> Case:
-    return {
+def planned(**more: Any) -> RedactionResult:
+    """A result; fields as JSON has them win."""
+    return RedactionResult.from_dict({
         "id": "vault", "model": "toy", "weights_sha256": "9f" * 32, "dtype": "float32", "unit": "sentence",
         "removal": "drop", "template": "plain", "query": "What is the code?", "context": CONTEXT, "temperature": 1.0,
         "documents": [{"name": "a", "start": 0, "end": 43}, {"name": "b", "start": 45, "end": 62}], "cid_lambda": 1.0,
@@ -47,8 +48,8 @@ def planned(**more: Any) -> Case:
         "response": {"text": "It is 7731.", "tokens": ["It", " is", " 7731", "."], "sampled": False, "seed": None},
         "max_loss_nats": 1.0, "reached": True,
         "whole_nats": 21.5, "whole_signed_nats": 20.0, "whole_posterior": 0.99995, "whole_posterior_note": None,
-        "whole_per_token": [0.5, 0.5, 20.0, 0.5],
-        "left_nats": 0.75, "left_signed_nats": 0.25, "left_per_token": [0.25, 0.0, 0.5, 0.0],
+        "whole_per_token_nats": [0.5, 0.5, 20.0, 0.5],
+        "left_nats": 0.75, "left_signed_nats": 0.25, "left_per_token_nats": [0.25, 0.0, 0.5, 0.0],
         "left_posterior": 0.5622, "left_posterior_note": None,
         "all_removed_nats": None, "n_pieces": 4,
         "redacted": [piece("s1", 0, 23), piece("s4", 45, 62)], "redacted_share": 0.65, "placebo_nats": 4.5,
@@ -61,27 +62,28 @@ def planned(**more: Any) -> Case:
         ],
         "after": {
             "text": "I do not know.", "tokens": ["I", " do not know."], "seed": 3, "whole_nats": 2.5,
-            "whole_signed_nats": 2.5, "whole_per_token": [0.5, 2.0],
+            "whole_signed_nats": 2.5, "whole_per_token_nats": [0.5, 2.0],
         },
         "noise_floor_nats": 0.01, "noise_floor_per_token_nats": 0.005,
         "cost": {
             "requests": 20, "tree_tokens": 900, "naive_tokens": 3000, "seconds": 1.5,
-            "predicted": {"tree_tokens": 2000, "seconds": 3.0}, "halvings": 0,
+            "predicted_tree_tokens": 2000, "predicted_seconds": 3.0, "out_of_memory_retries": 0,
+            "scored_together": None,
         },
         "warnings": [],
-    } | more  # fmt: skip
+    } | more)  # fmt: skip
 
 
-def untouched(**more: Any) -> Case:
+def untouched(**more: Any) -> RedactionResult:
     return planned(
         redacted=[], steps=[], after=None, marked_context=CONTEXT, redacted_share=0.0, max_loss_nats=30.0,
         left_nats=21.5, **more,
     )  # fmt: skip
 
 
-def hostile() -> Case:
+def hostile() -> RedactionResult:
     tokens = ["fine", HOSTILE, "\n\n", "\x1b[2J"]
-    base = planned()
+    base = planned().to_dict()
     return planned(
         id=HOSTILE, model=HOSTILE, context=HOSTILE + CONTEXT, marked_context=HOSTILE, query=HOSTILE, warnings=[HOSTILE],
         documents=[{"name": HOSTILE, "start": 0, "end": 20}, {"name": HOSTILE, "start": 20, "end": 62}],
@@ -92,7 +94,7 @@ def hostile() -> Case:
     )  # fmt: skip
 
 
-def chart_of(case: Case) -> b.Chart:
+def chart_of(case: RedactionResult) -> b.Chart:
     (section,) = report([case]).sections
     (chart,) = (one for one in section.blocks if isinstance(one, b.Chart))
     return chart
@@ -175,7 +177,7 @@ def test_the_curve_has_its_limit_and_the_baseline() -> None:
 
 
 def test_the_figure_is_of_all_cases() -> None:
-    found = RedactPlanResult.findings([planned(), planned(reached=False, max_loss_nats=0.5)])
+    found = RedactionResult.findings([planned(), planned(reached=False, max_loss_nats=0.5)])
     assert found.headline.startswith(
         "1 of 2 plans reach their limit; they leave 0.75 [0.75, 0.75]\u00a0nats and cut 65"
     )
@@ -183,8 +185,8 @@ def test_the_figure_is_of_all_cases() -> None:
     panel = charts.figure(found.figures["left"]).axes[0]  # type: ignore[arg-type]
     assert list(panel.lines[0].get_ydata()) == [21.5, 22.0, 0.875, 0.5, 0.75]
     assert [line.get_ydata()[0] for line in panel.lines[-2:]] == [0.5, 1.0]
-    assert list(RedactPlanResult.findings([planned()]).figures) == ["left"]
-    assert RedactPlanResult.findings([planned()]).headline == verdict(planned())
+    assert list(RedactionResult.findings([planned()]).figures) == ["left"]
+    assert RedactionResult.findings([planned()]).headline == verdict(planned())
 
 
 def test_the_page_strikes_out_what_is_cut() -> None:

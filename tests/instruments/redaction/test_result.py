@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
-from leakmeter.instruments.redaction.redacted import marked, merged
-from leakmeter.instruments.redaction.result import RedactPlanResult, plan_object
+from leakmeter.instruments.redaction.result import RedactionResult, marked, merged
 
 CONTEXT = "Ana is 41. Bo ate. Call Ana.\n\nCid left."
 PARAMS = {"max_loss": 1.0, "temperature": 0.8, "cid_lambda": 1.0, "max_new_tokens": 4, "seed": 7}
@@ -66,101 +65,107 @@ STEPS = (
 )
 
 
+def made(texts: dict[str, Any], measurements: list[Measurement], params: dict[str, Any]) -> RedactionResult:
+    (result,) = RedactionResult.from_run([(texts, measurements)], params)
+    return result
+
+
 def test_the_plan_and_the_way_to_it() -> None:
-    case = plan_object(texts(), measurements(*STEPS), PARAMS)
-    assert (case["whole_nats"], case["whole_signed_nats"]) == (7.0, -1.0)
-    assert (case["left_nats"], case["left_signed_nats"], case["reached"]) == (0.875, 0.125, True)
-    assert case["left_per_token"] == [0.5, 0.375]
-    assert case["left_posterior"] == pytest.approx(1 / (1 + np.exp(-0.125)))
-    assert case["whole_posterior"] == pytest.approx(1 / (1 + np.exp(1.0)))
-    assert case["steps"][1]["left_posterior"] == pytest.approx(1 / (1 + np.exp(0.5)))
-    assert case["left_posterior"] == case["steps"][3]["left_posterior"]
-    assert [piece["name"] for piece in case["redacted"]] == ["s1", "s2"]
-    assert [(s["action"], s["name"], s["left_nats"], s["change_nats"], s["raised"]) for s in case["steps"]] == [
+    case = made(texts(), measurements(*STEPS), PARAMS)
+    assert (case.whole_nats, case.whole_signed_nats) == (7.0, -1.0)
+    assert (case.left_nats, case.left_signed_nats, case.reached) == (0.875, 0.125, True)
+    assert case.left_per_token_nats == (0.5, 0.375)
+    assert case.left_posterior == pytest.approx(1 / (1 + np.exp(-0.125)))
+    assert case.whole_posterior == pytest.approx(1 / (1 + np.exp(1.0)))
+    assert case.steps[1].left_posterior == pytest.approx(1 / (1 + np.exp(0.5)))
+    assert case.left_posterior == case.steps[3].left_posterior
+    assert [piece.name for piece in case.redacted] == ["s1", "s2"]
+    assert [(s.action, s.name, s.left_nats, s.change_nats, s.raised) for s in case.steps] == [
         ("cut", "s3", 4.0, -3.0, False),
         ("cut", "s1", 4.5, 0.5, True),
         ("cut", "s2", 0.75, -3.75, False),
         ("put back", "s3", 0.875, 0.125, False),
     ]
-    assert case["steps"][0]["text"] == "Call Ana."
-    assert case["steps"][3]["left_signed_nats"] == 0.125
-    assert case["warnings"] == [
-        "Cutting s1 raised the loss: no other piece lowered it then, and the way under the limit led over it."
-    ]
-    assert case["all_removed_nats"] is None
-    assert case["after"] == {
+    assert case.steps[0].text == "Call Ana."
+    assert case.steps[3].left_signed_nats == 0.125
+    assert case.warnings == (
+        "Cutting s1 raised the loss: no other piece lowered it then, and the way under the limit led over it.",
+    )
+    assert case.all_removed_nats is None
+    assert case.after is not None
+    assert case.after.to_dict() == {
         "text": "He was", "tokens": ["He", " was"], "seed": 7, "whole_nats": 0.75, "whole_signed_nats": -0.25,
-        "whole_per_token": [0.25, 0.5],
+        "whole_per_token_nats": [0.25, 0.5],
     }  # fmt: skip
-    assert case["response"] == {"text": "She is", "tokens": ["She", " is"], "sampled": False, "seed": None}
-    json.dumps(case, allow_nan=False)
+    assert case.response.to_dict() == {"text": "She is", "tokens": ["She", " is"], "sampled": False, "seed": None}
+    assert RedactionResult.from_dict(json.loads(case.to_json())) == case
 
 
 def test_the_text_that_is_left_as_it_is_and_as_it_is_shown() -> None:
-    result = RedactPlanResult(plan_object(texts(), measurements(*STEPS), PARAMS))
+    result = made(texts(), measurements(*STEPS), PARAMS)
     # Two pieces side by side have one mark.
-    assert result.case["marked_context"] == "[…] Call Ana.\n\nCid left."
-    assert [document["text"] for document in result.case["redacted_documents"]] == ["Call Ana.", "Cid left."]
+    assert result.marked_context == "[…] Call Ana.\n\nCid left."
+    assert [document.text for document in result.redacted_documents] == ["Call Ana.", "Cid left."]
     assert result.text == "Call Ana.\n\nCid left."
-    assert result.case["redacted_share"] == pytest.approx(14 / 30)
-    assert (result.reached, result.whole, result.left, result.redacted) == (True, 7.0, 0.875, ("s1", "s2"))
-    assert (result.response, result.after) == ("She is", "He was")
+    assert result.redacted_share == pytest.approx(14 / 30)
+    assert [piece.name for piece in result.redacted] == ["s1", "s2"]
+    assert result.after is not None
+    assert (result.response.text, result.after.text) == ("She is", "He was")
     frame = result.to_frame()
     assert list(frame["name"]) == ["s3", "s1", "s2", "s3"]
     assert list(frame["left_nats"]) == [4.0, 4.5, 0.75, 0.875]
-    gone = RedactPlanResult(plan_object(texts(), measurements(("removed", "s4", [0.1, 0.1])), PARAMS))
+    gone = made(texts(), measurements(("removed", "s4", [0.1, 0.1])), PARAMS)
     assert gone.text == "Ana is 41. Bo ate. Call Ana."
 
 
 def test_a_value_goes_with_all_its_mentions() -> None:
     steps = (("removed", "v1", [0.5, 0.1]),)
-    case = plan_object(texts(spans=[*SPANS, VALUE]), measurements(*steps), PARAMS)
-    (piece,) = case["redacted"]
-    assert (piece["text"], piece["n_mentions"], piece["spans"]) == ("Ana", 2, [[0, 3], [24, 27]])
-    assert case["marked_context"] == "[…] is 41. Bo ate. Call […].\n\nCid left."
-    assert case["n_pieces"] == 5
+    case = made(texts(spans=[*SPANS, VALUE]), measurements(*steps), PARAMS)
+    (piece,) = case.redacted
+    assert (piece.text, piece.n_mentions, piece.spans) == ("Ana", 2, ((0, 3), (24, 27)))
+    assert case.marked_context == "[…] is 41. Bo ate. Call […].\n\nCid left."
+    assert case.n_pieces == 5
 
 
 def test_nothing_cut() -> None:
-    case = plan_object(texts(responses=texts()["responses"][:1]), measurements(after=False), PARAMS | {"max_loss": 9.0})
-    assert (case["redacted"], case["steps"], case["after"], case["reached"]) == ([], [], None, True)
-    assert case["marked_context"] == CONTEXT
-    assert RedactPlanResult(case).text == CONTEXT
-    assert RedactPlanResult(case).after is None
-    assert list(RedactPlanResult(case).to_frame().columns)[:2] == ["action", "name"]
+    case = made(texts(responses=texts()["responses"][:1]), measurements(after=False), PARAMS | {"max_loss": 9.0})
+    assert (case.redacted, case.steps, case.after, case.reached) == ((), (), None, True)
+    assert case.marked_context == CONTEXT
+    assert case.text == CONTEXT
+    assert list(case.to_frame().columns)[:2] == ["action", "name"]
 
 
 def test_what_narrows_a_plan_is_said() -> None:
     steps = (("removed", "s1", [2.0, 2.0]),)
-    case = plan_object(texts(), measurements(*steps, all_removed=[3.0, -2.0]), PARAMS)
-    assert (case["reached"], case["all_removed_nats"]) == (False, 5.0)
-    assert case["warnings"][0].startswith("With every piece cut, 5 nats are left: what lies between")
-    noisy = plan_object(texts(), measurements(*STEPS, noise=[1.0, 1.5]), PARAMS)
-    assert noisy["warnings"][0].startswith("A limit of 1 nats is below this response's noise floor of 2.5")
+    case = made(texts(), measurements(*steps, all_removed=[3.0, -2.0]), PARAMS)
+    assert (case.reached, case.all_removed_nats) == (False, 5.0)
+    assert case.warnings[0].startswith("With every piece cut, 5 nats are left: what lies between")
+    noisy = made(texts(), measurements(*STEPS, noise=[1.0, 1.5]), PARAMS)
+    assert noisy.warnings[0].startswith("A limit of 1 nats is below this response's noise floor of 2.5")
     # A rise within the noise is none.
-    assert not any(step["raised"] for step in noisy["steps"])
-    low = plan_object(texts(), measurements(*STEPS, placebo=[2.0, -1.5]), PARAMS)
-    assert low["placebo_nats"] == 3.5
-    assert "irrelevant words as the only context, by 3.5 nats. A limit of 1 is below that" in low["warnings"][0]
-    assert low["placebo_signed_nats"] == 0.5
+    assert not any(step.raised for step in noisy.steps)
+    low = made(texts(), measurements(*STEPS, placebo=[2.0, -1.5]), PARAMS)
+    assert low.placebo_nats == 3.5
+    assert "irrelevant words as the only context, by 3.5 nats. A limit of 1 is below that" in low.warnings[0]
+    assert low.placebo_signed_nats == 0.5
     # With signs 4.0, −0.5, 0.25 and 0.125 were left on the way.
-    assert [step["left_posterior_note"] for step in low["steps"]] == [None, *["below the placebo"] * 3]
-    assert (low["left_posterior"], low["left_posterior_note"]) == (None, "below the placebo")
-    assert low["whole_posterior"] == pytest.approx(1 / (1 + np.exp(1.0)))
-    assert noisy["left_posterior_note"] == noisy["whole_posterior_note"] == "below the noise floor"
-    high = plan_object(texts(), measurements(*STEPS, placebo=[2.0, -1.5]), PARAMS | {"max_loss": 4.0})
-    assert not any("rrelevant" in warning for warning in high["warnings"])
+    assert [step.left_posterior_note for step in low.steps] == [None, *["below the placebo"] * 3]
+    assert (low.left_posterior, low.left_posterior_note) == (None, "below the placebo")
+    assert low.whole_posterior == pytest.approx(1 / (1 + np.exp(1.0)))
+    assert noisy.left_posterior_note == noisy.whole_posterior_note == "below the noise floor"
+    high = made(texts(), measurements(*STEPS, placebo=[2.0, -1.5]), PARAMS | {"max_loss": 4.0})
+    assert not any("rrelevant" in warning for warning in high.warnings)
     twice = [span("s1", (0, 10), repeats=("s3",)), *SPANS[1:]]
-    assert "--group" in plan_object(texts(spans=twice), measurements(*STEPS), PARAMS)["warnings"][-1]
-    with_value = plan_object(texts(spans=[*twice, VALUE]), measurements(*STEPS), PARAMS)
-    assert "--group" not in " ".join(with_value["warnings"])
-    nobody = plan_object(texts(unit="entity", spans=[]), measurements(all_removed=[-4.0, 3.0], after=False), PARAMS)
-    assert nobody["warnings"][0].startswith("No personal data was found")
+    assert "--group" in made(texts(spans=twice), measurements(*STEPS), PARAMS).warnings[-1]
+    with_value = made(texts(spans=[*twice, VALUE]), measurements(*STEPS), PARAMS)
+    assert "--group" not in " ".join(with_value.warnings)
+    nobody = made(texts(unit="entity", spans=[]), measurements(all_removed=[-4.0, 3.0], after=False), PARAMS)
+    assert nobody.warnings[0].startswith("No personal data was found")
 
 
 def test_results_of_a_run_come_case_by_case() -> None:
     parts = [(texts(id=name), measurements(*STEPS)) for name in ("a", "b")]
-    assert [result.case["id"] for result in RedactPlanResult.from_run(parts, PARAMS)] == ["a", "b"]
+    assert [result.id for result in RedactionResult.from_run(parts, PARAMS)] == ["a", "b"]
 
 
 def test_ranges_and_marks() -> None:

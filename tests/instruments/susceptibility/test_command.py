@@ -17,7 +17,7 @@ from helpers.places import DOCS
 from leakmeter.backends.toy import Toy
 from leakmeter.core.plan import Chunk
 from leakmeter.errors import DataError, UsageError
-from leakmeter.instruments.susceptibility.result import summary
+from leakmeter.instruments.susceptibility.result import SusceptibilityResult
 
 Call = Callable[..., Any]
 QUERIES = [
@@ -73,7 +73,7 @@ def without_seconds(case: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_query_is_asked_behind_every_context_and_summed_up(susceptibility: Call) -> None:
     cases, told = objects_of(susceptibility("--json"))
-    assert told == json.loads(json.dumps(summary(cases)))
+    assert told == SusceptibilityResult.summary([SusceptibilityResult.from_dict(case) for case in cases]).to_dict()
     assert [case["id"] for case in cases] == [row["id"] for row in QUERIES]
     for case, row in zip(cases, QUERIES, strict=True):
         assert case["query"] == row["query"]
@@ -121,7 +121,7 @@ def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(susceptibility: Ca
     assert told == expected
     assert (run / "measurements-00000.parquet").stat().st_mtime_ns == stamps["measurements-00000.parquet"]
     results = list(leakmeter.load_run(run))
-    assert [result.case["id"] for result in results] == [case["id"] for case in expected]
+    assert [result.id for result in results] == [case["id"] for case in expected]
     assert all(isinstance(result, leakmeter.SusceptibilityResult) for result in results)
 
 
@@ -196,8 +196,10 @@ def test_without_options_the_sample_is_measured(cli: Call) -> None:
 def test_from_python_it_is_the_same(susceptibility: Call) -> None:
     cases, told = objects_of(susceptibility("--json"))
     measured = leakmeter.susceptibility("toy", queries=QUERIES, contexts=CONTEXTS)
-    assert list(map(without_seconds, (result.case for result in measured.results))) == list(map(without_seconds, cases))
-    assert measured.summary["mean_nats"] == told["mean_nats"]
+    assert list(map(without_seconds, (result.to_dict() for result in measured.results))) == list(
+        map(without_seconds, cases)
+    )
+    assert measured.summary.mean_nats == told["mean_nats"]
     frame = measured.to_frame()
     assert len(frame) == 12 * 4
     assert list(frame.columns[:3]) == ["query", "id", "text"]
@@ -205,7 +207,7 @@ def test_from_python_it_is_the_same(susceptibility: Call) -> None:
     assert means["q0"] == pytest.approx(cases[0]["susceptibility_nats"])
     assert measured.save_html("page.html").read_text(encoding="utf-8").count('<details class="line"') == 12
     plain = leakmeter.susceptibility("toy", queries=["Who?"], contexts=["Emma is by Poe.", "It rains."])
-    assert plain.results[0].case["contexts"][1]["text"] == "It rains."
+    assert plain.results[0].contexts[1].text == "It rains."
 
 
 def test_what_python_refuses() -> None:
@@ -289,10 +291,10 @@ def test_the_sample_with_the_default_model(real_backend: Any) -> None:
     folder = resources.files("leakmeter.samples")
     asked, before = (
         list(map(json.loads, folder.joinpath(f"{name}.jsonl").read_text(encoding="utf-8").splitlines()))
-        for name in ("questions", "contexts")
+        for name in ("queries", "contexts")
     )
     told = leakmeter.susceptibility(real_backend, queries=asked, contexts=before).summary
-    assert told["mean_nats"] == pytest.approx(0.20, abs=0.006)
-    assert told["interval_nats"] == pytest.approx([0.11, 0.28], abs=0.006)
-    means = {row["level"]: row["mean_nats"] for name in ("openness", "familiarity") for row in told["factors"][name]}
+    assert told.mean_nats == pytest.approx(0.20, abs=0.006)
+    assert told.interval_nats == pytest.approx([0.11, 0.28], abs=0.006)
+    means = {row.level: row.mean_nats for name in ("openness", "familiarity") for row in told.factors[name]}
     assert means == pytest.approx({"open": 0.28, "closed": 0.02, "real": 0.18, "invented": 0.22}, abs=0.006)

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from helpers.question_items import ANSWERS, ByHand, question_item, readings_of
+from helpers.query_items import ANSWERS, ByHand, query_item, readings_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.measurement import NATS, TOKEN_ID
 from leakmeter.core.plan import Chunk
 from leakmeter.errors import UsageError
-from leakmeter.instruments.susceptibility.item import ContextSet, QuestionItem
+from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 
 N_VOCAB = 29
@@ -32,7 +32,7 @@ def toy(**settings: Any) -> Toy:
     return Toy(N_VOCAB, seed=11, **settings)
 
 
-def by_hand(measure: Susceptibility, item: QuestionItem, model: Toy | None = None) -> ByHand:
+def by_hand(measure: Susceptibility, item: QueryItem, model: Toy | None = None) -> ByHand:
     used = model or toy()
 
     def logits(ids: Sequence[int]) -> np.ndarray:
@@ -41,12 +41,12 @@ def by_hand(measure: Susceptibility, item: QuestionItem, model: Toy | None = Non
     return ByHand(logits, measure, item)
 
 
-def contexts_of(item: QuestionItem) -> ContextSet:
+def contexts_of(item: QueryItem) -> ContextSet:
     assert item.contexts is not None
     return item.contexts
 
 
-def taken(item: QuestionItem, numbers: Sequence[int], weights: Sequence[float]) -> QuestionItem:
+def taken(item: QueryItem, numbers: Sequence[int], weights: Sequence[float]) -> QueryItem:
     """The item with these of its contexts, in this order, with these weights."""
     contexts = contexts_of(item)
     total = math.fsum(weights)
@@ -65,7 +65,7 @@ def taken(item: QuestionItem, numbers: Sequence[int], weights: Sequence[float]) 
 @pytest.mark.parametrize("weights", [None, (1.0, 2.0, 0.5, 4.0, 1.5)], ids=["equal", "weighted"])
 @pytest.mark.parametrize("temperature", [0.7, 1.0])
 def test_every_statistic_equals_the_naive_calculation(answers: Any, weights: Any, temperature: float) -> None:
-    item = question_item(N_VOCAB, answers=answers, weights=weights)
+    item = query_item(N_VOCAB, answers=answers, weights=weights)
     measure = Susceptibility(temperature)
     got, expected = readings_of(toy(), measure, item), by_hand(measure, item).series()
     # The toy has no neighbours.
@@ -78,7 +78,7 @@ def test_every_statistic_equals_the_naive_calculation(answers: Any, weights: Any
 
 
 def test_an_answer_is_the_product_of_its_tokens_summed_over_its_forms_and_never_a_sum_of_logits() -> None:
-    item = question_item(N_VOCAB, answers=ANSWERS)
+    item = query_item(N_VOCAB, answers=ANSWERS)
     hand = by_hand(Susceptibility(), item)
     ids = item.prompt.ids.tolist()
     p = hand.next_token(ids)
@@ -91,7 +91,7 @@ def test_an_answer_is_the_product_of_its_tokens_summed_over_its_forms_and_never_
 
 
 def test_every_reading_says_what_it_is() -> None:
-    (measurements,), _ = drive(toy(), [Susceptibility(answer_tokens=2).trial(question_item(N_VOCAB))])
+    (measurements,), _ = drive(toy(), [Susceptibility(answer_tokens=2).trial(query_item(N_VOCAB))])
     assert {r.unit for r in measurements if r.statistic != "token"} == {NATS}
     assert [len(r.values) for r in measurements if r.statistic in PER_CONTEXT] == [5, 5, 5]
     assert {r.unit for r in measurements if r.statistic == "token"} == {TOKEN_ID}
@@ -104,7 +104,7 @@ def test_every_reading_says_what_it_is() -> None:
 @given(order=st.permutations(range(5)))
 def test_another_order_of_contexts_changes_nothing(answers: Any, order: list[int]) -> None:
     weights = (1.0, 2.0, 0.5, 4.0, 1.5)
-    item = question_item(N_VOCAB, answers=answers, weights=weights)
+    item = query_item(N_VOCAB, answers=answers, weights=weights)
     one = readings_of(toy(), Susceptibility(), item)
     two = readings_of(toy(), Susceptibility(), taken(item, order, [weights[i] for i in order]))
     for name, values in one.items():
@@ -114,7 +114,7 @@ def test_another_order_of_contexts_changes_nothing(answers: Any, order: list[int
 
 @sets
 def test_contexts_that_come_twice_are_run_once_with_their_weights_added(answers: Any) -> None:
-    item = question_item(N_VOCAB, answers=answers)
+    item = query_item(N_VOCAB, answers=answers)
     one = readings_of(toy(), Susceptibility(), item)
     twice = [0, 1, 1, 2, 3, 4, 0]
     halved = [0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 0.5]
@@ -142,7 +142,7 @@ def test_contexts_that_come_twice_are_run_once_with_their_weights_added(answers:
 @sets
 def test_a_model_that_is_deaf_to_contexts_is_not_susceptible(answers: Any) -> None:
     # The last two tokens are the same behind any context; answers of three tokens see two more.
-    item = question_item(N_VOCAB, answers=answers)
+    item = query_item(N_VOCAB, answers=answers)
     got = readings_of(toy(reach=2), Susceptibility(), item)
     for name in (*PER_CONTEXT, "susceptibility", "from_bare", "mixture_from_bare"):
         assert (np.abs(got[name]) < 1e-15).all()
@@ -151,14 +151,14 @@ def test_a_model_that_is_deaf_to_contexts_is_not_susceptible(answers: Any) -> No
 
 def test_susceptibility_stays_below_its_ceiling_and_the_expected_divergence_above_it() -> None:
     for i in range(6):
-        item = question_item(N_VOCAB, seed=i, lengths=(1, 2, 3, 4, 5, 6, 7)[: i + 2], weights=range(1, i + 3))
+        item = query_item(N_VOCAB, seed=i, lengths=(1, 2, 3, 4, 5, 6, 7)[: i + 2], weights=range(1, i + 3))
         got = {name: float(values[0]) for name, values in readings_of(toy(scale=4.0), Susceptibility(), item).items()}
         assert 0 < got["susceptibility"] < got["ceiling"]
         assert got["from_bare"] == pytest.approx(got["susceptibility"] + got["mixture_from_bare"], abs=1e-13)
 
 
 def test_company_and_order_of_trials_change_nothing() -> None:
-    items = [question_item(N_VOCAB, seed=i, id_=str(i), lengths=n) for i, n in enumerate([(3, 4), (1, 1), (2, 2, 2)])]
+    items = [query_item(N_VOCAB, seed=i, id_=str(i), lengths=n) for i, n in enumerate([(3, 4), (1, 1), (2, 2, 2)])]
     measure = Susceptibility(answer_tokens=2)
     together, _ = drive(toy(), [measure.trial(item) for item in items])
     for item, measurements in zip(items, together, strict=True):
@@ -169,7 +169,7 @@ def test_company_and_order_of_trials_change_nothing() -> None:
 
 
 def test_queries_share_the_states_of_their_contexts() -> None:
-    one = question_item(N_VOCAB)
+    one = query_item(N_VOCAB)
     asked = [replace(piece, ids=(9, 8, 7)) for piece in one.prompt.pieces if piece.name == "query"]
 
     def other(prompt: Any) -> Any:
@@ -189,7 +189,7 @@ def test_queries_share_the_states_of_their_contexts() -> None:
 @pytest.mark.parametrize("measure", [Susceptibility(), Susceptibility(answer_tokens=3)])
 @sets
 def test_the_toy_takes_what_was_predicted(measure: Susceptibility, answers: Any) -> None:
-    item = question_item(N_VOCAB, answers=answers)
+    item = query_item(N_VOCAB, answers=answers)
     prediction = predict(planning_backend(toy(), None), measure.trial(item))
     _, taken = drive(toy(), [measure.trial(item)])
     assert (prediction.n_tokens_run, prediction.n_prompts) == (taken.n_tokens_run, taken.n_prompts)
@@ -213,7 +213,7 @@ class Drifting(Toy):
 
 @sets
 def test_the_noise_is_twice_what_a_second_run_makes_to_a_persuasion(answers: Any) -> None:
-    item = question_item(N_VOCAB, answers=answers)
+    item = query_item(N_VOCAB, answers=answers)
     still = readings_of(toy(), Susceptibility(), item)
     got = readings_of(Drifting(N_VOCAB, seed=11), Susceptibility(), item)
     assert {name: values.tolist() for name, values in got.items() if name != "noise"} == {
@@ -229,7 +229,7 @@ def test_the_noise_is_twice_what_a_second_run_makes_to_a_persuasion(answers: Any
 
 
 def test_greedy_answers_are_the_likeliest_tokens_one_by_one() -> None:
-    item = question_item(N_VOCAB, stop_ids=frozenset({4}))
+    item = query_item(N_VOCAB, stop_ids=frozenset({4}))
     measure = Susceptibility(answer_tokens=4)
     (measurements,), _ = drive(toy(), [measure.trial(item)])
     got = [r.values.astype(int).tolist() for r in measurements if r.statistic == "token"]
@@ -242,7 +242,7 @@ def test_greedy_answers_are_the_likeliest_tokens_one_by_one() -> None:
 
 
 def test_what_has_fewer_than_two_contexts_is_no_such_case() -> None:
-    item = question_item(N_VOCAB)
+    item = query_item(N_VOCAB)
     other = taken(item, [2], [1.0])
     for refused in (Susceptibility().check, lambda item: next(Susceptibility().trial(item))):
         with pytest.raises(UsageError, match="case 'hand' has fewer than two contexts"):
@@ -272,7 +272,7 @@ def test_tokens_that_a_model_rules_out() -> None:
             found[5] = -np.inf
             return found
 
-    got = readings_of(Silent(N_VOCAB, seed=11), Susceptibility(), question_item(N_VOCAB))
+    got = readings_of(Silent(N_VOCAB, seed=11), Susceptibility(), query_item(N_VOCAB))
     assert np.isinf(got["persuasion_from_bare"]).all()
     assert np.isinf(got["mixture_from_bare"]).all()
     assert all(np.isfinite(got[name]).all() for name in ("persuasion", "susceptibility_without", "noise"))

@@ -11,15 +11,14 @@ import pytest
 from helpers import naive
 from helpers import tiny_models as tiny
 from helpers.places import SAMPLES
-from helpers.question_items import ANSWERS, ByHand, question_item, readings_of
+from helpers.query_items import ANSWERS, ByHand, query_item, readings_of
 from leakmeter.backends.hf.outline import size_of
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.instruments.susceptibility.case import QueryCase, load_contexts, load_queries
 from leakmeter.instruments.susceptibility.measure import Susceptibility
-from leakmeter.instruments.susceptibility.prompts import QuestionSettings, prepare_question
-from leakmeter.instruments.susceptibility.question import QuestionCase
-from leakmeter.instruments.susceptibility.reading import load_contexts, load_questions
+from leakmeter.instruments.susceptibility.prompts import QuerySettings, prepare_query
 
 # By path: the folder of the back ends' tests is not on the path of these.
 
@@ -38,7 +37,7 @@ def by_hand(model: Any, measure: Susceptibility, item: Any) -> ByHand:
 @sets
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "gpt_neo"])
 def test_statistics_equal_full_passes(kind: str, answers: Any) -> None:
-    item = question_item(tiny.N_VOCAB, seed=3, lengths=(9, 4, 7, 1, 5, 6), answers=answers)
+    item = query_item(tiny.N_VOCAB, seed=3, lengths=(9, 4, 7, 1, 5, 6), answers=answers)
     measure = Susceptibility()
     got = readings_of(tiny.tiny_backend(kind), measure, item)
     for name, values in by_hand(tiny.tiny_model(kind), measure, item).series().items():
@@ -51,7 +50,7 @@ def test_statistics_equal_full_passes(kind: str, answers: Any) -> None:
 @sets
 @pytest.mark.parametrize("settings", [{}, {"share_prefixes": False}], ids=["shared", "full passes"])
 def test_what_is_taken_is_what_was_predicted(answers: Any, settings: dict[str, Any]) -> None:
-    item = question_item(tiny.N_VOCAB, seed=3, lengths=(9, 4, 7), answers=answers)
+    item = query_item(tiny.N_VOCAB, seed=3, lengths=(9, 4, 7), answers=answers)
     backend = tiny.tiny_backend(**settings)
     prediction = predict(
         planning_backend(backend, size_of(backend.model, backend.limits)), Susceptibility().trial(item)
@@ -62,7 +61,7 @@ def test_what_is_taken_is_what_was_predicted(answers: Any, settings: dict[str, A
 
 def test_queries_scored_together_have_the_numbers_of_each_alone() -> None:
     backend = tiny.tiny_backend()
-    items = [question_item(tiny.N_VOCAB, seed=i, id_=str(i), lengths=(9, 4, 7)) for i in range(4)]
+    items = [query_item(tiny.N_VOCAB, seed=i, id_=str(i), lengths=(9, 4, 7)) for i in range(4)]
     together, _ = drive(backend, [Susceptibility().trial(item) for item in items])
     for item, measurements in zip(items, together, strict=True):
         alone = readings_of(backend, Susceptibility(), item)
@@ -72,10 +71,10 @@ def test_queries_scored_together_have_the_numbers_of_each_alone() -> None:
 
 @pytest.mark.parametrize("number", [0, 2])
 def test_a_real_model_against_full_passes(real_backend: Any, number: int) -> None:
-    """An open question of the sample, and a closed one with answers."""
-    question, contexts = load_questions(SAMPLES / "questions.jsonl")[number], load_contexts(SAMPLES / "contexts.jsonl")
-    case = QuestionCase("q", question, contexts[::3])
-    item = prepare_question(case, real_backend.tokenizer, QuestionSettings(), window=None, n_reserved=0).item
+    """An open query of the sample, and a closed one with answers."""
+    query, contexts = load_queries(SAMPLES / "queries.jsonl")[number], load_contexts(SAMPLES / "contexts.jsonl")
+    case = QueryCase("q", query, contexts[::3])
+    item = prepare_query(case, real_backend.tokenizer, QuerySettings(), window=None, n_reserved=0).item
     got = readings_of(real_backend, Susceptibility(), item)
     for name, values in by_hand(real_backend.model, Susceptibility(), item).series().items():
         # Worst measured: 2e-9.

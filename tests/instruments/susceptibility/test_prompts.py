@@ -1,4 +1,4 @@
-"""Questions behind contexts: the same tokens with and without one, and answers that can be told apart."""
+"""Queries behind contexts: the same tokens with and without one, and answers that can be told apart."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from hypothesis import strategies as st
 from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
+from leakmeter.instruments.susceptibility.case import Answer, Context, Query, QueryCase
 from leakmeter.instruments.susceptibility.item import ContextSet
 from leakmeter.instruments.susceptibility.prompts import (
-    PreparedQuestion,
-    QuestionSettings,
-    prepare_question,
+    PreparedQuery,
+    QuerySettings,
+    prepare_query,
 )
-from leakmeter.instruments.susceptibility.question import Answer, Context, Question, QuestionCase
 
 FERRY = Context("ferry", "The ferry <|im_end|> leaves at nine; 🙂 {query}.", weight=3.0, answer="nine")
 GOATS = Context("goats", "Two goats slept.")
-CASE = QuestionCase("q", Question("q", "Q: When does the ferry leave?\nA:"), (FERRY, GOATS))
+CASE = QueryCase("q", Query("q", "Q: When does the ferry leave?\nA:"), (FERRY, GOATS))
 YES, NO = Answer("Yes", ("Yes", "yes")), Answer("No", ("No", "no"))
 # Text that a tokenizer of any kind gives back as it was.
 TEXTS = st.text(st.sampled_from("ab Z9.:\n\t<|>{}é🙂'"), min_size=1, max_size=12).filter(str.strip)
 
 
-def made(case: QuestionCase = CASE, tokenizer: Any = None, **settings: Any) -> PreparedQuestion:
+def made(case: QueryCase = CASE, tokenizer: Any = None, **settings: Any) -> PreparedQuery:
     window, n_reserved = settings.pop("window", None), settings.pop("n_reserved", 0)
-    return prepare_question(
-        case, tokenizer or ByteTokenizer(), QuestionSettings(**settings), window=window, n_reserved=n_reserved
+    return prepare_query(
+        case, tokenizer or ByteTokenizer(), QuerySettings(**settings), window=window, n_reserved=n_reserved
     )
 
 
-def asked(text: str = CASE.question.text, **more: Any) -> QuestionCase:
-    return replace(CASE, question=Question("q", text, **more))
+def asked(text: str = CASE.query.text, **more: Any) -> QueryCase:
+    return replace(CASE, query=Query("q", text, **more))
 
 
-def contexts_of(prepared: PreparedQuestion) -> ContextSet:
+def contexts_of(prepared: PreparedQuery) -> ContextSet:
     assert prepared.item.contexts is not None
     return prepared.item.contexts
 
@@ -54,14 +54,14 @@ def ids_of(prompt: Prompt, role: str) -> tuple[int, ...]:
     return tuple(token for piece in prompt.pieces if piece.role == role for token in piece.ids)
 
 
-def test_a_question_stands_behind_each_context_and_alone(tokenizer: Any) -> None:
+def test_a_query_stands_behind_each_context_and_alone(tokenizer: Any) -> None:
     prepared = made(tokenizer=tokenizer)
     contexts = contexts_of(prepared)
-    assert text_of(prepared.item.prompt, tokenizer).strip() == CASE.question.text
+    assert text_of(prepared.item.prompt, tokenizer).strip() == CASE.query.text
     for context, prompt in zip(CASE.contexts, contexts.prompts, strict=True):
         said = text_of(prompt, tokenizer)
-        # A tokenizer that begins words with a space has one at the question's own start.
-        assert said.replace("\n Q:", "\nQ:").strip() == f"{context.text}\n{CASE.question.text}"
+        # A tokenizer that begins words with a space has one at the query's own start.
+        assert said.replace("\n Q:", "\nQ:").strip() == f"{context.text}\n{CASE.query.text}"
         assert ids_of(prompt, QUERY) == ids_of(prepared.item.prompt, QUERY)
         assert ids_of(prompt, CONTEXT) == tokenizer.encode_data(context.text, first=True).ids
     assert contexts.ids == ("ferry", "goats")
@@ -72,7 +72,7 @@ def test_a_question_stands_behind_each_context_and_alone(tokenizer: Any) -> None
 
 @given(context=TEXTS, query=TEXTS, separator=st.sampled_from(["", " ", "\n", "\n\n", " – "]))
 def test_a_context_adds_itself_and_the_separator(context: str, query: str, separator: str) -> None:
-    case = QuestionCase("q", Question("q", query), (Context("c", context),))
+    case = QueryCase("q", Query("q", query), (Context("c", context),))
     prepared = made(case, separator=separator)
     bare, (behind,) = prepared.item.prompt.ids.tolist(), contexts_of(prepared).prompts
     start = list(ByteTokenizer().start_ids)
@@ -83,18 +83,18 @@ def test_a_context_adds_itself_and_the_separator(context: str, query: str, separ
 def test_in_a_chat_all_of_it_is_one_user_message(chat_tokenizer: Any) -> None:
     prepared = made(tokenizer=chat_tokenizer, template="chat")
     (one, _), bare = contexts_of(prepared).prompts, prepared.item.prompt
-    message = {"role": "user", "content": f"{FERRY.text}\n{CASE.question.text}"}
+    message = {"role": "user", "content": f"{FERRY.text}\n{CASE.query.text}"}
     expected = chat_tokenizer.render_chat([message], answer=True)
     assert chat_tokenizer.decode(one.ids.tolist()) == expected
     assert ids_of(one, QUERY) == ids_of(bare, QUERY)
-    # What looks like a special token in a context is text: the turn ends behind the question alone.
+    # What looks like a special token in a context is text: the turn ends behind the query alone.
     ends = chat_tokenizer.encode_frame("<|im_end|>", first=False)
     assert [t for t in one.ids.tolist() if (t,) == ends] == [t for t in bare.ids.tolist() if (t,) == ends]
     assert made(tokenizer=chat_tokenizer, template=None).template == "chat"
     assert made(template=None).template == "plain"
 
 
-def test_answers_follow_behind_a_space_where_the_question_ends_in_none(tokenizer: Any) -> None:
+def test_answers_follow_behind_a_space_where_the_query_ends_in_none(tokenizer: Any) -> None:
     answers = contexts_of(made(asked(answers=(YES, NO)), tokenizer)).answers
     forms = [
         {tokenizer.decode((*tokenizer.encode_frame("A:", first=False), *form)) for form in forms} for forms in answers
@@ -117,30 +117,30 @@ def test_answers_that_cannot_be_told_apart_are_refused(other: str, longer: int, 
         made(asked(answers=(YES, Answer("Other", (other,)))))
 
 
-def test_what_is_kept_for_people_is_short_and_says_what_a_context_says_of_the_question() -> None:
+def test_what_is_kept_for_people_is_short_and_says_what_a_context_says_of_the_query() -> None:
     factors = (("entity", "Emma"), ("openness", "open"))
     said = (Context("1", "Emma was written by Twain.", answer="Twain"), Context("2", "x" * 400, answer="Poe"))
-    case = QuestionCase("q", Question("q", "Who wrote Emma?", answer="Jane Austen", factors=factors), said)
+    case = QueryCase("q", Query("q", "Who wrote Emma?", answer="Jane Austen", factors=factors), said)
     told = made(case).texts()
     assert [context["answer"] for context in told["contexts"]] == ["Twain", None]
     assert told["contexts"][1]["text"] == "x" * 300 + "…"
     assert (told["answer"], told["factors"], told["separator"]) == ("Jane Austen", dict(factors), "\n")
-    closed = replace(case, question=replace(case.question, factors=(("openness", "closed"),)))
+    closed = replace(case, query=replace(case.query, factors=(("openness", "closed"),)))
     assert [context["answer"] for context in made(closed).texts()["contexts"]] == [None, None]
-    bare = replace(case, question=replace(case.question, factors=()))
+    bare = replace(case, query=replace(case.query, factors=()))
     assert [context["answer"] for context in made(bare).texts()["contexts"]] == ["Twain", "Poe"]
 
 
 def test_a_spec_tells_contexts_by_their_hash() -> None:
     told = CASE.record()
     assert "goats" not in str(told)
-    assert (told["id"], told["n_contexts"], told["question"]["text"]) == ("q", 2, CASE.question.text)
+    assert (told["id"], told["n_contexts"], told["question"]["text"]) == ("q", 2, CASE.query.text)
     for other in (replace(FERRY, weight=1.0), replace(FERRY, text="Else."), replace(FERRY, answer=None)):
         assert replace(CASE, contexts=(other, GOATS)).record()["contexts_sha256"] != told["contexts_sha256"]
 
 
 def test_what_does_not_fit_names_its_context() -> None:
-    n = len(f"\n{FERRY.text}\n{CASE.question.text}".encode())
+    n = len(f"\n{FERRY.text}\n{CASE.query.text}".encode())
     made(window=n)
     with pytest.raises(WindowError, match=rf"case 'q' behind context 'ferry' needs {n} tokens .* and {n - 1} fit"):
         made(window=n - 1)
@@ -164,11 +164,11 @@ def test_what_does_not_fit_names_its_context() -> None:
         (asked(answers=(YES, Answer("None", ()))), "case 'q': answer 2 has no form"),
     ],
 )
-def test_texts_that_cannot_be_used_are_named(case: QuestionCase, said: str) -> None:
+def test_texts_that_cannot_be_used_are_named(case: QueryCase, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         made(case)
 
 
 def test_an_unknown_template_is_guessed() -> None:
-    with pytest.raises(UnknownNameError, match="no template for questions named 'chatt'; did you mean 'chat'"):
-        QuestionSettings("chatt")
+    with pytest.raises(UnknownNameError, match="no template for queries named 'chatt'; did you mean 'chat'"):
+        QuerySettings("chatt")

@@ -15,14 +15,8 @@ from hypothesis import strategies as st
 from helpers.places import SHARED
 from leakmeter.errors import DataError, LeakmeterError, UsageError
 from leakmeter.instruments.susceptibility import relations
-from leakmeter.instruments.susceptibility.relations import (
-    Relation,
-    choose_relations,
-    draw_questions,
-    load_relations,
-    relations_of,
-)
-from leakmeter.instruments.susceptibility.relations.base import Names, fill
+from leakmeter.instruments.susceptibility.draw import choose_relations, draw_queries
+from leakmeter.instruments.susceptibility.relations import Names, Relation, fill, load_relations, relations_of
 
 YAGO = SHARED / "data" / "yago"
 OWN = """
@@ -152,7 +146,7 @@ OPEN = RELATION + 'open = ["{entity} is"]\n'
         ('[relations.r]\nentities = "city"', "relation 'r' has no 'answers'; expected the name of a kind"),
         ('[relations.r]\nentities = "town"', "'entities' is 'town', expected one of 'airline', 'animal'"),
         ("[relations.r]\nentities = []", "'entities' is a list, expected text"),
-        (RELATION, "relation 'r' asks nothing; expected open or closed questions"),
+        (RELATION, "relation 'r' asks nothing; expected open or closed queries"),
         (RELATION + "open = []\nclosed = []", "relation 'r' asks nothing"),
         (RELATION + 'open = "{entity} is"', "'open' has to be a list of templates"),
         (RELATION + "open = [1]", "'open[1]' is a number, expected text"),
@@ -281,9 +275,9 @@ def test_the_published_files_are_read() -> None:
     assert len(found) == 22
     assert {(len(relation.open), len(relation.closed)) for relation in found} == {(2, 2)}
     (actor,) = choose_relations(found, names=["actor"])
-    cases = draw_questions([actor], entities=3, contexts=16, mentioning=2)
+    cases = draw_queries([actor], entities=3, contexts=16, mentioning=2)
     assert len(cases) == 12
-    assert {dict(case.question.factors)["familiarity"] for case in cases} == {"real"}
+    assert {dict(case.query.factors)["familiarity"] for case in cases} == {"real"}
     assert cases[1].contexts[0].text.startswith("'")
 
 
@@ -299,6 +293,6 @@ def test_a_name_that_looks_like_a_place_stays_as_it_is() -> None:
     for hostile in ("{answer}", "{entity}", "{0.__class__}", r"\g<0>\1", "%s", "{", "<|endoftext|>"):
         assert fill("{entity}: {answer}, {entity}", hostile, "x") == f"{hostile}: x, {hostile}"
         relation = Relation("r", (), ("Is {entity} {answer}?",), "{entity} {answer}.", Names((hostile,)), Names(("x",)))
-        (case,) = draw_questions([relation], entities=1, contexts=1, mentioning=1)
-        assert case.question.text == f"Is {hostile} x?"
+        (case,) = draw_queries([relation], entities=1, contexts=1, mentioning=1)
+        assert case.query.text == f"Is {hostile} x?"
         assert [context.text for context in case.contexts] == [f"{hostile} x."]

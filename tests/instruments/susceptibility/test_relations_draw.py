@@ -10,16 +10,9 @@ import pytest
 
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.susceptibility import relations
-from leakmeter.instruments.susceptibility.question import Answer, QuestionCase
-from leakmeter.instruments.susceptibility.relations import (
-    YES_NO,
-    Relation,
-    choose_relations,
-    draw_questions,
-    load_relations,
-)
-from leakmeter.instruments.susceptibility.relations.base import Names
-from leakmeter.instruments.susceptibility.relations.own import kinds_of
+from leakmeter.instruments.susceptibility.case import Answer, QueryCase
+from leakmeter.instruments.susceptibility.draw import YES_NO, choose_relations, draw_queries
+from leakmeter.instruments.susceptibility.relations import Names, Relation, kinds_of, load_relations
 
 SMALL = Relation(
     name="likes",
@@ -32,8 +25,8 @@ SMALL = Relation(
 )
 
 
-def factor(case: QuestionCase, name: str) -> str:
-    return dict(case.question.factors)[name]
+def factor(case: QueryCase, name: str) -> str:
+    return dict(case.query.factors)[name]
 
 
 def shipped_kinds() -> dict[str, Names]:
@@ -55,7 +48,7 @@ def in_turn(groups: list[list[Any]]) -> list[Any]:
 
 def test_what_is_drawn_is_what_the_hashes_say() -> None:
     entities, answers = SMALL.entities, SMALL.answers
-    cases = draw_questions([SMALL], entities=3, contexts=7, mentioning=2, seed=7)
+    cases = draw_queries([SMALL], entities=3, contexts=7, mentioning=2, seed=7)
     asked = [
         *sorted(entities.real, key=lambda e: by_hash("likes", "entity", e)),
         min(entities.invented, key=lambda e: by_hash("likes", "entity", e)),
@@ -87,12 +80,12 @@ def test_what_is_drawn_is_what_the_hashes_say() -> None:
         said += [(f"likes/{entity}/c{i}", f"{entity} likes {a}.", a) for i, a in enumerate(wrong["mentioning"][:2], 1)]
         assert [(context.id, context.text, context.answer) for context in open_.contexts] == said
         assert closed.contexts is open_.contexts
-        assert (open_.question.text, open_.question.answer) == (f"{entity} likes", right)
+        assert (open_.query.text, open_.query.answer) == (f"{entity} likes", right)
         coins = by_hash("likes", "coins", entity)[0]
         named = right if right is not None and coins % 2 else wrong["named"][coins // 2 % 2]
-        assert closed.question.text == f"Does {entity} like {named}?"
-        assert closed.question.answer == (None if right is None else "Yes" if named == right else "No")
-        assert closed.question.factors == (
+        assert closed.query.text == f"Does {entity} like {named}?"
+        assert closed.query.answer == (None if right is None else "Yes" if named == right else "No")
+        assert closed.query.factors == (
             ("relation", "likes"),
             ("openness", "closed"),
             ("form", "question"),
@@ -104,7 +97,7 @@ def test_what_is_drawn_is_what_the_hashes_say() -> None:
 
 def test_forms_of_an_entity_share_contexts_and_entities_share_most() -> None:
     (author,) = choose_relations(load_relations(), names=["author"])
-    cases = draw_questions([author], entities=20, contexts=64, mentioning=4)
+    cases = draw_queries([author], entities=20, contexts=64, mentioning=4)
     assert len(cases) == 80
     assert [case.id for case in cases[:4]] == [
         f"author/{factor(cases[0], 'entity')}/{form}"
@@ -141,16 +134,16 @@ def test_forms_of_an_entity_share_contexts_and_entities_share_most() -> None:
 
 def test_draws_are_independent_of_each_other() -> None:
     capital, author = choose_relations(load_relations(), names=["capital", "author"])
-    few = draw_questions([author], entities=6, contexts=8, mentioning=2, seed=3)
-    assert few == draw_questions([author], entities=6, contexts=8, mentioning=2, seed=3)
-    more = {case.id: case for case in draw_questions([capital, author], entities=30, contexts=8, mentioning=2, seed=3)}
+    few = draw_queries([author], entities=6, contexts=8, mentioning=2, seed=3)
+    assert few == draw_queries([author], entities=6, contexts=8, mentioning=2, seed=3)
+    more = {case.id: case for case in draw_queries([capital, author], entities=30, contexts=8, mentioning=2, seed=3)}
     assert [more[case.id] for case in few] == few
-    wider = {case.id: case for case in draw_questions([author], entities=6, contexts=32, mentioning=2, seed=3)}
+    wider = {case.id: case for case in draw_queries([author], entities=6, contexts=32, mentioning=2, seed=3)}
     for case in few:
-        assert wider[case.id].question == case.question
+        assert wider[case.id].query == case.query
         assert wider[case.id].contexts[:6] == case.contexts[:6]
         assert wider[case.id].contexts[-2:] == case.contexts[-2:]
-    other = draw_questions([author], entities=6, contexts=8, mentioning=2, seed=4)
+    other = draw_queries([author], entities=6, contexts=8, mentioning=2, seed=4)
     assert {case.id for case in other} != {case.id for case in few}
     assert other[0].contexts != few[0].contexts
 
@@ -160,36 +153,36 @@ def test_a_name_more_leaves_what_does_not_draw_it_as_it_was() -> None:
         **{field: getattr(SMALL, field) for field in ("name", "open", "closed", "context", "answers", "pairs")},
         entities=Names((*SMALL.entities.real, "Cy"), SMALL.entities.invented),
     )
-    before = {case.id: case for case in draw_questions([SMALL], entities=4, contexts=3, mentioning=3)}
-    after = {case.id: case for case in draw_questions([grown], entities=5, contexts=3, mentioning=3)}
+    before = {case.id: case for case in draw_queries([SMALL], entities=4, contexts=3, mentioning=3)}
+    after = {case.id: case for case in draw_queries([grown], entities=5, contexts=3, mentioning=3)}
     assert {id_: after[id_] for id_ in before} == before
 
 
-def test_closed_questions_name_the_right_answer_half_of_the_time() -> None:
+def test_closed_queries_name_the_right_answer_half_of_the_time() -> None:
     known = [relation for relation in load_relations() if relation.pairs][:8]
-    cases = draw_questions(known, entities=24, contexts=1, mentioning=1, closed_answers=YES_NO)
+    cases = draw_queries(known, entities=24, contexts=1, mentioning=1, closed_answers=YES_NO)
     right = {(relation.name, entity): answer for relation in known for entity, answer in relation.pairs}
     told = Counter()
     for case in cases:
         answer = right.get((factor(case, "relation"), factor(case, "entity")))
         assert case.contexts[0].answer != answer
         if factor(case, "openness") == "open":
-            assert (case.question.answer, case.question.answers) == (answer, ())
+            assert (case.query.answer, case.query.answers) == (answer, ())
         else:
-            assert case.question.answers == YES_NO
+            assert case.query.answers == YES_NO
             named = factor(case, "named")
-            assert case.question.answer == (None if answer is None else "Yes" if named == answer else "No")
-            assert named in case.question.text
-            told[case.question.answer] += 1
+            assert case.query.answer == (None if answer is None else "Yes" if named == answer else "No")
+            assert named in case.query.text
+            told[case.query.answer] += 1
     assert 0.4 < told["Yes"] / (told["Yes"] + told["No"]) < 0.6
     ja_nein = (Answer("Ja", ("Ja",)), Answer("Nein", ("Nein",)))
-    cases = draw_questions(known[:1], entities=8, contexts=1, mentioning=0, closed_answers=ja_nein)
-    assert {case.question.answer for case in cases if case.question.answers} <= {"Ja", "Nein", None}
+    cases = draw_queries(known[:1], entities=8, contexts=1, mentioning=0, closed_answers=ja_nein)
+    assert {case.query.answer for case in cases if case.query.answers} <= {"Ja", "Nein", None}
 
 
 def test_names_of_one_sort_alone_are_all_that_is_drawn() -> None:
     only = Relation("r", ("{entity} is",), (), "{entity} is {answer}.", Names(("a", "b", "c")), Names((), ("x",)))
-    cases = draw_questions([only], entities=3, contexts=2, mentioning=0)
+    cases = draw_queries([only], entities=3, contexts=2, mentioning=0)
     assert sorted(factor(case, "entity") for case in cases) == ["a", "b", "c"]
     assert all(len(case.contexts) == 2 for case in cases)
 
@@ -199,7 +192,7 @@ def test_names_of_one_sort_alone_are_all_that_is_drawn() -> None:
     [
         ({"entities": 0}, "entities is 0; it has to be 1 or more"),
         ({"contexts": 0}, "contexts is 0; it has to be 1 or more"),
-        ({"mentioning": 6}, "mentioning is 6; it has to be from 0 to 5, the contexts of a question"),
+        ({"mentioning": 6}, "mentioning is 6; it has to be from 0 to 5, the contexts of a query"),
         ({"mentioning": -1}, "mentioning is -1"),
         ({"seed": -1}, "seed is -1; it has to be 0 or more"),
         ({"entities": 6}, "relation 'likes' has 2 real entities and 3 are asked for; give fewer entities"),
@@ -209,7 +202,7 @@ def test_names_of_one_sort_alone_are_all_that_is_drawn() -> None:
 )
 def test_draws_that_cannot_be_made_are_told(asked: dict[str, int], told: str) -> None:
     with pytest.raises(UsageError) as ended:
-        draw_questions([SMALL], **{"entities": 2, "contexts": 5, "mentioning": 2, **asked})
+        draw_queries([SMALL], **{"entities": 2, "contexts": 5, "mentioning": 2, **asked})
     assert told in str(ended.value)
     assert "Anna" not in str(ended.value)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +15,24 @@ from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless, flat
 from helpers.report_snapshots import assert_as_reviewed, printed
-from helpers.susceptibility_cases import COUNTS, Case, asked, context, hostile, several, with_greedy_answers
+from helpers.susceptibility_cases import COUNTS, asked, context, hostile, several, with_greedy_answers
 from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
-from leakmeter.instruments.susceptibility import words
+from leakmeter.instruments.susceptibility import report as words
+from leakmeter.instruments.susceptibility.memorisation import Memorisation, MemorisationOfAll
 from leakmeter.instruments.susceptibility.report import report
-from leakmeter.instruments.susceptibility.result import SusceptibilityResult, summary
+from leakmeter.instruments.susceptibility.result import SusceptibilityResult
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 
-def of(*cases: Case, **more: Any) -> b.Report:
-    return report(cases, summary(cases), **more)
+summary = SusceptibilityResult.summary
+
+
+def of(*cases: SusceptibilityResult, **more: Any) -> b.Report:
+    return report(cases, **more)
 
 
 @pytest.mark.parametrize(
@@ -49,31 +55,32 @@ def test_the_words_say_what_was_measured() -> None:
     assert "without any context the answers move by 0.77 nats" in flat(words.meaning(told, cases))
     uneven = [asked(), asked(n=9)]
     assert "behind 4 to 9 contexts" in words.headline(summary(uneven), uneven)
-    assert "More than 1.39 nats cannot be told" in flat(words.reading(cases))
+    assert "More than 1.39 nats cannot be told" in flat(words.scale_of(cases))
     assert "no query lies below" in words.noise(told, cases)
     assert flat(words.verdict(cases[0])) == (
         "This query has a susceptibility of 0.50 nats [0.25, 1.00], behind 4 contexts."
     )
     assert "nothing that could be measured" in words.verdict(asked(nats=1e-6))
-    assert "0.25 of these all of them do together" in flat(words.told(cases[0]))
-    infinite = asked(from_bare_nats=None, share_of_ceiling=None)
-    assert flat(words.told(infinite)).startswith("Entropy of the answer: 2.00 nats")
+    assert "0.25 of these all of them do together" in flat(words.explanation(cases[0]))
+    infinite = asked(from_bare_nats=math.inf, share_of_ceiling=None)
+    assert flat(words.explanation(infinite)).startswith("Entropy of the answer: 2.00 nats")
     assert words.settings(cases)["Separator"] == r"'\n'"
-    assert words.settings([asked(), asked(answers=["Yes"])])["Answers of a query"] == (
+    assert words.settings([asked(), asked(answers=("Yes",))])["Answers of a query"] == (
         "any next token or its own and the rest"
     )
 
 
 def test_the_memorisation_ratio_is_told_or_why_there_is_none() -> None:
-    assert words.memorisation(None) is None
-    one = flat(words.memorisation({"knows": True, **COUNTS}) or "")
+    one = flat(words.memorisation(Memorisation.from_dict({"knows": True, **COUNTS})))
     assert one.startswith("Memorisation ratio 75 % [30, 95]: greedy answers behind contexts that state another are 3")
-    many = flat(words.memorisation({"n": 9, "n_knows": 4, **COUNTS}) or "")
+    many = flat(words.memorisation(MemorisationOfAll.from_dict({"n": 9, "n_knows": 4, **COUNTS})))
     assert "in the 4 of 9 queries that are answered right without a context are 3 original, 1 of the context" in many
     none = {**COUNTS, "ratio": None, "ratio_interval": None, "n_original": 0, "n_context": 0}
-    assert "there is no ratio" in (words.memorisation({"knows": True, **none}) or "")
-    assert "the right answer is not given without a context" in (words.memorisation({"knows": False, **none}) or "")
-    assert "to none of 9 queries" in (words.memorisation({"n": 9, "n_knows": 0, **none}) or "")
+    assert "there is no ratio" in words.memorisation(Memorisation.from_dict({"knows": True, **none}))
+    assert "the right answer is not given without a context" in words.memorisation(
+        Memorisation.from_dict({"knows": False, **none})
+    )
+    assert "to none of 9 queries" in words.memorisation(MemorisationOfAll.from_dict({"n": 9, "n_knows": 0, **none}))
 
 
 def test_one_query_shows_its_contexts_by_persuasion() -> None:
@@ -90,8 +97,8 @@ def test_one_query_shows_its_contexts_by_persuasion() -> None:
     assert "Greedy answer" not in html.page(of(asked()))
 
 
-def test_null_is_an_infinite_divergence() -> None:
-    case = asked(contexts=[context(1, 0.5, persuasion_from_bare_nats=None)], noise_floor_nats=None)
+def test_an_infinite_divergence_is_shown() -> None:
+    case = asked(contexts=(context(1, 0.5, persuasion_from_bare_nats=math.inf),), noise_floor_nats=math.inf)
     assert re.search(r"c1 .* 0\.50 +∞", printed(of(case)))
     told = printed(of(case, asked("q2")))
     assert re.search(r"c1 .* ∞", told)
@@ -100,7 +107,7 @@ def test_null_is_an_infinite_divergence() -> None:
 
 def test_below_the_noise_there_is_no_colour() -> None:
     quiet = context(1, 3.0, below_noise_floor=True)
-    (table,) = (one for one in of(asked(contexts=[quiet, context(2, 2.0)])).blocks if isinstance(one, b.Table))
+    (table,) = (one for one in of(asked(contexts=(quiet, context(2, 2.0)))).blocks if isinstance(one, b.Table))
     assert [b.heat_of(row.cells[2], row) > 0 for row in table.rows] == [False, True]
     told = of(asked(below_noise_floor=True), asked("q2"))
     assert {b.plain(one.name): b.heat_of(one.cells[0], b.Row(())) > 0 for one in told.sections} == {
@@ -130,7 +137,7 @@ def test_the_page_has_every_query_most_susceptible_first() -> None:
     assert "runs/x" in page
     assert "<script" not in page
     with pytest.raises(UsageError, match="at least one"):
-        report([], {})
+        report([])
 
 
 def test_a_page_of_many_queries_is_under_2_megabytes() -> None:
@@ -157,7 +164,7 @@ def test_figures_show_queries_and_contexts_from_the_top() -> None:
 
 def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:
     case = hostile()
-    for cases in ([case], [case, case | {"id": "b"}, case | {"factors": {HOSTILE: "x"}}]):
+    for cases in ([case], [case, replace(case, id="b"), replace(case, factors={HOSTILE: "x"})]):
         made = of(*cases, command=HOSTILE)
         out = printed(made)
         assert not CONTROLS.search(out)

@@ -13,9 +13,10 @@ import pytest
 from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility import memorisation as _memorisation
-from leakmeter.instruments.susceptibility.result import SusceptibilityResult, case_object, summary
+from leakmeter.instruments.susceptibility.result import SusceptibilityResult
 from leakmeter.stats.stats import bootstrap_interval_of_mean, interval_of_share
 
+summary = SusceptibilityResult.summary
 PARAMS = {"temperature": 1.0, "answer_tokens": 0}
 ANSWERED = (" Jane Austen.", "jane  AUSTEN, I think", " Mark Twain\n", " Janet", " Mark Twain")
 STATED = (None, "Mark Twain", "Mark Twain", "Jane Austen")
@@ -57,67 +58,73 @@ def measurements(
     ]
 
 
-def case(id_: str = "q1", persuasion: tuple[float, ...] = (0.25, 0.75, 0.0, 0.5), **more: Any) -> dict[str, Any]:
+def case_object(told: dict[str, Any], found: list[Measurement], params: dict[str, Any]) -> SusceptibilityResult:
+    (made,) = SusceptibilityResult.from_run([(told, found)], params)
+    return made
+
+
+def case(id_: str = "q1", persuasion: tuple[float, ...] = (0.25, 0.75, 0.0, 0.5), **more: Any) -> SusceptibilityResult:
     return case_object(texts(len(persuasion), id=id_, **more), measurements(persuasion), PARAMS)
 
 
 def test_the_case() -> None:
     made = case()
-    assert (made["susceptibility_nats"], made["ceiling_nats"], made["share_of_ceiling"]) == (0.375, 2.0, 0.1875)
-    assert (made["from_bare_nats"], made["mixture_from_bare_nats"]) == (0.875, 0.5)
-    assert (made["bare_entropy_nats"], made["mixture_entropy_nats"]) == (2.5, 3.0)
-    assert (made["noise_floor_nats"], made["below_noise_floor"], made["n_contexts"]) == (1e-5, False, 4)
-    assert (made["estimator"], made["temperature"], made["factors"]) == ("monte-carlo", 1.0, {"form": "question"})
-    assert [one["rank"] for one in made["contexts"]] == [3, 1, 4, 2]
-    assert [one["persuasion_nats"] for one in made["contexts"]] == [0.25, 0.75, 0.0, 0.5]
-    assert [one["weight"] for one in made["contexts"]] == [0.25] * 4
-    assert [one["below_noise_floor"] for one in made["contexts"]] == [False, False, True, False]
-    assert made["memorisation"] is None
-    json.dumps(made, allow_nan=False)
+    assert (made.susceptibility_nats, made.ceiling_nats, made.share_of_ceiling) == (0.375, 2.0, 0.1875)
+    assert (made.from_bare_nats, made.mixture_from_bare_nats) == (0.875, 0.5)
+    assert (made.bare_entropy_nats, made.mixture_entropy_nats) == (2.5, 3.0)
+    assert (made.noise_floor_nats, made.below_noise_floor, made.n_contexts) == (1e-5, False, 4)
+    assert (made.estimator, made.temperature, made.factors) == ("monte-carlo", 1.0, {"form": "question"})
+    assert [one.rank for one in made.contexts] == [3, 1, 4, 2]
+    assert [one.persuasion_nats for one in made.contexts] == [0.25, 0.75, 0.0, 0.5]
+    assert [one.weight for one in made.contexts] == [0.25] * 4
+    assert [one.below_noise_floor for one in made.contexts] == [False, False, True, False]
+    assert made.memorisation is None
+    assert SusceptibilityResult.from_dict(json.loads(made.to_json())) == made
 
 
 def test_bias_error_and_interval_are_the_jackknifes() -> None:
     made = case()
-    without = [one["susceptibility_without_nats"] for one in made["contexts"]]
+    without = [one.susceptibility_without_nats for one in made.contexts]
     pseudo = [4 * 0.375 - 3 * nats for nats in without]
-    assert made["bias_nats"] == pytest.approx(-0.003)
-    assert made["standard_error_nats"] == pytest.approx(np.std(pseudo, ddof=1) / 2)
-    assert made["interval_nats"] == pytest.approx(bootstrap_interval_of_mean(pseudo, seed=0))
-    assert made["bias_is_small"] is True
-    assert made["warnings"] == []
+    assert made.bias_nats == pytest.approx(-0.003)
+    assert made.standard_error_nats == pytest.approx(np.std(pseudo, ddof=1) / 2)
+    assert made.interval_nats == pytest.approx(bootstrap_interval_of_mean(pseudo, seed=0))
+    assert made.bias_is_small is True
+    assert made.warnings == ()
 
 
 def test_what_narrows_a_result_is_said() -> None:
     biased = case_object(texts(), measurements(without=(0.3, 0.1, 0.35, 0.2)), PARAMS)
-    assert biased["bias_is_small"] is False
-    (said,) = biased["warnings"]
+    assert biased.bias_is_small is False
+    (said,) = biased.warnings
     assert "that of 4 is too small by 0.41 nats on average" in said
     deaf = case_object(texts(), measurements((0.0,) * 4, without=(1e-9, 0.0, 0.0, 0.0)), PARAMS)
-    assert (deaf["below_noise_floor"], deaf["warnings"]) == (True, [])
+    assert (deaf.below_noise_floor, deaf.warnings) == (True, ())
     full = case_object(texts(), measurements(ceiling=0.4), PARAMS)
-    assert "near 0.40 nats, the most that 4 contexts can show" in full["warnings"][0]
+    assert "near 0.40 nats, the most that 4 contexts can show" in full.warnings[0]
     two = case_object(texts(2), measurements((0.25, 0.75), without=(0.0, 0.0)), PARAMS)
-    assert (two["interval_nats"], two["bias_nats"], two["bias_is_small"], two["standard_error_nats"]) == (None,) * 4
-    assert "From 2 contexts nothing can be said of others" in two["warnings"][0]
-    assert SusceptibilityResult(two).interval is None
+    assert (two.interval_nats, two.bias_nats, two.bias_is_small, two.standard_error_nats) == (None,) * 4
+    assert "From 2 contexts nothing can be said of others" in two.warnings[0]
+    assert two.interval_nats is None
 
 
-def test_null_stands_for_what_is_infinite() -> None:
+def test_what_is_infinite_is_told_so() -> None:
     made = case_object(texts(), measurements(from_bare=math.inf, mixture_from_bare=math.inf), PARAMS)
-    assert (made["from_bare_nats"], made["mixture_from_bare_nats"]) == (None, None)
-    json.dumps(summary([made]), allow_nan=False)
-    assert summary([made, case()])["mean_from_bare_nats"] is None
+    assert (made.from_bare_nats, made.mixture_from_bare_nats) == (math.inf, math.inf)
+    assert json.loads(made.to_json())["from_bare_nats"] == "Infinity"
+    json.dumps(summary([made]).to_dict(), allow_nan=False)
+    assert summary([made, case()]).mean_from_bare_nats == math.inf
 
 
 def test_contexts_that_are_all_alike_have_nothing_to_tell() -> None:
     made = case_object(texts(), measurements((0.0,) * 4, without=(0.0,) * 4, ceiling=0.0), PARAMS)
-    assert (made["share_of_ceiling"], made["bias_nats"], made["interval_nats"]) == (None, 0.0, [0.0, 0.0])
+    assert (made.share_of_ceiling, made.bias_nats, made.interval_nats) == (None, 0.0, (0.0, 0.0))
 
 
 def test_the_result_and_its_frame() -> None:
     (result,) = SusceptibilityResult.from_run([(texts(), measurements())], PARAMS)
-    assert (result.susceptibility, result.noise_floor) == (0.375, 1e-5)
-    assert result.interval is not None
+    assert (result.susceptibility_nats, result.noise_floor_nats) == (0.375, 1e-5)
+    assert result.interval_nats is not None
     assert [(one.id, one.persuasion_nats, one.rank) for one in result.contexts][:2] == [
         ("c1", 0.25, 3),
         ("c2", 0.75, 1),
@@ -125,7 +132,7 @@ def test_the_result_and_its_frame() -> None:
     assert list(result.to_frame()["persuasion_from_bare_nats"]) == [0.75, 1.25, 0.5, 1.0]
 
 
-def memorised(right: str | None, stated: tuple[str | None, ...], answered: tuple[str, ...]) -> dict[str, Any]:
+def memorised(right: str | None, stated: tuple[str | None, ...], answered: tuple[str, ...]) -> SusceptibilityResult:
     contexts = [one | {"answer": answer} for one, answer in zip(texts()["contexts"], stated, strict=True)]
     responses = [{"text": text, "tokens": []} for text in answered]
     return case_object(texts(answer=right, contexts=contexts, responses=responses), measurements(), PARAMS)
@@ -133,30 +140,34 @@ def memorised(right: str | None, stated: tuple[str | None, ...], answered: tuple
 
 def test_greedy_answers_are_the_original_that_of_the_context_or_neither() -> None:
     made = memorised("Jane Austen", ("Mark Twain", "Mark Twain", "Mark Twain", "Jane Austen"), ANSWERED)
-    kinds = [one["greedy_answer_is"] for one in made["contexts"]]
+    kinds = [one.greedy_answer_is for one in made.contexts]
     # The last states the right answer: whose it would be cannot be told.
     assert kinds == ["original", "context", "neither", None]
-    assert [one["greedy_answer"] for one in made["contexts"]] == list(ANSWERED[1:])
-    assert made["memorisation"] == {
+    assert [one.greedy_answer for one in made.contexts] == list(ANSWERED[1:])
+    assert made.memorisation is not None
+    assert made.memorisation.to_dict() == {
         "knows": True, "n_original": 1, "n_context": 1, "n_neither": 1, "ratio": 0.5,
         "ratio_interval": list(interval_of_share(1, 2)),
     }  # fmt: skip
-    silent = memorised("Jane Austen", (None, "Poe", None, None), ANSWERED)["memorisation"]
-    assert (silent["n_neither"], silent["ratio"], silent["ratio_interval"]) == (1, None, None)
+    silent = memorised("Jane Austen", (None, "Poe", None, None), ANSWERED).memorisation
+    assert silent is not None
+    assert (silent.n_neither, silent.ratio, silent.ratio_interval) == (1, None, None)
 
 
 def test_without_a_known_answer_there_is_no_ratio() -> None:
-    assert memorised(None, STATED, ANSWERED)["memorisation"] is None
-    assert memorised("Jane Austen", STATED, ())["memorisation"] is None
+    assert memorised(None, STATED, ANSWERED).memorisation is None
+    assert memorised("Jane Austen", STATED, ()).memorisation is None
     unknown = memorised("Anne Brontë", STATED, ANSWERED)
-    assert unknown["memorisation"]["knows"] is False
-    assert unknown["memorisation"]["ratio"] is None
-    told = summary([memorised("Jane Austen", ("Mark Twain",) * 4, ANSWERED), unknown, case()])["memorisation"]
-    assert told == {
+    assert unknown.memorisation is not None
+    assert unknown.memorisation.knows is False
+    assert unknown.memorisation.ratio is None
+    told = summary([memorised("Jane Austen", ("Mark Twain",) * 4, ANSWERED), unknown, case()]).memorisation
+    assert told is not None
+    assert told.to_dict() == {
         "n": 2, "n_knows": 1, "n_original": 1, "n_context": 2, "n_neither": 1, "ratio": 1 / 3,
         "ratio_interval": list(interval_of_share(1, 3)),
     }  # fmt: skip
-    assert summary([case()])["memorisation"] is None
+    assert summary([case()]).memorisation is None
 
 
 @pytest.mark.parametrize(
@@ -164,25 +175,25 @@ def test_without_a_known_answer_there_is_no_ratio() -> None:
     [(" Rome", "original"), ("rome.", "original"), ("Romero", "neither"), ("ROME  is  it", "context"), ("", "neither")],
 )
 def test_the_longer_of_two_answers_that_fit_is_given(said: str, kind: str) -> None:
-    assert _memorisation.of_query("Rome", ("Rome is",), ("Rome", said)).kinds == (kind,)
+    assert _memorisation.kinds_of("Rome", ("Rome is",), ("Rome", said)) == (kind,)
 
 
 def test_the_mean_and_the_ranks() -> None:
     cases = [case("a", (0.0, 0.5, 0.1)), case("b", (1.0, 2.0, 3.0)), case("c", (0.1, 0.1, 0.1))]
     told = summary(cases, seed=3)
     values = [0.2, 2.0, 0.1]
-    assert told["n"] == 3
-    assert told["mean_nats"] == pytest.approx(2.3 / 3)
-    assert told["std_nats"] == pytest.approx(np.std(values))
-    assert told["interval_nats"] == pytest.approx(bootstrap_interval_of_mean(values, seed=3))
-    assert told["quantiles_nats"]["0.5"] == pytest.approx(0.2)
-    assert told["mean_from_bare_nats"] == pytest.approx(2.3 / 3 + 0.5)
-    assert [row["id"] for row in told["queries"]] == ["b", "a", "c"]
-    assert [(row["id"], row["n"]) for row in told["contexts"]] == [("c3", 3), ("c2", 3), ("c1", 3)]
-    assert told["contexts"][0]["mean_persuasion_nats"] == pytest.approx(3.2 / 3)
-    assert (told["median_tree_tokens"], told["share_below_noise_floor"]) == (90.0, 0.0)
-    json.dumps(told, allow_nan=False)
-    assert summary(cases[:1])["interval_nats"] is None
+    assert told.n == 3
+    assert told.mean_nats == pytest.approx(2.3 / 3)
+    assert told.std_nats == pytest.approx(np.std(values))
+    assert told.interval_nats == pytest.approx(bootstrap_interval_of_mean(values, seed=3))
+    assert told.quantiles_nats["0.5"] == pytest.approx(0.2)
+    assert told.mean_from_bare_nats == pytest.approx(2.3 / 3 + 0.5)
+    assert [row.id for row in told.queries] == ["b", "a", "c"]
+    assert [(row.id, row.n) for row in told.contexts] == [("c3", 3), ("c2", 3), ("c1", 3)]
+    assert told.contexts[0].mean_persuasion_nats == pytest.approx(3.2 / 3)
+    assert (told.median_tree_tokens, told.share_below_noise_floor) == (90.0, 0.0)
+    json.dumps(told.to_dict(), allow_nan=False)
+    assert summary(cases[:1]).interval_nats is None
 
 
 def test_factors_have_the_mean_of_each_level() -> None:
@@ -191,10 +202,10 @@ def test_factors_have_the_mean_of_each_level() -> None:
         case("b", (1.0, 2.0, 3.0), factors={"form": "completion", "entity": "B"}),
         case("c", (0.4, 0.4, 0.4), factors={"form": "question"}),
     ]
-    told = summary(cases)["factors"]
+    told = summary(cases).factors
     # A level of its own for each query says nothing that the query does not.
     assert set(told) == {"form"}
-    assert [(row["level"], row["n"], row["mean_nats"]) for row in told["form"]] == [
+    assert [(row.level, row.n, row.mean_nats) for row in told["form"]] == [
         ("question", 2, pytest.approx(0.3)), ("completion", 1, pytest.approx(2.0)),
     ]  # fmt: skip
 

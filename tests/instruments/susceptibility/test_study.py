@@ -14,16 +14,15 @@ import scipy.stats
 from helpers.differentiable_toy import DifferentiableToy
 from helpers.measured_studies import measured
 from helpers.mortal_toy import Mortal
-from helpers.question_studies import N_QUERIES, SMALL, chi_of, study_of
+from helpers.query_studies import N_QUERIES, SMALL, chi_of, study_of
 from leakmeter.cli.study import run as run_study
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
-from leakmeter.instruments.susceptibility.studied import known_of
-from leakmeter.report.tables import to_markdown
 from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import SIZES, Study, load_study, shipped
 from leakmeter.studies.kind import Tables
+from leakmeter.studies.tables import to_markdown
 
 OF_SUSCEPTIBILITY = [name for name in shipped() if name.startswith("susceptibility_")]
 
@@ -81,7 +80,7 @@ def test_what_the_studies_vary() -> None:
         ({"queries": ["9"]}, UnknownNameError, "no setting of a study named 'queries'"),
         ({"relation_names": ["nowhere"]}, UnknownNameError, "no relation named 'nowhere'"),
         ({"dataset": ["yago"]}, UnknownNameError, "no set of relations named 'yago'"),
-        ({"template": ["document"]}, UnknownNameError, "no template for questions named 'document'"),
+        ({"template": ["document"]}, UnknownNameError, "no template for queries named 'document'"),
         ({"contexts": ["1"], "mentioning": ["2"]}, UsageError, "mentioning is 2"),
     ],
 )
@@ -108,13 +107,13 @@ def test_a_variant_that_cannot_be_is_one_line() -> None:
 
 def test_cells_have_the_same_queries_behind_more_contexts() -> None:
     fewer, more = load_records(study_of("susceptibility_contexts", contexts=["5", "9"]), {})
-    assert [record.question for record in fewer] == [record.question for record in more]
+    assert [record.query for record in fewer] == [record.query for record in more]
     for few, many in zip(fewer, more, strict=True):
         assert len(many.contexts) == 9
         assert set(few.contexts) < set(many.contexts)
     named = fewer[0].id.split("/")[0]
     (chosen,) = load_records(study_of("susceptibility_contexts", contexts=["5"], relation_names=[named]), {})
-    assert {known_of(record)["relation"] for record in chosen} == {named}
+    assert {record.known["relation"] for record in chosen} == {named}
 
 
 def test_items_hold_every_query() -> None:
@@ -122,7 +121,7 @@ def test_items_hold_every_query() -> None:
     (finished,), _ = measured(study, {})
     rows = list(csv.DictReader(io.StringIO(study.kind.items_csv(finished), newline="")))
     assert [float(row["susceptibility_nats"]) for row in rows] == chi_of(finished)
-    assert [row["query"] for row in rows] == [record.question.text for record in finished.records]
+    assert [row["query"] for row in rows] == [record.query.text for record in finished.records]
     assert {row["familiarity"] for row in rows} == {"real", "invented"}
 
 
@@ -160,7 +159,7 @@ def test_every_variant_is_held_against_the_same_queries(agreement: Measured) -> 
             for _, measurements in cells[1].measured
         ]
     )
-    known = [known_of(record) for record in cells[-1].records]
+    known = [record.known for record in cells[-1].records]
     for which in ("all", "open", "closed"):
         (row,) = [r for r in made.rows if (r["predictor"], r["queries"]) == ("slot, empirical, spread", which)]
         chosen = np.asarray([which in ("all", of["openness"]) for of in known])

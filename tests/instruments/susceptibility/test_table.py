@@ -13,16 +13,15 @@ import scipy.stats
 
 from helpers.differentiable_toy import DifferentiableToy
 from helpers.measured_studies import measured
-from helpers.question_studies import N_QUERIES, chi_of, study_of
+from helpers.query_studies import N_QUERIES, chi_of, study_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.measure import Susceptibility
-from leakmeter.instruments.susceptibility.studied import known_of
-from leakmeter.report.tables import to_markdown
 from leakmeter.stats.clusters import Resamples
 from leakmeter.stats.rank_tests import holm
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Study, load_study
 from leakmeter.studies.kind import Row, Tables
+from leakmeter.studies.tables import to_markdown
 
 Known = dict[str, str]
 
@@ -58,7 +57,7 @@ def by_relation(finished: FinishedCell, values: Sequence[float], chosen: Callabl
     """Means over the chosen queries of each relation."""
     groups: dict[str, list[float]] = {}
     for record, value in zip(finished.records, values, strict=True):
-        known = known_of(record)
+        known = record.known
         if chosen(known):
             groups.setdefault(known["relation"], []).append(value)
     return np.asarray([statistics.fmean(group) for group in groups.values()])

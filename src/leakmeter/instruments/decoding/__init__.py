@@ -1,4 +1,4 @@
-"""Decoding that bounds what each token tells of the context, with a receipt for each token."""
+"""Decoding that bounds what each token tells of the context, with a ledger of what each told."""
 
 from leakmeter.core.instrument import Command, Instrument
 
@@ -8,14 +8,14 @@ INSTRUMENT = Instrument(
     measure_at="measure:Decode",
     result_at="result:DecodeResult",
     example_at="example:example",
-    functions=("api:decode", "frontier_api:frontier"),
+    functions=("api:decode", "api:frontier"),
     study_at="study:KIND",
     commands=(
         Command(
             "decode",
             "command:decode",
-            "Draw a response from what a model says with a context and without it, with a receipt in nats for each "
-            "token.",
+            "Draw a response from what a model says with a context and without it, and tell in nats what each token "
+            "leaks.",
         ),
         Command(
             "frontier",

@@ -1,4 +1,4 @@
-"""`leakmeter decode`: a response drawn by context influence decoding, with a receipt for each token."""
+"""`leakmeter decode`: a response drawn by context influence decoding, with the privacy loss of each token."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def decode(
     run: RunOptions | None = None,
     public: Flag = False,
 ) -> None:
-    """Draw a response from what a model says with a context and without it, with a receipt in nats for each token.
+    """Draw a response from what a model says with a context and without it, and tell in nats what each token leaks.
 
-    With --epsilon, each token is ε-DP for the context as long as the seed and the private receipt stay secret. Every
+    With --epsilon, each token is ε-DP for the context as long as the seed and the ledger stay secret. Every
     run without --seed then draws anew, and what it spends adds up.
 
     Parameters
@@ -63,16 +63,16 @@ def decode(
     public
         With --epsilon: print, on standard error too, and write only what may be published.
     """
-    from leakmeter.instruments.decoding.promise import check_precision, check_promise, precision_for
+    from leakmeter.instruments.decoding.guarantee import check_guarantee, check_precision, precision_for
     from leakmeter.privacy.draws import SEED_WARNING
 
     measure, run = measure or _Options(), run or RunOptions()
     if public and measure.epsilon is None:
-        raise UsageError("--public is for a response with a promise; give --epsilon")
+        raise UsageError("--public is for a response with a guarantee; give --epsilon")
     if public and run.dry_run:
         raise UsageError("--dry-run tells how long a context is; leave it out, or --public")
     given = read_cases(source or Source())
-    check_promise(measure, given.cases, delta)
+    check_guarantee(measure, given.cases, delta)
     precision = precision_for(measure, run.model, run.dtype)
     if measure.epsilon is not None and measure.seed is not None:
         output.tell(SEED_WARNING)
@@ -82,7 +82,7 @@ def decode(
         from leakmeter.instruments.decoding.result import DecodeResult
 
         for result in DecodeResult.from_run(parts, asdict(seeded), delta=delta):
-            yield result.public if public else result
+            yield result.published() if public else result
 
     with output.unnamed(public):
         run_cases(

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from leakmeter.core.plain import to_json
+from leakmeter.core.record import Record
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.decoding.recommendation import Evidence, choose, sentence
-from leakmeter.instruments.decoding.sweep import DEFAULTS, EPSILON, Sweep
+from leakmeter.instruments.decoding.sweep import EPSILON, Sweep
 from leakmeter.stats import stats
 from leakmeter.stats.frontier import resampled_means
 from leakmeter.studies import quality
 from leakmeter.studies.cells import FinishedCell, kept_scores
 from leakmeter.studies.expected import estimate, whole_by_token
+from leakmeter.studies.kind import Row
 from leakmeter.studies.quality import Quality
 from leakmeter.studies.table import columns, responses_of
 
@@ -36,38 +38,83 @@ Scores = Mapping[str, Sequence[FloatArray]]
 """Names of utilities to one array a setting, (case,): each case's mean over its responses."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frontier:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierChoice(Record):
+    """Which setting to ship by one utility; settings by their λ or ε."""
+
+    verdict: str
+    """'knee', or why there is none: see `recommendation.Verdict`."""
+    ship: float | None
+    """The knee; without one the least leaking setting where nothing speaks for another."""
+    knee: float | None
+    settled: bool
+    """Whether there is a knee, and it is the knee in half of the resamples or more."""
+    best: float
+    """The most useful."""
+    least_leaking: float
+    efficient: tuple[float, ...]
+    """On the upper concave hull, from the least leaking to the best."""
+    no_knee_share: float | None
+    """Share of the resamples without a knee."""
+    n_resamples: int
+    sentence: str
+    """The choice in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedDecoding(Record):
+    """Parameters of decoding that all settings share; see `instruments.decoding.measure.Decode`."""
+
+    temperature: float
+    lambda_max: float
+    min_new_tokens: int
+    max_new_tokens: int
+    samples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frontier(Record):
     """What the settings of a sweep leak and are good for, with intervals over the cases.
 
-    `told` is everything, as `leakmeter frontier --json` prints it; with ε it is private, as every measured loss is.
+    The fields are as `leakmeter frontier --json` prints them; with ε they are private, as every measured loss is.
     """
 
-    told: dict[str, Any]
+    kind: str
+    """What was swept: 'cid_lambda' or 'epsilon'."""
+    model: dict[str, str | int | None]
+    """Its name, hash, number type and device."""
+    decoding: SharedDecoding
+    n_cases: int
+    n_truncated: int
+    """Cases whose contexts did not fit the model's window."""
+    settings: tuple[Row, ...]
+    """A row each, as in the table: means over the cases, with their intervals as `…_low` and `…_high`."""
+    choices: dict[str, FrontierChoice]
+    """By utility."""
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {len(self.told['settings'])} settings: {self.recommendation}>"
+        return f"<{type(self).__name__} of {len(self.settings)} settings: {self.recommendation}>"
 
     @property
     def recommendation(self) -> str:
         """Which setting to ship and how sure that is, one sentence or two for each utility."""
-        return "\n".join(choice["sentence"] for choice in self.told["choices"].values())
+        return "\n".join(choice.sentence for choice in self.choices.values())
 
     def to_frame(self) -> pd.DataFrame:
         """One row a setting; units stand in the names of the columns."""
         import pandas as pd
 
-        return pd.DataFrame(self.told["settings"])
+        return pd.DataFrame(self.settings)
 
     def to_json(self) -> str:
         """Everything as one line of JSON."""
-        return json.dumps(self.told, ensure_ascii=False)
+        return to_json(self)
 
     def report(self) -> Report:
         """What is said of it, as blocks; all views are made of it."""
         from leakmeter.instruments.decoding.frontier_report import report
 
-        return report(self.told)
+        return report(self)
 
     def save_figure(self, stem: str | Path, *, footer: str = "") -> list[Path]:
         """Draw it.
@@ -84,10 +131,11 @@ class Frontier:
             StoreError: they lie in a run.
         """
         from leakmeter.core.written import check_outside_runs
-        from leakmeter.instruments.decoding.frontier_figure import draw_frontier
+        from leakmeter.instruments.decoding.frontier_figure import figure_of
+        from leakmeter.report import charts
 
         check_outside_runs(Path(stem), "figure")
-        return draw_frontier(self.told, footer=footer, stem=Path(stem))
+        return charts.write(figure_of(self, footer=footer), Path(stem))
 
 
 def frontier_of(sweep: Sweep, cells: Sequence[FinishedCell], scores: Scores) -> Frontier:
@@ -101,7 +149,7 @@ def frontier_of(sweep: Sweep, cells: Sequence[FinishedCell], scores: Scores) -> 
     leakage = np.stack([_whole_nats(one) for one in cells], axis=1)  # (case, setting)
     leaks = Evidence(leakage, resampled_means(leakage, seed=BOOTSTRAP_SEED))
     rows = [_row(sweep, one, value) for one, value in zip(cells, sweep.values, strict=True)]
-    choices: dict[str, Any] = {}
+    choices: dict[str, FrontierChoice] = {}
     for name, of_settings in scores.items():
         utility = np.stack(list(of_settings), axis=1)
         uses = Evidence(utility, resampled_means(utility, seed=BOOTSTRAP_SEED))
@@ -112,33 +160,30 @@ def frontier_of(sweep: Sweep, cells: Sequence[FinishedCell], scores: Scores) -> 
             is_best = number == choice.best
             row |= columns(f"{name}_less_best", estimate(less, seed=BOOTSTRAP_SEED)) if not is_best else {}
             row[f"{name}_knee_share"] = choice.shares.of_setting[number] if choice.shares else None
-        choices[name] = {
-            "verdict": choice.verdict,
-            "ship": None if choice.ship is None else sweep.values[choice.ship],
-            "knee": sweep.values[choice.ship] if choice.verdict == "knee" and choice.ship is not None else None,
-            "settled": choice.is_settled,
-            "best": sweep.values[choice.best],
-            "least_leaking": sweep.values[choice.least],
-            "efficient": [sweep.values[number] for number in choice.efficient],
-            "no_knee_share": choice.shares.none if choice.shares else None,
-            "n_resamples": len(leaks.resampled),
-            "sentence": sentence(choice, name, sweep.kind, rows, len(leakage)),
-        }
-    first, measure = cells[0], sweep.measures[0]
-    settings = asdict(measure)
+        ship = None if choice.ship is None else sweep.values[choice.ship]
+        choices[name] = FrontierChoice(
+            verdict=choice.verdict,
+            ship=ship,
+            knee=ship if choice.verdict == "knee" else None,
+            settled=choice.is_settled,
+            best=sweep.values[choice.best],
+            least_leaking=sweep.values[choice.least],
+            efficient=tuple(sweep.values[number] for number in choice.efficient),
+            no_knee_share=choice.shares.none if choice.shares else None,
+            n_resamples=len(leaks.resampled),
+            sentence=sentence(choice, name, sweep.kind, rows, len(leakage)),
+        )
     # A seed is told by the run directories; with ε it is secret.
-    for name in ("seed", "nonce", *DEFAULTS):
-        del settings[name]
-    told = {
-        "kind": sweep.kind,
-        "model": dict(first.model),
-        "decoding": settings,
-        "n_cases": len(leakage),
-        "n_truncated": sum(texts["truncated_tokens"] > 0 for texts, _ in first.measured),
-        "settings": rows,
-        "choices": choices,
-    }
-    return Frontier(_plain(told))
+    shared = {item.name: getattr(sweep.measures[0], item.name) for item in fields(SharedDecoding)}
+    return Frontier(
+        kind=sweep.kind,
+        model=dict(cells[0].model),
+        decoding=SharedDecoding(**shared),
+        n_cases=len(leakage),
+        n_truncated=sum(texts["truncated_tokens"] > 0 for texts, _ in cells[0].measured),
+        settings=tuple(_without_nan(row) for row in rows),
+        choices=choices,
+    )
 
 
 def utilities_of(
@@ -188,12 +233,12 @@ def _bertscore(
     return kept_scores(directory / f"{one.cell.stem}-bertscore.json", about, score)
 
 
-def _row(sweep: Sweep, one: FinishedCell, value: float) -> dict[str, Any]:
-    """What a setting leaks; with ε also what was promised, and spent at most."""
+def _row(sweep: Sweep, one: FinishedCell, value: float) -> Row:
+    """What a setting leaks; with ε also what is guaranteed, and spent at most."""
     by_token = [
         float(np.mean([values.mean() for values in whole_by_token(measurements)])) for _, measurements in one.measured
     ]
-    row: dict[str, Any] = {sweep.kind: value}
+    row: Row = {sweep.kind: value}
     row |= columns("nats", estimate(_whole_nats(one).tolist(), seed=BOOTSTRAP_SEED))
     row |= columns("nats_per_token", estimate(by_token, seed=BOOTSTRAP_SEED))
     row["n_tokens"] = stats.mean(
@@ -205,7 +250,7 @@ def _row(sweep: Sweep, one: FinishedCell, value: float) -> dict[str, Any]:
         ]
     )
     if sweep.kind == EPSILON:
-        for name, statistic in (("promised_nats", "promised_epsilon"), ("spent_nats", "spent_epsilon")):
+        for name, statistic in (("guaranteed_nats", "promised_epsilon"), ("spent_nats", "spent_epsilon")):
             row[f"{name}_most"] = max(
                 float(measurement.values.sum())
                 for _, measurements in one.measured
@@ -232,10 +277,6 @@ def _by_case(one: FinishedCell, values: Sequence[float]) -> FloatArray:
     return means
 
 
-def _plain(value: Any) -> Any:
-    """JSON has no word for NaN: null stands for it."""
-    if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _without_nan(row: Row) -> Row:
+    """An interval that does not exist is missing, in JSON as in memory."""
+    return {name: None if value is None or math.isnan(value) else value for name, value in row.items()}

@@ -90,7 +90,7 @@ def frontier(
         Print one JSON object instead of the table.
     """
     from leakmeter.data.referenced import load_referenced
-    from leakmeter.instruments.decoding.promise import precision_for
+    from leakmeter.instruments.decoding.guarantee import precision_for
     from leakmeter.instruments.decoding.sweep import EPSILON, sweep_of
     from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.studies.quality import Quality
@@ -127,11 +127,11 @@ def _run(
 ) -> None:
     from leakmeter.commands.progress import progress
     from leakmeter.core.written import made_for
-    from leakmeter.instruments.decoding.promise import check_precision
+    from leakmeter.instruments.decoding.guarantee import check_precision
     from leakmeter.instruments.decoding.sweep import study_of, sweep_directory
-    from leakmeter.report.tables import SYMBOLS
     from leakmeter.runs.nonce import kept_nonce
     from leakmeter.studies.cells import finished_cell, measure_cell
+    from leakmeter.studies.tables import SYMBOLS
 
     machine = {"dtype": run.dtype, "device": run.device, "memory": run.memory}
     directory = sweep_directory(sweep, run.model, settings, records, run.out, **machine)
@@ -167,10 +167,10 @@ def _write(
     from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
     from leakmeter.instruments.decoding.sweep import EPSILON
     from leakmeter.report import console
-    from leakmeter.report.tables import SYMBOLS, to_csv, to_markdown
     from leakmeter.studies.cells import items_csv, write
     from leakmeter.studies.expected import whole_by_token
     from leakmeter.studies.table import models_line
+    from leakmeter.studies.tables import SYMBOLS, to_csv, to_markdown
 
     for finished in cells:
         text = items_csv(
@@ -179,12 +179,12 @@ def _write(
         write(directory / f"{finished.cell.stem}.csv", text)
     found = frontier_of(sweep, cells, utilities_of(cells, quality, directory, output.tell))
     seed = "secret" if sweep.kind == EPSILON else str(sweep.measures[0].seed)
-    about = [f"command: {command}", f"seed: {seed}", models_line(cells), f"cases: {found.told['n_cases']:,}"]
-    if found.told["n_truncated"]:
-        about.append(f"contexts cut to fit: {found.told['n_truncated']:,}")
+    about = [f"command: {command}", f"seed: {seed}", models_line(cells), f"cases: {found.n_cases:,}"]
+    if found.n_truncated:
+        about.append(f"contexts cut to fit: {found.n_truncated:,}")
     about.append("intervals: 95 %, bootstrap over cases; knee: its share of 2,000 resamples")
     title = f"Leakage and utility over {SYMBOLS[sweep.kind]}"
-    rows = found.told["settings"]
+    rows = found.settings
     write(directory / "table.csv", to_csv(rows))
     write(directory / "table.md", to_markdown(title, [found.recommendation, *about], rows))
     write(directory / "frontier.json", found.to_json())
@@ -193,7 +193,7 @@ def _write(
     except UsageError as error:
         output.tell(str(error))
     if run.json:
-        output.print_json(found.told)
+        output.print_json(found)
     else:
         output.console().print(console.view(found.report()))
     output.tell(f"frontier: {directory}")

@@ -1,4 +1,4 @@
-"""Decoding with receipts: what each token told of the context as it was drawn, in nats, and what was promised."""
+"""Decoding with a ledger: what each token told of the context as it was drawn, in nats, and its bound."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from leakmeter.stats import logspace
 from leakmeter.stats.exact_draw import Bits
 
 PUBLIC_STATISTICS: Final = ("token", "bare_log_prob", "promised_epsilon")
-"""What a receipt may show beside a bounded response; every other statistic is a function of D."""
+"""What may be shown beside a bounded response; every other statistic is a function of D."""
 _NONCE_BITS: Final = 128
 
 
@@ -30,7 +30,7 @@ _DRAWN_TOGETHER: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Decode(Measure):
-    """A response drawn by context influence decoding, and a receipt in nats for each of its tokens.
+    """A response drawn by context influence decoding, and the privacy loss of each of its tokens, nats.
 
     Without `epsilon`, p̄_{λ,T} = softmax((λ z(D) + (1 − λ) z(∅)) / T) with the given λ (Flemings et al., Eq. 6). With
     it, λ_t is the largest, up to `lambda_max`, at which max_v |log p̄(v | D) − log p(v | ∅)| ≤ ε / 2 over the whole
@@ -46,7 +46,7 @@ class Decode(Measure):
     `loss`, the absolute difference of the two, which sums to the influence of the whole context on the response;
     `max_loss`, the largest loss that any token would have had (infinite where D alone rules a token out). With
     `epsilon` also `spent_epsilon`, 2 · `max_loss`, and `promised_epsilon`. Stop tokens are ruled out in both branches
-    while the response is shorter than `min_new_tokens`. A case with a response is not drawn: its receipts are those
+    while the response is shorter than `min_new_tokens`. A case with a response is not drawn: its ledger is the one
     that drawing it would have given.
     """
 
@@ -149,10 +149,10 @@ class Decode(Measure):
         """
         self.check(item)
         if item.response is not None:
-            receipts = [(yield from self._score(item, item.response))]
+            ledgers = [(yield from self._score(item, item.response))]
         else:
             stops, random = tuple(sorted(item.stop_ids)), self._random(item)
-            receipts = yield from draw_with(
+            ledgers = yield from draw_with(
                 item,
                 (item.blank, item.prompt),
                 lambda i, step: NextTokenSampleWithLoss(
@@ -161,9 +161,7 @@ class Decode(Measure):
                 n=self.samples,
                 max_new_tokens=self.max_new_tokens,
             )
-        return [
-            measurement for i, receipt in enumerate(receipts) for measurement in self._readings(item.id, i, receipt)
-        ]
+        return [measurement for i, ledger in enumerate(ledgers) for measurement in self._readings(item.id, i, ledger)]
 
     def _random(self, item: ContextItem) -> Callable[[int, int], float | Bits]:
         """Response and step to what a token is drawn by."""
@@ -183,12 +181,12 @@ class Decode(Measure):
         answers = yield [Request((item.blank, item.prompt), response, reduction) for reduction in reductions]
         return np.concatenate([scores.values[-1] for scores in answers])
 
-    def _readings(self, item_id: str, number: int, receipt: FloatArray) -> Iterator[Measurement]:
-        columns = dict(zip(RECEIPT, np.ascontiguousarray(receipt.T), strict=True))
+    def _readings(self, item_id: str, number: int, ledger: FloatArray) -> Iterator[Measurement]:
+        columns = dict(zip(RECEIPT, np.ascontiguousarray(ledger.T), strict=True))
         units = {"token": TOKEN_ID, "weight": WEIGHT}
         columns["loss"] = np.abs(columns["log_prob"] - columns["bare_log_prob"])
         if self.epsilon is not None:
             columns["spent_epsilon"] = 2.0 * columns["max_loss"]
-            columns["promised_epsilon"] = np.full(len(receipt), float(self.epsilon))
+            columns["promised_epsilon"] = np.full(len(ledger), float(self.epsilon))
         for statistic, values in columns.items():
             yield Measurement(item_id, number, "", statistic, units.get(statistic, NATS), values)

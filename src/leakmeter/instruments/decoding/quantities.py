@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from leakmeter.core.measurement import NATS
 from leakmeter.core.places import Quantities, at, most
-from leakmeter.core.quantity import Case, Quantity
+from leakmeter.core.quantity import Quantity
+
+if TYPE_CHECKING:
+    from leakmeter.instruments.decoding.result import DecodeResult
 
 
-def _responses(case: Case) -> Sequence[Case]:
-    return case["samples"] or [case]
-
-
-def _spent(case: Case) -> float | None:
+def _spent(case: DecodeResult) -> float | None:
     """The largest share of a token's ε."""
-    if case["epsilon"] is None:
+    if case.guarantee is None:
         return None
-    nats = most(nats for one in _responses(case) for nats in one["private"]["per_token"]["spent_epsilon"])
-    return None if nats is None else nats / case["epsilon"]["per_token"]
+    nats = most(nats for one in case.responses for nats in one.ledger.per_token.spent_nats or ())
+    return None if nats is None else nats / case.guarantee.epsilon_nats
 
 
 DECODE: Final[Quantities] = (
@@ -28,30 +25,30 @@ DECODE: Final[Quantities] = (
         "decode",
         NATS,
         "What the response told of the whole context: how far its log-probability moved, token by token, by it.",
-        at("private", "whole_nats"),
+        at("ledger", "whole_nats"),
     ),
     Quantity(
         "decode.worst_response",
         NATS,
         "What the response that told most of the whole context told of it, where several were drawn for a case.",
-        lambda case: most(one["private"]["whole_nats"] for one in case["samples"]),
+        lambda case: most(one.ledger.whole_nats for one in case.samples),
     ),
     Quantity(
         "decode.worst_token",
         NATS,
         "The most that a token of a response could have told, the one that was drawn or another in its place.",
-        lambda case: most(nats for one in _responses(case) for nats in one["private"]["per_token"]["max_loss_nats"]),
+        lambda case: most(nats for one in case.responses for nats in one.ledger.per_token.max_loss_nats),
     ),
     Quantity(
         "decode.promised",
         NATS,
-        "What was promised of the response at most, by basic composition over its tokens.",
-        at("epsilon", "response", "basic_nats", null=math.inf),
+        "Bound on what the response tells, by basic composition over its tokens.",
+        at("guarantee", "response", "basic_nats"),
     ),
     Quantity(
         "decode.ratio",
-        "measured over promised",
-        "The largest share of its epsilon that a token spent; above 1 the promise is broken.",
+        "measured over guaranteed",
+        "The largest share of its epsilon that a token spent; above 1 the guarantee is broken.",
         _spent,
         usual="max",
     ),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from leakmeter.core.request import FloatArray
-from leakmeter.report.tables import HEADINGS, SYMBOLS, share_text
 from leakmeter.stats.frontier import NO_KNEE, KneeShares, efficient, gains_beyond_chance, knee_shares, knees
+from leakmeter.studies.kind import Row
+from leakmeter.studies.tables import HEADINGS, SYMBOLS, share_text
 
 Verdict = Literal["knee", "no knee", "same utility", "same leakage", "one case", "one setting"]
 _SETTLED: Final = 0.5  # of the resamples: below it, another setting or none is as likely
@@ -85,7 +86,7 @@ def choose(leakage: Evidence, utility: Evidence) -> Choice:
     return found("no knee", None) if knee == NO_KNEE else found("knee", knee)
 
 
-def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Mapping[str, Any]], n_cases: int) -> str:
+def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Row], n_cases: int) -> str:
     """The choice in words, with what it rests on.
 
     Args:
@@ -135,14 +136,14 @@ def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Mapping[str
     return f"{what}: {lead}. {_leaks(rows[choice.ship], ship)}; {cost}."
 
 
-def _leaks(row: Mapping[str, Any], name: str) -> str:
+def _leaks(row: Row, name: str) -> str:
     said = f"{name} tells {row['nats']:.2f} nats a response{_interval(row['nats_low'], row['nats_high'], '.2f')}"
-    if "promised_nats_most" in row:
-        said += f", where at most {row['promised_nats_most']:g} were promised"
+    if "guaranteed_nats_most" in row:
+        said += f", where at most {row['guaranteed_nats_most']:g} were guaranteed"
     return said
 
 
-def _cost(rows: Sequence[Mapping[str, Any]], number: int, utility: str) -> str:
+def _cost(rows: Sequence[Row], number: int, utility: str) -> str:
     """How far a setting is below the best, in the hundredths that tables show."""
     row, name = rows[number], f"{utility}_less_best"
     low, high = -100.0 * row[f"{name}_high"], -100.0 * row[f"{name}_low"]

@@ -1,38 +1,38 @@
 """What decoding says of responses, as blocks: a private report of everything, and a public one that may be published.
 
-The public report is made of public receipts, which hold nothing that is a function of the context: no shades, no names
+The public report is made of public results, which hold nothing that is a function of the context: no shades, no names
 of cases, no command line, no run.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding import words
+from leakmeter.instruments.decoding.result import DecodedResponse, DecodeResult, Guarantee, PublicResult
 from leakmeter.report import blocks as b
 from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text
-from leakmeter.report.shade import Case
 
 _LINES_AT_MOST: Final = 200
 _FAR: Final = 4.0  # times the highest bar, from where a line at the limit would leave no bar to be seen
 _AGAIN: Final = "Given again without a seed, the command draws anew, and what it spends adds to this."
 
 
-def private_report(
-    cases: Sequence[Case],
+def report(
+    cases: Sequence[DecodeResult],
     *,
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
 ) -> b.Report:
-    """Everything, for whoever may read the context: responses shaded by what each token told, and promises.
+    """Everything, for whoever may read the context: responses shaded by what each token told, and guarantees.
 
     Args:
-        cases: see `instruments.decoding.result.decode_object`; one or more.
+        cases: one or more.
         command: the command line they came from.
         provenance: of the run they lie in.
 
@@ -40,7 +40,7 @@ def private_report(
         UsageError: there is no case.
     """
     _check(cases)
-    bounded = any(case["epsilon"] is not None for case in cases)
+    bounded = any(case.guarantee is not None for case in cases)
     several = len(cases) > 1
     blocks: list[b.Block] = [_chart(cases)]
     if several:
@@ -56,17 +56,17 @@ def private_report(
         "of the context, in nats.",
         sections=[
             b.Section(
-                b.Untrusted(case["id"], 80),
+                b.Untrusted(case.id, 80),
                 list(_private(case, warned=several)),
                 _cells(case),
-                weight=words.infinite(case["private"]["whole_nats"]),
+                weight=case.ledger.whole_nats,
             )
             for case in cases
         ],
         index=(
             b.Column("Told", "nats", "nats", shade=True),
             b.Column("Spent", "nats"),
-            b.Column("Promised", "nats"),
+            b.Column("Bound", "nats"),
             b.Column("Response"),
         ),
         sections_left_out="that told less",
@@ -78,11 +78,11 @@ def private_report(
     )
 
 
-def public_report(cases: Sequence[Case], *, outdated: str = "") -> b.Report:
-    """Public receipts: responses, what was promised, and what the model says of them without the context.
+def public_report(cases: Sequence[PublicResult], *, outdated: str = "") -> b.Report:
+    """Responses, what is guaranteed of them, and what the model says of them without the context.
 
     Args:
-        cases: public objects, see `instruments.decoding.result.decode_object`; one or more.
+        cases: one or more.
         outdated: why the numbers need care; empty where they do not.
 
     Raises:
@@ -90,7 +90,7 @@ def public_report(cases: Sequence[Case], *, outdated: str = "") -> b.Report:
     """
     _check(cases)
     return b.Report(
-        "A response with a promise",
+        "A response with a guarantee",
         "decode",
         lead="A language model was given some context, which is not shown here, and a query. Each token of the "
         "response was drawn from a mixture of what the model says with the context and without it, with as much of "
@@ -101,56 +101,52 @@ def public_report(cases: Sequence[Case], *, outdated: str = "") -> b.Report:
             b.Section(
                 str(number),
                 list(_public(case)),
-                (case["epsilon"]["response"]["basic_nats"], b.Untrusted(case["text"], 60)),
+                (case.guarantee.response.basic_nats, b.Untrusted(case.text, 60)),
             )
             for number, case in enumerate(cases, 1)
         ],
-        index=(b.Column("Promised", "nats", "nats"), b.Column("Response")),
-        case=("receipt", "receipts"),
+        index=(b.Column("Bound", "nats", "nats"), b.Column("Response")),
+        case=("response", "responses"),
         scripted=False,
         provenance=b.Provenance(outdated=outdated),
     )
 
 
-def _check(cases: Sequence[Case]) -> None:
+def _check(cases: Sequence[object]) -> None:
     if not cases:
         raise UsageError("no case to show: a report needs at least one, as `leakmeter decode --json` prints them")
 
 
-def _headline(cases: Sequence[Case]) -> str:
-    values = [words.infinite(case["private"]["whole_nats"]) for case in cases]
+def _headline(cases: Sequence[DecodeResult]) -> str:
+    values = [case.ledger.whole_nats for case in cases]
     return (
         f"{len(cases):,} responses told {mean_text(values)} of their contexts on average, and one "
         f"{nats_text(max(values))}\u00a0nats."
     )
 
 
-def _cells(case: Case) -> tuple[b.Cell, ...]:
-    private, epsilon = case["private"], case["epsilon"]
-    return (
-        words.infinite(private["whole_nats"]),
-        private["spent_nats"],
-        None if epsilon is None else epsilon["response"]["basic_nats"],
-        b.Untrusted(case["response"]["text"], 60),
-    )
+def _cells(case: DecodeResult) -> tuple[b.Cell, ...]:
+    bound = None if case.guarantee is None else case.guarantee.response.basic_nats
+    return case.ledger.whole_nats, case.ledger.spent_nats, bound, b.Untrusted(case.response.text, 60)
 
 
 # ---- private --------------------------------------------------------------------------------------------------------
-def _private(case: Case, *, warned: bool) -> Iterator[b.Block]:
-    responses = case["samples"] or [case]
+def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
+    responses = case.responses
     yield b.Headline(_told(responses[0]))
-    if case["epsilon"] is None:
+    if case.guarantee is None:
         yield b.Text(words.UNBOUNDED)
     elif not warned:
         yield b.Warning(words.PRIVATE)
-    for warning in case["warnings"]:
+    for warning in case.warnings:
         yield b.Warning(b.Untrusted(warning))
-    if case["truncated_tokens"]:
-        cut = case["truncated_tokens"]
-        yield b.Warning(f"{cut} tokens of the context did not fit the model's window and were left out.")
+    if case.truncated_tokens:
+        yield b.Warning(
+            f"{case.truncated_tokens} tokens of the context did not fit the model's window and were left out."
+        )
     for number, one in enumerate(responses, 1):
         which = f" {number} of {len(responses)}" if len(responses) > 1 else ""
-        given = "" if one["response"]["sampled"] else ", given"
+        given = "" if one.response.sampled else ", given"
         yield b.ShadedText(
             [b.Passage(_segments(one))],
             f"Response{which}{given}, shaded by what each token told, nats",
@@ -160,53 +156,52 @@ def _private(case: Case, *, warned: bool) -> Iterator[b.Block]:
         if number > 1:
             yield b.Text(_told(one))
         yield from _bars(one)
-        yield b.Details("Every token in numbers", [_numbers(one["response"]["tokens"], _columns(one))])
-    if case["epsilon"] is not None:
-        yield _promised(case)
-    texts = [b.Text(b.Untrusted(case["context"]), "prose", heading="Context")]
-    if case["query"]:
-        texts.append(b.Text(b.Untrusted(case["query"]), "prose", heading="Query"))
+        yield b.Details("Every token in numbers", [_numbers(one.response.tokens, _columns(one))])
+    if case.guarantee is not None:
+        yield _guaranteed(case.guarantee, len(responses))
+    texts = [b.Text(b.Untrusted(case.context), "prose", heading="Context")]
+    if case.query:
+        texts.append(b.Text(b.Untrusted(case.query), "prose", heading="Query"))
     yield b.Details("Context and query", texts)
     yield b.Details("Settings", b.facts_of(words.settings(case)))
 
 
-def _told(one: Case) -> str:
+def _told(one: DecodedResponse) -> str:
     said = words.headline(one)
     return f"{said[0].upper()}{said[1:]}."
 
 
-def _segments(one: Case) -> list[b.Segment]:
-    tokens = zip(one["response"]["tokens"], words.losses(one), strict=True)
+def _segments(one: DecodedResponse) -> list[b.Segment]:
+    tokens = zip(one.response.tokens, one.ledger.per_token.loss_nats, strict=True)
     return [b.Segment(b.Untrusted(token), nats) for token, nats in tokens]
 
 
-def _columns(one: Case) -> dict[str, list[float]]:
+def _columns(one: DecodedResponse) -> dict[str, Sequence[float]]:
     """Numbers of each token, by what they are."""
-    per_token = one["private"]["per_token"]
-    columns = {
-        "λ": per_token["weight"],
-        "told": per_token["loss_nats"],
-        "most any token would have told": per_token["max_loss_nats"],
-        "spent ε": per_token.get("spent_epsilon"),
-        "log p with context": per_token["log_prob_nats"],
-        "without": per_token["bare_log_prob_nats"],
+    per_token = one.ledger.per_token
+    return {
+        "λ": per_token.weight,
+        "told": per_token.loss_nats,
+        "most any token would have told": per_token.max_loss_nats,
+        **({} if per_token.spent_nats is None else {"spent ε": per_token.spent_nats}),
+        "log p with context": per_token.log_prob_nats,
+        "without": per_token.bare_log_prob_nats,
     }
-    return {name: [words.infinite(x) for x in xs] for name, xs in columns.items() if xs is not None}
 
 
-def _bars(one: Case) -> Iterator[b.Chart]:
+def _bars(one: DecodedResponse) -> Iterator[b.Chart]:
     """What each token spent and its λ, with the limits that neither may exceed; without a bound what each told."""
-    columns, epsilon = _columns(one), one["epsilon"]
+    columns, guarantee = _columns(one), one.guarantee
     said: list[b.Phrase] = []
-    for number, token in enumerate(one["response"]["tokens"], 1):
+    for number, token in enumerate(one.response.tokens, 1):
         numbers = ", ".join(f"{name} {nats_text(xs[number - 1])}" for name, xs in columns.items())
         said.append((f"{number}. ", _shown(token), f": {numbers}"))
-    if epsilon is None:
+    if guarantee is None:
         yield _bars_of(columns["told"], said, "Nats told by each token", b.Axis("told", "nats"))
         return
-    promised = b.Guide(epsilon["per_token"], f"promised {nats_text(epsilon['per_token'])}")
-    largest = b.Guide(epsilon["lambda_max"], f"largest {epsilon['lambda_max']:g}")
-    yield _bars_of(columns["spent ε"], said, "ε spent by each token, nats", b.Axis("spent ε", "nats"), promised)
+    bound = b.Guide(guarantee.epsilon_nats, f"guaranteed {nats_text(guarantee.epsilon_nats)}")
+    largest = b.Guide(guarantee.lambda_max, f"largest {guarantee.lambda_max:g}")
+    yield _bars_of(columns["spent ε"], said, "ε spent by each token, nats", b.Axis("spent ε", "nats"), bound)
     yield _bars_of(columns["λ"], said, "λ of each token", b.Axis("λ"), largest)
 
 
@@ -226,7 +221,7 @@ def _shown(token: str) -> b.Untrusted:
     return b.Untrusted(token.replace("\n", "↵").strip(" ") or "␣", 60)
 
 
-def _numbers(tokens: Sequence[str], columns: dict[str, list[float]], caption: str = "") -> b.Table:
+def _numbers(tokens: Sequence[str], columns: Mapping[str, Sequence[float]], caption: str = "") -> b.Table:
     heads = (b.Column("#", "count"), b.Column("Token"), *(b.Column(name, "nats") for name in columns))
     rows = [
         b.Row((number, _shown(token), *numbers))
@@ -236,13 +231,12 @@ def _numbers(tokens: Sequence[str], columns: dict[str, list[float]], caption: st
 
 
 # ---- both -----------------------------------------------------------------------------------------------------------
-def _promised(case: Case) -> b.Part:
+def _guaranteed(guarantee: Guarantee, n_responses: int) -> b.Part:
     """What many tokens cost together, and what ε means."""
-    epsilon = case["epsilon"]
-    n_responses = epsilon["session"]["n_responses"]
-    composed = {"response 1" if case["samples"] else "this response": epsilon["response"]}
-    if n_responses > 1:
-        composed[f"all {n_responses} of the run"] = epsilon["session"]
+    response, session = guarantee.response, guarantee.session
+    composed = {"response 1" if n_responses > 1 else "this response": response}
+    if session.n_responses > 1:
+        composed[f"all {session.n_responses} of the run"] = session
     columns = (
         b.Column("Together"),
         b.Column("Tokens"),
@@ -251,59 +245,56 @@ def _promised(case: Case) -> b.Part:
         b.Column("RDP", "number"),
     )
     rows = [
-        b.Row((
-            name, f"{one['n_tokens']} of ≤ {one['n_tokens_max']}", one["basic_nats"], one["pld_nats"], one["rdp_nats"],
-        ))
+        b.Row((name, f"{one.n_tokens} of ≤ {one.n_tokens_max}", one.basic_nats, one.pld_nats, one.rdp_nats))
         for name, one in composed.items()
-    ]  # fmt: skip
-    delta = f"δ = {epsilon['response']['delta']:g}".replace("e-0", "e-")
+    ]
+    delta = f"δ = {response.delta:g}".replace("e-0", "e-")
     caption = f"At most, nats; PLD: privacy loss distributions, RDP: Rényi divergences, both with {delta}"
     blocks: list[b.Block] = [b.Table(columns, rows, caption), b.Text(words.COUNTED, "soft")]
-    if epsilon["note"]:
-        blocks.append(b.Text(epsilon["note"], "soft"))
-    return b.Part("What was promised", [*blocks, *map(b.Text, (*words.meaning(case), words.CONDITIONS))])
+    if guarantee.note:
+        blocks.append(b.Text(guarantee.note, "soft"))
+    said = (*words.meaning(guarantee, n_responses), words.CONDITIONS)
+    return b.Part("What is guaranteed", [*blocks, *map(b.Text, said)])
 
 
 # ---- public ---------------------------------------------------------------------------------------------------------
-def _public(case: Case) -> Iterator[b.Block]:
-    responses = case["samples"] or [case]
-    yield b.Headline(f"Promised: {words.promise(responses[0])}.")
+def _public(case: PublicResult) -> Iterator[b.Block]:
+    responses = case.responses
+    yield b.Headline(f"Guaranteed: {words.bound(case.guarantee)}.")
     for number, one in enumerate(responses, 1):
         which = f" {number} of {len(responses)}" if len(responses) > 1 else ""
         # No shades: they would tell of the context.
-        yield b.Text(b.Untrusted("".join(one["tokens"])), "prose", heading=f"Response{which}")
+        yield b.Text(b.Untrusted("".join(one.tokens)), "prose", heading=f"Response{which}")
         if number > 1:
-            yield b.Text(f"Promised: {words.promise(one)}.")
-    yield _promised(case)
+            yield b.Text(f"Guaranteed: {words.bound(one.guarantee)}.")
+    yield _guaranteed(case.guarantee, len(responses))
     for number, one in enumerate(responses, 1):
         which = f" of response {number}" if len(responses) > 1 else ""
-        bare = [words.infinite(x) for x in one["bare_log_prob_nats"]]
-        columns = {"promised ε": list(one["promised_epsilon"]), "log p without context": bare}
-        yield _numbers(one["tokens"], columns, f"Each token{which}, nats")
+        columns = {"guaranteed ε": one.bound_nats, "log p without context": one.bare_log_prob_nats}
+        yield _numbers(one.tokens, columns, f"Each token{which}, nats")
     yield b.Details("Settings", b.facts_of(words.settings(case)))
 
 
 # ---- figures --------------------------------------------------------------------------------------------------------
-def _chart(cases: Sequence[Case]) -> b.Chart:
+def _chart(cases: Sequence[DecodeResult]) -> b.Chart:
     """Loss that adds up over the response, with its bound."""
-    worst = max(cases, key=lambda case: words.infinite(case["private"]["whole_nats"]))
+    worst = max(cases, key=lambda case: case.ledger.whole_nats)
     others = [case for case in cases if case is not worst][:_LINES_AT_MOST]
     series = [
-        b.Series("line", _added_up(case, "loss_nats"), name="" if number else "other cases", faded=True)
+        b.Series("line", _added_up(case.ledger.per_token.loss_nats), name="" if number else "other cases", faded=True)
         for number, case in enumerate(others)
     ]
-    told = _added_up(worst, "loss_nats")
-    series.append(b.Series("line", told, name="told, by the case that told most", colour=1))
-    if worst["epsilon"] is not None:
-        each = worst["epsilon"]["per_token"]
-        n = max(len(case["response"]["tokens"]) for case in cases)
-        series.append(b.Series("line", _added_up(worst, "spent_epsilon"), name="spent by it", colour=0))
-        series.append(b.Series("line", (0.0, each * n), (0.0, n), name="promised at most", colour=6))
+    losses = worst.ledger.per_token
+    series.append(b.Series("line", _added_up(losses.loss_nats), name="told, by the case that told most", colour=1))
+    if worst.guarantee is not None:
+        each = worst.guarantee.epsilon_nats
+        n = max(len(case.response.tokens) for case in cases)
+        series.append(b.Series("line", _added_up(losses.spent_nats or ()), name="spent by it", colour=0))
+        series.append(b.Series("line", (0.0, each * n), (0.0, n), name="guaranteed at most", colour=6))
     panel = b.Panel(b.Axis("tokens of the response", whole=True), b.Axis("added up", "nats"), series)
     return b.Chart("loss", "What responses told of their contexts", [panel], panel_inches=(6.4, 4.2), on="files")
 
 
-def _added_up(case: Case, name: str) -> list[float]:
+def _added_up(nats: Sequence[float]) -> list[float]:
     """Sum of the nats of so many tokens, from none; an infinite one ends the line."""
-    nats = (words.infinite(value) for value in case["private"]["per_token"][name])
     return [value if math.isfinite(value) else math.nan for value in accumulate(nats, initial=0.0)]

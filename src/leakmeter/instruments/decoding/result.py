@@ -1,22 +1,23 @@
-"""The result of decoding with receipts: a response, what it told of the context, and what may be published of it."""
+"""The result of decoding: a response, its ledger (the privacy loss of each token), and what may be published of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
 from leakmeter.core.measurement import Measurement
+from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.quantities import DECODE
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
 from leakmeter.report.blocks import Provenance, Report
-from leakmeter.report.result import CaseResult, Part, ResponseResult
+from leakmeter.report.result import AnyResult, DocumentRange, Params, Part, Response, Result, Texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,100 +25,308 @@ if TYPE_CHECKING:
 DELTA: Final = 1e-5
 _PUBLIC_DECIMALS: Final = 3  # float32 noise of about 1e-5 nats depends on what was computed beside, so on D
 _COMPOSED_AT_MOST_NATS: Final = 1000.0  # composing distributions takes seconds there, and says nothing anybody wants
-_PRIVATE: Final = {
-    "weight": "weight",
-    "log_prob": "log_prob_nats",
-    "bare_log_prob": "bare_log_prob_nats",
-    "loss": "loss_nats",
-    "max_loss": "max_loss_nats",
-}
+Series = Mapping[tuple[int, str], FloatArray]
+"""By (sample, statistic)."""
 
 
-def decode_object(
-    texts: Mapping[str, Any],
-    measurements: Sequence[Measurement],
-    params: Mapping[str, Any],
-    *,
-    lengths: Sequence[int] | None = None,
-    delta: float = DELTA,
-) -> dict[str, Any]:
-    """Texts and measurements of a case to one plain object: what `--json` prints and reports are drawn from.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composition(Record):
+    """Bound on what several tokens tell together."""
 
-    Args:
-        texts: what the measurements are about (see `runs.measure.texts_of`).
-        measurements: of this case.
-        params: of the measure.
-        lengths: tokens of each response of the session, which are taken to be about one context; those of this case
-            by default.
-        delta: δ of the two compositions that have one.
+    n_tokens: int
+    """Tokens that there came to be, which basic composition counts."""
+    n_tokens_max: int
+    """Most that there could have been, which the other two count."""
+    basic_nats: float
+    """n ε."""
+    pld_nats: float | None
+    """By privacy loss distributions, with δ; None where that was not computed."""
+    rdp_nats: float | None
+    """By Rényi divergences, with δ."""
+    delta: float
 
-    Raises:
-        UsageError: δ is not between 0 and 1.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session(Composition):
+    """All responses of a run, which are taken to be about one context."""
+
+    n_responses: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draws(Record):
+    """How tokens were drawn."""
+
+    exact: bool
+    """Whether they had exactly the probabilities that were certified."""
+    random_bits: str
+    """'operating system' or 'seed'."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee(Record):
+    """What is guaranteed of a bounded response."""
+
+    epsilon_nats: float
+    """ε: bound of each token between any two contexts."""
+    lambda_max: float
+    draws: Draws
+    response: Composition
+    session: Session
+    note: str | None
+    """Why a composition is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLosses(Record):
+    """A number for each token of a response."""
+
+    weight: tuple[float, ...]
+    """λ_t."""
+    log_prob_nats: tuple[Unbounded, ...]
+    """log p̄(y_t | D)."""
+    bare_log_prob_nats: tuple[Unbounded, ...]
+    """log p(y_t | ∅)."""
+    loss_nats: tuple[Unbounded, ...]
+    """Size of the difference of the two."""
+    max_loss_nats: tuple[Unbounded, ...]
+    """Largest loss that any token would have had."""
+    spent_nats: tuple[Unbounded, ...] | None
+    """ε that was spent, twice the largest loss; None without a bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger(Record):
+    """What each token of a response told of its context. All of it is a function of the context, or the seed."""
+
+    per_token: TokenLosses
+    whole_nats: Unbounded
+    """Σ_t |log p̄(y_t | D) − log p(y_t | ∅)|: influence of the whole context on the response."""
+    spent_nats: Unbounded | None
+    """Sum of what was spent; None without a bound."""
+    seed: int | None
+    """Of the draws; None where they came from the operating system."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicResponse(Record):
+    """A bounded response with nothing that is a function of the context but through its tokens."""
+
+    model: str
+    weights_sha256: str | None
+    dtype: str
+    temperature: float
+    min_new_tokens: int
+    max_new_tokens: int
+    text: str = field(repr=False)
+    tokens: tuple[str, ...] = field(repr=False)
+    token_ids: tuple[int, ...] = field(repr=False)
+    bound_nats: tuple[float, ...]
+    """ε of each token."""
+    bare_log_prob_nats: tuple[Unbounded, ...]
+    """log p(y_t | ∅), to three decimals: further ones may depend on what was computed beside."""
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicResult(PublicResponse, AnyResult):
+    """What may be published of a bounded response.
+
+    The tokens are ε-DP for the context as long as the ledger and the seed, if there is one, stay secret. The fields are
+    as `leakmeter decode --public --json` prints them.
     """
-    series = {(r.sample, r.statistic): r.values for r in measurements}
-    own = [len(series[i, "token"]) for i in range(len(texts["responses"]))]
-    lengths = own if lengths is None else lengths
-    responses = [
-        {
-            "response": {**words, "sampled": texts["sampled"]},
-            "epsilon": _epsilon(params, own[i], lengths, delta),
-            "private": _private(i, series, params),
-        }
-        for i, words in enumerate(texts["responses"])
-    ]
-    for i, one in enumerate(responses):
-        one["public"] = _public(texts, one, series[i, "token"], series[i, "bare_log_prob"], params)
-    shown = responses[0]["public"]
-    if shown is not None:
-        several = [one["public"] for one in responses] if len(responses) > 1 else []
-        shown = {**shown, "samples": several}
-    return {
-        **{name: texts[name] for name in ("id", "model", "weights_sha256", "dtype", "template", "query", "context")},
-        "documents": texts["documents"],
-        "truncated_tokens": texts["truncated_tokens"],
-        "temperature": params["temperature"],
-        "cid_lambda": params["cid_lambda"] if params["epsilon"] is None else None,
-        "min_new_tokens": params["min_new_tokens"],
-        "max_new_tokens": params["max_new_tokens"],
-        **responses[0],
-        "public": shown,
-        "samples": responses if len(responses) > 1 else [],
-        "cost": texts["cost"],
-        "warnings": [],
-    }
+
+    is_public: ClassVar[bool] = True
+
+    samples: tuple[PublicResponse, ...]
+    """All responses, where several were drawn."""
+
+    @property
+    def responses(self) -> tuple[PublicResponse, ...]:
+        """All responses."""
+        return self.samples or (self,)
+
+    @classmethod
+    def report(
+        cls,
+        results: Sequence[PublicResult],
+        *,
+        command: str | None = None,
+        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
+    ) -> Report:
+        """See `instruments.decoding.report`.
+
+        Command and run are left out: the one may hold the seed, and the other's id is made of it.
+        """
+        from leakmeter.instruments.decoding.report import public_report
+
+        return public_report(results, outdated=provenance.outdated)
 
 
-def _epsilon(params: Mapping[str, Any], n_tokens: int, lengths: Sequence[int], delta: float) -> dict[str, Any] | None:
-    """What was promised; None without a bound."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedResponse(Record):
+    """One of several responses."""
+
+    response: Response
+    guarantee: Guarantee | None
+    """None without a bound."""
+    ledger: Ledger
+    public: PublicResponse | None
+    """What may be published; None without a bound, or where the response was not drawn under it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeResult(Result):
+    """A response and what each of its tokens told of the context. It is private: much is a function of the context."""
+
+    schema: ClassVar = "decode-1"
+    quantities: ClassVar = DECODE
+
+    template: str
+    query: str = field(repr=False)
+    context: str = field(repr=False)
+    documents: tuple[DocumentRange, ...]
+    truncated_tokens: int
+    """Tokens of the context that did not fit the model's window."""
+    temperature: float
+    cid_lambda: float | None
+    """λ; None with a bound, where each token has its own."""
+    min_new_tokens: int
+    max_new_tokens: int
+    response: Response
+    """The first, as all that does not say otherwise."""
+    guarantee: Guarantee | None
+    """None without a bound."""
+    ledger: Ledger
+    public: PublicResult | None
+    """What may be published; None without a bound, or where the response was not drawn under it."""
+    samples: tuple[DecodedResponse, ...]
+    """All responses, where several were drawn."""
+
+    @classmethod
+    def from_run(cls, parts: Iterable[Part], params: Params, *, delta: float = DELTA) -> Iterator[Self]:
+        """The results of a run's cases; the session is all of its responses, so that all parts are read first.
+
+        Args:
+            parts: texts and measurements of each case.
+            params: of the measure.
+            delta: δ of the two compositions that have one.
+
+        Raises:
+            UsageError: δ is not between 0 and 1.
+        """
+        kept = list(parts)
+        lengths = [len(one.values) for _, measurements in kept for one in measurements if one.statistic == "token"]
+        for texts, measurements in kept:
+            yield cls._of(texts, measurements, params, lengths, delta)
+
+    @classmethod
+    def _of(
+        cls,
+        texts: Texts,
+        measurements: Sequence[Measurement],
+        params: Params,
+        lengths: Sequence[int],
+        delta: float,
+    ) -> Self:
+        series = {(one.sample, one.statistic): one.values for one in measurements}
+        responses = []
+        for number in range(len(texts["responses"])):
+            response = Response.of(texts, number, params["seed"])
+            guarantee = _guarantee(params, len(series[number, "token"]), lengths, delta)
+            public = None
+            if guarantee is not None and response.sampled:
+                bare = np.round(series[number, "bare_log_prob"], _PUBLIC_DECIMALS) + 0.0  # which makes −0 a 0
+                public = PublicResponse(
+                    **{name: texts[name] for name in ("model", "weights_sha256", "dtype")},
+                    **{name: params[name] for name in ("temperature", "min_new_tokens", "max_new_tokens")},
+                    text=response.text,
+                    tokens=response.tokens,
+                    token_ids=tuple(series[number, "token"].astype(int).tolist()),
+                    bound_nats=(guarantee.epsilon_nats,) * len(bare),
+                    bare_log_prob_nats=tuple(bare.tolist()),
+                    guarantee=guarantee,
+                )
+            ledger = _ledger(number, series, params["seed"])
+            responses.append(DecodedResponse(response=response, guarantee=guarantee, ledger=ledger, public=public))
+        first, several = responses[0], responses if len(responses) > 1 else []
+        shown = None
+        if first.public is not None:
+            published = {item.name: getattr(first.public, item.name) for item in fields(PublicResponse)}
+            shown = PublicResult(**published, samples=tuple(one.public for one in several if one.public is not None))
+        return cls(
+            **cls.common(texts),
+            **{name: texts[name] for name in ("template", "query", "context", "truncated_tokens")},
+            **{name: params[name] for name in ("temperature", "min_new_tokens", "max_new_tokens")},
+            documents=DocumentRange.all_of(texts),
+            cid_lambda=params["cid_lambda"] if params["epsilon"] is None else None,
+            response=first.response,
+            guarantee=first.guarantee,
+            ledger=first.ledger,
+            public=shown,
+            samples=tuple(several),
+        )
+
+    @property
+    def responses(self) -> tuple[DecodedResponse, ...]:
+        """All responses."""
+        alone = DecodedResponse(
+            response=self.response, guarantee=self.guarantee, ledger=self.ledger, public=self.public
+        )
+        return self.samples or (alone,)
+
+    def published(self) -> PublicResult:
+        """What may be published.
+
+        Raises:
+            UsageError: there was no bound, so that nothing is guaranteed.
+        """
+        if self.public is None:
+            raise UsageError("nothing is guaranteed of this response, so none of it is public; decode with epsilon")
+        return self.public
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a token: token and every number of its ledger, which names give in nats; private."""
+        import pandas as pd
+
+        per_token = self.ledger.per_token
+        columns = {item.name: getattr(per_token, item.name) for item in fields(per_token)}
+        return pd.DataFrame(
+            {"token": self.response.tokens, **{name: column for name, column in columns.items() if column is not None}}
+        )
+
+
+def _guarantee(params: Params, n_tokens: int, lengths: Sequence[int], delta: float) -> Guarantee | None:
     if params["epsilon"] is None:
         return None
     each, most = float(params["epsilon"]), int(params["max_new_tokens"])
-    response, session = (_composed(each, n, most * k, delta) for n, k in ((n_tokens, 1), (sum(lengths), len(lengths))))
+    response = _composed(each, n_tokens, most, delta)
+    together = _composed(each, sum(lengths), most * len(lengths), delta)
+    session = Session(n_responses=len(lengths), **asdict(together))
     note = None
     if not accounting.is_available():
         note = "compositions with a delta need the dp-accounting library: pip install 'leakmeter[accounting]'"
-    elif response["pld_nats"] is None or session["pld_nats"] is None:
+    elif response.pld_nats is None or session.pld_nats is None:
         note = f"privacy loss distributions are composed up to {_COMPOSED_AT_MOST_NATS:g} nats of basic composition"
-    return {
-        "per_token": each,
-        "lambda_max": params["lambda_max"],
-        "draws": draws_of(params),
-        "response": response,
-        "session": {"n_responses": len(lengths), **session},
-        "note": note,
-    }
+    return Guarantee(
+        epsilon_nats=each,
+        lambda_max=params["lambda_max"],
+        draws=Draws(**draws_of(params)),
+        response=response,
+        session=session,
+        note=note,
+    )
 
 
-def _composed(epsilon: float, n_tokens: int, n_tokens_max: int, delta: float) -> dict[str, Any]:
-    """Basic composition counts the tokens there came to be; the other two the most there could have been."""
-    return {
-        "n_tokens": n_tokens,
-        "n_tokens_max": n_tokens_max,
-        "basic_nats": accounting.basic([(epsilon, n_tokens)]),
-        "pld_nats": _with_delta(epsilon, n_tokens_max, delta, "pld"),
-        "rdp_nats": _with_delta(epsilon, n_tokens_max, delta, "rdp"),
-        "delta": delta,
-    }
+def _composed(epsilon: float, n_tokens: int, n_tokens_max: int, delta: float) -> Composition:
+    return Composition(
+        n_tokens=n_tokens,
+        n_tokens_max=n_tokens_max,
+        basic_nats=accounting.basic([(epsilon, n_tokens)]),
+        pld_nats=_with_delta(epsilon, n_tokens_max, delta, "pld"),
+        rdp_nats=_with_delta(epsilon, n_tokens_max, delta, "rdp"),
+        delta=delta,
+    )
 
 
 @lru_cache(maxsize=64)
@@ -132,123 +341,22 @@ def _with_delta(epsilon: float, n_tokens: int, delta: float, by: str) -> float |
     return accounting.pld([(epsilon, n_tokens)], delta)
 
 
-def _private(sample: int, series: Mapping[tuple[int, str], FloatArray], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything that is a function of the context, and the seed."""
-    per_token = {name: _plain(series[sample, statistic]) for statistic, name in _PRIVATE.items()}
-    spent = series.get((sample, "spent_epsilon"))
-    return {
-        "per_token": per_token | ({} if spent is None else {"spent_epsilon": _plain(spent)}),
-        "whole_nats": float(series[sample, "loss"].sum()),
-        "spent_nats": None if spent is None else float(spent.sum()),
-        "seed": params["seed"],
-    }
+def _ledger(number: int, series: Series, seed: int | None) -> Ledger:
+    def of(statistic: str) -> tuple[float, ...]:
+        return tuple(series[number, statistic].tolist())
 
-
-def _public(
-    texts: Mapping[str, Any],
-    one: Mapping[str, Any],
-    tokens: FloatArray,
-    bare_log_probs: FloatArray,
-    params: Mapping[str, Any],
-) -> dict[str, Any] | None:
-    """What may stand beside the response; None where nothing was promised, or the response was not drawn so."""
-    if params["epsilon"] is None or not texts["sampled"]:
-        return None
-    return {
-        **{name: texts[name] for name in ("model", "weights_sha256", "dtype")},
-        **{name: params[name] for name in ("temperature", "min_new_tokens", "max_new_tokens")},
-        "text": one["response"]["text"],
-        "tokens": one["response"]["tokens"],
-        "token_ids": tokens.astype(int).tolist(),
-        "promised_epsilon": [float(params["epsilon"])] * len(tokens),
-        # Adding 0 makes −0 a 0.
-        "bare_log_prob_nats": (np.round(bare_log_probs, _PUBLIC_DECIMALS) + 0.0).tolist(),
-        "epsilon": one["epsilon"],
-    }
-
-
-def _plain(values: FloatArray) -> list[float | None]:
-    """JSON has no word for infinity: null stands for it."""
-    return [float(value) if np.isfinite(value) else None for value in values]
-
-
-@dataclass(frozen=True, slots=True)
-class DecodeResult(ResponseResult):
-    """A response and what each of its tokens told of the context, in nats.
-
-    `case` is as `leakmeter decode --json` prints it, and private: much of it is a function of the context.
-    """
-
-    quantities: ClassVar = DECODE
-
-    @classmethod
-    def from_run(
-        cls, parts: Iterable[Part], params: Mapping[str, Any], *, delta: float = DELTA
-    ) -> Iterator[DecodeResult]:
-        """The results of a run's cases; the session is all of its responses, so that all parts are read first."""
-        kept = list(parts)
-        lengths = [len(r.values) for _, measurements in kept for r in measurements if r.statistic == "token"]
-        for texts, measurements in kept:
-            yield cls(decode_object(texts, measurements, params, lengths=lengths, delta=delta))
-
-    @property
-    def whole(self) -> float:
-        """What the response told of the whole context, nats: Σ_t |log p̄(y_t | D) − log p(y_t | ∅)|."""
-        return float(self.case["private"]["whole_nats"])
-
-    @property
-    def public(self) -> PublicReceipt:
-        """What may be published.
-
-        Raises:
-            UsageError: there was no bound, so that nothing was promised.
-        """
-        if self.case["public"] is None:
-            raise UsageError("nothing was promised of this response, so it has no public receipt; decode with epsilon")
-        return PublicReceipt(self.case["public"])
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a token: token and every number of its private receipt, which names give in nats."""
-        import pandas as pd
-
-        return pd.DataFrame({"token": self.tokens, **self.case["private"]["per_token"]})
-
-    @classmethod
-    def report(
-        cls,
-        cases: Sequence[Mapping[str, Any]],
-        *,
-        command: str | None = None,
-        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
-    ) -> Report:
-        """See `instruments.decoding.report`; it is private."""
-        from leakmeter.instruments.decoding.report import private_report
-
-        return private_report(cases, command=command, provenance=provenance)
-
-
-@dataclass(frozen=True, slots=True)
-class PublicReceipt(CaseResult):
-    """What may be published beside a bounded response: no number of it depends on the context but through its tokens.
-
-    The tokens are ε-DP for the context as long as the private receipt and the seed, if there is one, stay secret.
-    `case` is as `leakmeter decode --public --json` prints it.
-    """
-
-    is_public: ClassVar[bool] = True
-
-    @classmethod
-    def report(
-        cls,
-        cases: Sequence[Mapping[str, Any]],
-        *,
-        command: str | None = None,
-        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
-    ) -> Report:
-        """See `instruments.decoding.report`.
-
-        Command and run are left out: the one may hold the seed, and the other's id is made of it.
-        """
-        from leakmeter.instruments.decoding.report import public_report
-
-        return public_report(cases, outdated=provenance.outdated)
+    spent = series.get((number, "spent_epsilon"))
+    losses = TokenLosses(
+        weight=of("weight"),
+        log_prob_nats=of("log_prob"),
+        bare_log_prob_nats=of("bare_log_prob"),
+        loss_nats=of("loss"),
+        max_loss_nats=of("max_loss"),
+        spent_nats=None if spent is None else of("spent_epsilon"),
+    )
+    return Ledger(
+        per_token=losses,
+        whole_nats=float(series[number, "loss"].sum()),
+        spent_nats=None if spent is None else float(spent.sum()),
+        seed=seed,
+    )

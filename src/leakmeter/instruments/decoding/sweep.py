@@ -14,10 +14,10 @@ The directory's name leaves out which values were swept: more of them later join
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from leakmeter.core.case import record_of
 from leakmeter.core.written import check_outside_runs
@@ -25,11 +25,11 @@ from leakmeter.data.named.base import Record
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.privacy import accounting
-from leakmeter.report.tables import SYMBOLS
 from leakmeter.studies.cells import digest
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Choice
+from leakmeter.studies.kind import Choice, Row
 from leakmeter.studies.quality import Quality
+from leakmeter.studies.tables import SYMBOLS
 from leakmeter.text.build import PromptSettings
 
 LAMBDA: Final = "cid_lambda"
@@ -71,9 +71,7 @@ class Sweep:
         return replace(self, measures=tuple(replace(measure, **chosen) for measure in self.measures))
 
 
-def sweep_of(
-    lambdas: Sequence[float] | None, epsilons: Sequence[float] | None, drawing: Mapping[str, Any] | None = None
-) -> Sweep:
+def sweep_of(lambdas: Sequence[float] | None, epsilons: Sequence[float] | None, drawing: Row | None = None) -> Sweep:
     """A sweep of λ or of ε; without values, over `DEFAULTS`.
 
     Args:
@@ -90,12 +88,18 @@ def sweep_of(
     kind, given = (LAMBDA, lambdas) if lambdas is not None else (EPSILON, epsilons)
     # Adding 0 makes −0 a 0.
     values = sorted({float(value) + 0.0 for value in given or DEFAULTS[kind]})
-    others: dict[str, Any] = {name: value for name, value in (drawing or {}).items() if name not in DEFAULTS}
+    others: Row = {name: value for name, value in (drawing or {}).items() if name not in DEFAULTS}
     measures = tuple(Decode(**{**others, kind: value}) for value in values)
     for measure in measures:
         if measure.epsilon is not None:
             accounting.basic([(measure.epsilon, 1)])
     return Sweep(kind, tuple(values), measures)
+
+
+def drawing_of(options: Row) -> Row:
+    """The fields of `Decode` among the keyword arguments of a call, which lose them; what is swept is no field."""
+    names = [field.name for field in fields(Decode) if field.name not in (*DEFAULTS, "nonce")]
+    return {name: options.pop(name) for name in names if name in options}
 
 
 def sweep_directory(

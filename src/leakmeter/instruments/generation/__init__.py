@@ -14,7 +14,7 @@ INSTRUMENT = Instrument(
         Command(
             "audit",
             "command:app",
-            "Generate texts from private exemplars, and hold what they tell against what was promised.",
+            "Generate texts from private exemplars, and hold what they tell against the guarantee.",
         ),
     ),
 )

@@ -1,51 +1,66 @@
-"""The library: texts that exemplars vote for, what was promised of each exemplar, and what was measured."""
+"""The library: texts from private exemplars, the guarantee of each exemplar, and what was measured against it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from leakmeter.core.record import Record
 from leakmeter.errors import UsageError
-from leakmeter.instruments.generation.result import PrivateGenerationResult, summary
+from leakmeter.instruments.generation.result import PrivateGenerationResult, PublicTexts, Summary
 from leakmeter.models import DEFAULT_MODEL
+from leakmeter.privacy.rdp import Guarantee
 from leakmeter.report.result import Results
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from leakmeter.privacy.mechanism import Mechanism
-    from leakmeter.privacy.private_voting import NormaliseBy
     from leakmeter.text.exemplar import Example
+
+Columns = Mapping[str, object]
+"""A record of a task, or what says how one is read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Public(Record):
+    """What may be published of an audit."""
+
+    texts: tuple[str, ...] = field(repr=False)
+    guarantee: Guarantee
+    """The weakest of a batch."""
+    batches: tuple[PublicTexts, ...]
 
 
 @dataclass(frozen=True)
 class Audit(Results[PrivateGenerationResult]):
-    """Texts of one or more disjoint batches of exemplars, promised against measured; nats."""
+    """Texts of one or more disjoint batches of exemplars, bounds against measurements; nats."""
 
     @cached_property
-    def summary(self) -> dict[str, Any]:
-        """The promise and the verdict of all batches together; see `instruments.generation.result.summary`."""
-        return summary([result.case for result in self.results])
+    def summary(self) -> Summary:
+        """Guarantee and verdict of all batches together."""
+        return Summary.of(self.results)
 
     @property
     def holds(self) -> bool:
-        """Whether nothing that was measured is above its promise."""
+        """Whether no measurement is above its bound."""
         return all(result.holds for result in self.results)
 
     @property
-    def public(self) -> dict[str, Any]:
-        """What may be published: all texts, and what was promised of them.
+    def public(self) -> Public:
+        """What may be published: all texts, and their guarantee.
 
         Raises:
-            UsageError: nothing was promised.
+            UsageError: they have none, or it is broken.
         """
-        return {
-            "texts": [text for result in self.results for text in result.public.case["texts"]],
-            "guarantee": self.summary["guarantee"],
-            "batches": [result.public.case for result in self.results],
-        }
+        batches = tuple(result.public for result in self.results)
+        return Public(
+            texts=tuple(text for batch in batches for text in batch.texts),
+            guarantee=max((batch.guarantee for batch in batches), key=lambda told: told.epsilon),
+            batches=batches,
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """One row a batch and exemplar: the batch's id, and what `PrivateGenerationResult.to_frame` says."""
@@ -55,110 +70,81 @@ class Audit(Results[PrivateGenerationResult]):
 def audit(
     model: Any = DEFAULT_MODEL,
     *,
-    exemplars: Sequence[str | Mapping[str, Any]],
-    task: str | Mapping[str, Any] | None = None,
+    exemplars: Sequence[str | Columns],
+    task: str | Columns | None = None,
     label: str | None = None,
-    instruction: str | None = None,
-    label_heading: str | None = None,
-    text_heading: str | None = None,
-    template: str | None = "plain",
     subset_size: int | None = None,
     batches: int | None = None,
     epsilon: float | None = None,
-    clip: float = 10.0,
-    temperature: float | None = None,
-    normalise_by: NormaliseBy = "fixed",
     mechanism: Mechanism | None = None,
-    sequences: int = 10,
-    max_new_tokens: int = 40,
-    min_new_tokens: int = 0,
-    delta: float = 1e-5,
-    seed: int | None = None,
     dtype: str | None = None,
     device: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    **settings: Any,
 ) -> Audit:
-    """Write texts like private exemplars by private token generation, and hold what they tell against the promise.
+    """Write texts like private exemplars by private token generation, and hold what they tell against the guarantee.
 
-    Every exemplar stands alone in a prompt, all prompts vote on every token, and at each token every exemplar is left
-    out once (Li et al., "Evaluating Privacy Leakage From In-Context Learning", Section 5). The texts may be published,
-    as long as a seed and all else stays secret; see `instruments.generation.measure.PrivateGeneration`.
+    Every exemplar stands alone in a prompt, the clipped logits of all prompts are averaged at every token, and at each
+    token every exemplar is left out once (Li et al., "Evaluating Privacy Leakage From In-Context Learning", Section 5).
+    The texts may be published, as long as a seed and all else stays secret; see
+    `instruments.generation.measure.PrivateGeneration`.
 
     Args:
         model: see `influence`.
         exemplars: texts; or, with a task, mappings of columns to values.
         task: 'agnews', 'dbpedia14', 'trec', a file NAME.toml or what such a file says: how exemplars are read.
         label: what is written; with a task, only exemplars with this label are taken.
-        instruction, label_heading, text_heading, template: see
-            `instruments.generation.prompts.GenerationSettings`, whose defaults are the paper's prompt for news.
         subset_size: exemplars of a batch; all of them in one by default.
-        batches: of disjoint exemplars, each with its own sequences; as many as can be filled by default.
-        epsilon: what may be promised at most at `delta` for all sequences of a batch, nats: the temperature is made so.
-        clip, normalise_by: see `PrivateGeneration`.
-        temperature: τ, in the place of epsilon.
+        batches: of disjoint exemplars, each with its own samples; as many as can be filled by default.
+        epsilon: the most that is guaranteed at `delta` for all samples of a batch, nats: sets the temperature.
         mechanism: another rule, in the place of epsilon, clip and temperature: `privacy.mechanism.BoundedCid`, or an
             object with what `privacy.mechanism.Mechanism` lists.
-        sequences: drawn from each batch.
-        max_new_tokens, min_new_tokens, delta: see `PrivateGeneration`.
-        seed: of the draws; none by default: they come from the operating system's source.
         dtype: as of `influence`; 'float32' by default, and half precision is refused.
         device, model_id, cache: see `influence`.
+        settings: `instruction`, `label_heading`, `text_heading` and `template` of
+            `instruments.generation.prompts.GenerationSettings`, whose defaults are the paper's prompt for news; `clip`,
+            `temperature` in the place of epsilon, `normalise_by`, `sequences` (10), `max_new_tokens`, `min_new_tokens`,
+            `delta` and `seed` of `PrivateGeneration`. None, but for a template, is the default.
 
     Raises:
-        LeakmeterError: something cannot be used as given, or no setting keeps epsilon; the message says what to do.
+        LeakmeterError: something cannot be used as given, or no setting has the epsilon; the message says what to do.
     """
-    from leakmeter.instruments.generation.audits import audit_of, check_precision, check_promise, precision_for
-    from leakmeter.instruments.generation.measure import PrivateGeneration
-    from leakmeter.instruments.generation.prompts import GenerationSettings
+    from leakmeter.instruments.generation.audits import audit_of, check_precision, precision_for
     from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.runs import loading
     from leakmeter.runs.measure import Callbacks, measure_cases
 
-    check_promise(epsilon=epsilon, temperature=temperature, mechanism=mechanism)
+    given = {name: value for name, value in settings.items() if value is not None or name == "template"}
     precision = precision_for(model, dtype)
-    examples = _examples(exemplars, task, label)
-    wording = {"instruction": instruction, "label_heading": label_heading, "text_heading": text_heading}
-    settings = GenerationSettings(
-        **{name: words for name, words in wording.items() if words is not None}, template=template
-    )
-    measure = PrivateGeneration(
-        clip=clip,
-        normalise_by=normalise_by,
-        sequences=sequences,
-        max_new_tokens=max_new_tokens,
-        min_new_tokens=min_new_tokens,
-        delta=delta,
-        seed=seed,
-        mechanism=mechanism,
-    )
-    if temperature is not None:
-        measure = replace(measure, temperature=temperature)
     audited = audit_of(
-        examples, settings, measure, label=label, subset_size=subset_size, batches=batches, epsilon=epsilon
+        lambda: _examples(exemplars, task, label),
+        label=label,
+        subset_size=subset_size,
+        batches=batches,
+        epsilon=epsilon,
+        mechanism=mechanism,
+        **given,
     )
-    if seed is not None:
+    if audited.measure.seed is not None:
         loading.tell(SEED_WARNING)
     measure = audited.measure.seeded()
     backend = loading.load_backend(model, dtype=precision, device=device, model_id=model_id, cache=cache)
     check_precision(backend.dtype)
-    prepared = [settings.prepare(case, backend, measure) for case in audited.cases]
+    prepared = [audited.settings.prepare(case, backend, measure) for case in audited.cases]
     params = {**asdict(replace(measure, mechanism=None)), "mechanism": described(mechanism)}
     measured = measure_cases(backend, measure, prepared, None, Callbacks())
     return Audit(tuple(PrivateGenerationResult.from_run(measured, params)))
 
 
-def described(mechanism: Mechanism | None) -> dict[str, Any] | None:
-    """A mechanism as results carry it: its class, and its fields where it is a dataclass; None for private voting."""
+def described(mechanism: Mechanism | None) -> dict[str, object] | None:
+    """A mechanism as parameters have it: its class, and its fields where it is a dataclass; None for the default."""
     if mechanism is None:
         return None
-    fields: dict[str, Any] = asdict(mechanism) if is_dataclass(mechanism) else {}
-    return {"name": type(mechanism).__name__, **fields}
+    return {"name": type(mechanism).__name__, **(asdict(mechanism) if is_dataclass(mechanism) else {})}
 
 
-def _examples(
-    exemplars: Sequence[str | Mapping[str, Any]], task: str | Mapping[str, Any] | None, label: str | None
-) -> list[Example]:
+def _examples(exemplars: Sequence[str | Columns], task: str | Columns | None, label: str | None) -> list[Example]:
     """Texts as they are, all with the label; or what a task reads in mappings."""
     from leakmeter.data.tasks import load_task, task_of
     from leakmeter.data.text import checked_text

@@ -1,4 +1,4 @@
-"""An audit as it is asked for: exemplars to batches and their parts, a promise to a measure, and its nonce's place.
+"""An audit as it is asked for: exemplars to batches and their parts, a guarantee to a measure, and its nonce's place.
 
 runs/
   private_generation-1f2e…/   the run, which `leakmeter report` shows; its name is made of the nonce too
@@ -6,13 +6,13 @@ runs/
     secret.json               a nonce, with which the same command goes on, or shows what it drew
 
 A run writes part by part, and 50 exemplars take half a second a token on a core. So a part is no whole batch but some
-of its sequences: the same exemplars again, drawn with other numbers.
+of its samples: the same exemplars again, drawn with other numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,7 @@ from leakmeter.instruments.generation.prompts import GenerationSettings, batches
 from leakmeter.studies.cells import digest
 from leakmeter.text.exemplar import Example, ExemplarCase, Task
 
+_SAMPLES: Final = 10
 _TOKENS_A_PART: Final = 200
 _TOO_COARSE: Final = ("bfloat16", "float16")
 
@@ -39,44 +40,48 @@ class Audited:
 
 
 def audit_of(
-    examples: Sequence[Example],
-    settings: GenerationSettings,
-    measure: PrivateGeneration,
+    examples: Callable[[], Sequence[Example]],
     *,
-    label: str | None,
-    subset_size: int | None,
-    batches: int | None,
-    epsilon: float | None,
+    label: str | None = None,
+    subset_size: int | None = None,
+    batches: int | None = None,
+    epsilon: float | None = None,
+    **given: Any,
 ) -> Audited:
-    """Batches of exemplars in parts, and the measure that keeps a promise.
+    """Batches of exemplars in parts, and the measure with a guarantee.
 
     Args:
-        examples: all with this label.
-        settings: how prompts are made.
-        measure: what is drawn, as asked for.
+        examples: reads them; all have this label.
         label: what is written; None where examples have none.
         subset_size: exemplars of a batch; all of them in one by default.
         batches: at most; as many as can be filled by default.
-        epsilon: what may be promised at most, which the measure's temperature is set to; None to leave it.
+        epsilon: the most that is guaranteed, which the measure's temperature is set to; None to leave it.
+        given: fields of `GenerationSettings` and of `PrivateGeneration`; 10 sequences by default.
 
     Raises:
-        UsageError: fewer examples than a batch takes, or no temperature keeps epsilon.
+        UsageError: fewer examples than a batch takes, the guarantee is set twice or not at all, or no temperature
+            has it.
     """
-    size = len(examples) if subset_size is None else subset_size
+    wording = {field.name: given.pop(field.name) for field in fields(GenerationSettings) if field.name in given}
+    choices = {"epsilon": epsilon, "temperature": given.get("temperature"), **given}
+    choices = {name: choices[name] for name in ("epsilon", "temperature", "mechanism") if name in choices}
+    chosen = [name for name, value in choices.items() if value is not None]
+    if len(chosen) != 1:
+        said = f"{' and '.join(chosen)} are given together" if chosen else "nothing sets the guarantee"
+        raise UsageError(f"{said}; give one of {', '.join(choices)}")
+    taken = examples()
+    settings, measure = GenerationSettings(**wording), PrivateGeneration(**{"sequences": _SAMPLES, **given})
+    size = len(taken) if subset_size is None else subset_size
     if size < 1:
         raise UsageError(f"subset-size is {size}; it has to be 1 or more")
     if epsilon is not None:
         measure = measure.calibrated(epsilon, size)
-    part = sequences_a_part(measure.sequences, measure.max_new_tokens)
+    # A divisor of all, and some minutes of work at most.
+    few = max(1, _TOKENS_A_PART // measure.max_new_tokens)
+    part = next(n for n in range(min(few, measure.sequences), 0, -1) if measure.sequences % n == 0)
     measure = replace(measure, sequences_a_part=part)
-    cases = batches_of(examples, size, label=label, most=batches, parts=measure.parts)
+    cases = batches_of(taken, size, label=label, most=batches, parts=measure.parts)
     return Audited(tuple(cases), settings, measure)
-
-
-def sequences_a_part(sequences: int, max_new_tokens: int) -> int:
-    """How many sequences are drawn in one part: a divisor of all, and some minutes of work at most."""
-    few = max(1, _TOKENS_A_PART // max_new_tokens)
-    return next(n for n in range(min(few, sequences), 0, -1) if sequences % n == 0)
 
 
 def with_label(examples: Sequence[Example], task: Task, label: str | None) -> list[Example]:
@@ -96,20 +101,8 @@ def with_label(examples: Sequence[Example], task: Task, label: str | None) -> li
     return taken
 
 
-def check_promise(**given: object) -> None:
-    """Refuse what says twice what is promised, or not at all.
-
-    Raises:
-        UsageError: none of these is given, or several are.
-    """
-    names = [name for name, value in given.items() if value is not None]
-    if len(names) != 1:
-        said = f"{' and '.join(names)} are given together" if names else "nothing says what is promised"
-        raise UsageError(f"{said}; give one of {', '.join(given)}")
-
-
 def check_precision(dtype: str | None) -> None:
-    """Refuse a precision whose noise a promise does not survive.
+    """Refuse a precision whose noise a guarantee does not survive.
 
     Raises:
         UsageError: half precision.
@@ -117,7 +110,7 @@ def check_precision(dtype: str | None) -> None:
     if dtype in _TOO_COARSE:
         raise UsageError(
             f"dtype is '{dtype}'; what a prompt says in that precision depends on the prompts beside it by more than "
-            "many a promise; give float32"
+            "many a bound; give float32"
         )
 
 

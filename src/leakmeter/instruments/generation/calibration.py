@@ -1,50 +1,141 @@
-"""A calibrated setting of private generation: what it promises, and how sharp a text it allows, as blocks."""
+"""A setting of private generation that has a wanted guarantee: the search, its result, and what is said of it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
+from leakmeter.core.record import Record
+from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.words import delta_text, sharpness
+from leakmeter.privacy import calibrate as search
+from leakmeter.privacy.calibrate import Free, Target
+from leakmeter.privacy.clipped_logits import Adjacency, Aggregation
+from leakmeter.privacy.rdp import Guarantee, bound, zcdp
 from leakmeter.report import blocks as b
 
+if TYPE_CHECKING:
+    from leakmeter.instruments.generation.command import Wanted
+
+_NEIGHBOURS: Final[dict[Adjacency, str]] = {"add-remove": "more or less", "replace-one": "replaced by another"}
 _SETTINGS: Final = {
     "temperature": ("Temperature", "lowest"),
     "clip": ("Clip", "widest"),
-    "subset-size": ("Subset size", "smallest"),
+    "subset_size": ("Subset size", "smallest"),
 }
-_NEIGHBOURS: Final = {"add-remove": "more or less", "replace-one": "replaced by another"}
+_MOST: Final = 1e9
+"""Of any number that is given; beyond it, and below its inverse, a guarantee is no longer told from rounding."""
 
 
-def report(told: Mapping[str, Any]) -> b.Report:
-    """The free setting, what all three promise for either kind of neighbour, and how sharp a text they allow.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibratedGuarantee(Guarantee):
+    """The guarantee of a setting, for one kind of neighbour."""
 
-    Args:
-        told: as `leakmeter audit calibrate --json` prints it.
+    rdp_per_token_nats: float
+    """Rényi divergence of the order that gives ε, of each token."""
+    max_per_token_nats: float
+    """Largest log-ratio of a token."""
+    rho: float
+    """ρ of all tokens: zero-concentrated differential privacy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration(Record):
+    """A setting and its guarantee."""
+
+    free: Free
+    """The setting that was sought."""
+    value: float
+    """What was found."""
+    target_epsilon: float
+    adjacency: Adjacency
+    """Which neighbours the target is for."""
+    delta: float
+    clip: float
+    subset_size: int
+    temperature: float
+    normalise_by: str
+    samples: int
+    max_new_tokens: int
+    n_tokens: int
+    """The most there may be."""
+    guarantees: Mapping[str, CalibratedGuarantee]
+    """For 'add-remove' and for 'replace-one'."""
+
+
+def calibrated(wanted: Wanted) -> Calibration:
+    """The free setting that has the wanted guarantee, from the two others.
+
+    Raises:
+        UsageError: a number is out of range or missing, the free one is given, or no setting has the guarantee.
     """
-    kept, free = told["promises"][told["adjacency"]], told["free"]
+    free, name = wanted.free, wanted.free.replace("-", "_")
+    given = {other: getattr(wanted, other) for other in ("clip", "subset_size", "temperature")}
+    if given.pop(name) is not None:
+        raise UsageError(f"--{free} is what --free {free} looks for; leave it out")
+    missing = [f"--{other.replace('_', '-')}" for other, value in given.items() if value is None]
+    if missing:
+        raise UsageError(f"--free {free} needs {' and '.join(missing)}; give a value")
+    start = Aggregation(**given, **{name: 2}, normalise_by=wanted.normalise_by)
+    counts = {"sequences": wanted.sequences, "max-tokens": wanted.max_tokens}
+    for other, number in {"target-epsilon": wanted.target_epsilon, **given, **counts}.items():
+        least = 1 if other in counts else 1.0 / _MOST
+        if not least <= number <= _MOST:
+            raise UsageError(f"{other.replace('_', '-')} is {number:g}; it has to be from {least:g} to {_MOST:g}")
+    n_tokens = wanted.sequences * wanted.max_tokens
+    target = Target(wanted.target_epsilon, wanted.delta, n_tokens, wanted.adjacency)
+    found = search.calibrate(start, free, target)
+    if isinstance(found, search.Unreachable):
+        raise UsageError(str(found))
+    return Calibration(
+        **asdict(found.aggregation),
+        free=free,
+        value=getattr(found.aggregation, name),
+        target_epsilon=wanted.target_epsilon,
+        adjacency=wanted.adjacency,
+        delta=wanted.delta,
+        samples=wanted.sequences,
+        max_new_tokens=wanted.max_tokens,
+        n_tokens=n_tokens,
+        guarantees={kind: _guarantee(found.aggregation.sensitivity(kind), target) for kind in _NEIGHBOURS},
+    )
+
+
+def _guarantee(sensitivity: float, target: Target) -> CalibratedGuarantee:
+    kept = target.guarantee(sensitivity)
+    each, most = (float(limit) for limit in bound(sensitivity, [kept.order, math.inf]))
+    return CalibratedGuarantee(
+        **asdict(kept), rdp_per_token_nats=each, max_per_token_nats=most, rho=zcdp(sensitivity, target.n_tokens)
+    )
+
+
+def report(told: Calibration) -> b.Report:
+    """The free setting, the guarantee of all three for either kind of neighbour, and how sharp a text they allow."""
+    kept, free = told.guarantees[told.adjacency], told.free.replace("-", "_")
     name, which = _SETTINGS[free]
-    value = f"{told['value']:,}" if free == "subset-size" else rounded(told["value"], 6, up=free == "temperature")
+    value = f"{told.value:,}" if free == "subset_size" else rounded(told.value, 6, up=free == "temperature")
     others = ", ".join(
-        f"{words.lower()} {told[other.replace('-', '_')]:g}" for other, (words, _) in _SETTINGS.items() if other != free
+        f"{words.lower()} {getattr(told, other):g}" for other, (words, _) in _SETTINGS.items() if other != free
     )
     return b.Report(
-        "Private generation: a setting that keeps a promise",
+        "Private generation: a setting with a guarantee",
         "private_generation",
         [
-            b.Headline(f"{name} {value}: the {which} that promises at most ε = {told['target_epsilon']:g}."),
+            b.Headline(f"{name} {value}: the {which} that guarantees at most ε = {told.target_epsilon:g}."),
             b.Text(
-                f"With {others}, it promises ε = {_at_most(kept['epsilon'], told['target_epsilon'])} at δ = "
-                f"{delta_text(told['delta'])} for {told['n_tokens']:,} tokens: {told['sequences']:,} sequences of "
-                f"{told['max_tokens']:,} or fewer."
+                f"With {others}, it guarantees ε = {_at_most(kept.epsilon, told.target_epsilon)} at δ = "
+                f"{delta_text(told.delta)} for {told.n_tokens:,} tokens: {told.samples:,} samples of "
+                f"{told.max_new_tokens:,} or fewer."
             ),
             _table(told),
             b.Text(
                 "Rényi divergences of tokens add up; α is the order at which their sum makes the least ε. The target "
-                f"was for an exemplar {_NEIGHBOURS[told['adjacency']]}. Texts that end early promise no less."
+                f"was for an exemplar {_NEIGHBOURS[told.adjacency]}. Texts that end early have no weaker guarantee."
             ),
-            b.Text(sharpness(told["clip"], told["temperature"])[0]),
+            b.Text(sharpness(told.clip, told.temperature)[0]),
         ],
     )
 
@@ -63,30 +154,27 @@ def rounded(value: float, digits: int, *, up: bool) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _table(told: Mapping[str, Any]) -> b.Table:
+def _table(told: Calibration) -> b.Table:
     rows = {
-        f"ε at δ = {delta_text(told['delta'])}": "epsilon",
+        f"ε at δ = {delta_text(told.delta)}": "epsilon",
         "order α that makes it": "order",
         "Rényi divergence of order α, nats": "rdp_nats",
         "of each token": "rdp_per_token_nats",
         "largest log-ratio of a token, nats": "max_per_token_nats",
         "ε at δ = 0": "pure_epsilon",
     }
-    both = [told["promises"][name] for name in _NEIGHBOURS]
+    both = [{name: getattr(told.guarantees[kind], name) for name in rows.values()} for kind in _NEIGHBOURS]
     # Rounded up, as no kind of column does: a bound has to stay one.
     return b.Table(
-        (
-            b.Column("Promised where one exemplar is"),
-            *(b.Column(words, "number") for words in _NEIGHBOURS.values()),
-        ),
+        (b.Column("Bound where one exemplar is"), *(b.Column(words, "number") for words in _NEIGHBOURS.values())),
         [
-            b.Row((name, *(f"{one[key]:.0f}" if key == "order" else rounded(one[key], 3, up=True) for one in both)))
-            for name, key in rows.items()
+            b.Row((said, *(f"{one[name]:.0f}" if name == "order" else rounded(one[name], 3, up=True) for one in both)))
+            for said, name in rows.items()
         ],
     )
 
 
 def _at_most(epsilon: float, target: float) -> str:
-    """A promise rounded up, but not beyond the target that it keeps."""
+    """An ε rounded up, but not beyond the target that it keeps."""
     text = rounded(epsilon, 4, up=True)
     return text if float(text) <= target else f"{target:g}"

@@ -1,17 +1,347 @@
-"""`leakmeter audit`: private generation from exemplars, promised against measured."""
+"""`leakmeter audit`: private generation from exemplars, its guarantee against what is measured.
+
+`run` reads a TOML file, and options that win over it:
+
+model = "smollm2-135m"
+exemplars = "tickets.csv"          beside the file
+column = "body"                    where a text stands; or a task and a label, for labelled data
+instruction = "Write a support ticket that a customer might send."
+subset_size = 24
+epsilon = 14                       or temperature
+clip = 7.5
+sequences = 2
+max_new_tokens = 30
+delta = 1e-5
+"""
 
 from __future__ import annotations
 
-from cyclopts import App
+import sys
+import tomllib
+from dataclasses import asdict, dataclass, fields, replace
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_type_hints
 
-from leakmeter.instruments.generation.calibrate_command import calibrate
-from leakmeter.instruments.generation.run_command import run
+from cyclopts import App, Parameter
+
+from leakmeter.commands import output
+from leakmeter.commands.cases import run_cases
+from leakmeter.commands.given import LoadedCases
+from leakmeter.commands.options import Flag, RunOptions, Text
+from leakmeter.core.files import read_text
+from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.models import DEFAULT_MODEL
+from leakmeter.privacy.calibrate import Free
+from leakmeter.privacy.clipped_logits import Adjacency, NormaliseBy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from leakmeter.instruments.generation.measure import PrivateGeneration
+    from leakmeter.instruments.generation.result import PrivateGenerationResult
+    from leakmeter.report.result import AnyResult, Part
+    from leakmeter.text.exemplar import Example
+
+SAMPLE: Final = "tickets"
+"""The exemplars, and the task, that ship with the package."""
+_PATHS: Final = ("exemplars", "task")
+_KINDS: Final = {str: "text", int: "a whole number", float: "a number"}
+_BROKEN: Final = 1
+"""Exit code where a measurement is above its bound."""
 
 app = App(
     name="audit",
-    help="""Generate texts from private exemplars, and hold what they tell against what was promised.
+    help="""Generate texts from private exemplars, and hold what they tell against the guarantee.
 
-    `calibrate` says which setting keeps a promise; `run` generates, measures and judges.""",
+    `calibrate` finds a setting with a guarantee; `run` generates, measures and judges.""",
 )
-app.command(calibrate)
-app.command(run)
+
+
+@Parameter(name="*", negative="")
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Keys of the file, each an option too; what neither gives has the default that is told here."""
+
+    model: str | None = None
+    """A known name (see `leakmeter models`), hf:ORG/NAME, a directory, or a .gguf file; smollm2-135m by default."""
+    exemplars: str | None = None
+    """Private texts: a CSV, JSON lines, JSON or Parquet file, or tickets, the invented sample."""
+    column: str | None = None
+    """Column of the texts, where there is no task; text by default."""
+    task: str | None = None
+    """How labelled exemplars are read: agnews, dbpedia14, trec, a file NAME.toml, or tickets."""
+    label: str | None = None
+    """What is written. With a task, exemplars with this label are taken; without one all have it."""
+    instruction: Text | None = None
+    """The prompt's first lines, which are public; the paper's for news by default."""
+    label_heading: str | None = None
+    """Heading of the label; News Type by default."""
+    text_heading: str | None = None
+    """Heading of the text; Text by default."""
+    template: str | None = None
+    """plain, the default, or chat for the whole prompt in one user message."""
+    subset_size: int | None = None
+    """Exemplars of a batch; all in one batch by default."""
+    batches: int | None = None
+    """Disjoint batches, each with samples of its own; as many as can be filled by default."""
+    epsilon: Annotated[float | None, Parameter(name=("--epsilon", "--target-epsilon"))] = None
+    """The most that is guaranteed at delta for the samples of a batch, nats: sets the temperature."""
+    temperature: float | None = None
+    """τ of the average, in the place of epsilon."""
+    clip: float | None = None
+    """c: a clipped logit lies between −c and c, nats; 10 by default."""
+    normalise_by: NormaliseBy | None = None
+    """What a sum without an exemplar is divided by: fixed, the default, or present."""
+    sequences: int | None = None
+    """Samples drawn from each batch; 10 by default."""
+    max_new_tokens: Annotated[int | None, Parameter(name=("--max-new-tokens", "--max-tokens"))] = None
+    """Most tokens of each, which the guarantee is for; 40 by default."""
+    min_new_tokens: int | None = None
+    """Fewest tokens of each; 0 by default."""
+    delta: float | None = None
+    """δ of the guarantee; 1e-5 by default."""
+    seed: int | None = None
+    """Of the draws, to be kept secret. By default none: they come from the operating system's source."""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What is not left to a default."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@Parameter(name="*", negative="")
+@dataclass(frozen=True, slots=True)
+class _RunOptions(RunOptions):
+    """The model may stand in the configuration too."""
+
+    model: Annotated[str, Parameter(parse=False)] = DEFAULT_MODEL
+
+
+@app.command
+def run(
+    *,
+    config: Path | None = None,
+    asked: Options | None = None,
+    run: _RunOptions | None = None,
+    public: Flag = False,
+) -> None:
+    """Generate texts from private exemplars, and hold what every token told of each exemplar against the guarantee.
+
+    Without configuration and exemplars 24 invented support tickets are taken. The same command goes on after an
+    interruption, and shows what it drew once all is drawn. Exit code 1: a measurement is above its bound.
+
+    Parameters
+    ----------
+    config
+        TOML file whose keys are the options below, with _ for -; an option that is given wins.
+    run.dtype
+        float32, the default on every device; half precision is refused.
+    run.out
+        Directory of runs; the run's is private, its name included.
+    run.json
+        Print one JSON object a batch, and a last one with their summary.
+    public
+        Print, on standard error too, and write only what may be published: the texts and their guarantee.
+    """
+    from leakmeter.instruments.generation.audits import audit_directory, audit_of, check_precision, precision_for
+    from leakmeter.privacy.draws import SEED_WARNING
+    from leakmeter.runs.nonce import kept_nonce
+
+    told = merged(config, asked or Options())
+    options = run or _RunOptions()
+    options = replace(options, model=told.model or DEFAULT_MODEL, dtype=precision_for(told.model, options.dtype))
+    if public and options.dry_run:
+        raise UsageError("--dry-run tells how long the exemplars are; leave it out, or --public")
+    own = ("model", "exemplars", "column", "task")
+    given = {name: value for name, value in told.given.items() if name not in own}
+    audited = audit_of(lambda: _examples(told), **given)
+    measure = audited.measure
+    if told.seed is not None:
+        output.tell(SEED_WARNING)
+
+    def settled() -> tuple[PrivateGeneration, Path]:
+        nonlocal measure
+        machine = {"dtype": options.dtype, "device": options.device, "memory": options.memory}
+        directory = audit_directory(audited, options.model, options.out, **machine)
+        measure = replace(audited.measure, nonce=kept_nonce(directory))
+        return measure, directory
+
+    found: list[PrivateGenerationResult] = []
+
+    def results(parts: Iterable[Part]) -> Iterator[AnyResult]:
+        from leakmeter.instruments.generation.result import PrivateGenerationResult
+
+        for result in PrivateGenerationResult.from_run(parts, asdict(measure)):
+            found.append(result)
+            if not public:
+                yield result
+        if public:
+            if not all(result.holds for result in found):
+                # A mechanism that does what it guarantees never gets here, so that this tells nothing of exemplars.
+                output.tell("leakmeter: a measurement exceeds its bound; nothing of this may be published")
+                sys.exit(_BROKEN)
+            yield from (result.public for result in found)
+
+    with output.unnamed(public):
+        run_cases(
+            LoadedCases(audited.cases),
+            audited.settings,
+            measure,
+            "private_generation",
+            options,
+            results=results,
+            accept=lambda backend: check_precision(backend.dtype),
+            settle=settled if told.seed is None else None,
+            inputs=[config, told],
+            public=public,
+        )
+    if found:
+        _judge(found, json=options.json and not public)
+
+
+@Parameter(name="*", negative="")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is calibrated, and to what."""
+
+    target_epsilon: float
+    """The most that ε may be at delta, nats, for all samples together."""
+    free: Free
+    """Which of temperature, clip and subset-size is sought, and left out; the other two are given."""
+    clip: float | None = None
+    """c: a clipped logit lies between −c and c, nats."""
+    subset_size: int | None = None
+    """s: exemplars whose clipped logits are averaged at each token."""
+    temperature: float | None = None
+    """τ of the average."""
+    sequences: int = 50
+    """Samples drawn from the same exemplars."""
+    max_tokens: int = 40
+    """Most tokens of each."""
+    delta: float = 1e-5
+    """δ of the guarantee, above 0 and below 1."""
+    adjacency: Adjacency = "add-remove"
+    """What the target is for: add-remove, an exemplar more or less; or replace-one, another in its place. Both are
+    told."""
+    normalise_by: NormaliseBy = "fixed"
+    """What a sum without an exemplar is divided by: fixed, as many as before; present, those that are left."""
+
+
+@app.command
+def calibrate(*, wanted: Wanted, json: Flag = False) -> None:
+    """Find the temperature, clip or subset size at which private token generation has a guarantee.
+
+    Nothing is loaded or run: a guarantee depends on these three, on how many tokens there may be, and on nothing else.
+
+    Parameters
+    ----------
+    json
+        Print one JSON object instead.
+    """
+    from leakmeter.instruments.generation.calibration import calibrated, report
+
+    told = calibrated(wanted)
+    if json:
+        output.print_json(told)
+        return
+
+    from leakmeter.report import console
+
+    output.console().print(console.view(report(told)))
+
+
+def _judge(found: Sequence[PrivateGenerationResult], *, json: bool) -> None:
+    """Say the verdict on all batches; exit with 1 where the guarantee is broken."""
+    from leakmeter.instruments.generation.result import Summary
+    from leakmeter.instruments.generation.words import compared
+    from leakmeter.report.blocks import plain
+
+    if json:
+        output.print_json({"summary": Summary.of(found)})
+    broken = [(result, one) for result in found for one in result.verdict.failures]
+    if broken:
+        # Where all tokens together tell too much, one of them does, but for rounding.
+        result, one = next((of for of in broken if of[1].token is not None), broken[0])
+        where = f"{result.id}, " if len(found) > 1 else ""
+        more = f"; and {len(broken) - 1:,} more" if len(broken) > 1 else ""
+        output.tell(f"leakmeter: a measurement exceeds its bound: {where}exemplar {plain(compared(one))}{more}")
+        sys.exit(_BROKEN)
+
+
+def _examples(told: Options) -> list[Example]:
+    """The exemplars: texts as they are, or those of a task that have the label.
+
+    Raises:
+        LeakmeterError: they cannot be read, or none is named.
+    """
+    from leakmeter.data import tasks
+    from leakmeter.data.tasks.base import TaskData
+    from leakmeter.instruments.generation.audits import with_label
+    from leakmeter.text.exemplar import Task
+
+    if told.exemplars is None:
+        raise UsageError("nothing says which exemplars; give exemplars, a file of them or tickets")
+    path = str(_sample(f"{SAMPLE}.csv")) if told.exemplars == SAMPLE else told.exemplars
+    if told.task is not None:
+        if told.column is not None:
+            raise UsageError("column is for texts without a task, which says itself how they are read; leave it out")
+        known = tasks.load_task(str(_sample(f"{SAMPLE}.toml")) if told.task == SAMPLE else told.task)
+        return with_label(known.load(path, "train"), known.task, told.label)
+    column = told.column or ("body" if told.exemplars == SAMPLE else "text")
+    texts = TaskData(Task("texts", "", ((column, column),), "", ()), (((column.lower(),),),), ())
+    return [replace(one, label=told.label) for one in texts.load(path, "train", labelled=False)]
+
+
+# ---- the configuration ----------------------------------------------------------------------------------------------
+def merged(config: Path | None, options: Options) -> Options:
+    """The file's keys, where no option is given that wins; the sample's without either file or exemplars.
+
+    Raises:
+        DataError: the file cannot be read, or is no TOML.
+        UnknownNameError: a key that is none.
+        UsageError: a value that a key cannot have.
+    """
+    if config is None:
+        found = _read(_sample("audit.toml")) if options.exemplars is None else {}
+    else:
+        found = _read(config)
+        found |= {name: _beside(config, found[name]) for name in _PATHS if name in found}
+    # One of the two sets the guarantee, and the option does where there is one.
+    if options.epsilon is not None or options.temperature is not None:
+        found = {name: value for name, value in found.items() if name not in ("epsilon", "temperature")}
+    return replace(options, **{name: value for name, value in found.items() if name not in options.given})
+
+
+def _sample(name: str) -> Path:
+    """A file that ships with the package."""
+    return Path(str(resources.files("leakmeter.samples").joinpath(name)))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    where = f"configuration '{path}'"
+    try:
+        told = tomllib.loads(read_text(path, "configuration"))
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"{where} is not TOML: {error}") from None
+    hints = get_type_hints(Options)
+    kinds: dict[str, type] = {
+        field.name: next((kind for kind in (int, float) if kind in get_args(hints[field.name])), str)
+        for field in fields(Options)
+    }
+    for name, value in told.items():
+        if name not in kinds:
+            raise UnknownNameError(f"key of {where}", name, kinds)
+        kind = kinds[name]
+        # 14 is a number as well as 14.0; true is none.
+        if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
+            text = repr(value)
+            shown = text if len(text) <= 40 else f"{text[:40]}…"
+            raise UsageError(f"{where}: '{name}' is {shown}; it has to be {_KINDS[kind]}")
+    return {name: float(value) if kinds[name] is float else value for name, value in told.items()}
+
+
+def _beside(config: Path, given: str) -> str:
+    """A file that the configuration names, from where it lies; a name of something else as it is."""
+    path = config.parent / given
+    return str(path) if Path(given).suffix and not Path(given).is_absolute() else given

@@ -1,4 +1,4 @@
-"""Private token generation, audited as it goes: what each token told of each exemplar, in nats, and the promise."""
+"""Private token generation, audited as it goes: what each token told of each exemplar, in nats, and its bound."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import bits_of, uniforms_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.text_quality import shared_runs
-from leakmeter.instruments.generation.vote import BALLOT, Ballot
+from leakmeter.instruments.generation.vote import COLUMNS, LeaveOneOutVote
 from leakmeter.privacy import calibrate
 from leakmeter.privacy.accounting import check_delta
-from leakmeter.privacy.mechanism import Mechanism, PrivateVoting, guarantee, promise_of
-from leakmeter.privacy.private_voting import NormaliseBy, Voting
-from leakmeter.privacy.rdp import ORDERS
+from leakmeter.privacy.clipped_logits import Aggregation, NormaliseBy
+from leakmeter.privacy.mechanism import ClippedLogitAggregation, Mechanism, bound_of
+from leakmeter.privacy.rdp import ORDERS, composed
 from leakmeter.privacy.renyi import SPREAD
 from leakmeter.stats.exact_draw import Bits
 
@@ -36,66 +36,66 @@ RENYI: Final = "renyi_"
 """What the statistic of D_α↔ begins with; α follows."""
 _NONCE_BITS: Final = 128
 _PROMPTS_TOGETHER: Final = 64
-"""Prompts whose sequences advance side by side, about: as many as fill a pass. Each holds keys and values of its own,
-and what does not fit in memory is run again at every token; a sequence that begins where another ended finds its
-prompts' still there."""
+"""Prompts whose samples advance side by side, about: as many as fill a pass. Each holds keys and values of its own,
+and what does not fit in memory is run again at every token; a sample that begins where another ended finds its prompts'
+still there."""
 _CLIP, _TEMPERATURE = 10.0, 4.8
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateGeneration(Measure):
-    """Sequences that exemplars vote on, token by token, and what each token told of each exemplar, in nats.
+    """Samples by clipped-logit aggregation over exemplars, and what each token told of each exemplar, in nats.
 
     Li et al., "Evaluating Privacy Leakage From In-Context Learning", Algorithm 1: each exemplar stands in a prompt of
     its own, and the next token is drawn from the average of what the prompts say, clipped and tempered. Next to the
     logits the average is taken once more without each exemplar, and D_α↔ between the two is written down (Eq. 7, before
-    its maximum). An exemplar has a part in every token of every sequence, those that end one included: they add up. Any
+    its maximum). An exemplar has a part in every token of every sample, those that end one included: they add up. Any
     other `mechanism` is measured by asking it once without each exemplar.
 
-    The promise is about the texts, and holds as long as nobody can repeat the draws: texts and seed can be tried
+    The guarantee is about the texts, and holds as long as nobody can repeat the draws: texts and seed can be tried
     against any guess of an exemplar. With a nonce they come from the operating system's source, with a seed from that,
     each time with exactly the probabilities that the rule gives (`stats.exact_draw`). Without either (see `seeded`) a
-    trial draws with the seed 0, which is no secret, and promises nothing. All that is measured is a function of the
+    trial draws with the seed 0, which is no secret, and has no guarantee. All that is measured is a function of the
     exemplars, and private. A case with a response is not drawn: it is measured as if that had come out, as its one
-    sequence.
+    sample.
 
-    Statistics. Of each sequence, one value a token: `token`; `log_prob`, log p(y_t); `bare_log_prob`, log p(y_t) of the
-    model at temperature 1 with no exemplar at all. Of each sequence and exemplar, one value a token: `renyi_2` and so
-    on, D_α↔ at several orders, that of the promised ε among them; `max_divergence`, D_∞↔; `ratio`, the largest D_α↔
-    over its promise, of all orders from 2 to 100 (an upper bound where it is not above 1), and `order`, where that is;
+    Statistics. Of each sample, one value a token: `token`; `log_prob`, log p(y_t); `bare_log_prob`, log p(y_t) of the
+    model at temperature 1 with no exemplar at all. Of each sample and exemplar, one value a token: `renyi_2` and so
+    on, D_α↔ at several orders, that of the guaranteed ε among them; `max_divergence`, D_∞↔; `ratio`, the largest D_α↔
+    over its bound, of all orders from 2 to 100 (an upper bound where it is not above 1), and `order`, where that is;
     `verbatim`, the number of tokens of the longest run through it that the exemplar has too, 0 where the prompt without
     exemplars has it as well. Of the case: `promised_order` and `promised_rdp`, orders and most that D_α↔ of a token can
     be there; `promised_max_divergence`.
     """
 
     clip: float = _CLIP
-    """c, above 0, nats: a vote lies between −c and c."""
+    """c, above 0, nats: a clipped logit lies between −c and c."""
     temperature: float = _TEMPERATURE
     """τ of the average, above 0; with 50 exemplars and all else by default, 4.8 is that of ε = 10 (Table 4)."""
     normalise_by: NormaliseBy = "fixed"
-    """What a sum of votes without an exemplar is divided by: fixed, as many as before, as the theorem has it; present,
-    those that are left, whose promise is twice as wide."""
+    """What a sum without an exemplar is divided by: fixed, as many as before, as the theorem has it; present,
+    those that are left, whose bound is twice as wide."""
     sequences: int = 50
-    """Sequences drawn from the same exemplars; what they tell adds up. The promise is for all of them."""
+    """Samples drawn from the same exemplars; what they tell adds up. The guarantee is for all of them."""
     max_new_tokens: int = 40
-    """Most tokens of each. The promise is for this many."""
+    """Most tokens of each. The guarantee is for this many."""
     min_new_tokens: int = 0
-    """Fewest tokens of each before one that stops it; until then stop tokens are ruled out, whatever is voted."""
+    """Fewest tokens of each before one that stops it; until then stop tokens are ruled out."""
     delta: float = 1e-5
-    """δ of the promised (ε, δ)."""
+    """δ of the guaranteed (ε, δ)."""
     seed: int | None = None
     """Of the draws."""
     nonce: int | None = None
     """In the place of a seed: draws come from the operating system's source, and this number, at random by default,
     only names the run."""
     mechanism: Mechanism | None = None
-    """Another rule, with its own settings and promise, in the place of clip, temperature and normalise_by."""
+    """Another rule, with its own settings and bound, in the place of clip, temperature and normalise_by."""
     sequences_a_part: int | None = None
     """How many of them one case draws; further cases of the same exemplars draw the others. All by default."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
-        voting = Voting(self.clip, 2, self.temperature, self.normalise_by)
+        own = Aggregation(self.clip, 2, self.temperature, self.normalise_by)
         least = max(1, self.min_new_tokens)
         checks = (
             bounded("sequences", self.sequences, 1, MOST_SAMPLES),
@@ -112,7 +112,7 @@ class PrivateGeneration(Measure):
             raise UsageError("a nonce stands in the place of a seed; give one of them")
         if self.samples < 1 or self.sequences % self.samples:
             raise UsageError(f"sequences-a-part is {self.samples}; it has to divide {self.sequences} sequences")
-        if self.mechanism is not None and voting != Voting(_CLIP, 2, _TEMPERATURE):
+        if self.mechanism is not None and own != Aggregation(_CLIP, 2, _TEMPERATURE):
             raise UsageError("a mechanism has its own settings; leave clip, temperature and normalise-by out with it")
 
     def seeded(self) -> PrivateGeneration:
@@ -121,38 +121,38 @@ class PrivateGeneration(Measure):
         return self if is_ready else replace(self, nonce=secrets.randbits(_NONCE_BITS))
 
     def calibrated(self, epsilon: float, n_exemplars: int) -> PrivateGeneration:
-        """The same at the lowest temperature at which ε is promised of so many exemplars, for all sequences together.
+        """The same at the lowest temperature at which ε is guaranteed to so many exemplars, for all samples together.
 
         Raises:
-            UsageError: there is none; says what can be promised.
+            UsageError: there is none; says what can be guaranteed.
         """
-        voting = Voting(self.clip, n_exemplars, self.temperature, self.normalise_by)
+        own = Aggregation(self.clip, n_exemplars, self.temperature, self.normalise_by)
         target = calibrate.Target(epsilon, self.delta, self.sequences * self.max_new_tokens)
-        found = calibrate.calibrate(voting, "temperature", target)
+        found = calibrate.calibrate(own, "temperature", target)
         if isinstance(found, calibrate.Unreachable):
             raise UsageError(str(found))
-        return replace(self, temperature=found.voting.temperature)
+        return replace(self, temperature=found.aggregation.temperature)
 
     @property
     def samples(self) -> int:
-        """Sequences that a case draws."""
+        """Samples that a case draws."""
         return self.sequences if self.sequences_a_part is None else self.sequences_a_part
 
     @property
     def parts(self) -> int:
-        """Cases of the same exemplars that draw all sequences."""
+        """Cases of the same exemplars that draw all samples."""
         return self.sequences // self.samples
 
     def mechanism_for(self, n_exemplars: int) -> Mechanism:
         """The rule for so many exemplars."""
         if self.mechanism is not None:
             return self.mechanism
-        return PrivateVoting(Voting(self.clip, n_exemplars, self.temperature, self.normalise_by))
+        return ClippedLogitAggregation(Aggregation(self.clip, n_exemplars, self.temperature, self.normalise_by))
 
     def check(self, item: ContextItem) -> None:
         """Refuse a case without exemplars, and a response that stops too early."""
         if not item.spans:
-            raise UsageError(f"case '{item.id}' has no exemplars; there is nobody to vote")
+            raise UsageError(f"case '{item.id}' has no exemplars; give at least one")
         early = (item.response or ())[: self.min_new_tokens]
         if not item.stop_ids.isdisjoint(early):
             raise UsageError(
@@ -160,7 +160,7 @@ class PrivateGeneration(Measure):
             )
 
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
-        """Draw the sequences of a case, or measure its response; the exemplars are the spans, each alone in a prompt.
+        """Draw the samples of a case, or measure its response; the exemplars are the spans, each alone in a prompt.
 
         Raises:
             UsageError: no exemplars, a mechanism that cannot be audited, or a response that stops before
@@ -168,10 +168,10 @@ class PrivateGeneration(Measure):
         """
         self.check(item)
         mechanism = self.mechanism_for(len(item.spans))
-        promised = partial(promise_of, mechanism)
-        best = guarantee(promised, self.sequences * self.max_new_tokens, self.delta).order
-        limits = promised(ORDERS)
-        reduction = Ballot(mechanism, (*sorted({*SPREAD, best}), math.inf), tuple(limits.tolist()))
+        bound = partial(bound_of, mechanism)
+        best = composed(bound, self.sequences * self.max_new_tokens, self.delta).order
+        limits = bound(ORDERS)
+        reduction = LeaveOneOutVote(mechanism, (*sorted({*SPREAD, best}), math.inf), tuple(limits.tolist()))
         if item.response is None:
             kept = yield from self._drawn(item, reduction)
         else:
@@ -181,14 +181,16 @@ class PrivateGeneration(Measure):
         measurements = [
             Measurement(item.id, 0, "", "promised_order", WEIGHT, np.asarray(ORDERS, dtype=np.float64)),
             Measurement(item.id, 0, "", "promised_rdp", NATS, limits),
-            Measurement(item.id, 0, "", f"promised_{MAX_DIVERGENCE}", NATS, promised([math.inf])),
+            Measurement(item.id, 0, "", f"promised_{MAX_DIVERGENCE}", NATS, bound([math.inf])),
         ]
         for number, (values, scores) in enumerate(zip(kept, bare, strict=True)):
-            measurements += _of_sequence(item, number, values, scores.values[0], reduction.orders)
+            measurements += _of_sample(item, number, values, scores.values[0], reduction.orders)
         return measurements
 
-    def _drawn(self, item: ContextItem, reduction: Ballot) -> Generator[list[Request], list[Scores], list[FloatArray]]:
-        """What the reduction gave of each sequence, (token, exemplar, entry)."""
+    def _drawn(
+        self, item: ContextItem, reduction: LeaveOneOutVote
+    ) -> Generator[list[Request], list[Scores], list[FloatArray]]:
+        """What the reduction gave of each sample, (token, exemplar, entry)."""
         prompts = _prompts(item, reduction)
         random = self._random(item)
         drawn: list[list[int]] = [[] for _ in range(self.samples)]
@@ -212,16 +214,16 @@ class PrivateGeneration(Measure):
         return [np.stack(steps) for steps in kept]
 
     def _random(self, item: ContextItem) -> Callable[[int, int], float | Bits]:
-        """Sequence and step to what a token is drawn by."""
+        """Sample and step to what a token is drawn by."""
         if self.seed is not None or self.nonce is not None:
             return bits_of(self, item)
         uniforms = [uniforms_of(0, item.id, i, self.max_new_tokens) for i in range(self.samples)]
         return lambda i, step: float(uniforms[i][step])
 
     def _given(
-        self, item: ContextItem, response: tuple[int, ...], reduction: Ballot
+        self, item: ContextItem, response: tuple[int, ...], reduction: LeaveOneOutVote
     ) -> Generator[list[Request], list[Scores], FloatArray]:
-        """The same of one sequence that is there already."""
+        """The same of one sample that is there already."""
         prompts = _prompts(item, reduction)
         answers = yield [
             Request(prompts, response[:step], replace(reduction, token=token, masked=self._masked(item, step)))
@@ -233,7 +235,7 @@ class PrivateGeneration(Measure):
         return tuple(sorted(item.stop_ids)) if step < self.min_new_tokens else ()
 
 
-def _prompts(item: ContextItem, reduction: Ballot) -> tuple[Prompt, ...]:
+def _prompts(item: ContextItem, reduction: LeaveOneOutVote) -> tuple[Prompt, ...]:
     public = (item.blank,) if reduction.mechanism.public_first else ()
     return (*public, *(item.alone[span.name] for span in item.spans))
 
@@ -243,11 +245,11 @@ def _of_exemplars(item: ContextItem, scores: Scores) -> FloatArray:
     return scores.values[-len(item.spans) :, 0]
 
 
-def _of_sequence(
+def _of_sample(
     item: ContextItem, number: int, values: FloatArray, bare: FloatArray, orders: tuple[float, ...]
 ) -> Iterator[Measurement]:
-    """Readings of one sequence, from (token, exemplar, entry)."""
-    columns = (*BALLOT, *(MAX_DIVERGENCE if order == math.inf else f"{RENYI}{order:g}" for order in orders))
+    """Measurements of one sample, from (token, exemplar, entry)."""
+    columns = (*COLUMNS, *(MAX_DIVERGENCE if order == math.inf else f"{RENYI}{order:g}" for order in orders))
     shared = {"token": TOKEN_ID, "log_prob": NATS}
     units = {"ratio": WEIGHT, "order": WEIGHT}
     for column, (statistic, unit) in enumerate(shared.items()):

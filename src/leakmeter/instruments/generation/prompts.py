@@ -59,15 +59,15 @@ def batches_of(
 ) -> list[ExemplarCase]:
     """Cut examples into disjoint batches, in their order; what fills no batch is left out.
 
-    An exemplar that stands in one batch alone has a part in the sequences of no other: what is promised of several
-    batches together is the most that is promised of one.
+    An exemplar that stands in one batch alone has a part in the samples of no other: the guarantee of several
+    batches together is the weakest of one.
 
     Args:
         examples: labelled or not.
         size: exemplars of each batch.
         label: of those that are taken, and of what is written; None to take all that have none.
         most: batches at most; None for all there are.
-        parts: cases of each batch, which draw some of its sequences each.
+        parts: cases of each batch, which draw some of its samples each.
 
     Raises:
         UsageError: fewer examples than a batch takes.
@@ -107,7 +107,7 @@ def prepare_generation(
             texts of an exemplar are lines of one.
         tokenizer: the model's.
         settings: wording and template.
-        window: most tokens a sequence may have.
+        window: most tokens a prompt with its text may have.
         n_reserved: tokens kept free for what is to be written.
 
     Raises:
@@ -157,7 +157,7 @@ def prepare_generation(
 
 def _check_texts(case: ExemplarCase) -> None:
     if not case.exemplars:
-        raise UsageError(f"case '{case.id}' has no exemplars; there is nobody to vote")
+        raise UsageError(f"case '{case.id}' has no exemplars; give at least one")
     for example in case.exemplars:
         what = f"exemplar '{example.id}'"
         if example.label != case.query.label:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 from leakmeter.core.measurement import NATS
@@ -12,33 +11,32 @@ from leakmeter.core.quantity import Case, Quantity
 
 def _ratio(case: Case) -> float:
     """1 where it is above that by rounding alone, so that a bound of 1 says what the audit's verdict says."""
-    verdict = case["verdict"]
-    largest = most(row["ratio"] for row in (verdict["worst_token"], *verdict["failures"], *case["by_order"]))
-    assert largest is not None, "a verdict has a worst token"
-    return min(largest, 1.0) if verdict["holds"] else largest
+    verdict = case.verdict
+    largest: float = max(row.ratio for row in (verdict.worst_token, *verdict.failures, *case.by_order))
+    return min(largest, 1.0) if verdict.holds else largest
 
 
 AUDIT: Final[Quantities] = (
     Quantity(
         "audit.ratio",
-        "measured over promised",
-        "The most that the texts told of an exemplar over what was promised, of a token and of all, at any order; "
-        "above 1 the promise is broken.",
+        "measured over bound",
+        "The largest measured divergence over its bound, of a token and of all, at any order; above 1 the guarantee is "
+        "broken.",
         _ratio,
         usual="max",
     ),
     Quantity(
         "audit.measured",
         NATS,
-        "What the texts told of the exemplar of which they told most: Rényi divergence at the promise's order.",
-        lambda case: most(one["measured_nats"] for one in case["exemplars"]),
+        "The largest measured divergence of an exemplar: Rényi divergence at the guarantee's order.",
+        lambda case: most(one.measured_nats for one in case.exemplars),
         usual="max",
     ),
     Quantity(
         "audit.epsilon",
         NATS,
-        "The epsilon that is promised of a batch's texts, where anything is.",
-        at("promise", "guarantee", "epsilon", null=math.inf),
+        "The guaranteed epsilon of a batch's texts, where they have a guarantee.",
+        at("bounds", "guarantee", "epsilon"),
         usual="max",
     ),
     Quantity(
@@ -52,6 +50,6 @@ AUDIT: Final[Quantities] = (
         "audit.perplexity",
         "perplexity",
         "How odd a batch's texts are to the model without exemplars.",
-        at("text_quality", "perplexity", null=math.inf),
+        at("text_quality", "perplexity"),
     ),
 )

@@ -1,109 +1,275 @@
-"""The result of auditing private generation: the texts, the promise, and what was measured against it."""
+"""The result of private generation: its texts and their guarantee, what was measured against it, and the verdict."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
+import numpy as np
+
+from leakmeter.core.measurement import Measurement
+from leakmeter.core.record import Record, Unbounded, frame_of
+from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
-from leakmeter.instruments.generation.case_object import case_object as case_object
-from leakmeter.instruments.generation.parts import whole_batches
+from leakmeter.instruments.generation import text_quality
+from leakmeter.instruments.generation.measure import MAX_DIVERGENCE, RENYI
 from leakmeter.instruments.generation.quantities import AUDIT
-from leakmeter.instruments.generation.summary import summary as summary
+from leakmeter.privacy import verdict
+from leakmeter.privacy.draws import draws_of
+from leakmeter.privacy.rdp import Guarantee, composed
 from leakmeter.report.blocks import Provenance, Report
-from leakmeter.report.result import CaseResult, Part
+from leakmeter.report.result import AnyResult, Part, Result, ResultCost, Texts
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-@dataclass(frozen=True, slots=True)
-class PrivateGenerationResult(CaseResult):
-    """Texts that a batch of exemplars voted for, what was promised of each exemplar, and what was measured.
-
-    `case` is as `leakmeter audit run --json` prints it, and private but for its `public`.
-    """
-
-    quantities: ClassVar = AUDIT
-
-    @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[PrivateGenerationResult]:
-        """The results of a run's batches, each as soon as its last part is there."""
-        part = params["sequences_a_part"]
-        n_parts = 1 if part is None else params["sequences"] // part
-        for texts, measurements in whole_batches(parts, n_parts):
-            yield cls(case_object(texts, measurements, params))
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The sequences."""
-        return tuple(one["text"] for one in self.case["sequences"])
-
-    @property
-    def holds(self) -> bool:
-        """Whether nothing that was measured is above its promise."""
-        return bool(self.case["verdict"]["holds"])
-
-    @property
-    def public(self) -> PublicTexts:
-        """What may be published: the texts, and what was promised of them.
-
-        Raises:
-            UsageError: nothing was promised, or the promise is broken.
-        """
-        if self.case["public"] is None:
-            raise UsageError("nothing is promised of these texts: they were given, or drawn with a known seed")
-        if not self.holds:
-            raise UsageError("more was measured than was promised; nothing of this may be published")
-        return PublicTexts(self.case["public"])
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row an exemplar: what all tokens told of it, nats, by order, and its rank."""
-        import pandas as pd
-
-        orders = [row["order"] for row in self.case["by_order"]]
-        names = ["max_divergence_nats" if order is None else f"renyi_{order:g}_nats" for order in orders]
-        kept = ("name", "id", "rank", "n_tokens", "measured_nats", "ratio", "copied_tokens", "text")
-        return pd.DataFrame(
-            [
-                {**{name: one[name] for name in kept}, **dict(zip(names, one["by_order_nats"], strict=True))}
-                for one in self.case["exemplars"]
-            ]
-        )
-
-    @classmethod
-    def summary(cls, cases: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Promise and verdict of all batches together; see `summary`."""
-        return summary(cases)
-
-    @classmethod
-    def report(
-        cls,
-        cases: Sequence[Mapping[str, Any]],
-        *,
-        command: str | None = None,
-        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
-    ) -> Report:
-        """See `instruments.generation.report`; it is private."""
-        from leakmeter.instruments.generation.report import report
-
-        return report(cases, summary(cases), command=command, provenance=provenance)
+VERBATIM: Final = 5
+"""Tokens from which on a run that an exemplar has too counts as copied."""
+CLIPPED_LOGITS: Final = "clipped-logit aggregation"
+Params = Mapping[str, Any]
+"""Parameters of the measure, as a run has them."""
+_OF_BATCH: Final = "promised_"
+"""What statistics begin with that every part of a batch says again."""
+_NO_SEED: Final = (
+    "These texts were drawn with seed 0, which everybody knows: they have no guarantee. Of what "
+    "`PrivateGeneration.seeded` draws nobody knows it."
+)
+_REPEATS: Final = "Some exemplars say the same: leaving one out leaves the others in, and each may read near zero."
 
 
-@dataclass(frozen=True, slots=True)
-class PublicTexts(CaseResult):
-    """What may be published of a batch: the texts and what was promised of them, nothing that was measured.
+# ---- records --------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClippedLogits(Record):
+    """The mechanism of the paper, and its settings."""
 
-    `case` is as `leakmeter audit run --public --json` prints it.
-    """
+    name: str
+    clip: float
+    """c, nats."""
+    temperature: float
+    """τ of the average."""
+    normalise_by: str
+    """'fixed' or 'present'."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnMechanism(Record):
+    """A mechanism of the user's."""
+
+    name: str
+    """Its class."""
+    settings: Mapping[str, object] = field(repr=False)
+    """Its fields, where it is a dataclass."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draws(Record):
+    """How tokens were drawn."""
+
+    exact: bool
+    """Whether they had exactly the probabilities that were computed."""
+    random_bits: str
+    """Where these came from: 'operating system' or 'seed'."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderBound(Record):
+    """The most that a token may tell of an exemplar."""
+
+    order: Unbounded
+    nats: Unbounded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds(Record):
+    """What the mechanism guarantees of the texts, whatever they came to be, and what their tokens cost."""
+
+    order: float
+    """α*, at which the conversion gives the least ε."""
+    guarantee: Guarantee | None
+    """For the most tokens there may be; None for texts that have none."""
+    spent: Guarantee
+    """The same of the tokens there are, which is no guarantee."""
+    per_token: tuple[OrderBound, ...]
+    """By order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerToken(Record):
+    """Numbers of a text, one a token."""
+
+    log_prob_nats: tuple[Unbounded, ...]
+    """By the mechanism."""
+    bare_log_prob_nats: tuple[Unbounded, ...]
+    """By the model without exemplars."""
+    most_nats: tuple[Unbounded, ...]
+    """Largest D_α*↔ of an exemplar."""
+    most_exemplar: tuple[str, ...]
+    """Its name."""
+    share_of_bound: tuple[Unbounded, ...]
+    """Largest ratio to the bound, over exemplars and measured orders."""
+    share_exemplar: tuple[str, ...]
+    """The exemplar with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample(Record):
+    """One text that was drawn from the batch."""
+
+    text: str = field(repr=False)
+    tokens: tuple[str, ...] = field(repr=False)
+    token_ids: tuple[int, ...] = field(repr=False)
+    per_token: PerToken
+    perplexity: Unbounded
+    """Under the model without exemplars."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison(Record):
+    """A measurement beside its bound."""
+
+    exemplar: str
+    """Name in the batch."""
+    exemplar_id: str | None
+    """Its id in the data."""
+    sample: int | None
+    """From 0; None, as are the next two, for all tokens together."""
+    token: int | None
+    """From 0."""
+    token_text: str | None = field(repr=False)
+    order: Unbounded
+    measured_nats: Unbounded
+    bound_nats: Unbounded
+    ratio: Unbounded
+    """Measured over bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict(Record):
+    """Whether a measurement is above its bound."""
+
+    holds: bool
+    """False is proof that the mechanism does not do what it guarantees; True proves nothing."""
+    failures: tuple[Comparison, ...]
+    """Measurements above their bound, the worst first."""
+    worst_token: Comparison
+    """The token nearest to its bound, at any measured order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtOrder(Record):
+    """Bound and measurement of all tokens together, at one order."""
+
+    order: Unbounded
+    bound_nats: Unbounded
+    """For the tokens there are."""
+    measured_nats: Unbounded
+    """Of the exemplar with the largest sum."""
+    ratio: Unbounded
+    """Measured over bound."""
+    exemplar: str
+    """Its name."""
+    sum_of_maxima_nats: Unbounded
+    """Σ_t max_i D_α↔, which the paper takes: an upper bound on every exemplar's sum."""
+    worst_token_ratio: Unbounded
+    """Largest share of a token's bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaperConvention(verdict.PaperFigure):
+    """ε as the paper gives it, beside the guarantee; it is no verdict."""
+
+    guaranteed_epsilon: Unbounded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exemplar(Record):
+    """An exemplar, and what all tokens told of it."""
+
+    name: str
+    position: int
+    """In the batch, from 1."""
+    id: str | None
+    """In the data."""
+    text: str = field(repr=False)
+    n_tokens: int
+    repeats: tuple[str, ...]
+    """Names of exemplars that say the same."""
+    measured_nats: Unbounded
+    """Σ_t D_α*↔."""
+    ratio: Unbounded
+    """Of it to the bound."""
+    rank: int
+    """By it, from 1, most nats first."""
+    by_order_nats: tuple[Unbounded, ...]
+    """Σ_t D_α↔ at each measured order."""
+    worst_token: Comparison
+    copied_tokens: int
+    """Tokens of the texts that are copied from it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy(Record):
+    """A passage of a text that an exemplar has too, word for word."""
+
+    sample: int
+    start: int
+    """First token."""
+    end: int
+    """Token behind the last."""
+    longest_run_tokens: int
+    text: str = field(repr=False)
+    exemplar: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextQuality(Record):
+    """How good the texts are, and how much of them was copied."""
+
+    perplexity: Unbounded
+    """Under the model without exemplars."""
+    distinct_1: float | None
+    """Distinct n-grams over all n-grams; None where there are none."""
+    distinct_2: float | None
+    distinct_3: float | None
+    verbatim_from_tokens: int
+    """Length from which on a run of tokens counts as copied."""
+    verbatim_share: float
+    """Of the tokens, those in such runs."""
+    longest_verbatim_tokens: int
+    verbatim: tuple[Copy, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicTexts(Record, AnyResult):
+    """What may be published of a batch: its texts and their guarantee, and nothing that was measured."""
 
     is_public: ClassVar[bool] = True
 
+    model: str
+    weights_sha256: str | None
+    dtype: str
+    template: str
+    query: str
+    mechanism: ClippedLogits | OwnMechanism
+    subset_size: int
+    n_samples: int
+    min_new_tokens: int
+    max_new_tokens: int
+    delta: float
+    adjacency: str
+    sampled: bool
+    texts: tuple[str, ...] = field(repr=False)
+    guarantee: Guarantee
+    draws: Draws
+
     @classmethod
     def report(
         cls,
-        cases: Sequence[Mapping[str, Any]],
+        results: Sequence[PublicTexts],
         *,
         command: str | None = None,
         provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
@@ -111,4 +277,442 @@ class PublicTexts(CaseResult):
         """What may be published, without command and run: these may hold the seed, or be made of it."""
         from leakmeter.instruments.generation.report import public_report
 
-        return public_report(cases, outdated=provenance.outdated)
+        return public_report(results, outdated=provenance.outdated)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateGenerationResult(Result):
+    """Texts drawn from a batch of exemplars, their guarantee, and what was measured. Private, but for `publishable`."""
+
+    schema: ClassVar = "private_generation-1"
+    quantities: ClassVar = AUDIT
+
+    template: str
+    query: str
+    """The label of what is written; empty where there is none."""
+    mechanism: ClippedLogits | OwnMechanism
+    subset_size: int
+    """Exemplars of the batch."""
+    n_samples: int
+    min_new_tokens: int
+    max_new_tokens: int
+    delta: float
+    """δ of the guarantee."""
+    adjacency: str
+    """Which sets of exemplars are neighbours: 'add-remove'."""
+    sampled: bool
+    """Whether the texts were drawn; else they were given."""
+    samples: tuple[Sample, ...]
+    bounds: Bounds
+    verdict: Verdict
+    by_order: tuple[AtOrder, ...]
+    paper_convention: PaperConvention
+    exemplars: tuple[Exemplar, ...]
+    """In the order of the batch."""
+    text_quality: TextQuality
+    publishable: PublicTexts | None
+    """The part without measurements; None where the texts have no guarantee. Where the guarantee is broken, nothing may
+    be published: see `public`."""
+    seed: int | None = field(repr=False)
+    """Of the draws, to be kept secret; None where there is none."""
+    draws: Draws | None
+    """None for texts that were given."""
+
+    @classmethod
+    def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
+        """The results of a run's batches, each as soon as its last part is there."""
+        part = params["sequences_a_part"]
+        n_parts = 1 if part is None else params["sequences"] // part
+        rest = iter(parts)
+        while of_batch := list(islice(rest, n_parts)):
+            yield cls._of(of_batch, params)
+
+    @classmethod
+    def _of(cls, parts: Sequence[Part], params: Params) -> Self:
+        texts, measurements = parts[0] if len(parts) == 1 else _joined(parts)
+        numbers = _Numbers.of(texts, measurements, params)
+        # Texts that were not drawn by the mechanism have no guarantee, nor have those whose draws anybody can repeat.
+        has_known_seed = params["seed"] is None and params.get("nonce") is None
+        whole = numbers.whole if texts["sampled"] and not has_known_seed else None
+        settings = dict(
+            **{name: texts[name] for name in ("model", "weights_sha256", "dtype", "template", "query", "sampled")},
+            **{name: params[name] for name in ("min_new_tokens", "max_new_tokens", "delta")},
+            mechanism=_mechanism(params),
+            subset_size=len(numbers.names),
+            n_samples=len(numbers.lengths),
+            adjacency="add-remove",
+        )
+        draws = Draws(**draws_of(params))
+        return cls(
+            **settings,
+            id=texts["id"],
+            cost=_cost([ResultCost.of(own) for own, _ in parts]),
+            warnings=tuple(_warnings(texts, has_known_seed)),
+            samples=tuple(numbers.sample(i) for i in range(len(numbers.lengths))),
+            bounds=Bounds(
+                order=numbers.whole.order,
+                guarantee=whole,
+                spent=numbers.spent,
+                per_token=tuple(
+                    OrderBound(order=order, nats=float(nats))
+                    for order, nats in zip(numbers.orders, numbers.found.bound_per_token, strict=True)
+                ),
+            ),
+            verdict=Verdict(
+                holds=numbers.found.holds,
+                failures=tuple(numbers.compared(one) for one in numbers.found.failures),
+                worst_token=numbers.worst_token(range(len(numbers.names))),
+            ),
+            by_order=tuple(numbers.at_order(k) for k in range(len(numbers.orders))),
+            paper_convention=numbers.paper_convention(),
+            exemplars=tuple(numbers.exemplars()),
+            text_quality=numbers.text_quality(),
+            publishable=None
+            if whole is None
+            else PublicTexts(
+                **settings,
+                texts=tuple(response["text"] for response in texts["responses"]),
+                guarantee=whole,
+                draws=draws,
+            ),
+            seed=params["seed"],
+            draws=draws if texts["sampled"] else None,
+        )
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What was drawn."""
+        return tuple(one.text for one in self.samples)
+
+    @property
+    def holds(self) -> bool:
+        """Whether no measurement is above its bound."""
+        return self.verdict.holds
+
+    @property
+    def at_guarantee(self) -> AtOrder:
+        """All tokens together, at the order of the guaranteed ε."""
+        return next(row for row in self.by_order if row.order == self.bounds.order)
+
+    @property
+    def public(self) -> PublicTexts:
+        """What may be published: the texts and their guarantee.
+
+        Raises:
+            UsageError: they have none, or it is refuted.
+        """
+        if self.publishable is None:
+            raise UsageError("these texts have no guarantee: they were given, or drawn with a known seed")
+        if not self.holds:
+            raise UsageError("a measurement exceeds its bound; nothing of this may be published")
+        return self.publishable
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row an exemplar, with its fields that are numbers or texts, and what was measured at each order, nats."""
+        frame = frame_of(Exemplar, self.exemplars)
+        for k, row in enumerate(self.by_order):
+            name = "max_divergence" if row.order == math.inf else f"renyi_{row.order:g}"
+            frame[f"{name}_nats"] = [one.by_order_nats[k] for one in self.exemplars]
+        return frame
+
+    @classmethod
+    def summary(cls, results: Sequence[Self]) -> Summary:
+        """All batches together; see `Summary`."""
+        return Summary.of(results)
+
+
+# ---- all batches ----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchComparison(Comparison):
+    """A measurement beside its bound, of a batch."""
+
+    batch: str
+    """Its id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchAtOrder(AtOrder):
+    """All tokens of a batch together, at one order."""
+
+    batch: str
+    """Its id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary(Record):
+    """Disjoint batches together.
+
+    An exemplar has a part in the texts of one batch alone, so that its guarantee is that of its batch: of all together,
+    the weakest (parallel composition). The same goes for what was measured. That holds of exemplars that stand in one
+    batch only; how many texts do not is `n_repeated_texts`.
+    """
+
+    n_batches: int
+    n_texts: int
+    guarantee: Guarantee | None
+    """The weakest of a batch; None where one has none."""
+    holds: bool
+    """Whether no measurement is above its bound."""
+    failures: tuple[BatchComparison, ...]
+    most: BatchAtOrder
+    """The sum that came nearest to its bound."""
+    n_repeated_texts: int
+    """Exemplars whose text stands in several batches."""
+
+    @classmethod
+    def of(cls, results: Sequence[PrivateGenerationResult]) -> Self:
+        """Of results of disjoint batches.
+
+        Raises:
+            UsageError: there are none.
+        """
+        if not results:
+            raise UsageError("there are no batches to sum up; give at least one")
+        guarantees = [one.bounds.guarantee for one in results]
+        known = [one for one in guarantees if one is not None]
+        failures = [
+            BatchComparison(batch=result.id, **asdict(one)) for result in results for one in result.verdict.failures
+        ]
+        rows = [BatchAtOrder(batch=result.id, **asdict(row)) for result in results for row in result.by_order]
+        batches_of = Counter(text for result in results for text in {one.text for one in result.exemplars})
+        return cls(
+            n_batches=len(results),
+            n_texts=sum(len(result.samples) for result in results),
+            guarantee=max(known, key=lambda one: one.epsilon) if len(known) == len(results) else None,
+            holds=not failures,
+            failures=tuple(failures),
+            most=max(rows, key=lambda row: row.ratio),
+            n_repeated_texts=sum(n > 1 for n in batches_of.values()),
+        )
+
+
+# ---- from measurements ----------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """The numbers of a batch; tokens of all its samples stand one behind another."""
+
+    texts: Texts
+    series: Mapping[tuple[int, str, str], FloatArray]
+    """By (sample, exemplar, statistic)."""
+    names: list[str]
+    """Of the exemplars."""
+    lengths: list[int]
+    """Tokens of each sample."""
+    orders: list[float]
+    losses: FloatArray
+    """D_α↔, nats, (token, exemplar, order)."""
+    shares: FloatArray
+    """The same over its bound."""
+    found: verdict.Verdict
+    whole: Guarantee
+    """Of the most tokens there may be."""
+    spent: Guarantee
+    """Of those there came to be."""
+
+    @classmethod
+    def of(cls, texts: Texts, measurements: Sequence[Measurement], params: Params) -> Self:
+        series = {(r.sample, r.piece, r.statistic): r.values for r in measurements}
+        names = [span["name"] for span in texts["spans"]]
+        lengths = [len(series[i, "", "token"]) for i in range(len(texts["responses"]))]
+
+        def stacked(statistic: str) -> FloatArray:
+            """(token, exemplar)."""
+            rows = [np.stack([series[i, name, statistic] for name in names], axis=-1) for i in range(len(lengths))]
+            return np.concatenate(rows)
+
+        measured = {
+            math.inf if statistic == MAX_DIVERGENCE else float(statistic.removeprefix(RENYI)): statistic
+            for _, piece, statistic in series
+            if piece and (statistic == MAX_DIVERGENCE or statistic.startswith(RENYI))
+        }
+        orders = sorted(measured)
+        losses = np.stack([stacked(measured[order]) for order in orders], axis=-1)
+        bounded = series[0, "", "promised_order"].tolist()
+        limits = dict(zip(bounded, series[0, "", "promised_rdp"].tolist(), strict=True))
+        limits[math.inf] = float(series[0, "", f"promised_{MAX_DIVERGENCE}"][0])
+
+        def bound(of: Sequence[float]) -> FloatArray:
+            return np.asarray([limits[float(order)] for order in of])
+
+        # An infinite loss where there is no bound is NaN, the worst of all.
+        with np.errstate(invalid="ignore"):
+            shares = losses / bound(orders)
+        return cls(
+            texts,
+            series,
+            names,
+            lengths,
+            orders,
+            losses,
+            shares,
+            verdict.judge(losses, orders, bound, stacked("ratio"), stacked("order")),
+            composed(bound, params["sequences"] * params["max_new_tokens"], params["delta"], bounded),
+            composed(bound, sum(lengths), params["delta"], bounded),
+        )
+
+    @property
+    def at(self) -> int:
+        """Number of the guarantee's α* among the orders."""
+        return self.orders.index(self.whole.order)
+
+    def ids(self, number: int) -> tuple[int, ...]:
+        return tuple(self.series[number, "", "token"].astype(int).tolist())
+
+    def sample(self, number: int) -> Sample:
+        start = sum(self.lengths[:number])
+        rows = slice(start, start + self.lengths[number])
+        losses, shares = self.losses[rows, :, self.at], self.shares[rows]
+        told, bare = self.texts["responses"][number], self.series[number, "", "bare_log_prob"]
+        return Sample(
+            text=told["text"],
+            tokens=tuple(told["tokens"]),
+            token_ids=self.ids(number),
+            per_token=PerToken(
+                log_prob_nats=tuple(self.series[number, "", "log_prob"].tolist()),
+                bare_log_prob_nats=tuple(bare.tolist()),
+                most_nats=_all(losses.max(axis=1)),
+                most_exemplar=tuple(self.names[i] for i in losses.argmax(axis=1)),
+                share_of_bound=_all(shares.max(axis=(1, 2))),
+                share_exemplar=tuple(self.names[i] for i in shares.max(axis=2).argmax(axis=1)),
+            ),
+            perplexity=_one(text_quality.perplexity(bare)),
+        )
+
+    def worst_token(self, exemplars: Sequence[int]) -> Comparison:
+        """Where most of the bound was used: the token, the exemplar of these, and the order."""
+        shares = self.shares[:, list(exemplars)]
+        token, column, at = (int(i) for i in np.unravel_index(shares.argmax(), shares.shape))
+        measured, bound = float(self.losses[token, exemplars[column], at]), float(self.found.bound_per_token[at])
+        return self.compared(verdict.Comparison(exemplars[column], token, self.orders[at], measured, bound))
+
+    def compared(self, one: verdict.Comparison) -> Comparison:
+        span = self.texts["spans"][one.exemplar]
+        sample = token = text = None
+        if one.token is not None:
+            sample = int(np.searchsorted(np.cumsum(self.lengths), one.token, side="right"))
+            token = one.token - sum(self.lengths[:sample])
+            text = self.texts["responses"][sample]["tokens"][token]
+        return Comparison(
+            exemplar=span["name"],
+            exemplar_id=span["document"],
+            sample=sample,
+            token=token,
+            token_text=text,
+            order=one.order,
+            measured_nats=_one(one.measured),
+            bound_nats=_one(one.bound),
+            ratio=_one(one.ratio),
+        )
+
+    def at_order(self, k: int) -> AtOrder:
+        return AtOrder(
+            order=self.orders[k],
+            bound_nats=_one(self.found.bound[k]),
+            measured_nats=_one(self.found.measured[k]),
+            ratio=_one(self.found.ratio[k]),
+            exemplar=self.names[self.found.worst_exemplar[k]],
+            sum_of_maxima_nats=_one(self.found.sum_of_maxima[k]),
+            worst_token_ratio=_one(self.found.worst_tokens[k].ratio),
+        )
+
+    def paper_convention(self) -> PaperConvention:
+        made = verdict.paper_figure(_one(self.found.sum_of_maxima[self.at]), self.whole.order, self.whole.delta)
+        return PaperConvention(**asdict(made), guaranteed_epsilon=self.whole.epsilon)
+
+    def exemplars(self) -> Iterator[Exemplar]:
+        totals = self.found.per_exemplar[:, self.at]
+        ranks = {int(i): rank for rank, i in enumerate(np.argsort(-totals, kind="stable"), 1)}
+        for i, (name, span) in enumerate(zip(self.names, self.texts["spans"], strict=True)):
+            runs = [self.series[k, name, "verbatim"] for k in range(len(self.lengths))]
+            yield Exemplar(
+                name=name,
+                position=i + 1,
+                id=span["document"],
+                text="\n\n".join(self.texts["context"][start:end] for start, end in span["ranges"]),
+                n_tokens=span["n_tokens"],
+                repeats=tuple(span["repeats"]),
+                measured_nats=_one(totals[i]),
+                ratio=_one(totals[i] / self.found.bound[self.at]),
+                rank=ranks[i],
+                by_order_nats=_all(self.found.per_exemplar[i]),
+                worst_token=self.worst_token([i]),
+                copied_tokens=int(sum((run >= VERBATIM).sum() for run in runs)),
+            )
+
+    def text_quality(self) -> TextQuality:
+        numbers = range(len(self.lengths))
+        runs = [np.stack([self.series[i, name, "verbatim"] for name in self.names]) for i in numbers]
+        ids = [self.ids(i) for i in numbers]
+        distinct = {n: text_quality.distinct(ids, n) for n in (1, 2, 3)}
+        n_copied = sum(int((of.max(axis=0) >= VERBATIM).sum()) for of in runs)
+        copies = (
+            Copy(
+                sample=i,
+                start=start,
+                end=end,
+                longest_run_tokens=int(of[k, start:end].max()),
+                text="".join(self.texts["responses"][i]["tokens"][start:end]),
+                exemplar=name,
+            )
+            for i, of in zip(numbers, runs, strict=True)
+            for k, name in enumerate(self.names)
+            for start, end in text_quality.stretches(of[k].tolist(), VERBATIM)
+        )
+        bare = np.concatenate([self.series[i, "", "bare_log_prob"] for i in numbers])
+        return TextQuality(
+            perplexity=_one(text_quality.perplexity(bare)),
+            **{f"distinct_{n}": None if math.isnan(share) else share for n, share in distinct.items()},
+            verbatim_from_tokens=VERBATIM,
+            verbatim_share=n_copied / sum(self.lengths),
+            longest_verbatim_tokens=int(max(of.max() for of in runs)),
+            verbatim=tuple(copies),
+        )
+
+
+def _joined(parts: Sequence[Part]) -> Part:
+    """Parts of a batch as one: cases of the same exemplars, each with some of its samples."""
+    texts, _ = parts[0]
+    responses: list[Texts] = []
+    together: list[Measurement] = []
+    for number, (own, measurements) in enumerate(parts):
+        kept = [r for r in measurements if not number or not r.statistic.startswith(_OF_BATCH)]
+        together += [replace(r, sample=r.sample + len(responses)) for r in kept]
+        responses += own["responses"]
+    return {**texts, "id": texts["id"].rpartition(", part ")[0], "responses": responses}, together
+
+
+def _cost(costs: Sequence[ResultCost]) -> ResultCost:
+    """Of a batch's parts together; what one of them does not know, the batch does not."""
+    if len(costs) == 1:
+        return costs[0]
+    every = [asdict(cost) for cost in costs]
+    values = {name: [one[name] for one in every] for name in every[0] if name != "scored_together"}
+    return replace(costs[0], **{name: _total(of) for name, of in values.items()})
+
+
+def _total(values: Sequence[Any]) -> Any:
+    return None if None in values else round(sum(values), 3)
+
+
+def _mechanism(params: Params) -> ClippedLogits | OwnMechanism:
+    if params["mechanism"] is None:
+        told = {name: params[name] for name in ("clip", "temperature", "normalise_by")}
+        return ClippedLogits(name=CLIPPED_LOGITS, **told)
+    settings = dict(params["mechanism"])
+    return OwnMechanism(name=settings.pop("name"), settings=settings)
+
+
+def _warnings(texts: Texts, has_known_seed: bool) -> Iterator[str]:
+    if texts["sampled"] and has_known_seed:
+        yield _NO_SEED
+    if any(span["repeats"] for span in texts["spans"]):
+        yield _REPEATS
+
+
+def _one(value: float) -> float:
+    """A loss or a share; NaN is as bad as infinity."""
+    return math.inf if math.isnan(value) else float(value)
+
+
+def _all(values: FloatArray) -> tuple[float, ...]:
+    return tuple(map(_one, values))

@@ -1,11 +1,12 @@
-"""Studies of private generation: `private_generation`, over what is promised, calibrated by one of its settings."""
+"""Studies of private generation: `private_generation`, over the guarantee, calibrated by one of its settings."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, get_args
 
@@ -18,17 +19,37 @@ from leakmeter.instruments.generation import figure
 from leakmeter.instruments.generation.audits import with_label
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.prompts import GenerationSettings, batches_of
-from leakmeter.instruments.generation.table import cases_of, tables
+from leakmeter.instruments.generation.result import PrivateGenerationResult
 from leakmeter.privacy.calibrate import Free, Target, Unreachable, calibrate
-from leakmeter.privacy.private_voting import Voting
+from leakmeter.privacy.clipped_logits import Aggregation
+from leakmeter.report.blocks import Chart
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one
 from leakmeter.text.exemplar import Example, ExemplarCase
 
+Given = Mapping[str, Any]
+"""Settings of a cell, as a study has them."""
 _DEFAULTS: Final = PrivateGeneration()
 _SUBSET_SIZE: Final = 50
 _TRAIN: Final = ".train"
+PRINTED: Final[Mapping[str, Mapping[float, tuple[float, float]]]] = {
+    "temperature": {
+        0.5: (68.58, 0.462),
+        1.0: (36.18, 0.910),
+        5.0: (8.53, 4.556),
+        10.0: (4.80, 9.698),
+        20.0: (2.81, 9.900),
+        50.0: (1.42, 21.892),
+        100.0: (0.94, 23.158),
+    },
+    "clip": {1.0: (0.55, 0.916), 5.0: (2.34, 4.526), 10.0: (4.16, 9.65), 50.0: (14.12, 20.782), 100.0: (21.20, 20.774)},
+    "subset_size": {5.0: (214, 4.598), 10.0: (121, 6.374), 50.0: (36, 21.118), 100.0: (24, 22.066)},
+}
+"""By the free setting and the target: the setting and ε_empirical of Tables 4, 5 and 6, which are of 50 sequences of 40
+tokens at δ = 1e-5, by Qwen2.5-7B-Instruct."""
+_PRINTED_DELTA: Final = 1e-5
+_NOT_PRINTED: Final = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +61,7 @@ class Batches(Choice):
     label: str
     """Of all of them."""
     target_epsilon: float | None
-    """What may be promised at most; None where nothing is calibrated."""
+    """The most that is guaranteed; None where nothing is calibrated."""
     free: Free
     """The setting that is."""
 
@@ -62,34 +83,34 @@ class PrivateTexts(Kind):
     }
     shows: ClassVar = {"factor": "a row for each cell and batch, over x"}
 
-    def choice(self, given: Mapping[str, Any]) -> Batches:
+    def choice(self, given: Given) -> Batches:
         """So many batches of exemplars, at random with `choice_seed`, else the first; of 50 where nothing says else."""
         return Batches(
             at_least_one("batches", given["batches"]),
             given.get("choice_seed", 0),
-            _voting(given).subset_size,
+            _aggregation(given).subset_size,
             given["label"] if "label" in given else _no_label(),
             given.get("target_epsilon"),
             given.get("free", "temperature"),
         )
 
-    def prompts(self, given: Mapping[str, Any]) -> GenerationSettings:
+    def prompts(self, given: Given) -> GenerationSettings:
         """The paper's, where the study does not say otherwise."""
         names = ("instruction", "label_heading", "text_heading", "template")
         return GenerationSettings(**{name: given[name] for name in names if name in given})
 
-    def measure(self, measure: Measure, given: Mapping[str, Any]) -> PrivateGeneration:
+    def measure(self, measure: Measure, given: Given) -> PrivateGeneration:
         """With the temperature or clip that keeps `target_epsilon`.
 
-        A study's seed is known to all, and promises nothing: where none is given, the measure has none.
+        A study's seed is known to all, and guarantees nothing: where none is given, the measure has none.
 
         Raises:
             UsageError: no setting keeps it.
         """
         if not isinstance(measure, PrivateGeneration):
             raise TypeError(f"a {type(measure).__name__} generates no private texts")
-        voting = _voting(given)
-        return replace(measure, clip=voting.clip, temperature=voting.temperature, seed=given.get("seed"))
+        made = _aggregation(given)
+        return replace(measure, clip=made.clip, temperature=made.temperature, seed=given.get("seed"))
 
     def datasets(self) -> list[str]:
         """Tasks by name."""
@@ -124,27 +145,35 @@ class PrivateTexts(Kind):
         names = ("batch", "sequence", "n_tokens", "perplexity", "most_share_of_promise", "generations", "contexts")
         writer.writerow(names)
         for case in cases_of(finished):
-            context = "\n\n".join(one["text"] for one in case["exemplars"])
-            for number, one in enumerate(case["sequences"]):
-                most = max(float("inf") if x is None else x for x in one["per_token"]["share_of_promise"])
-                n_tokens, perplexity = len(one["token_ids"]), one["perplexity"]
-                writer.writerow([case["id"], number, n_tokens, perplexity, most, one["text"], context])
+            context = "\n\n".join(one.text for one in case.exemplars)
+            for number, one in enumerate(case.samples):
+                most = max(one.per_token.share_of_bound)
+                writer.writerow([case.id, number, len(one.token_ids), one.perplexity, most, one.text, context])
         return sink.getvalue()
 
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
-        """Promised and measured, both ways, and how good the texts are."""
-        return tables(study, cells)
+        """Bounds and measurements, both ways, and how good the texts are."""
+        rows: list[Row] = []
+        shown: list[Row] = []
+        for finished in cells:
+            found, choice = cases_of(finished), _batches_of(finished.cell)
+            for case in found:
+                which = {**finished.cell.factors, **({"batch": case.id} if len(found) > 1 else {})}
+                row = row_of(case, choice.free.replace("-", "_"), choice.target_epsilon)
+                rows.append({**which, **row})
+                shown.append({**which, **_shown(row)})
+        return Tables(rows, shown)
 
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
         """Rényi divergences, and ε in the paper's convention."""
         return Axes(str(study.x), ("measured_rdp_nats", "paper_epsilon"))
 
-    def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
-        """Both against the promise, on logarithmic axes, with what a mechanism gets that tells nothing."""
+    def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
+        """Both against the bound, on logarithmic axes, with what a mechanism gets that tells nothing."""
         lines = [name for name in study.cells[0].factors if name != study.x]
-        figure.draw(rows, x=str(study.x), lines=lines, title=study.title, footer=footer, stem=stem)
+        return figure.figure_of(rows, x=str(study.x), lines=lines, title=study.title, footer=footer)
 
     def seed(self, cell: Cell) -> int:
         """The measure's."""
@@ -158,25 +187,25 @@ class PrivateTexts(Kind):
         return f"seeds of exemplars and draws: {told}", none
 
 
-def _voting(given: Mapping[str, Any]) -> Voting:
+def _aggregation(given: Given) -> Aggregation:
     """Clip, subset size and temperature, the free one so that the target is kept."""
-    voting = Voting(
+    made = Aggregation(
         given.get("clip", _DEFAULTS.clip),
         given.get("subset_size", _SUBSET_SIZE),
         given.get("temperature", _DEFAULTS.temperature),
         given.get("normalise_by", _DEFAULTS.normalise_by),
     )
     if "target_epsilon" not in given:
-        return voting
+        return made
     free = given.get("free", "temperature")
     if free not in get_args(Free):
         raise UnknownNameError("free", free, get_args(Free))
     n_tokens = given.get("sequences", _DEFAULTS.sequences) * given.get("max_new_tokens", _DEFAULTS.max_new_tokens)
     target = Target(given["target_epsilon"], given.get("delta", _DEFAULTS.delta), n_tokens)
-    found = calibrate(voting, free, target)
+    found = calibrate(made, free, target)
     if isinstance(found, Unreachable):
         raise UsageError(str(found))
-    return found.voting
+    return found.aggregation
 
 
 def _no_label() -> str:
@@ -200,6 +229,72 @@ def _measure_of(cell: Cell) -> PrivateGeneration:
     if not isinstance(cell.measure, PrivateGeneration):
         raise TypeError(f"a {type(cell.measure).__name__} generates no private texts")
     return cell.measure
+
+
+def cases_of(finished: FinishedCell) -> list[PrivateGenerationResult]:
+    """The results of a cell's batches, in order."""
+    return list(PrivateGenerationResult.from_run(finished.measured, asdict(finished.cell.measure)))
+
+
+def row_of(case: PrivateGenerationResult, free: str, target: float | None) -> Row:
+    """Every number of a batch; nats.
+
+    Args:
+        case: the batch.
+        free: the setting that was calibrated: 'temperature', 'clip' or 'subset_size'.
+        target: ε that it was calibrated to.
+    """
+    at, paper, quality = case.at_guarantee, case.paper_convention, case.text_quality
+    has_printed = target is not None and case.delta == _PRINTED_DELTA
+    setting, printed = PRINTED[free].get(target or 0.0, _NOT_PRINTED) if has_printed else _NOT_PRINTED
+    return {
+        "free": free,
+        "setting": case.subset_size if free == "subset_size" else getattr(case.mechanism, free),
+        "order": at.order,
+        "n_tokens": case.bounds.spent.n_tokens,
+        "promised_epsilon": paper.guaranteed_epsilon,
+        "promised_rdp_nats": at.bound_nats,
+        "measured_rdp_nats": at.measured_nats,
+        "sum_of_maxima_nats": at.sum_of_maxima_nats,
+        "rdp_ratio": at.ratio,
+        "worst_token_ratio": at.worst_token_ratio,
+        "worst_token_any_order_ratio": case.verdict.worst_token.ratio,
+        "holds": case.holds,
+        "paper_epsilon": paper.epsilon,
+        "zero_leak_epsilon": paper.zero_leak_epsilon,
+        "printed_setting": setting,
+        "printed_epsilon": printed,
+        "perplexity": quality.perplexity,
+        "distinct_2": quality.distinct_2,
+        "verbatim_share": quality.verbatim_share,
+    }
+
+
+def _shown(row: Row) -> Row:
+    """The numbers for people."""
+    return {
+        row["free"].replace("_", " "): f"{row['setting']:.4g}",
+        "α*": f"{row['order']:g}",
+        "tokens": f"{row['n_tokens']:,}",
+        "RDP bound, nats": f"{row['promised_rdp_nats']:.3g}",
+        "measured, worst exemplar": f"{row['measured_rdp_nats']:.3g}",
+        "sum of maxima": f"{row['sum_of_maxima_nats']:.3g}",
+        "measured / bound": _percent(row["rdp_ratio"]),
+        "worst token": _percent(row["worst_token_ratio"]),
+        "at any order": _percent(row["worst_token_any_order_ratio"]),
+        "verdict": "kept" if row["holds"] else "broken",
+        "ε, paper’s convention": f"{row['paper_epsilon']:.4g}",
+        "of no leak": f"{row['zero_leak_epsilon']:.4g}",
+        "paper printed": "–" if row["printed_epsilon"] is None else f"{row['printed_epsilon']:.4g}",
+        "its setting": "–" if row["printed_setting"] is None else f"{row['printed_setting']:.4g}",
+        "perplexity": f"{row['perplexity']:.3g}",
+        "distinct-2": _percent(row["distinct_2"]),
+        "verbatim": _percent(row["verbatim_share"]),
+    }
+
+
+def _percent(ratio: float | None) -> str:
+    return "–" if ratio is None else "∞" if math.isinf(ratio) else f"{100 * ratio:.3g} %"
 
 
 KIND = PrivateTexts()

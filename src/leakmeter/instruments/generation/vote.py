@@ -1,6 +1,6 @@
 """The reduction of an audit: a token is drawn by the rule, and next to the logits each exemplar is left out of it once.
 
-What it gives has a last axis of `BALLOT`, and behind it D_α↔ at the orders that are measured.
+What it gives has a last axis of `COLUMNS`, and behind it D_α↔ at the orders that are measured.
 """
 
 from __future__ import annotations
@@ -19,51 +19,52 @@ from leakmeter.privacy.renyi import Screened, screened
 from leakmeter.stats import exact_draw
 from leakmeter.stats.exact_draw import Bits
 
-BALLOT: Final = ("token", "log_prob", "ratio", "order")
-"""Token id and its log-probability, nats, the same for each exemplar; largest ratio of D_α↔ to its promise over all
+COLUMNS: Final = ("token", "log_prob", "ratio", "order")
+"""Token id and its log-probability, nats, the same for each exemplar; largest ratio of D_α↔ to its bound over all
 orders (exact where above 1, else an upper bound; see `renyi.Screened`), and the order of it."""
 _UNNORMALISED: Final = 1e-6
 """Nats by which the probabilities of a user's rule may miss adding up to 1."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ballot(NextToken):
-    """The next token of one sequence, and what it tells of each exemplar: (prompt, 1, ballot and measured order).
+class LeaveOneOutVote(NextToken):
+    """The next token of one sample, and what it tells of each exemplar: (prompt, 1, column and measured order).
 
     Each prompt has one exemplar; where the rule has a public row, the first has none, and zeros for its measurements.
-    Private voting by 50 exemplars on 49,152 tokens takes 0.06 to 0.2 s on a CPU core, more at low temperatures.
+    Clipped-logit aggregation of 50 exemplars on 49,152 tokens takes 0.06 to 0.2 s on a CPU core, more when
+    the temperature is low.
     """
 
     mechanism: Mechanism
     orders: tuple[float, ...]
     """To be measured, ascending, with the first and the last of `rdp.ORDERS`; may end in ∞."""
     limits: tuple[float, ...]
-    """What is promised at each of `rdp.ORDERS`, nats."""
+    """The bound at each of `rdp.ORDERS`, nats."""
     random: float | Bits = 0.0
     """Random bits, by which a token has exactly the probability that the rule gives it (see `exact_draw`). Where
-    nothing is promised, a number in [0, 1) will do, where the distribution is inverted."""
+    there is no guarantee, a number in [0, 1) will do, where the distribution is inverted."""
     token: int | None = None
     """The token, where it is given and not drawn."""
     masked: tuple[int, ...] = ()
-    """Token ids ruled out whatever the exemplars say, such as stop tokens while a sequence is too short."""
+    """Token ids ruled out whatever the exemplars say, such as stop tokens while a sample is too short."""
 
     @property
     def rows_together(self) -> bool:
-        """All of them vote."""
+        """All of them are averaged."""
         return True
 
     @property
     def continues(self) -> bool:
-        """The next round extends the sequence by the token drawn."""
+        """The next round extends the sample by the token drawn."""
         return self.token is None
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, 1, vocab) to (prompt, 1, ballot and measured order)."""
+        """(prompt, 1, vocab) to (prompt, 1, column and measured order)."""
         xp = array_namespace(rows)
         logits, where = rows[:, 0, :], device(rows)
         ids = xp.arange(logits.shape[-1], device=where)
         if self.masked:
-            # A rule meets a smaller vocabulary instead of votes of −inf, which a clip would lift.
+            # A rule meets a smaller vocabulary instead of logits of −inf, which a clip would lift.
             out = xp.any(ids[:, None] == xp.asarray(list(self.masked), device=where)[None, :], axis=-1)
             logits, ids = logits[:, ~out], ids[~out]
         log_probs, found = measured(self.mechanism, logits, self.limits, self.orders)
@@ -90,7 +91,7 @@ def measured(
     Args:
         mechanism: the rule.
         logits: (row, vocab), the public row first where the rule has one.
-        limits: what is promised at each of `rdp.ORDERS`, nats.
+        limits: the bound at each of `rdp.ORDERS`, nats.
         orders: to measure (see `renyi.screened`).
 
     Returns:

@@ -14,12 +14,13 @@ INSTRUMENT = Instrument(
         Command(
             "icl",
             "command:icl",
-            "Measure, in nats, how much the answer to a query owes to each exemplar that stands before it.",
+            "Measure, in nats, the influence of each exemplar of a prompt on the answer to a query.",
         ),
         Command(
-            "icl-plan",
-            "selection_command:icl_plan",
-            "Search for exemplars of which less shows: reorder, drop, replace or add some, one move at a time.",
+            "icl-select",
+            "selection_command:icl_select",
+            "Search for exemplars that leak less: reorder, drop, replace or add some, one move at a time.",
+            was="icl-plan",
         ),
     ),
 )

@@ -1,33 +1,32 @@
-"""The library: labelled exemplars, queries, and what the answers owe to each exemplar."""
+"""The library: labelled exemplars, queries, and the influence of each exemplar on the answers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.errors import UsageError
-from leakmeter.instruments.icl.result import IclResult, summary
+from leakmeter.instruments.icl.result import IclResult
+from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.report.result import Results
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from leakmeter.instruments.icl.measure import Baseline, Calibration, LabelScoring, Space
-
 Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class IclInfluence(Results[IclResult]):
-    """What the answers to queries owe to the exemplars of their prompts, nats."""
+    """The influence of exemplars on the answers to queries, nats."""
 
     @cached_property
-    def summary(self) -> dict[str, Any]:
-        """ICLInf, accuracy, losses by position, label and exemplar; see `instruments.icl.result.summary`."""
-        return summary([result.case for result in self.results])
+    def summary(self) -> Summary:
+        """ICLInf, accuracy, losses by position, label and exemplar."""
+        return summary(self.results)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a query and exemplar: the query's id, and what `IclResult.to_frame` says of the exemplar."""
@@ -44,18 +43,13 @@ def icl(
     shots: int = 4,
     seed: int = 0,
     template: str | None = "plain",
-    space: Space = "labels",
-    label_scoring: LabelScoring = "first-token",
-    calibration: Calibration | None = None,
-    calibration_baseline: Baseline = "own",
-    calibration_epsilon: float = 1e-4,
-    temperature: float = 1.0,
     dtype: str | None = None,
     device: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    **parameters: Any,
 ) -> IclInfluence:
-    """Measure, in nats, how much the answer to a query owes to each exemplar that stands before it.
+    """Measure, in nats, the influence of each exemplar of a prompt on the answer to a query.
 
     ICLInf = mean_j max_i max_y |log A(S_j, x_j)(y) − log A(S_j∖i, x_j)(y)| over queries x_j, exemplars i of S_j and
     labels y (Li et al., "Evaluating Privacy Leakage From In-Context Learning", Eq. 4).
@@ -71,26 +65,23 @@ def icl(
         shots: exemplars drawn for each query.
         seed: of the draws.
         template: 'plain', 'chat' for the whole prompt in one user message, or None for chat where the model has it.
-        space, label_scoring, calibration, calibration_baseline, calibration_epsilon, temperature: see
-            `instruments.icl.measure.Icl`.
         dtype, device, model_id, cache: see `influence`.
+        parameters: space, label_scoring, calibration, calibration_baseline, calibration_epsilon, temperature; see
+            `instruments.icl.measure.Icl`.
 
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
-    from dataclasses import asdict
-
     from leakmeter.data.tasks import load_task, task_of
-    from leakmeter.instruments.icl.draw import draw_cases, fixed_cases
+    from leakmeter.instruments.icl.draw import FIXED_TOGETHER, REDRAWN_TOGETHER, draw_cases, fixed_cases
     from leakmeter.instruments.icl.measure import Icl
     from leakmeter.instruments.icl.prompts import ExemplarSettings
-    from leakmeter.instruments.icl.study import FIXED_TOGETHER, REDRAWN_TOGETHER
     from leakmeter.runs import loading
     from leakmeter.runs.measure import Callbacks, measure_cases
 
     if bool(exemplars) == bool(pool):
         raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
-    measure = Icl(space, label_scoring, calibration, calibration_baseline, calibration_epsilon, temperature)
+    measure = Icl(**parameters)
     described = load_task(task) if isinstance(task, str) else task_of(task, "task")
     asked = described.examples(queries, "queries", labelled=False)
     if exemplars:

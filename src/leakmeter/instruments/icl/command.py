@@ -1,4 +1,4 @@
-"""`leakmeter icl`: what the answers to queries owe to each exemplar of the prompt."""
+"""`leakmeter icl`: the influence of each exemplar of the prompt on the answers to queries."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions
+from leakmeter.commands.renamed import renamed
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.icl.measure import Icl
 
 if TYPE_CHECKING:
     from leakmeter.data.tasks.base import Split, TaskData
+    from leakmeter.instruments.icl.result import IclResult
     from leakmeter.report.result import Part
     from leakmeter.text.exemplar import Example
 
 SAMPLE: Final = "tickets"
 """The task whose texts ship with the package."""
-_SHOTS: Final = 4
 
 
+@renamed("--queries", "--max-queries")
 def icl(
     *,
     task: str = SAMPLE,
     data: Path | None = None,
     pool: Path | None = None,
     exemplars: Path | None = None,
-    queries: int = 100,
+    max_queries: int = 100,
     shots: int | None = None,
     seed: int = 0,
     template: Literal["plain", "chat"] = "plain",
@@ -41,7 +43,7 @@ def icl(
     measure: Annotated[Icl | None, Parameter(name="*")] = None,
     run: RunOptions | None = None,
 ) -> None:
-    """Measure, in nats, how much the answer to a query owes to each exemplar that stands before it.
+    """Measure, in nats, the influence of each exemplar of a prompt on the answer to a query.
 
     Every exemplar is left out in turn, and the probabilities of the labels are compared. Exemplars are drawn anew for
     each query, or are the same for all with --exemplars. Without any option, invented support tickets are measured. The
@@ -58,7 +60,7 @@ def icl(
         Labelled examples to draw exemplars from; those that were published with the task by default.
     exemplars
         Labelled examples that stand before every query, in the order of the file, instead of drawn ones.
-    queries
+    max_queries
         Measure so many at most, chosen at random.
     shots
         Exemplars drawn for each query, 4 by default.
@@ -71,10 +73,16 @@ def icl(
     run.json
         Print one JSON object a query, and a last one with their summary.
     """
-    from leakmeter.instruments.icl.draw import choose_queries, draw_cases, fixed_cases
+    from leakmeter.instruments.icl.draw import (
+        FIXED_TOGETHER,
+        REDRAWN_TOGETHER,
+        choose_queries,
+        draw_cases,
+        fixed_cases,
+    )
     from leakmeter.instruments.icl.prompts import ExemplarSettings
-    from leakmeter.instruments.icl.result import IclResult, summary
-    from leakmeter.instruments.icl.study import FIXED_TOGETHER, REDRAWN_TOGETHER
+    from leakmeter.instruments.icl.result import IclResult
+    from leakmeter.instruments.icl.summary import summary
 
     measure, run = measure or Icl(), run or RunOptions()
     known = find_task(task)
@@ -89,10 +97,10 @@ def icl(
             raise UsageError(f"task '{known.task.name}' has no texts of its own; give {instead}")
         return known.load(None if given is None else str(given), split, labelled=split == "train")
 
-    chosen = choose_queries(records(data, "test", "queries with --data FILE"), queries, seed)
+    chosen = choose_queries(records(data, "test", "queries with --data FILE"), max_queries, seed)
     if exemplars is None:
         examples = records(pool, "train", "examples to draw from with --pool FILE, or all with --exemplars FILE")
-        cases = draw_cases(examples, chosen, shots=_SHOTS if shots is None else shots, seed=seed)
+        cases = draw_cases(examples, chosen, shots=4 if shots is None else shots, seed=seed)
     else:
         cases = fixed_cases(known.load(str(exemplars), "train"), chosen)
     found: list[IclResult] = []
@@ -113,7 +121,7 @@ def icl(
         inputs=[task, data, pool, exemplars],
     )
     if run.json and found:
-        output.print_json({"summary": summary([result.case for result in found])})
+        output.print_json({"summary": summary(found)})
 
 
 def find_task(task: str) -> TaskData:

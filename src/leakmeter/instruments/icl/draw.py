@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from leakmeter.data.named.base import chosen_numbers
 from leakmeter.errors import UsageError
 from leakmeter.text.exemplar import Example, ExemplarCase
+
+REDRAWN_TOGETHER: Final = 8
+"""Queries that are scored together where each has exemplars of its own: they share an instruction."""
+FIXED_TOGETHER: Final = 32
+"""Likewise where all have the same exemplars."""
 
 
 def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: int, seed: int) -> list[ExemplarCase]:
@@ -62,18 +68,13 @@ def fixed_cases(exemplars: Sequence[Example], queries: Sequence[Example]) -> lis
 
 
 def choose_queries(examples: Sequence[Example], n: int | None, seed: int | None) -> list[Example]:
-    """Some examples, in their order.
-
-    Args:
-        examples: to choose from.
-        n: how many; all where it is None or there are fewer.
-        seed: of the choice; None for the first `n`.
+    """Some examples, in their order: `n` at most, chosen by the seed; the first ones where it is None.
 
     Raises:
         UsageError: no query, or a seed below 0.
     """
     if n is not None and n < 1:
-        raise UsageError(f"queries is {n}; it has to be 1 or more")
+        raise UsageError(f"max-queries is {n}; it has to be 1 or more")
     if seed is not None:
         _check_seed(seed)
     return [examples[i] for i in chosen_numbers(len(examples), n, seed)]

@@ -11,7 +11,7 @@ from leakmeter.core.prompt import Prompt
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The answers a query may get, where it has a closed set of them, and how likely each is of itself."""
+    """The closed set of answers a query may get, and how likely each is of itself."""
 
     labels: tuple[str, ...]
     ids: tuple[tuple[int, ...], ...]

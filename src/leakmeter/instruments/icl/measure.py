@@ -1,4 +1,4 @@
-"""ICL influence: what the answer to a query owes to each exemplar of its prompt, in nats."""
+"""ICL influence: the influence of each exemplar of a prompt on the answer to a query, in nats."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from leakmeter.core.reductions import Labels, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
 from leakmeter.instruments.icl.item import Answers, ExemplarItem
-from leakmeter.instruments.icl.log_ratio import FARTHEST, LogRatioFromFirst, log_ratio
-from leakmeter.instruments.icl.math import calibrated, log_mean
+from leakmeter.instruments.icl.math import FARTHEST, LogRatioFromFirst, calibrated, log_mean, log_ratio
 from leakmeter.stats import logspace
 from leakmeter.stats.logspace import log_softmax
 
@@ -43,7 +42,7 @@ class Icl(Measure):
     `label_log_prob`, log A(S, x), likewise; `label_mass`, the log of what the labels have together before they are
     renormalised; `prediction`, the likeliest label, and `gold`, where it is known, as numbers of labels; `noise`, the
     difference that other ways to run the same prompts make to a `label_loss`. With the whole vocabulary also the
-    entries of `instruments.icl.log_ratio.FARTHEST` of each exemplar, and `farthest_noise` and `plausible_noise`.
+    entries of `instruments.icl.math.FARTHEST` of each exemplar, and `farthest_noise` and `plausible_noise`.
 
     For the noise, the last token of three prompts is run a second time: with all exemplars, without the first, without
     the last. It is twice the most that a log-probability differs, since a loss contrasts two. The largest error of a
@@ -86,16 +85,6 @@ class Icl(Measure):
                 raise UsageError(f"{name} is {number}; it has to be {expected}")
         if self.calibration is not None and self.space == "vocabulary":
             raise UsageError("calibration is for labels; leave it out with space 'vocabulary'")
-
-    @property
-    def samples(self) -> int:
-        """Nothing is drawn."""
-        return 1
-
-    @property
-    def max_new_tokens(self) -> int:
-        """Nothing is added to a prompt but labels, which its item has."""
-        return 0
 
     def check(self, item: ExemplarItem) -> None:
         """Refuse labels that cannot be told apart, and a query without exemplars."""
@@ -199,7 +188,7 @@ class Icl(Measure):
 
 
 def _of_vocabulary(item: ExemplarItem, entries: FloatArray, again: FloatArray) -> Iterator[Measurement]:
-    """Readings of each exemplar's entries, (exemplar, farthest).
+    """Measurements of each exemplar's entries, (exemplar, farthest).
 
     Args:
         item: the case.

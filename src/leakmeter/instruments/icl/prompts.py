@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 from leakmeter.core.backend import Backend
 from leakmeter.core.instrument import PlainSettings
@@ -64,7 +63,7 @@ class ExemplarSettings(PlainSettings):
 class PreparedExemplars(Prepared):
     """A query's item and the texts it came from."""
 
-    def texts(self) -> dict[str, Any]:
+    def texts(self) -> dict[str, list[str]]:
         """The labels."""
         return {"labels": list(self.item.answers.labels)}
 
@@ -73,12 +72,6 @@ def prepare_exemplars(
     case: ExemplarCase, tokenizer: Tokenizer, settings: ExemplarSettings, *, window: int | None
 ) -> PreparedExemplars:
     """Tokenise a query and its exemplars; the exemplars are the spans, named e1, e2 and so on.
-
-    Args:
-        case: the texts.
-        tokenizer: the model's.
-        settings: task and template.
-        window: most tokens a sequence may have.
 
     Raises:
         UsageError: no exemplars, an empty text, a label that is none of the task's, or labels that the model cannot

@@ -1,8 +1,7 @@
-"""In-context exemplars: what can be compared between runs, and bounded by a gate."""
+"""ICL influence: what can be compared between runs, and bounded by a gate."""
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 from leakmeter.core.measurement import NATS
@@ -11,13 +10,7 @@ from leakmeter.core.quantity import SHARE_OF_CASES, Quantity, RunQuantity
 from leakmeter.instruments.icl.summary import summary
 
 ICL: Final[Quantities] = (
-    Quantity(
-        "icl",
-        NATS,
-        "What the answer to a query owes to the exemplar that it owes most.",
-        at("loss_nats", null=math.inf),
-        floor=NOISE,
-    ),
+    Quantity("icl", NATS, "Largest influence of an exemplar on the answer to a query.", at("loss_nats"), floor=NOISE),
     Quantity(
         "icl.accuracy",
         SHARE_OF_CASES,
@@ -30,7 +23,7 @@ ICL: Final[Quantities] = (
         "icl.macro_f1",
         "F1",
         "Mean F1 of the labels, over the queries whose label is known.",
-        lambda cases: summary(cases)["macro_f1"],
+        lambda results: summary(results).macro_f1,
         worse="less",
     ),
 )

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl import words
-from leakmeter.instruments.icl.words import Summary
+from leakmeter.instruments.icl.result import Exemplar, IclResult
+from leakmeter.instruments.icl.summary import FixedExemplar, Losses, Position, Summary, summary
 from leakmeter.report import blocks as b
-from leakmeter.report import queries, scale
-from leakmeter.report.queries import infinite
+from leakmeter.report import scale
+from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_text
-from leakmeter.report.shade import Case
 from leakmeter.report.words import posterior_cell
 
+LABELS_SHOWN: Final = 6
 _QUERIES_IN_A_TERMINAL: Final = 8
 _EXEMPLARS_DRAWN: Final = 40
-_ID: Final = 12
 _LABEL: Final = 16
 _QUERY_CHARACTERS: Final = 400
 _NOTES: Final = (
@@ -35,8 +36,7 @@ _NOTES_OF_ONE: Final = ("Nats", "Posterior")
 
 
 def report(
-    cases: Sequence[Case],
-    summary: Summary,
+    results: Sequence[IclResult],
     *,
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
@@ -44,26 +44,27 @@ def report(
     """One query with its exemplars; or many: ICLInf, accuracy, positions or exemplars, labels, and each query folded.
 
     Args:
-        cases: see `instruments.icl.result.case_object`; one or more.
-        summary: theirs, see `instruments.icl.summary.summary`.
+        results: one or more.
         command: the command line they came from.
         provenance: of the run they lie in.
 
     Raises:
-        UsageError: there is no case.
+        UsageError: there is no result.
     """
-    if not cases:
+    if not results:
         raise UsageError("no query to show: a report needs at least one, as `leakmeter icl --json` prints them")
-    several = len(cases) > 1
-    asked = f"{len(cases):,} queries" if several else "a query"
+    several = len(results) > 1
+    asked = f"{len(results):,} queries" if several else "a query"
+    by_loss = sorted(results, key=lambda one: -one.loss_nats) if several else []
+    blocks = _of_all(results, summary(results)) if several else _of_one(results[0])
     return b.Report(
         title=f"Influence of the exemplars on {'these answers' if several else 'this answer'}",
         measure="icl",
-        blocks=list(_of_all(cases, summary) if several else _of_one(cases[0], summary)),
+        blocks=list(blocks),
         lead=f"A language model chose a label for {asked}, each behind a few labelled exemplars. Every exemplar was "
         "left out in turn, and the probabilities of the answers were compared, in nats.",
         caveat=words.CAVEAT,
-        sections=[_section(case) for case in words.by_loss(cases)] if several else [],
+        sections=[_section(one) for one in by_loss],
         index_caption="Queries, largest losses first",
         index_first=_QUERIES_IN_A_TERMINAL,
         index=(
@@ -84,96 +85,91 @@ def report(
     )
 
 
-def _of_one(case: Case, summary: Summary) -> Iterator[b.Block]:
-    yield b.Headline(words.verdict(case))
-    yield b.Text(words.posterior(case))
-    yield from _vocabulary([case])
-    yield from _warnings([case])
-    yield b.Text(b.Untrusted(case["query"]), "prose", heading=("Query ", b.Untrusted(case["id"], 40)))
-    yield b.Text(words.answer(case), heading="Answer")
-    yield _labels_of(case)
-    yield _exemplars_of(case)
-    yield from _charts([case], summary)
+def _of_one(result: IclResult) -> Iterator[b.Block]:
+    yield b.Headline(words.verdict(result))
+    yield b.Text(words.posterior(result))
+    if (told := words.vocabulary([result])) is not None:
+        yield b.Text(told)
+    yield from _warnings([result])
+    yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, 40)))
+    yield b.Text(words.answer(result), heading="Answer")
+    yield _labels_of(result)
+    yield _exemplars_of(result)
+    yield from _charts([result], summary([result]))
     yield b.Text(words.READING, "soft")
-    floor = f"{nats_text(case['noise_floor_nats'])}\u00a0nats"
-    settings = {**words.settings(case), "Noise floor": floor, "Cost": queries.cost([case])}
+    floor = f"{nats_text(result.noise_floor_nats)}\u00a0nats"
+    settings = {**words.settings(result), "Noise floor": floor, "Cost": shared_words.cost([result])}
     yield b.Details("Settings, noise and cost", b.facts_of(settings))
 
 
-def _of_all(cases: Sequence[Case], summary: Summary) -> Iterator[b.Block]:
-    yield b.Headline(words.headline(summary, cases))
-    yield b.Text(words.accuracy(summary))
-    yield b.Text(words.meaning(summary))
-    yield from _vocabulary(cases)
+def _of_all(results: Sequence[IclResult], total: Summary) -> Iterator[b.Block]:
+    yield b.Headline(words.headline(total, results))
+    for text in (words.accuracy(total), words.meaning(total), words.vocabulary(results)):
+        if text is not None:
+            yield b.Text(text)
     yield b.Text(words.READING, "soft")
     yield b.Text(words.INTERVALS, "soft")
-    yield from _warnings(cases)
-    yield from _charts(cases, summary)
-    yield _exemplars(summary["exemplars"]) if summary["exemplars"] else _positions(summary["positions"])
-    yield _labels(cases, summary)
-    yield b.Text(words.noise(summary, cases), "soft")
-    yield b.Details("Settings and cost", b.facts_of({**words.settings(cases[0]), "Cost": queries.cost(cases)}))
+    yield from _warnings(results)
+    yield from _charts(results, total)
+    yield _fixed_exemplars(total.exemplars) if total.exemplars else _positions(total.positions)
+    yield _labels(results, total)
+    yield b.Text(words.noise(total, results), "soft")
+    settings = {**words.settings(results[0]), "Cost": shared_words.cost(results)}
+    yield b.Details("Settings and cost", b.facts_of(settings))
 
 
-def _vocabulary(cases: Sequence[Case]) -> Iterator[b.Block]:
-    told = words.vocabulary(cases)
-    if told is not None:
-        yield b.Text(told)
-
-
-def _warnings(cases: Sequence[Case]) -> Iterator[b.Block]:
-    return (b.Warning(b.Untrusted(warning)) for warning in queries.warnings(cases))
+def _warnings(results: Sequence[IclResult]) -> Iterator[b.Block]:
+    return (b.Warning(b.Untrusted(warning)) for warning in shared_words.warnings(results))
 
 
 # ---- many queries ---------------------------------------------------------------------------------------------------
-def _means(row: Mapping[str, Any]) -> tuple[b.Cell, ...]:
+def _means(of: Losses) -> tuple[b.Cell, ...]:
     """Under `Mean`, `Std` and `Interval`."""
-    interval = row["interval_nats"]
-    return infinite(row["mean_nats"]), row["std_nats"], None if interval is None else b.Interval(*interval)
+    return of.mean_nats, of.std_nats, None if of.interval_nats is None else b.Interval(*of.interval_nats)
 
 
-def _mean_columns(heading: str, *, bar: bool = False, std: bool = False) -> tuple[b.Column, ...]:
+def _mean_columns(heading: str, *, bar: bool = False) -> tuple[b.Column, ...]:
     return (
         b.Column(heading, "nats", "nats", shade=True, bar=bar),
-        b.Column("Std", "nats", on="everywhere" if std else "pages"),
+        b.Column("Std", "nats", on="everywhere" if bar else "pages"),
         b.Column("Interval", "interval"),
     )
 
 
-def _positions(rows: Sequence[Mapping[str, Any]]) -> b.Table:
+def _positions(positions: Sequence[Position]) -> b.Table:
     return b.Table(
-        (b.Column("Position", "count"), *_mean_columns("Mean", bar=True, std=True)),
-        [b.Row((row["position"], *_means(row))) for row in rows],
+        (b.Column("Position", "count"), *_mean_columns("Mean", bar=True)),
+        [b.Row((one.position, *_means(one))) for one in positions],
         caption="Positions: influence of the exemplar there on the answers",
-        first=len(rows),
+        first=len(positions),
     )
 
 
-def _exemplars(rows: Sequence[Mapping[str, Any]]) -> b.Table:
+def _fixed_exemplars(exemplars: Sequence[FixedExemplar]) -> b.Table:
     """The same ones before all queries, largest mean first."""
     columns = (
-        b.Column("#", "count"),
-        b.Column("Exemplar"),
-        b.Column("Label"),
-        b.Column("Text"),
+        *map(b.Column, ("Exemplar", "Label", "Text")),
         *_mean_columns("Mean"),
         b.Column("Most", "nats"),
         b.Column("Worst in", "share"),
     )
-    shown = [
+    rows = [
         b.Row((
-            row["position"], b.Untrusted(row["id"] or row["name"], _ID), b.Untrusted(row["label"] or "", _LABEL),
-            b.Untrusted(row["text"], 320), *_means(row), infinite(row["max_nats"]), row["worst_share"],
+            words.name_of(one), b.Untrusted(one.label or "", _LABEL), b.Untrusted(one.text, 320), *_means(one),
+            one.max_nats, one.worst_share,
         ))
-        for row in sorted(rows, key=lambda row: -infinite(row["mean_nats"]))
+        for one in sorted(exemplars, key=lambda one: -one.mean_nats)
     ]  # fmt: skip
     caption = "Exemplars, the same for all queries, by their influence on the answers"
-    return b.Table(columns, shown, caption, rest=("exemplar", "exemplars"), first=len(shown))
+    return b.Table(columns, rows, caption, rest=("exemplar", "exemplars"), first=len(rows))
 
 
-def _labels(cases: Sequence[Case], summary: Summary) -> b.Table:
+def _labels(results: Sequence[IclResult], total: Summary) -> b.Table:
     """How each label is answered, how far it moves, and what exemplars that have it do."""
-    own, knows = words.by_own_label(cases), bool(summary["n_with_label"])
+    own: dict[str | None, list[float]] = {}
+    for exemplar in (exemplar for one in results for exemplar in one.exemplars):
+        own.setdefault(exemplar.label, []).append(exemplar.loss_nats)
+    knows = bool(total.n_with_label)
     columns = (
         b.Column("Label"),
         *((b.Column("Right", "count"), b.Column("F1", "number")) if knows else ()),
@@ -182,67 +178,77 @@ def _labels(cases: Sequence[Case], summary: Summary) -> b.Table:
         b.Column("Exemplars with it", "nats", shade=True),
     )
     rows = []
-    for row in summary["labels"]:
-        f1 = None if row["f1"] is None else f"{row['f1']:.2f}"
+    for one in total.labels:
+        f1, losses = None if one.f1 is None else f"{one.f1:.2f}", own.get(one.label)
         rows.append(
             b.Row((
-                b.Untrusted(row["label"], 24), *((row["n_right_label"], f1) if knows else ()), row["n_predicted"],
-                *_means(row), own.get(row["label"]),
+                b.Untrusted(one.label, 24), *((one.n_right_label, f1) if knows else ()), one.n_predicted, *_means(one),
+                None if losses is None else sum(losses) / len(losses),
             ))
         )  # fmt: skip
     return b.Table(columns, rows, "Labels", rest=("label", "labels"), first=len(rows))
 
 
-def _section(case: Case) -> b.Section:
-    nats, worst = infinite(case["loss_nats"]), words.worst_exemplar(case)
-    mark = {None: "", True: " ✓", False: " ✗"}[case["is_right"]]
+def _section(result: IclResult) -> b.Section:
+    nats, text = result.loss_nats, result.query
+    mark = {None: "", True: " ✓", False: " ✗"}[result.is_right]
     cells: tuple[b.Cell, ...] = (
-        scale.nats_cell(nats) if nats <= case["noise_floor_nats"] else nats,
-        b.Untrusted(case["query"], 90),
-        (b.Untrusted(case["prediction"], _LABEL), mark),
-        b.Untrusted(case["gold"] or "", _LABEL),
-        (f"{worst['position']:d}: ", b.Untrusted(worst["id"] or worst["name"], _ID)),
-        _posterior(case),
+        scale.nats_cell(nats) if nats <= result.noise_floor_nats else nats,
+        b.Untrusted(text, 90),
+        (b.Untrusted(result.prediction, _LABEL), mark),
+        b.Untrusted(result.gold or "", _LABEL),
+        words.name_of(result.worst),
+        _posterior(result),
     )
-    text = case["query"]
     if len(text) > _QUERY_CHARACTERS:
         text = f"{text[:_QUERY_CHARACTERS].rstrip()}…"
     blocks = (
         b.Text(b.Untrusted(text), "prose"),
-        b.Text(words.answer(case)),
-        _labels_of(case),
-        _exemplars_of(case, among_many=True),
+        b.Text(words.answer(result)),
+        _labels_of(result),
+        _exemplars_of(result, among_many=True),
     )
-    return b.Section(b.Untrusted(case["id"], _ID), blocks, cells, weight=nats)
+    return b.Section(b.Untrusted(result.id, 12), blocks, cells, weight=nats)
 
 
 # ---- one query ------------------------------------------------------------------------------------------------------
-def _posterior(numbers: Case) -> b.Cell:
-    sure: float | None = numbers["posterior"]
-    return posterior_cell(numbers) if sure is None else sure
+def _posterior(of: Exemplar | IclResult) -> b.Cell:
+    return posterior_cell(of) if of.posterior is None else of.posterior
 
 
-def _labels_of(case: Case) -> b.Table:
-    """With all exemplars, and without the one of the largest loss."""
-    rows = [
-        b.Row((
-            b.Untrusted(row.label, 24), words.probability(row.probability), words.probability(row.without),
-            row.signed_nats, " and ".join(["answered"] * row.is_prediction + ["right"] * row.is_gold),
-        ))
-        for row in words.label_rows(case)
-    ]  # fmt: skip
+def _labels_of(result: IclResult) -> b.Table:
+    """With all exemplars, and without the one of the largest loss.
+
+    Of many labels the first `LABELS_SHOWN` are those that matter: the prediction, the right one, the one that changes
+    most, then the likeliest; these and the others likeliest first.
+    """
+    worst, shares = result.worst, result.label_probabilities
+    must = (result.prediction, result.gold, worst.worst_label)
+    likeliest = sorted(range(len(shares)), key=lambda i: -shares[i])
+    first = sorted(likeliest, key=lambda i: result.labels[i] not in must)[:LABELS_SHOWN]
+    rows = []
+    for i in sorted(likeliest, key=lambda i: i not in first):
+        label, share, nats = result.labels[i], shares[i], worst.signed_nats[i]
+        # A label that has no probability with the exemplar leaves open how much it has without.
+        without = min(1.0, math.exp(math.log(share) - nats)) if share else None
+        remarks = ["answered"] * (label == result.prediction) + ["right"] * (label == result.gold)
+        rows.append(
+            b.Row((
+                b.Untrusted(label, 24), words.probability(share), words.probability(without), nats,
+                " and ".join(remarks),
+            ))
+        )  # fmt: skip
     columns = (
         b.Column("Label"),
         b.Column("With all", "share"),
-        b.Column(f"Without exemplar {words.worst_exemplar(case)['position']:d}", "share"),
+        b.Column(("Without ", b.Untrusted(worst.name, 12)), "share"),
         b.Column("Nats", "signed_nats"),
         b.Column("Remark"),
     )
-    n = words.LABELS_SHOWN
-    return b.Table(columns, rows, rest=("label", "labels"), first=n, first_on_pages=n)
+    return b.Table(columns, rows, rest=("label", "labels"), first=LABELS_SHOWN, first_on_pages=LABELS_SHOWN)
 
 
-def _exemplars_of(case: Case, *, among_many: bool = False) -> b.Table:
+def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
     """Each exemplar's loss; with fewer columns where a page holds hundreds of queries."""
     columns = (
         b.Column("Exemplar"),
@@ -252,18 +258,13 @@ def _exemplars_of(case: Case, *, among_many: bool = False) -> b.Table:
         b.Column("Changes most"),
         b.Column("Posterior", "posterior"),
     )
+    floor = result.noise_floor_nats
     rows = []
-    for one in case["exemplars"]:
-        name: list[str | b.Untrusted] = [b.Untrusted(one["name"], _ID)]
-        if one["id"]:
-            name += [" ", b.Untrusted(one["id"], _ID)]
-        label = () if among_many else (b.Untrusted(one["label"] or "", _LABEL),)
-        cells = (
-            tuple(name), *label, b.Untrusted(one["text"], 108 if among_many else 130), infinite(one["loss_nats"]),
-            words.changed(one, _LABEL), _posterior(one),
-        )  # fmt: skip
-        rows.append(b.Row(cells, quiet=infinite(one["loss_nats"]) <= case["noise_floor_nats"]))
-    floor = case["noise_floor_nats"]
+    for one in result.exemplars:
+        label = () if among_many else (b.Untrusted(one.label or "", _LABEL),)
+        text = b.Untrusted(one.text, 108 if among_many else 130)
+        moved = (one.loss_nats, words.changed(one, _LABEL), _posterior(one))
+        rows.append(b.Row((words.name_of(one), *label, text, *moved), quiet=one.loss_nats <= floor))
     return b.Table(
         columns,
         rows,
@@ -275,46 +276,37 @@ def _exemplars_of(case: Case, *, among_many: bool = False) -> b.Table:
 
 
 # ---- figures --------------------------------------------------------------------------------------------------------
-def _charts(cases: Sequence[Case], summary: Summary) -> Iterator[b.Chart]:
+def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
     """Loss by position of the exemplar, and of each exemplar where all queries have the same."""
-    about = f"Means over {len(cases):,} queries with 95 % bootstrap intervals" if len(cases) > 1 else ""
-    places = _finite(summary["positions"])
+    about = f"Means over {len(results):,} queries with 95 % bootstrap intervals" if len(results) > 1 else ""
+    places = [one for one in total.positions if math.isfinite(one.mean_nats)]
     if places:
-        said = [f"position {row['position']}: {words.mean_text(row)}\u00a0nats" for row in places]
-        on_pages = len(cases) > 1 and len(places) > 1 and len(places) == len(summary["positions"])
-        names = [str(row["position"]) for row in places]
-        panel = b.Panel(
-            b.Axis("position of the exemplar", names=names),
-            b.Axis("loss without it", "nats"),
-            (_series("bar", places, said),),
-        )
+        said = [f"position {one.position}: {words.mean_text(one)}\u00a0nats" for one in places]
+        on_pages = len(results) > 1 and len(places) > 1 and len(places) == len(total.positions)
+        x = b.Axis("position of the exemplar", names=[str(one.position) for one in places])
         yield b.Chart(
             "positions",
             "Loss by the position of the exemplar",
-            (panel,),
+            (b.Panel(x, b.Axis("loss without it", "nats"), (_series("bar", places, said),)),),
             footer=about,
             panel_inches=(max(4.8, 1.2 + 0.34 * len(places)), 3.6),
             on="everywhere" if on_pages else "files",
         )
-    shown = sorted(_finite(summary["exemplars"] or ()), key=lambda row: -row["mean_nats"])[:_EXEMPLARS_DRAWN]
+    finite = [one for one in total.exemplars or () if math.isfinite(one.mean_nats)]
+    shown = sorted(finite, key=lambda one: -one.mean_nats)[:_EXEMPLARS_DRAWN]
     if shown:
-        texts = [(f"{row['position']}: ", b.Untrusted(row["text"], 42)) for row in shown]
-        panel = b.Panel(b.Axis("loss without it", "nats"), b.Axis("", names=texts), (_series("rows", shown),))
+        y = b.Axis("", names=[(b.Untrusted(one.name, 12), ": ", b.Untrusted(one.text, 42)) for one in shown])
         yield b.Chart(
             "exemplars",
             "Loss of each exemplar, largest first",
-            (panel,),
+            (b.Panel(b.Axis("loss without it", "nats"), y, (_series("rows", shown),)),),
             footer=about,
             panel_inches=(7.2, 1.1 + 0.24 * max(len(shown), 4)),
             on="files",
         )
 
 
-def _finite(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [row for row in rows if row["mean_nats"] is not None]
-
-
-def _series(draws: b.Draws, rows: Sequence[Mapping[str, Any]], said: Sequence[str] = ()) -> b.Series:
-    ends = [row["interval_nats"] or (row["mean_nats"],) * 2 for row in rows]
+def _series(draws: b.Draws, shown: Sequence[Losses], said: Sequence[str] = ()) -> b.Series:
+    ends = [one.interval_nats or (one.mean_nats, one.mean_nats) for one in shown]
     low, high = ([end[i] for end in ends] for i in (0, 1))
-    return b.Series(draws, [row["mean_nats"] for row in rows], low=low, high=high, said=said)
+    return b.Series(draws, [one.mean_nats for one in shown], low=low, high=high, said=said)

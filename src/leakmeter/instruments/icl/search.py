@@ -1,4 +1,4 @@
-"""A greedy search for exemplars of which less shows: all lists one move away are measured, and the best is taken.
+"""A greedy search for exemplars that leak less: all lists one move away are measured, and the best is taken.
 
 The best of many lists looks better than it is on the queries that chose it. So the queries are split by chance: one
 half chooses, and the other, which has no part in it, reports (`instruments.icl.selection`).
@@ -6,76 +6,127 @@ half chooses, and the other, which has no part in it, reports (`instruments.icl.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import combinations, product
+from typing import Final, Self
 
-from leakmeter.instruments.icl.moves import Exemplars, Move, Scope, moves_from
-from leakmeter.instruments.icl.table import loss_of
+import numpy as np
+
+from leakmeter.core.record import Record, Unbounded
+from leakmeter.data.named.base import chosen_numbers
+from leakmeter.data.text import unused
+from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.instruments.icl.result import IclResult
 from leakmeter.stats import stats
+from leakmeter.text.exemplar import Example
 
-Cases = Sequence[Mapping[str, Any]]
-"""Case objects of queries; see `instruments.icl.result`."""
+MOVES: Final = ("reorder", "drop", "replace", "add")
+"""Two exemplars change places; one goes; one of the pool takes the place of one; one of the pool comes last."""
+_OF_POOL: Final = ("replace", "add")
+_HALVES: Final = 1  # tells the split from other draws of one seed
+
+Exemplars = tuple[Example, ...]
+"""In the order of the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """A list of exemplars, and what the choosing queries say of it."""
+class Move(Record):
+    """One change to a list of exemplars."""
 
-    exemplars: Exemplars
-    cases: Cases
-    move: Move | None = None
+    kind: str
+    """'reorder', 'drop', 'replace' or 'add'."""
+    positions: tuple[int, ...] = ()
+    """In the list before, from 1: of the two that change places, or of the one that goes."""
+    new: str | None = None
+    """Id of what comes from the pool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredList(Record):
+    """A list of exemplars, and what the queries that choose say of it."""
+
+    move: Move | None
     """That made it; None for the list as given."""
+    exemplars: tuple[str, ...]
+    """Ids, in the order of the prompt."""
+    loss_nats: Unbounded
+    """ICLInf."""
+    largest_nats: Unbounded
+    """Largest loss of a query."""
+    accuracy: float
 
-    @property
-    def icl_inf(self) -> float:
-        """Mean over queries of the largest loss of an exemplar, nats (Eq. 4)."""
-        return stats.mean([loss_of(case) for case in self.cases])
+    @classmethod
+    def of(cls, exemplars: Exemplars, results: Sequence[IclResult], move: Move | None = None) -> Self:
+        """A list with the results of the choosing queries behind it."""
+        losses = [one.loss_nats for one in results]
+        return cls(
+            move=move,
+            exemplars=tuple(example.id for example in exemplars),
+            loss_nats=stats.mean(losses),
+            largest_nats=max(losses),
+            accuracy=stats.mean([bool(one.is_right) for one in results]),
+        )
 
-    @property
-    def noise_floor(self) -> float:
-        """How far other ways to compute the same may move that mean, nats."""
-        return stats.mean([case["noise_floor_nats"] for case in self.cases])
 
-
-@dataclass(frozen=True, slots=True)
-class Round:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round(Record):
     """All lists one move away."""
 
-    best: tuple[Measured, ...]
+    best: tuple[MeasuredList, ...]
     """The one of each kind of move with the lowest ICLInf."""
-    taken: Measured | None
-    """The best of them, if it is lower than the list before by more than the noise floor."""
     n_lists: int
     """Measured in this round."""
     n_too_long: int
-    """Left out because a query would not fit the model's window."""
+    """Passed over, since a query would not fit the model's window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a search has to do with."""
+
+    exemplars: Exemplars
+    """As given."""
+    pool: Exemplars
+    """What may come."""
+    kinds: tuple[str, ...]
+    """Of moves, in the order of `MOVES`."""
+    choosing: tuple[Example, ...]
+    """Queries that choose."""
+    reporting: tuple[Example, ...]
+    """Queries that have no part in it."""
+    max_steps: int
+    """Moves taken at most."""
+    seed: int
+
+    @property
+    def queries(self) -> tuple[Example, ...]:
+        """Of both halves."""
+        return (*self.choosing, *self.reporting)
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
     """The way of a search."""
 
-    start: Measured
+    lists: tuple[Exemplars, ...]
+    """As given, and after each step."""
+    path: tuple[MeasuredList, ...]
+    """The same, measured."""
     rounds: tuple[Round, ...]
-
-    @property
-    def path(self) -> tuple[Measured, ...]:
-        """The list as given, and after each step."""
-        return (self.start, *(one.taken for one in self.rounds if one.taken is not None))
 
     @property
     def is_exhausted(self) -> bool:
         """Whether it ended because no move lowers ICLInf, rather than after the most steps."""
-        return bool(self.rounds) and self.rounds[-1].taken is None
+        return len(self.path) <= len(self.rounds)
 
 
 def search(
     scope: Scope,
-    measured: Callable[[Exemplars], Cases],
+    measured: Callable[[Exemplars], Sequence[IclResult]],
     *,
     fits: Callable[[Exemplars], bool] = lambda exemplars: True,
-    on_round: Callable[[Measured, Round], None] = lambda before, one: None,
+    on_round: Callable[[MeasuredList, MeasuredList | None, Round], None] = lambda before, taken, one: None,
 ) -> Search:
     """Take the best move until none lowers ICLInf by more than its noise floor.
 
@@ -83,17 +134,18 @@ def search(
 
     Args:
         scope: what is searched.
-        measured: a list to the case objects of the choosing queries.
+        measured: a list to the results of the choosing queries.
         fits: whether every query fits the model's window behind a list; one that does not is passed over.
-        on_round: told of the list before a round, and of the round, as soon as it is over.
+        on_round: told of the list before a round, of the one that was taken and of the round, as soon as it is over.
     """
-    first = now = Measured(scope.exemplars, measured(scope.exemplars))
-    seen, rounds = {scope.exemplars}, list[Round]()
-    while len(rounds) < scope.max_steps and (not rounds or rounds[-1].taken is not None):
-        best: dict[str, Measured] = {}
+    results = measured(scope.exemplars)
+    lists, path, rounds = [scope.exemplars], [MeasuredList.of(scope.exemplars, results)], list[Round]()
+    floor = _noise(results)
+    seen = {scope.exemplars}
+    while len(rounds) < min(scope.max_steps, len(path)):
+        best: dict[str, tuple[MeasuredList, Exemplars, float]] = {}
         n_lists = n_too_long = 0
-        for move in moves_from(now.exemplars, scope.kinds, scope.pool):
-            exemplars = move.applied(now.exemplars)
+        for move, exemplars in moves_from(lists[-1], scope.kinds, scope.pool):
             if exemplars in seen:
                 continue
             seen.add(exemplars)
@@ -101,12 +153,130 @@ def search(
                 n_too_long += 1
                 continue
             n_lists += 1
-            one = Measured(exemplars, measured(exemplars), move)
-            if move.kind not in best or one.icl_inf < best[move.kind].icl_inf:
-                best[move.kind] = one
-        lowest = min(best.values(), key=lambda one: one.icl_inf, default=None)
-        taken = lowest if lowest is not None and lowest.icl_inf < now.icl_inf - now.noise_floor else None
-        rounds.append(Round(tuple(best.values()), taken, n_lists, n_too_long))
-        on_round(now, rounds[-1])
-        now = taken or now
-    return Search(first, tuple(rounds))
+            results = measured(exemplars)
+            one = MeasuredList.of(exemplars, results, move)
+            if move.kind not in best or one.loss_nats < best[move.kind][0].loss_nats:
+                best[move.kind] = one, exemplars, _noise(results)
+        before, taken = path[-1], None
+        lowest = min(best.values(), key=lambda found: found[0].loss_nats, default=None)
+        if lowest is not None and lowest[0].loss_nats < before.loss_nats - floor:
+            taken, exemplars, floor = lowest
+            lists.append(exemplars)
+            path.append(taken)
+        rounds.append(Round(best=tuple(found[0] for found in best.values()), n_lists=n_lists, n_too_long=n_too_long))
+        on_round(before, taken, rounds[-1])
+    return Search(tuple(lists), tuple(path), tuple(rounds))
+
+
+def moves_from(exemplars: Exemplars, kinds: Sequence[str], pool: Exemplars) -> Iterator[tuple[Move, Exemplars]]:
+    """Every move of these kinds, and the list after it.
+
+    The last exemplar stays, since without any there is nothing to measure.
+    """
+    n, new = len(exemplars), [example for example in pool if example not in exemplars]
+    for kind in kinds:
+        if kind == "reorder":
+            for i, j in combinations(range(n), 2):
+                swapped = list(exemplars)
+                swapped[i], swapped[j] = swapped[j], swapped[i]
+                yield Move(kind, (i + 1, j + 1)), tuple(swapped)
+        elif kind == "drop" and n > 1:
+            yield from ((Move(kind, (i + 1,)), (*exemplars[:i], *exemplars[i + 1 :])) for i in range(n))
+        elif kind == "replace":
+            for i, one in product(range(n), new):
+                yield Move(kind, (i + 1,), one.id), (*exemplars[:i], one, *exemplars[i + 1 :])
+        elif kind == "add":
+            yield from ((Move(kind, (), one.id), (*exemplars, one)) for one in new)
+
+
+def _noise(results: Sequence[IclResult]) -> float:
+    """How far other ways to compute the same may move ICLInf, nats."""
+    return stats.mean([one.noise_floor_nats for one in results])
+
+
+# ---- what is searched -----------------------------------------------------------------------------------------------
+def scope_of(
+    exemplars: Sequence[Example],
+    pool: Sequence[Example] | None,
+    queries: Sequence[Example],
+    *,
+    moves: Sequence[str] = (),
+    max_steps: int = 5,
+    n_candidates: int = 8,
+    seed: int = 0,
+) -> Scope:
+    """What a search has to do with: without `moves` all that can be made, without a pool those that need none.
+
+    Raises:
+        UnknownNameError: no such move.
+        UsageError: fewer than two queries, nothing that could be moved, or a pool that is missing or of no use.
+    """
+    if max_steps < 1:
+        raise UsageError(f"max-steps is {max_steps}; it has to be 1 or more")
+    kinds = _checked_moves(moves, has_pool=pool is not None)
+    start = tuple(exemplars)
+    known = () if pool is None else candidates(pool, start, queries, n=n_candidates, seed=seed)
+    if not any(moves_from(start, kinds, known)):
+        raise UsageError(f"one exemplar leaves nothing to {' or '.join(kinds)}; give more of them, or a pool")
+    return Scope(start, known, kinds, *halves(queries, seed), max_steps, seed)
+
+
+def halves(queries: Sequence[Example], seed: int) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+    """The queries that choose and those that report, each in their order; an odd one reports.
+
+    Raises:
+        UsageError: fewer than two queries.
+    """
+    if len(queries) < 2:
+        raise UsageError(
+            f"there is {len(queries)} query; give two or more, since one half chooses and the other reports"
+        )
+    chosen = set(np.random.default_rng([seed, _HALVES]).permutation(len(queries))[: len(queries) // 2].tolist())
+    choosing = tuple(query for number, query in enumerate(queries) if number in chosen)
+    return choosing, tuple(query for number, query in enumerate(queries) if number not in chosen)
+
+
+def candidates(
+    pool: Sequence[Example], exemplars: Sequence[Example], queries: Sequence[Example], *, n: int, seed: int
+) -> Exemplars:
+    """At most `n` examples of a pool, chosen by the seed, in their order, with 'pool' before their ids.
+
+    The very texts of an exemplar, of a query or of another of the pool, white space around them apart, are passed over:
+    one of two that are alike seems to have no influence, as the other is still there without it.
+
+    Raises:
+        UsageError: none is left, or none is asked for.
+    """
+    if n < 1:
+        raise UsageError(f"candidates is {n}; it has to be 1 or more")
+    seen = {example.compared for example in (*exemplars, *queries)}
+    others: list[Example] = []
+    for example in pool:
+        if example.compared not in seen:
+            others.append(example)
+            seen.add(example.compared)
+    if not others:
+        raise UsageError(f"all {len(pool):,} examples of the pool are exemplars or queries already; give others")
+    taken = {example.id for example in exemplars}
+    out: list[Example] = []
+    for number in chosen_numbers(len(others), n, seed):
+        id_ = unused(f"pool {others[number].id}", taken)
+        taken.add(id_)
+        out.append(Example(id_, others[number].texts, others[number].label))
+    return tuple(out)
+
+
+def _checked_moves(names: Sequence[str], *, has_pool: bool) -> tuple[str, ...]:
+    """Kinds of moves, in the order of `MOVES`."""
+    for name in names:
+        if name not in MOVES:
+            raise UnknownNameError("move", name, MOVES)
+    if not names:
+        return tuple(kind for kind in MOVES if has_pool or kind not in _OF_POOL)
+    kinds = tuple(kind for kind in MOVES if kind in names)
+    needing = [kind for kind in kinds if kind in _OF_POOL]
+    if needing and not has_pool:
+        raise UsageError(f"move '{needing[0]}' takes exemplars from a pool; give one with --pool FILE")
+    if has_pool and not needing:
+        raise UsageError("--pool is for the moves replace and add; add one of them to --moves, or leave --pool out")
+    return kinds

@@ -1,9 +1,9 @@
-"""Which exemplars to ship: each list that is searched a run of its own, and what the queries that chose none say.
+"""Exemplar selection: each list that is searched a run of its own, and what the queries that chose none say.
 
 runs/
-  icl-plan-9a…/           mode 0700: one directory for the exemplars, the queries, the model and the measure
+  icl-select-9a…/         mode 0700: one directory for the exemplars, the queries, the model and the measure
     icl-1f2e…/            the run of one list before one half of the queries
-    plan.json, table.md, exemplars.jsonl      of the last command
+    selection.json, table.md, exemplars.jsonl      of the last command
 
 The directory's name leaves out the moves, the pool and the number of steps: a longer search goes on from what a shorter
 one has measured.
@@ -13,28 +13,26 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from leakmeter.core.backend import Backend
+from leakmeter.core.record import Record
 from leakmeter.core.written import check_outside_runs
 from leakmeter.errors import WindowError
-from leakmeter.instruments.icl.draw import fixed_cases
+from leakmeter.instruments.icl.draw import FIXED_TOGETHER, fixed_cases
 from leakmeter.instruments.icl.measure import Icl
-from leakmeter.instruments.icl.moves import Exemplars, Scope
-from leakmeter.instruments.icl.prompts import ExemplarSettings
-from leakmeter.instruments.icl.result import IclResult, summary
-from leakmeter.instruments.icl.search import Cases, Measured, Round, Search
-from leakmeter.instruments.icl.study import FIXED_TOGETHER
-from leakmeter.instruments.icl.table import loss_of
+from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
+from leakmeter.instruments.icl.result import IclResult
+from leakmeter.instruments.icl.search import Exemplars, MeasuredList, Round, Scope, Search
+from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.runs.fingerprint import spec_of
 from leakmeter.runs.measure import measure_cases, n_parts
+from leakmeter.runs.prediction import MemoryBytes, Predictor, predicted_cases
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats import stats
 from leakmeter.stats.rank_tests import signed_rank_p
@@ -46,18 +44,160 @@ FEWEST: Final = 6
 _CHANCE: Final = 0.05
 
 
-def plan_directory(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(MeasuredList):
+    """The list after a step."""
+
+    step: int
+    """From 1; 0 is the list as given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen(Record):
+    """An exemplar of the list at the end."""
+
+    id: str
+    label: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model(Record):
+    """What measures."""
+
+    name: str
+    weights_sha256: str | None
+    dtype: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection(Record):
+    """What a search for exemplars found, as `leakmeter icl-select --json` prints it."""
+
+    model: Model
+    task: str
+    template: str | None
+    space: str
+    label_scoring: str
+    calibration: str | None
+    calibration_baseline: str
+    calibration_epsilon: float
+    temperature: float
+    moves: tuple[str, ...]
+    max_steps: int
+    seed: int
+    candidates: tuple[str, ...]
+    """Ids of the examples of the pool that may come."""
+    n_choosing: int
+    n_reporting: int
+    steps: tuple[Step, ...]
+    rounds: tuple[Round, ...]
+    ended: str
+    """'no move lowers it' or 'max steps'."""
+    n_lists: int
+    """Measured by the queries that choose."""
+    exemplars: tuple[Chosen, ...]
+    """Of the list at the end, in order."""
+    before: Summary
+    """Of the queries that report, behind the exemplars as given."""
+    after: Summary
+    """Of the same queries, behind the exemplars at the end."""
+    verdict: str
+    """'lower', 'not lower', 'too few' (queries) or 'unchanged' (no step was taken)."""
+    loss_difference_nats: float | None
+    """Of ICLInf, after less before; None where a loss is infinite."""
+    loss_difference_interval_nats: tuple[float, float] | None
+    """95 %, paired bootstrap over queries."""
+    wilcoxon_p: float
+    accuracy_difference: float
+    """From −1 to 1."""
+    accuracy_difference_interval: tuple[float, float]
+    """95 %, Bonett and Price 2012."""
+    warnings: tuple[str, ...]
+    """Of the query, behind the exemplars at the end, whose labels are least likely together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedSelection(Record):
+    """The most that a search may take, as `--dry-run --json` prints it."""
+
+    model: str
+    dtype: str
+    device: str
+    memory_bytes: MemoryBytes | None
+    """None where operations have no meaning."""
+    n_lists: int
+    n_choosing: int
+    n_reporting: int
+    tree_tokens: int
+    seconds: float | None
+    at_most: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Measures lists of exemplars, and goes on with what was measured before."""
+
+    backend: Backend
+    measure: Icl
+    settings: ExemplarSettings
+    directory: Path
+    progress: Progress
+    command: str | None
+
+    @property
+    def model(self) -> Model:
+        """What measures."""
+        backend = self.backend
+        device = str(getattr(getattr(backend, "model", None), "device", "cpu"))
+        return Model(name=backend.name, weights_sha256=backend.weights_sha256, dtype=backend.dtype, device=device)
+
+    def longest(self, exemplars: Exemplars, queries: Sequence[Example]) -> Example:
+        """The query of most tokens, which fits behind a list of exemplars if any query does.
+
+        Raises:
+            LeakmeterError: one of the queries cannot be measured behind these exemplars.
+        """
+        cases = fixed_cases(exemplars, queries)
+        sizes = [len(self.settings.prepare(case, self.backend, self.measure).item.prompt.ids) for case in cases]
+        return queries[sizes.index(max(sizes))]
+
+    def fits(self, exemplars: Exemplars, query: Example) -> bool:
+        """Whether a query fits the model's window behind these exemplars."""
+        (case,) = fixed_cases(exemplars, [query])
+        try:
+            self.settings.prepare(case, self.backend, self.measure)
+        except WindowError:
+            return False
+        return True
+
+    def measured(self, exemplars: Exemplars, queries: Sequence[Example]) -> list[IclResult]:
+        """The results of queries, all behind the same exemplars.
+
+        Raises:
+            LeakmeterError: a query cannot be measured so, or the run cannot be written.
+        """
+        backend, measure, settings, size = self.backend, self.measure, self.settings, FIXED_TOGETHER
+        cases = fixed_cases(exemplars, queries)
+        prepared = [settings.prepare(case, backend, measure) for case in cases]
+        spec = spec_of(
+            measure, "icl", settings, backend, self.model.device, cases, group_size=size, command=self.command
+        )
+        with (
+            used_directory(self.directory),
+            RunDirectory.open(self.directory, spec) as run,
+            self.progress(backend, len(cases)) as callbacks,
+        ):
+            parts = list(measure_cases(backend, measure, prepared, run, callbacks, group_size=size))
+            if not run.is_complete:
+                run.finish(spec, n_parts(len(cases), size))
+        return list(IclResult.from_run(parts, asdict(measure)))
+
+
+def selection_directory(
     scope: Scope, settings: ExemplarSettings, measure: Icl, model: str, out: Path, **machine: str | None
 ) -> Path:
-    """The plan's directory under `out`, which need not be there.
-
-    Args:
-        scope: of which exemplars, queries and seed count.
-        settings: how prompts are made.
-        measure: what measures.
-        model: by its name.
-        out: directory of runs.
-        machine: precision, device and memory, as given.
+    """The directory of a selection under `out`, which need not be there; named by a scope's texts and seed.
 
     Raises:
         StoreError: `out` lies in a run.
@@ -73,112 +213,53 @@ def plan_directory(
         "machine": machine,
         "version": metadata.version("leakmeter"),
     }
-    return out / f"icl-plan-{digest(told)[:16]}"
+    return out / f"icl-select-{digest(told)[:16]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Lists:
-    """Measures lists of exemplars, and goes on with what was measured before."""
-
-    backend: Backend
-    measure: Icl
-    settings: ExemplarSettings
-    directory: Path
-    progress: Progress
-    command: str | None
-
-    @property
-    def model(self) -> dict[str, Any]:
-        """What measures."""
-        backend = self.backend
-        device = str(getattr(getattr(backend, "model", None), "device", "cpu"))
-        told = {"name": backend.name, "weights_sha256": backend.weights_sha256, "dtype": backend.dtype}
-        return {**told, "device": device}
-
-    def longest(self, exemplars: Exemplars, queries: Sequence[Example]) -> Example:
-        """The query of most tokens, which fits behind a list of exemplars if any query does.
-
-        Raises:
-            LeakmeterError: one of the queries cannot be measured behind these exemplars.
-        """
-        cases = fixed_cases(exemplars, queries)
-        prepared = [self.settings.prepare(case, self.backend, self.measure) for case in cases]
-        sizes = [len(one.item.prompt.ids) for one in prepared]
-        return queries[sizes.index(max(sizes))]
-
-    def fits(self, exemplars: Exemplars, query: Example) -> bool:
-        """Whether a query fits the model's window behind these exemplars."""
-        (case,) = fixed_cases(exemplars, [query])
-        try:
-            self.settings.prepare(case, self.backend, self.measure)
-        except WindowError:
-            return False
-        return True
-
-    def measured(self, exemplars: Exemplars, queries: Sequence[Example]) -> list[dict[str, Any]]:
-        """The case objects of queries, all behind the same exemplars.
-
-        Raises:
-            LeakmeterError: a query cannot be measured so, or the run cannot be written.
-        """
-        backend, measure, settings, size = self.backend, self.measure, self.settings, FIXED_TOGETHER
-        cases = fixed_cases(exemplars, queries)
-        prepared = [settings.prepare(case, backend, measure) for case in cases]
-        device = self.model["device"]
-        spec = spec_of(measure, "icl", settings, backend, device, cases, group_size=size, command=self.command)
-        with (
-            used_directory(self.directory),
-            RunDirectory.open(self.directory, spec) as run,
-            self.progress(backend, len(cases)) as callbacks,
-        ):
-            parts = list(measure_cases(backend, measure, prepared, run, callbacks, group_size=size))
-            if not run.is_complete:
-                run.finish(spec, n_parts(len(cases), size))
-        return [result.case for result in IclResult.from_run(parts, asdict(measure))]
-
-
-def told_plan(scope: Scope, found: Search, before: Cases, after: Cases) -> dict[str, Any]:
-    """What a search found, as one plain object; units stand in the names.
-
-    `warnings` are those of the query, behind the exemplars at the end, whose labels are least likely together.
-
-    Args:
-        scope: what was searched.
-        found: the search, on the queries that choose.
-        before: case objects of the other queries behind the exemplars as given.
-        after: of the same queries behind the exemplars at the end.
-    """
-    path, seed = found.path, scope.seed
-    rounds = [_told_round(one) for one in found.rounds]
-    return {
-        "moves": list(scope.kinds),
-        "max_steps": scope.max_steps,
-        "seed": seed,
-        "candidates": [example.id for example in scope.pool],
-        "n_choosing": len(scope.choosing),
-        "n_reporting": len(scope.reporting),
-        "steps": [{"step": number, **told_list(one)} for number, one in enumerate(path)],
-        "rounds": rounds,
-        "ended": "no move lowers it" if found.is_exhausted else "max steps",
-        "n_lists": 1 + sum(one["n_lists"] for one in rounds),
-        "exemplars": [{"id": example.id, "label": example.label} for example in path[-1].exemplars],
-        "before": summary(before, seed=seed),
-        "after": summary(after, seed=seed),
-        **_compared(before, after, n_steps=len(path) - 1, seed=seed),
-        "warnings": list(min(after, key=lambda case: float(case["label_mass"]))["warnings"]),
-    }
-
-
-def told_list(one: Measured) -> dict[str, Any]:
-    """A list, and what the choosing queries say of it."""
-    move = one.move
-    return {
-        "move": None if move is None else {"kind": move.kind, "positions": move.positions, "new": _id(move.new)},
-        "exemplars": [example.id for example in one.exemplars],
-        "loss_nats": _plain(one.icl_inf),
-        "largest_nats": _plain(max(map(loss_of, one.cases))),
-        "accuracy": stats.mean([case["is_right"] for case in one.cases]),
-    }
+def selection_of(
+    lists: Lists, scope: Scope, found: Search, before: Sequence[IclResult], after: Sequence[IclResult]
+) -> Selection:
+    """What a search found, with what the queries that report say of the exemplars as given and at the end."""
+    first, second = ([one.loss_nats for one in results] for results in (before, after))
+    is_finite, interval = all(map(math.isfinite, (*first, *second))), None
+    if is_finite and len(before) > 1:
+        interval = stats.bootstrap_interval_of_mean_difference(second, first, seed=scope.seed)
+    p = signed_rank_p(second, first)
+    pairs = [(one.is_right, other.is_right) for one, other in zip(before, after, strict=True)]
+    gained, lost = pairs.count((False, True)), pairs.count((True, False))
+    if len(found.path) == 1:
+        verdict = "unchanged"
+    elif len(before) < FEWEST:
+        verdict = "too few"
+    else:
+        verdict = "lower" if interval is not None and interval[1] < 0.0 and p < _CHANCE else "not lower"
+    steps = ({name: getattr(one, name) for name in MeasuredList.__slots__} for one in found.path)
+    return Selection(
+        **asdict(lists.measure),
+        model=lists.model,
+        task=lists.settings.task.name,
+        template=lists.settings.template,
+        moves=scope.kinds,
+        max_steps=scope.max_steps,
+        seed=scope.seed,
+        candidates=tuple(example.id for example in scope.pool),
+        n_choosing=len(scope.choosing),
+        n_reporting=len(scope.reporting),
+        steps=tuple(Step(step=number, **one) for number, one in enumerate(steps)),
+        rounds=found.rounds,
+        ended="no move lowers it" if found.is_exhausted else "max steps",
+        n_lists=1 + sum(one.n_lists for one in found.rounds),
+        exemplars=tuple(Chosen(id=example.id, label=example.label) for example in found.lists[-1]),
+        before=summary(before, seed=scope.seed),
+        after=summary(after, seed=scope.seed),
+        verdict=verdict,
+        loss_difference_nats=stats.mean(second) - stats.mean(first) if is_finite else None,
+        loss_difference_interval_nats=interval,
+        wilcoxon_p=p,
+        accuracy_difference=(gained - lost) / len(pairs),
+        accuracy_difference_interval=difference_of_shares(gained, lost, len(pairs)),
+        warnings=min(after, key=lambda one: one.label_mass).warnings,
+    )
 
 
 def exemplars_jsonl(exemplars: Exemplars, task: Task) -> str:
@@ -208,40 +289,59 @@ def difference_of_shares(gained: int, lost: int, n: int, *, confidence: float = 
     return (max(more - less - half, -1.0), min(more - less + half, 1.0))
 
 
-def _told_round(one: Round) -> dict[str, Any]:
-    return {"best": [told_list(best) for best in one.best], "n_lists": one.n_lists, "n_too_long": one.n_too_long}
+# ---- prediction -----------------------------------------------------------------------------------------------------
+def predicted_selection(
+    predictor: Predictor, scope: Scope, settings: ExemplarSettings, measure: Icl
+) -> PredictedSelection:
+    """What a search would take at most: every move measured, on lists of the longest exemplars there are.
+
+    Raises:
+        LeakmeterError: a query cannot be measured behind the exemplars as given.
+    """
+    tokenizer = predictor.backend.tokenizer
+    for case in fixed_cases(scope.exemplars, scope.queries):
+        settings.prepare(case, predictor.backend, measure)
+    # The longest last: the later one stands, the more lists without another hold it.
+    known = (*scope.exemplars, *scope.pool)
+    (case,) = fixed_cases(known, scope.queries[:1])
+    spans = prepare_exemplars(case, tokenizer, settings, window=None).item.spans
+    ascending = [known[number] for number in sorted(range(len(known)), key=lambda number: spans[number].n_tokens)]
+    rounds = list(_rounds(scope))
+    longest = [ascending[-n_exemplars:] for _, n_exemplars in rounds]
+    lists = [
+        (1, scope.exemplars, scope.choosing),
+        (1, scope.exemplars, scope.reporting),
+        *((n, tuple(exemplars), scope.choosing) for (n, _), exemplars in zip(rounds, longest, strict=True)),
+        (1, tuple(longest[-1]), scope.reporting),
+    ]
+    tokens, seconds = 0, 0.0
+    for n, exemplars, queries in lists:
+        # A list that does not fit the window is passed over, so that none costs more without one.
+        prepared = [
+            prepare_exemplars(case, tokenizer, settings, window=None) for case in fixed_cases(exemplars, queries)
+        ]
+        last = predicted_cases(predictor, measure, prepared, group_size=FIXED_TOGETHER)
+        tokens += n * last.tree_tokens
+        seconds += n * (last.seconds or 0.0)
+    return PredictedSelection(
+        model=last.model,
+        dtype=last.dtype,
+        device=last.device,
+        memory_bytes=last.memory_bytes,
+        n_lists=1 + sum(n for n, _ in rounds),
+        n_choosing=len(scope.choosing),
+        n_reporting=len(scope.reporting),
+        tree_tokens=tokens,
+        seconds=None if last.seconds is None else seconds,
+        at_most=True,
+    )
 
 
-def _compared(before: Cases, after: Cases, *, n_steps: int, seed: int) -> dict[str, Any]:
-    """What came of it, query by query, and in one word."""
-    first, second = ([loss_of(case) for case in cases] for cases in (before, after))
-    is_finite = bool(np.isfinite([*first, *second]).all())
-    interval = None
-    if is_finite and len(before) > 1:
-        interval = stats.bootstrap_interval_of_mean_difference(second, first, seed=seed)
-    p = signed_rank_p(second, first)
-    pairs = [(one["is_right"], other["is_right"]) for one, other in zip(before, after, strict=True)]
-    gained, lost = pairs.count((False, True)), pairs.count((True, False))
-    if not n_steps:
-        verdict = "unchanged"
-    elif len(before) < FEWEST:
-        verdict = "too few"
-    else:
-        verdict = "lower" if interval is not None and interval[1] < 0.0 and p < _CHANCE else "not lower"
-    return {
-        "verdict": verdict,
-        "loss_difference_nats": stats.mean(second) - stats.mean(first) if is_finite else None,
-        "loss_difference_interval_nats": None if interval is None else list(interval),
-        "wilcoxon_p": p,
-        "accuracy_difference": (gained - lost) / len(pairs),
-        "accuracy_difference_interval": list(difference_of_shares(gained, lost, len(pairs))),
-    }
-
-
-def _id(example: Example | None) -> str | None:
-    return None if example is None else example.id
-
-
-def _plain(nats: float) -> float | None:
-    """JSON has no word for infinity: null stands for it."""
-    return nats if math.isfinite(nats) else None
+def _rounds(scope: Scope) -> Iterator[tuple[int, int]]:
+    """Of each round how many lists it has, and of how many exemplars, at most."""
+    n_pool = len(scope.pool)
+    for number in range(scope.max_steps):
+        n = len(scope.exemplars) + (min(number, n_pool) if "add" in scope.kinds else 0)
+        n_moves = {"reorder": n * (n - 1) // 2, "drop": n, "replace": n * n_pool, "add": n_pool}
+        longer = 1 if "add" in scope.kinds and number < n_pool else 0
+        yield sum(n_moves[kind] for kind in scope.kinds), n + longer

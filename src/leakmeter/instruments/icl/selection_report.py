@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from leakmeter.core.plain import visible
+from leakmeter.instruments.icl.search import MeasuredList
+from leakmeter.instruments.icl.selection import Selection
+from leakmeter.instruments.icl.summary import Summary
 from leakmeter.report import blocks as b
-from leakmeter.report.queries import infinite
 from leakmeter.report.scale import nats_text
-from leakmeter.report.tables import share_text
+from leakmeter.studies.tables import share_text
 
-Told = Mapping[str, Any]
 _ID_CHARACTERS: Final = 14
 _TEXT_CHARACTERS: Final = 30
 
 
-def report(told: Told, *, command: str | None = None) -> b.Report:
-    """The verdict, the moves, what the queries say that chose none, and the exemplars.
-
-    Args:
-        told: see `instruments.icl.selection.told_plan`, with what was asked for beside it.
-        command: the command line it came from.
-    """
-    first, *others = sentences(told)
-    model, n = told["model"], told["n_reporting"]
+def report(found: Selection, *, command: str | None = None) -> b.Report:
+    """The verdict, the moves, what the queries say that chose none, and the exemplars."""
+    first, *others = sentences(found)
+    model = found.model
     facts: list[tuple[b.Phrase, b.Phrase]] = [
-        ("Model", b.Untrusted(f"{model['name']} ({model['dtype']}, {model['device']})")),
-        ("Task", b.Untrusted(told["task"], 40)),
-        ("Split", f"{told['n_choosing']} queries choose, {n} others report"),
+        ("Model", b.Untrusted(f"{model.name} ({model.dtype}, {model.device})")),
+        ("Task", b.Untrusted(found.task, 40)),
+        ("Split", f"{found.n_choosing} queries choose, {found.n_reporting} others report"),
         ("Intervals", "95 % over queries"),
-        ("Seed", str(told["seed"])),
+        ("Seed", str(found.seed)),
     ]
     return b.Report(
         title="Exemplars to ship",
@@ -38,176 +34,152 @@ def report(told: Told, *, command: str | None = None) -> b.Report:
         blocks=[
             b.Headline(first),
             *(b.Text(sentence) for sentence in others),
-            *(b.Warning(("At worst: ", b.Untrusted(warning))) for warning in told["warnings"]),
-            *_tables(told),
+            *(b.Warning(("At worst: ", b.Untrusted(warning))) for warning in found.warnings),
+            *_lists(found),
+            _reporting(found),
+            _exemplars(found),
             b.Facts(facts),
         ],
         command=None if command is None else b.Command(b.Untrusted(command)),
     )
 
 
-def sentences(told: Told) -> list[str]:
+def sentences(found: Selection) -> list[str]:
     """What came of it, and what narrows it."""
-    n = told["n_reporting"]
-    if told["verdict"] == "unchanged":
+    n = found.n_reporting
+    before, after = found.before, found.after
+    if found.verdict == "unchanged":
         said = [
-            f"The exemplars stay as they are: on the {told['n_choosing']} queries that choose, no move lowers ICLInf "
+            f"The exemplars stay as they are: on the {found.n_choosing} queries that choose, no move lowers ICLInf "
             "by more than the noise floor."
         ]
-    elif told["verdict"] == "too few":
-        said = [f"Nothing can be concluded from {n} of {n + told['n_choosing']} queries; give 12 or more."]
+    elif found.verdict == "too few":
+        said = [f"Nothing can be concluded from {n} of {n + found.n_choosing} queries; give 12 or more."]
     else:
-        is_lower = told["verdict"] == "lower"
+        is_lower = found.verdict == "lower"
         lead = "The new exemplars leak less" if is_lower else "It is not shown that the new exemplars leak less"
-        said = [f"{lead}: {_loss(told)}.", f"{_accuracy(told)}."]
+        lead += f": on {n} queries that had no part in the choice, ICLInf is {nats_text(after.mean_nats)} nats where "
+        lead += f"it was {nats_text(before.mean_nats)}"
+        if found.loss_difference_nats is not None:
+            lead += f", a difference of {_loss_difference(found)}"
+        said = [
+            f"{lead} (Wilcoxon p = {found.wilcoxon_p:.2g}).",
+            f"Accuracy is {_share(after.accuracy)} where it was {_share(before.accuracy)}, a difference of "
+            f"{_points(found)} points.",
+        ]
         if not is_lower:
             said.append("Keep the exemplars that you have, or give more queries.")
-    n_too_long = sum(one["n_too_long"] for one in told["rounds"])
+    n_too_long = sum(one.n_too_long for one in found.rounds)
     if n_too_long:
         said.append(f"{n_too_long} lists were passed over: behind them a query would not fit the model's window.")
     return said
 
 
-def round_line(number: int, before: Told, taken: Told | None, n_lists: int) -> str:
-    """A round in one line, for who waits.
-
-    Args:
-        number: of the round, from 1.
-        before: the list before it; one of `steps`.
-        taken: the list that was taken, if any.
-        n_lists: that were measured.
-    """
+def round_line(number: int, before: MeasuredList, taken: MeasuredList | None, n_lists: int) -> str:
+    """A round, numbered from 1, in one line: the list before it, and the best of `n_lists` if it is taken."""
     if taken is None:
-        return f"step {number}: none of {n_lists} lists lowers ICLInf, {_nats(before['loss_nats'])} nats"
-    less = nats_text(infinite(before["loss_nats"]) - taken["loss_nats"])
-    nats = f"ICLInf {_nats(taken['loss_nats'])} nats, {less} less"
+        return f"step {number}: none of {n_lists} lists lowers ICLInf, {nats_text(before.loss_nats)} nats"
+    less = nats_text(before.loss_nats - taken.loss_nats)
+    nats = f"ICLInf {nats_text(taken.loss_nats)} nats, {less} less"
     return f"step {number}: {b.plain(_move(taken, before))}, the best of {n_lists} lists: {nats}"
 
 
 # ---- tables ---------------------------------------------------------------------------------------------------------
-def _tables(told: Told) -> Iterator[b.Table]:
-    first, steps = told["rounds"][0], told["steps"]
-    rows = [b.Row(_move_cells(steps[0], None)), *(b.Row(_move_cells(one, steps[0])) for one in first["best"])]
-    caption = f"One move: the best of each kind, of {first['n_lists']} lists, by the queries that choose"
+def _lists(found: Selection) -> Iterator[b.Table]:
+    first, steps = found.rounds[0], found.steps
+    rows = [b.Row(_cells(steps[0], None)), *(b.Row(_cells(one, steps[0])) for one in first.best)]
+    caption = f"One move: the best of each kind, of {first.n_lists} lists, by the queries that choose"
     columns = (b.Column("Move"), b.Column("ICLInf", "nats"), b.Column("Largest", "nats"), b.Column("Accuracy", "share"))
     yield b.Table(columns, rows, caption, first=len(rows))
     if len(steps) > 1:
-        ended = f"{told['max_steps']} at most" if told["ended"] == "max steps" else "until none lowers ICLInf"
-        rows = [
-            b.Row((one["step"], *_move_cells(one, steps[one["step"] - 1] if one["step"] else None))) for one in steps
-        ]
+        ended = f"{found.max_steps} at most" if found.ended == "max steps" else "until none lowers ICLInf"
+        befores = (None, *steps)
+        rows = [b.Row((one.step, *_cells(one, before))) for one, before in zip(steps, befores, strict=False)]
         caption = f"Steps taken, {ended}; by the queries that choose"
         yield b.Table((b.Column("Step", "count"), *columns), rows, caption, first=len(rows))
-    yield _reporting(told)
-    yield _exemplars(told)
 
 
-def _move_cells(one: Told, before: Told | None) -> tuple[b.Cell, ...]:
+def _cells(one: MeasuredList, before: MeasuredList | None) -> tuple[b.Cell, ...]:
     move = "as given" if before is None else _move(one, before)
-    return move, infinite(one["loss_nats"]), infinite(one["largest_nats"]), share_text(one["accuracy"])
+    return move, one.loss_nats, one.largest_nats, share_text(one.accuracy)
 
 
-def _move(one: Told, before: Told) -> b.Phrase:
+def _move(one: MeasuredList, before: MeasuredList) -> b.Phrase:
     """A move in words, with the ids of what goes and comes."""
-    kind, positions, new = (one["move"][name] for name in ("kind", "positions", "new"))
+    if one.move is None:
+        return "as given"
+    kind, positions, new = one.move.kind, one.move.positions, b.Untrusted(one.move.new or "", _ID_CHARACTERS)
     if kind == "reorder":
         return "swap {} and {}".format(*positions)
     if kind == "add":
-        return "add ", _short(new)
-    gone = (f"{kind} {positions[0]} (", _short(before["exemplars"][positions[0] - 1]), ")")
-    return gone if kind == "drop" else (*gone, " by ", _short(new))
+        return "add ", new
+    gone = (f"{kind} {positions[0]} (", b.Untrusted(before.exemplars[positions[0] - 1], _ID_CHARACTERS), ")")
+    return gone if kind == "drop" else (*gone, " by ", new)
 
 
-def _reporting(told: Told) -> b.Table:
+def _reporting(found: Selection) -> b.Table:
     """What the queries say that chose none, in words: numbers of several kinds stand below each other."""
-    before, after = told["before"], told["after"]
-    losses = [f"{_nats(one['mean_nats'])}{_interval(one['interval_nats'])}" for one in (before, after)]
-    by = told["loss_difference_nats"]
-    shares = [f"{share_text(one['accuracy'])} [{_shares(one['accuracy_interval'])}]" for one in (before, after)]
+    halves = (found.before, found.after)
     rows = [
-        ("ICLInf, nats", *losses, f"{nats_text(by)}{_interval(told['loss_difference_interval_nats'])}"),
-        ("largest loss, nats", *(nats_text(_largest(one)) for one in (before, after)), ""),
-        ("accuracy", *shares, _points(told)),
-        ("macro-F1", *(f"{one['macro_f1']:.2f}" for one in (before, after)), ""),
-    ]
+        ("ICLInf, nats", *(f"{nats_text(one.mean_nats)}{_interval(one.interval_nats)}" for one in halves),
+         _loss_difference(found)),
+        ("largest loss, nats", *(nats_text(max(each.max_nats for each in one.exemplars or ())) for one in halves), ""),
+        ("accuracy", *map(_accuracy, halves), _points(found)),
+        ("macro-F1", *(f"{one.macro_f1:.2f}" for one in halves), ""),
+    ]  # fmt: skip
     columns = (b.Column("Measured"), *(b.Column(name, "number") for name in ("Before", "After", "Difference")))
-    return b.Table(columns, [b.Row(row) for row in rows], f"The other {told['n_reporting']} queries")
+    return b.Table(columns, [b.Row(row) for row in rows], f"The other {found.n_reporting} queries")
 
 
-def _exemplars(told: Told) -> b.Table:
+def _exemplars(found: Selection) -> b.Table:
     """Those of the new list in order, then those that go."""
-    before, after = ({one["id"]: one for one in told[name]["exemplars"]} for name in ("before", "after"))
+    before, after = ({one.id: one for one in half.exemplars or ()} for half in (found.before, found.after))
     rows = []
     for id_ in (*after, *(id_ for id_ in before if id_ not in after)):
         was, now = before.get(id_), after.get(id_)
         one = after.get(id_) or before[id_]
         rows.append(
             b.Row((
-                "" if was is None else was["position"],
-                "" if now is None else now["position"],
-                _short(id_),
-                b.Untrusted(one["label"] or "", _ID_CHARACTERS),
-                b.Untrusted(_beginning(one["text"])),
-                "" if was is None else infinite(was["mean_nats"]),
-                "" if now is None else infinite(now["mean_nats"]),
+                *("" if half is None else half.position for half in (was, now)),
+                b.Untrusted(id_, _ID_CHARACTERS),
+                b.Untrusted(one.label or "", _ID_CHARACTERS),
+                b.Untrusted(_beginning(one.text)),
+                *("" if half is None else half.mean_nats for half in (was, now)),
             ))
         )  # fmt: skip
     columns = (
-        b.Column("Was", "count"),
-        b.Column("Is", "count"),
-        b.Column("Exemplar"),
-        b.Column("Label"),
-        b.Column("Text"),
-        b.Column("Before", "nats"),
-        b.Column("After", "nats"),
+        *(b.Column(heading, "count") for heading in ("Was", "Is")),
+        *map(b.Column, ("Exemplar", "Label", "Text")),
+        *(b.Column(heading, "nats") for heading in ("Before", "After")),
     )
     return b.Table(columns, rows, "Exemplars: mean loss over the other queries, nats", first=len(rows))
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------
-def _loss(told: Told) -> str:
-    before, after = (_nats(told[name]["mean_nats"]) for name in ("before", "after"))
-    by = told["loss_difference_nats"]
-    said = (
-        f"on {told['n_reporting']} queries that had no part in the choice, ICLInf is {after} nats where it was {before}"
-    )
-    if by is not None:
-        said += f", a difference of {nats_text(by)}{_interval(told['loss_difference_interval_nats'])}"
-    return f"{said} (Wilcoxon p = {told['wilcoxon_p']:.2g})"
-
-
-def _accuracy(told: Told) -> str:
-    before, after = (share_text(told[name]["accuracy"]) for name in ("before", "after"))
-    return f"Accuracy is {after} where it was {before}, a difference of {_points(told)} points"
-
-
-def _points(told: Told) -> str:
-    low, high = (f"{_hundredths(edge)}" for edge in told["accuracy_difference_interval"])
-    return f"{_hundredths(told['accuracy_difference'])} [{low}, {high}]"
-
-
-def _nats(nats: float | None) -> str:
-    return nats_text(infinite(nats))
-
-
-def _hundredths(share: float) -> str:
-    return f"{100.0 * share:+z.1f}".replace("-", "−")
+def _loss_difference(found: Selection) -> str:
+    return f"{nats_text(found.loss_difference_nats)}{_interval(found.loss_difference_interval_nats)}"
 
 
 def _interval(edges: Sequence[float] | None) -> str:
     return "" if edges is None else f" [{nats_text(edges[0])}, {nats_text(edges[1])}]"
 
 
-def _shares(edges: Sequence[float]) -> str:
-    return ", ".join(f"{100.0 * edge:.0f}" for edge in edges)
+def _accuracy(of: Summary) -> str:
+    low, high = of.accuracy_interval or (0.0, 1.0)
+    return f"{_share(of.accuracy)} [{100.0 * low:.0f}, {100.0 * high:.0f}]"
 
 
-def _largest(of_half: Told) -> float:
-    return max(infinite(exemplar["max_nats"]) for exemplar in of_half["exemplars"])
+def _share(share: float | None) -> str:
+    """Every query of a search has its label."""
+    return share_text(share or 0.0)
 
 
-def _short(id_: str) -> b.Untrusted:
-    return b.Untrusted(id_, _ID_CHARACTERS)
+def _points(found: Selection) -> str:
+    by, low, high = (
+        f"{100.0 * share:+z.1f}".replace("-", "−")
+        for share in (found.accuracy_difference, *found.accuracy_difference_interval)
+    )
+    return f"{by} [{low}, {high}]"
 
 
 def _beginning(text: str) -> str:

@@ -1,29 +1,40 @@
-"""Studies of what answers owe to exemplars: `icl`, over queries of a classification task with exemplars drawn anew."""
+"""Studies of leakage from in-context examples: queries of a classification task with exemplars drawn anew."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.data import tasks
-from leakmeter.instruments.icl.draw import choose_queries, draw_cases
+from leakmeter.instruments.icl.draw import REDRAWN_TOGETHER, choose_queries, draw_cases
 from leakmeter.instruments.icl.prompts import ExemplarSettings
-from leakmeter.instruments.icl.table import POSITION, cases_of, loss_of, tables
+from leakmeter.instruments.icl.result import IclResult
+from leakmeter.instruments.icl.summary import Losses, Summary, summary
+from leakmeter.stats import stats
+from leakmeter.stats.rank_tests import holm, signed_rank_p
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one
 from leakmeter.text.exemplar import Example, ExemplarCase
 
-REDRAWN_TOGETHER: Final = 8
-"""Queries that are scored together where each has exemplars of its own: they share an instruction."""
-FIXED_TOGETHER: Final = 32
-"""Likewise where all have the same exemplars."""
+POSITION: Final = "exemplar_position"
+"""Column of the place of the exemplar that is left out, from 1."""
+Level = tuple[Any, Sequence[float]]
+"""What a level is called, and a loss of each query, nats."""
 _TRAIN: Final = ".train"
+_COMPARED_BY: Final = (
+    "difference: of the same queries, with a 95 % interval by bootstrap over them",
+    "p: Wilcoxon's signed-rank test, two-sided; Holm's rule among all rows",
+)
+_NO_INTERVAL: Final = (math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +62,7 @@ class Exemplars(Kind):
         """They share the instruction, and may share exemplars."""
         return REDRAWN_TOGETHER
 
-    def choice(self, given: Mapping[str, Any]) -> Draw:
+    def choice(self, given: JsonObject) -> Draw:
         """Some queries at random, since a file may be ordered by label, and four exemplars each by default."""
         return Draw(
             at_least_one("queries", given["queries"]),
@@ -60,7 +71,7 @@ class Exemplars(Kind):
             given.get("draw_seed", 0),
         )
 
-    def prompts(self, given: Mapping[str, Any]) -> ExemplarSettings:
+    def prompts(self, given: JsonObject) -> ExemplarSettings:
         """The task's instruction, headings and labels."""
         chosen = {"template": given["template"]} if "template" in given else {}
         return ExemplarSettings(tasks.load_task(given["dataset"]).task, **chosen)
@@ -96,19 +107,32 @@ class Exemplars(Kind):
         sink = io.StringIO(newline="")
         # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
         writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        of_query, of_exemplar = ("id", "query", "gold", "prediction"), ("position", "id", "label", "text")
-        writer.writerow([*of_query, "loss_nats", *(f"exemplar_{name}" for name in (*of_exemplar, "loss_nats"))])
-        for case in cases_of(finished):
-            for exemplar in case["exemplars"]:
-                row = [*(case[name] for name in of_query), loss_of(case)]
-                writer.writerow([*row, *(exemplar[name] for name in of_exemplar), loss_of(exemplar)])
+        of_query = ("id", "query", "gold", "prediction", "loss_nats")
+        of_exemplar = ("position", "id", "label", "text", "loss_nats")
+        writer.writerow([*of_query, *(f"exemplar_{name}" for name in of_exemplar)])
+        for result in _results(finished):
+            for exemplar in result.exemplars:
+                row = [getattr(result, name) for name in of_query]
+                writer.writerow([*row, *(getattr(exemplar, name) for name in of_exemplar)])
         return sink.getvalue()
 
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
         """ICLInf and accuracy, or the loss by position; levels of the factor against each other."""
-        return tables(study, cells)
+        found = [list(_results(one)) for one in cells]
+        rows: list[Row] = []
+        for one, results in zip(cells, found, strict=True):
+            told = summary(results, seed=study.seed)
+            if study.show == "factor":
+                rows.append({**one.cell.factors, **_row(told)})
+            else:
+                rows += [
+                    {**one.cell.factors, POSITION: at.position, "n": at.n, **_mean("position_nats", at)}
+                    for at in told.positions
+                ]
+        groups = _lines(study, cells, found) if study.show == "factor" else _positions(cells, found)
+        return Tables(rows, rows, compared(study.x or POSITION, groups, seed=study.seed), _COMPARED_BY)
 
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
         """ICLInf and accuracy, or the loss by position."""
@@ -127,10 +151,84 @@ class Exemplars(Kind):
         return f"seeds of queries and exemplars: {chosen}", "intervals: 95 %, bootstrap over queries (accuracy: Wilson)"
 
 
+KIND = Exemplars()
+
+
+def compared(x: str, groups: Iterable[tuple[Row, Sequence[Level]]], *, seed: int) -> list[Row]:
+    """Every two levels of each group against each other, query by query.
+
+    A row has the mean of the later less the earlier with its interval, Wilcoxon's p, and what Holm's rule makes of that
+    p among all rows. Where a loss is infinite, there is no mean.
+
+    Args:
+        x: what the levels are of.
+        groups: what else tells levels apart, and those that have the same queries.
+        seed: of the bootstrap.
+    """
+    rows: list[Row] = []
+    for others, levels in groups:
+        for (first, before), (second, after) in combinations(levels, 2):
+            mean: float | None = None
+            interval = _NO_INTERVAL
+            if all(map(math.isfinite, (*before, *after))):
+                mean = stats.mean(after) - stats.mean(before)
+                interval = stats.bootstrap_interval_of_mean_difference(after, before, seed=seed)
+            row: Row = {**others, x: second, "less": first, "n": len(after)}
+            row |= _with_interval("paired_nats", mean, interval)
+            rows.append({**row, "wilcoxon_p": signed_rank_p(after, before)})
+    adjusted = holm([row["wilcoxon_p"] for row in rows])
+    return [{**row, "holm_p": p} for row, p in zip(rows, adjusted, strict=True)]
+
+
 def _draw_of(cell: Cell) -> Draw:
     if not isinstance(cell.choice, Draw):
         raise TypeError(f"a {type(cell.choice).__name__} draws no exemplars")
     return cell.choice
 
 
-KIND = Exemplars()
+def _results(finished: FinishedCell) -> Iterable[IclResult]:
+    return IclResult.from_run(finished.measured, asdict(finished.cell.measure))
+
+
+def _row(told: Summary) -> Row:
+    row: Row = {"n": told.n, **_mean("loss_nats", told)}
+    row |= {f"loss_nats_q{round(100 * float(level)):02}": nats for level, nats in told.quantiles_nats.items()}
+    row["below_noise_share"] = told.share_below_noise_floor
+    row |= _with_interval("accuracy", told.accuracy, told.accuracy_interval)
+    return row | {"macro_f1": told.macro_f1, "tree_tokens_median": told.median_tree_tokens}
+
+
+def _mean(name: str, told: Losses) -> Row:
+    mean = told.mean_nats if math.isfinite(told.mean_nats) else None
+    return _with_interval(name, mean, told.interval_nats) | {f"{name}_std": told.std_nats}
+
+
+def _with_interval(name: str, value: float | None, interval: tuple[float, float] | None) -> Row:
+    low, high = interval or _NO_INTERVAL
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
+
+
+def _positions(
+    cells: Sequence[FinishedCell], found: Sequence[Sequence[IclResult]]
+) -> Iterable[tuple[Row, Sequence[Level]]]:
+    """The positions of each cell: its queries have as many exemplars each."""
+    for one, results in zip(cells, found, strict=True):
+        by_position = zip(*([exemplar.loss_nats for exemplar in each.exemplars] for each in results), strict=True)
+        yield dict(one.cell.factors), list(enumerate(by_position, 1))
+
+
+def _lines(
+    study: Study, cells: Sequence[FinishedCell], found: Sequence[Sequence[IclResult]]
+) -> Iterable[tuple[Row, Sequence[Level]]]:
+    """Cells that differ in x alone and have the same queries."""
+    lines: list[tuple[Row, list[str], list[Level]]] = []
+    for one, results in zip(cells, found, strict=True):
+        others = dict(one.cell.factors)
+        level = (others.pop(str(study.x)), [each.loss_nats for each in results])
+        ids = [each.id for each in results]
+        line = next((levels for known, of_known, levels in lines if (known, of_known) == (others, ids)), None)
+        if line is None:
+            lines.append((others, ids, [level]))
+        else:
+            line.append(level)
+    return ((others, levels) for others, _, levels in lines)

@@ -2,153 +2,190 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
+from leakmeter.core.record import Record, Unbounded
 from leakmeter.errors import UsageError
 from leakmeter.stats import stats
 
+if TYPE_CHECKING:
+    from leakmeter.instruments.icl.result import IclResult
+
 _LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
-Cases = Sequence[Mapping[str, Any]]
 
 
-def summary(cases: Cases, *, seed: int = 0) -> dict[str, Any]:
-    """Case objects of queries to one object; units stand in the names.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Losses(Record):
+    """Losses of queries; where one is infinite so is their mean, and the rest is missing."""
 
-    `mean_nats` is ICLInf (Li et al., Eq. 4); `std_nats` beside it the standard deviation over the queries, which
-    divides by their number (the paper prints mean ± std and does not say by what it divides). Intervals are 95 %:
-    percentile bootstrap over queries, Wilson's for shares; null for one query. Where a loss is infinite, what is made
-    of it is null.
+    mean_nats: Unbounded
+    std_nats: float | None
+    """Standard deviation over the queries, which divides by their number."""
+    interval_nats: tuple[float, float] | None
+    """95 % percentile bootstrap interval of the mean; None of one query."""
 
-    `accuracy` and `macro_f1` are over the queries whose label is known. The latter is the mean F1 of the labels that
-    occur among them, as right label or as prediction; one that is predicted and never right has an F1 of 0, one that
-    does not occur has none.
+    @classmethod
+    def of(cls, losses: Sequence[float], seed: int, **more: Any) -> Self:
+        """What losses, nats, say together; with further fields."""
+        if not np.isfinite(losses).all():
+            return cls(mean_nats=np.inf, std_nats=None, interval_nats=None, **more)
+        interval = stats.bootstrap_interval_of_mean(losses, seed=seed) if len(losses) > 1 else None
+        return cls(mean_nats=stats.mean(losses), std_nats=float(np.std(losses)), interval_nats=interval, **more)
 
-    `positions` and `labels` hold losses before the maximum over exemplars and over labels. `exemplars` does where all
-    queries have the same ones, and is null otherwise.
 
-    Args:
-        cases: one or more, with the same labels; see `instruments.icl.result.case_object`.
-        seed: of the bootstrap.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position(Losses):
+    """The exemplar that stands at one position: its losses, before the maximum over exemplars."""
+
+    position: int
+    """In the prompt, from 1."""
+    n: int
+    """Queries that have an exemplar there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label(Losses):
+    """One label y: its |log A(S, x)(y) − log A(S∖i, x)(y)|, mean over a query's exemplars; and how it is answered."""
+
+    label: str
+    n_right_label: int
+    """Queries of which it is the right label."""
+    n_predicted: int
+    f1: float | None
+    """None where it is neither predicted nor right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedExemplar(Losses):
+    """An exemplar that all queries have: its losses over the queries."""
+
+    name: str
+    position: int
+    id: str
+    text: str = field(repr=False)
+    label: str | None
+    n_tokens: int
+    max_nats: Unbounded
+    worst_query: str
+    """Id of the query that has the largest loss."""
+    worst_share: float
+    """Share of queries in which no other exemplar has a larger loss."""
+    worst_share_interval: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary(Losses):
+    """Queries together: the mean of their losses is ICLInf (Li et al., Eq. 4).
+
+    The paper prints mean ± std, and does not say by what the latter divides. Intervals are 95 %: percentile bootstrap
+    over queries, Wilson's for shares.
+    """
+
+    n: int
+    """Queries."""
+    quantiles_nats: Mapping[str, float | None]
+    """Of the losses, by level; None where a loss is infinite."""
+    share_below_noise_floor: float
+    """Of the queries."""
+    n_with_label: int
+    """Queries whose right label is known; None of what follows if there are none."""
+    accuracy: float | None
+    accuracy_interval: tuple[float, float] | None
+    macro_f1: float | None
+    """Mean F1 of the labels that occur, as right label or as prediction; one that is never right has an F1 of 0."""
+    positions: tuple[Position, ...]
+    labels: tuple[Label, ...]
+    exemplars: tuple[FixedExemplar, ...] | None
+    """None where queries have different ones."""
+    median_tree_tokens: float
+    """Tokens put through the model for a query."""
+    median_naive_tokens: float
+    """Tokens that full passes would have run."""
+
+
+def summary(results: Sequence[IclResult], *, seed: int = 0) -> Summary:
+    """What one or more queries with the same labels say together; the seed is that of the bootstrap.
 
     Raises:
-        UsageError: no cases, or other labels than those of the first.
+        UsageError: no results, or other labels than those of the first.
     """
-    if not cases:
+    if not results:
         raise UsageError("there are no queries to sum up; give at least one")
-    labels = cases[0]["labels"]
-    for case in cases:
-        if case["labels"] != labels:
-            raise UsageError(f"case '{case['id']}' has other labels than case '{cases[0]['id']}'; sum them up apart")
-    losses = [or_infinite(case["loss_nats"]) for case in cases]
-    n_below = sum(loss <= case["noise_floor_nats"] for loss, case in zip(losses, cases, strict=True))
-    return {
-        "n": len(cases),
-        **_of_losses(losses, seed),
-        "quantiles_nats": {f"{level:g}": value for level, value in zip(_LEVELS, _quantiles(losses), strict=True)},
-        "share_below_noise_floor": n_below / len(cases),
-        **_right(cases, labels),
-        "positions": _positions(cases, seed),
-        "labels": _labels(cases, labels, seed),
-        "exemplars": _exemplars(cases, seed),
-        "median_tree_tokens": float(np.median([case["cost"]["tree_tokens"] for case in cases])),
-        "median_naive_tokens": float(np.median([case["cost"]["naive_tokens"] for case in cases])),
-    }
-
-
-def or_infinite(nats: float | None) -> float:
-    """A loss of a case object as a number."""
-    return math.inf if nats is None else nats
-
-
-def _of_losses(losses: Sequence[float], seed: int) -> dict[str, Any]:
-    """Mean, standard deviation and interval of the mean; null where a loss is infinite."""
-    if not np.isfinite(losses).all():
-        return {"mean_nats": None, "std_nats": None, "interval_nats": None}
-    interval = stats.bootstrap_interval_of_mean(losses, seed=seed) if len(losses) > 1 else None
-    return {
-        "mean_nats": stats.mean(losses),
-        "std_nats": float(np.std(losses)),
-        "interval_nats": None if interval is None else list(interval),
-    }
-
-
-def _quantiles(losses: Sequence[float]) -> list[float | None]:
-    return [*stats.quantiles(losses, _LEVELS)] if np.isfinite(losses).all() else [None] * len(_LEVELS)
-
-
-def _right(cases: Cases, labels: Sequence[str]) -> dict[str, Any]:
-    known = [case for case in cases if case["gold"] is not None]
-    if not known:
-        return {"n_with_label": 0, "accuracy": None, "accuracy_interval": None, "macro_f1": None}
-    n_right = sum(case["is_right"] for case in known)
+    labels = results[0].labels
+    for one in results:
+        if one.labels != labels:
+            raise UsageError(f"case '{one.id}' has other labels than case '{results[0].id}'; sum them up apart")
+    losses = [one.loss_nats for one in results]
+    quantiles = stats.quantiles(losses, _LEVELS) if np.isfinite(losses).all() else [None] * len(_LEVELS)
+    known = [one for one in results if one.gold is not None]
+    n_right = sum(bool(one.is_right) for one in known)
     f1 = [value for label in labels if (value := _f1(known, label)) is not None]
-    return {
-        "n_with_label": len(known),
-        "accuracy": n_right / len(known),
-        "accuracy_interval": list(stats.interval_of_share(n_right, len(known))),
-        "macro_f1": stats.mean(f1),
-    }
+    return Summary.of(
+        losses,
+        seed,
+        n=len(results),
+        quantiles_nats={f"{level:g}": value for level, value in zip(_LEVELS, quantiles, strict=True)},
+        share_below_noise_floor=sum(one.loss_nats <= one.noise_floor_nats for one in results) / len(results),
+        n_with_label=len(known),
+        accuracy=n_right / len(known) if known else None,
+        accuracy_interval=stats.interval_of_share(n_right, len(known)) if known else None,
+        macro_f1=stats.mean(f1) if known else None,
+        positions=tuple(_positions(results, seed)),
+        labels=tuple(_label(results, known, number, seed) for number in range(len(labels))),
+        exemplars=_exemplars(results, seed),
+        median_tree_tokens=float(np.median([one.cost.tree_tokens for one in results])),
+        median_naive_tokens=float(np.median([one.cost.naive_tokens for one in results])),
+    )
 
 
-def _f1(known: Cases, label: str) -> float | None:
+def _f1(known: Sequence[IclResult], label: str) -> float | None:
     """2 TP / (2 TP + FP + FN) of a label; None where it does not occur."""
-    n_both = sum(case["gold"] == label == case["prediction"] for case in known)
-    n_either = sum((case["gold"] == label) + (case["prediction"] == label) for case in known)
+    n_both = sum(one.gold == label == one.prediction for one in known)
+    n_either = sum((one.gold == label) + (one.prediction == label) for one in known)
     return 2.0 * n_both / n_either if n_either else None
 
 
-def _positions(cases: Cases, seed: int) -> list[dict[str, Any]]:
-    """The loss of the exemplar at each position, over the queries that have one there."""
-    out = []
-    for i in range(max(len(case["exemplars"]) for case in cases)):
-        losses = [or_infinite(case["exemplars"][i]["loss_nats"]) for case in cases if i < len(case["exemplars"])]
-        out.append({"position": i + 1, "n": len(losses), **_of_losses(losses, seed)})
-    return out
+def _positions(results: Sequence[IclResult], seed: int) -> list[Position]:
+    by_position = [
+        [one.exemplars[i].loss_nats for one in results if i < len(one.exemplars)]
+        for i in range(max(len(one.exemplars) for one in results))
+    ]
+    return [Position.of(losses, seed, position=i, n=len(losses)) for i, losses in enumerate(by_position, 1)]
 
 
-def _labels(cases: Cases, labels: Sequence[str], seed: int) -> list[dict[str, Any]]:
-    """|log A(S, x)(y) − log A(S∖i, x)(y)| of each label y, mean over a query's exemplars, and how it is answered."""
-    out = []
-    for number, label in enumerate(labels):
-        losses = [
-            stats.mean([abs(or_infinite(exemplar["signed_nats"][number])) for exemplar in case["exemplars"]])
-            for case in cases
-        ]
-        known = [case for case in cases if case["gold"] is not None]
-        out.append(
-            {
-                "label": label,
-                **_of_losses(losses, seed),
-                "n_right_label": sum(case["gold"] == label for case in known),
-                "n_predicted": sum(case["prediction"] == label for case in cases),
-                "f1": _f1(known, label),
-            }
-        )
-    return out
+def _label(results: Sequence[IclResult], known: Sequence[IclResult], number: int, seed: int) -> Label:
+    label = results[0].labels[number]
+    return Label.of(
+        [stats.mean([abs(exemplar.signed_nats[number]) for exemplar in one.exemplars]) for one in results],
+        seed,
+        label=label,
+        n_right_label=sum(one.gold == label for one in known),
+        n_predicted=sum(one.prediction == label for one in results),
+        f1=_f1(known, label),
+    )
 
 
-def _exemplars(cases: Cases, seed: int) -> list[dict[str, Any]] | None:
-    """Each exemplar's loss over the queries, and the share of queries in which no other has a larger one."""
-    shown = [[(one["name"], one["id"], one["text"]) for one in case["exemplars"]] for case in cases]
+def _exemplars(results: Sequence[IclResult], seed: int) -> tuple[FixedExemplar, ...] | None:
+    shown = [[(exemplar.name, exemplar.id, exemplar.text) for exemplar in one.exemplars] for one in results]
     if any(other != shown[0] for other in shown):
         return None
-    out = []
-    for i, exemplar in enumerate(cases[0]["exemplars"]):
-        losses = [or_infinite(case["exemplars"][i]["loss_nats"]) for case in cases]
-        worst = max(losses)
-        n_worst = sum(case["worst_exemplar"] == exemplar["name"] for case in cases)
-        out.append(
-            {
-                **{name: exemplar[name] for name in ("name", "position", "id", "text", "label", "n_tokens")},
-                **_of_losses(losses, seed),
-                "max_nats": worst if math.isfinite(worst) else None,
-                "worst_query": cases[losses.index(worst)]["id"],
-                "worst_share": n_worst / len(cases),
-                "worst_share_interval": list(stats.interval_of_share(n_worst, len(cases))),
-            }
+    found = []
+    for i, exemplar in enumerate(results[0].exemplars):
+        losses = [one.exemplars[i].loss_nats for one in results]
+        n_worst = sum(one.worst_exemplar == exemplar.name for one in results)
+        found.append(
+            FixedExemplar.of(
+                losses,
+                seed,
+                **{name: getattr(exemplar, name) for name in ("name", "position", "id", "text", "label", "n_tokens")},
+                max_nats=max(losses),
+                worst_query=results[losses.index(max(losses))].id,
+                worst_share=n_worst / len(results),
+                worst_share_interval=stats.interval_of_share(n_worst, len(results)),
+            )
         )
-    return out
+    return tuple(found)

@@ -1,4 +1,4 @@
-"""Context influence: what a response owes to each piece of its context."""
+"""Context influence: the influence of each piece of a context on a response."""
 
 from leakmeter.core.instrument import Command, Instrument
 
@@ -14,7 +14,7 @@ INSTRUMENT = Instrument(
         Command(
             "influence",
             "command:influence",
-            "Measure, in nats, how much a response owes to each piece of its context.",
+            "Measure, in nats, the influence of each piece of a context on a response.",
         ),
     ),
 )

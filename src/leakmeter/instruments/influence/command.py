@@ -1,4 +1,4 @@
-"""`leakmeter influence`: what a response owes to each piece of its context."""
+"""`leakmeter influence`: the influence of each piece of a context on a response."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def influence(
     measure: Annotated[Influence | None, Parameter(name="*")] = None,
     run: RunOptions | None = None,
 ) -> None:
-    """Measure, in nats, how much a response owes to each piece of its context.
+    """Measure, in nats, the influence of each piece of a context on a response.
 
     Give a context with --context-file and --query, many cases with --data, or a chat with --messages. Without a
     response, one is sampled. The same command continues a run that was interrupted.

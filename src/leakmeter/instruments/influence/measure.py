@@ -1,4 +1,4 @@
-"""Context influence: what a response owes to each piece of its context, in nats."""
+"""Context influence: the influence of each piece of a context on a response, in nats."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Influence(Measure):
 
     Flemings et al., Definitions 3.1 and 3.2, under p̄_{λ,T} of Eq. 6. The signed difference is what is kept, as
     statistic `without_this`; beside it `only_this`, log p̄(y_t | D_i) − log p̄(y_t | ∅), which sees a value that is
-    said elsewhere too; `swapped`, log p̄(y_t | D) − log p̄(y_t | D with an invented value for D_i), for personal data
-    that is swapped too; `whole`, for all of D; `placebo`, for an irrelevant piece added, and `placebo_alone`, for one
+    said elsewhere too; `swapped`, log p̄(y_t | D) − log p̄(y_t | D with a surrogate for D_i), for personal data that
+    is swapped too; `whole`, for all of D; `placebo`, for an irrelevant piece added, and `placebo_alone`, for one
     as the only context, log p̄(y_t | irrelevant) − log p̄(y_t | ∅): what `without_this` and `whole` are held against;
     `noise`, the difference that other neighbours in the computation make.
     """

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
+from leakmeter.core.plain import excerpt
 from leakmeter.errors import UsageError
-from leakmeter.instruments.influence import words
+from leakmeter.instruments.influence import context
+from leakmeter.instruments.influence.charts import charts
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.report import blocks as b
-from leakmeter.report import scale, view
-from leakmeter.report import words as shared_words
+from leakmeter.report import scale
 from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text
-from leakmeter.report.shade import by_nats, leader, stretches
-from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
+from leakmeter.report.words import posterior_cell
 
 _LISTED: Final = 12
-_PIECES_AT_MOST: Final = 30
-_TOKENS_AT_MOST: Final = 60
 _SURROGATE: Final = "With a surrogate"
+_CAVEAT: Final = (
+    "A lower-bound estimate of the ex-post privacy loss of this context for this output; not a guarantee, and "
+    "nothing about other outputs the model could have given."
+)
 _NOTES: Final[tuple[tuple[str, str], ...]] = (
     ("Without it", "how far the response’s log-probability moves when only this piece is ablated."),
     ("Alone", "how far it moves when this piece is all the context there is. A fact said twice reads low without "
@@ -55,7 +57,7 @@ def report(
     """
     if not cases:
         raise UsageError("no case to show: a report needs at least one, as `leakmeter influence --json` prints them")
-    shared = words.shared_settings(cases)
+    shared = _shared_settings(cases)
     several = len(cases) > 1
     responses = "a response" if not several else f"{len(cases):,} responses"
     swapped = any(_swaps(case) for case in cases)
@@ -66,11 +68,11 @@ def report(
     return b.Report(
         title="Influence of the context on this response" if title is None else b.Untrusted(title),
         measure="influence",
-        blocks=[*headlines, *_charts(cases)],
+        blocks=[*headlines, *charts(cases)],
         lead=f"A language model gave {responses} after reading some context. Each piece of that context was ablated "
         "in turn, and the same response scored again. What its log-probability moved, added up over its tokens, is the "
         "influence of that piece on the response, in nats.",
-        caveat=words.CAVEAT,
+        caveat=_CAVEAT,
         sections=[_section(case, shared if several else {}) for case in cases],
         index=(
             b.Column("Response", on="pages"),
@@ -110,26 +112,25 @@ def _cells(case: InfluenceResult) -> tuple[b.Cell, ...]:
 
 
 def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
-    yield b.Headline(words.verdict(case))
-    yield b.Text(_posterior(case))
-    for warning in shared_words.warnings(case):
+    yield b.Headline(verdict(case))
+    yield b.Text(_conclusion(case))
+    for warning in context.warnings(case):
         yield b.Warning(b.Untrusted(warning))
     yield _attribution(case)
     yield from _samples(case)
-    settings = {name: said for name, said in view.settings(case).items() if shared.get(name) != said}
-    if settings:
-        yield b.Details("Settings and cost", b.facts_of(settings))
+    own = {name: said for name, said in context.settings(case).items() if shared.get(name) != said}
+    if own:
+        yield b.Details("Settings and cost", b.facts_of(own))
 
 
-def _posterior(case: InfluenceResult) -> b.Phrase:
+def _conclusion(case: InfluenceResult) -> b.Phrase:
     """What an observer can conclude, and which piece has most influence."""
-    first = leader(case)
-    if first is None:
-        return words.posterior(case)
-    piece = case.pieces[first]
+    piece = context.leader(case)
+    if piece is None:
+        return posterior(case)
     what = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     moved = f"”: ablating {what} moves the response by {nats_text(piece.nats)}\u00a0nats."
-    return words.posterior(case), " The strongest piece is “", b.Untrusted(piece.text, 120), moved
+    return posterior(case), " The strongest piece is “", b.Untrusted(piece.text, 120), moved
 
 
 def _attribution(case: InfluenceResult) -> b.Attribution:
@@ -140,15 +141,15 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
         for token, nats in zip(response.tokens, case.whole_per_token_nats, strict=True)
     ]
     query: tuple[b.Block, ...] = (b.Text(b.Untrusted(case.query), "prose", heading="Query"),) if case.query else ()
-    tables = [_table(case, by_nats(case, "unit"), "Pieces of the context")]
-    values = by_nats(case, "value")
+    tables = [_table(case, context.by_nats(case, "unit"), "Pieces of the context")]
+    values = context.by_nats(case, "value")
     if values:
         tables.append(_table(case, values, "Values with several mentions, all of them ablated together"))
     return b.Attribution(
         context=_context(case),
         response=b.ShadedText(
             (b.Passage(tokens),),
-            heading=("Response, each token by what the whole context did to it (", shared_words.provenance(case), ")"),
+            heading=("Response, each token by what the whole context did to it (", context.provenance(case), ")"),
             floor_nats=case.noise_floor_per_token_nats,
             style="tokens",
         ),
@@ -163,11 +164,11 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
 def _context(case: InfluenceResult) -> b.ShadedText:
     """The context, each stretch by the strongest of the units that cover it."""
     pieces = case.pieces
-    ranked = [i for i in by_nats(case, "unit")[:_LISTED] if not pieces[i].below_noise_floor]
+    ranked = [i for i in context.by_nats(case, "unit")[:_LISTED] if not pieces[i].below_noise_floor]
     ranks = {i: rank for rank, i in enumerate(ranked, 1)}
-    order = {i: place for place, i in enumerate(by_nats(case, "unit"))}
+    order = {i: place for place, i in enumerate(context.by_nats(case, "unit"))}
     passages: list[tuple[int | None, list[b.Segment]]] = []
-    for stretch in stretches(case):
+    for stretch in context.stretches(case.context, case.documents, pieces):
         if not passages or passages[-1][0] != stretch.document:
             passages.append((stretch.document, []))
         units = sorted(stretch.units, key=lambda i: order[i])
@@ -221,13 +222,13 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
             *([piece.swapped_nats] if swaps else []),
             piece.signed_nats,
             piece.alone_nats,
-            piece.posterior if piece.posterior is not None else shared_words.posterior_cell(piece),
-            *([words.over_samples(piece, "") or scale.NOT_MEASURED] if sampled else []),
+            piece.posterior if piece.posterior is not None else posterior_cell(piece),
+            *([_over_samples(piece, "") or scale.NOT_MEASURED] if sampled else []),
         ]
         rows.append(b.Row(cells, piece=index, quiet=piece.below_noise_floor))
     marks = [b.Mark("noise floor", case.noise_floor_nats, f"{nats_text(case.noise_floor_nats)}\u00a0nats")]
     if case.placebo_nats is not None:
-        marks.append(b.Mark("placebo", case.placebo_nats, words.placebo(case)))
+        marks.append(b.Mark("placebo", case.placebo_nats, _placebo(case)))
     return b.Table(
         columns, rows, caption, rest=("piece", "pieces"), first=_LISTED, marks=marks, sortable=True,
         filterable=caption.startswith("Pieces"), numbered=True,
@@ -241,7 +242,7 @@ def _remarks(case: InfluenceResult, piece: Piece) -> list[b.Phrase]:
     n = len(piece.spans)
     if piece.kind == "value":
         found.append(f"{n} mention{'s' if n != 1 else ''}")
-    return [*found, *(b.Untrusted(flag) for flag in words.flags(piece))]
+    return [*found, *(b.Untrusted(flag) for flag in _flags(piece))]
 
 
 def _swaps(case: InfluenceResult) -> bool:
@@ -253,7 +254,7 @@ def _samples(case: InfluenceResult) -> Iterator[b.Block]:
     if case.whole_mean_nats is None:
         return
     samples = case.samples
-    over = words.over_samples(case, "whole_")
+    over = _over_samples(case, "whole_")
     yield b.Text(f"Over {len(samples)} sampled responses, nats: {over}.")
     rows = []
     for sample in samples:
@@ -272,115 +273,60 @@ def _samples(case: InfluenceResult) -> Iterator[b.Block]:
     )
 
 
-# ---- figures --------------------------------------------------------------------------------------------------------
-def _charts(cases: Sequence[InfluenceResult]) -> Iterator[b.Chart]:
-    """Pieces with intervals, and pieces over the tokens of the response with most influence."""
-    pieces = _of_one(cases[0]) if len(cases) == 1 else _over_cases(cases)
-    if pieces is not None:
-        yield pieces
-    most = max(cases, key=lambda case: case.whole_nats)
-    if _units(most) and most.response.tokens:
-        yield _heat_map(most)
+# ---- sentences ------------------------------------------------------------------------------------------------------
+def verdict(case: InfluenceResult) -> str:
+    """One sentence: by how many nats the context as a whole changed the response."""
+    if case.whole_nats <= case.noise_floor_nats:
+        return "The context as a whole left no measurable trace in this response."
+    return f"The context as a whole changed this response by {nats_text(case.whole_nats)}\u00a0nats."
 
 
-def _units(case: InfluenceResult) -> list[Piece]:
-    """The pieces that are no values said several times, in the order of the context."""
-    return [piece for piece in case.pieces if piece.kind == "unit"]
+def posterior(case: InfluenceResult) -> str:
+    """One sentence: what someone who sees only the response can conclude about the context."""
+    if case.whole_nats <= case.noise_floor_nats:
+        return "Whoever reads the response learns nothing from it about whether this context was there."
+    return context.posterior_sentence(case, "whole_", "this context")
 
 
-def _strongest(case: InfluenceResult) -> list[Piece]:
-    """As many pieces as can be shown, those of most influence, in the order of the context."""
-    pieces = _units(case)
-    order = sorted(range(len(pieces)), key=lambda i: -pieces[i].nats)
-    return [pieces[i] for i in sorted(order[:_PIECES_AT_MOST])]
+def _placebo(case: InfluenceResult) -> str:
+    """What an irrelevant piece does, as sizes: of the sum without signs, and of the one with them."""
+    unsigned, signed = nats_text(case.placebo_nats), nats_text(case.placebo_signed_nats)
+    alone = case.placebo_alone_signed_nats
+    said = f"{unsigned}\u00a0nats, with signs at most {signed}"
+    return f"{said}; as the only context, with signs, {nats_text(alone)}"
 
 
-def _name(piece: Piece) -> b.Phrase:
-    return b.Untrusted(f"{piece.name}: {piece.text}", 48)
+def _flags(piece: Piece) -> list[str]:
+    """Short remarks a reader must see beside the number."""
+    remarks = []
+    if piece.below_noise_floor:
+        remarks.append("below noise")
+    if piece.entity_type:
+        n = piece.n_mentions
+        said = "not repeated" if piece.repeated == "no" else f"repeated {piece.repeated}"
+        remarks.append(f"{n} mention{'s' if n > 1 else ''}, {said}")
+    if piece.surrogate:
+        remarks.append(f"surrogate: {excerpt(piece.surrogate, 60)}")
+    repeats = piece.repeats
+    if repeats:
+        more = f" and {len(repeats) - 4} more" if len(repeats) > 4 else ""
+        remarks.append(f"said elsewhere too ({', '.join(excerpt(name, 24) for name in repeats[:4])}{more})")
+    elif piece.redundant:
+        remarks.append("said elsewhere too")
+    if piece.redundant:
+        remarks.append("look at “alone”")
+    return remarks
 
 
-def _of_one(case: InfluenceResult) -> b.Chart | None:
-    shown = _strongest(case)
-    if not shown:
+def _over_samples(numbers: InfluenceResult | Piece, prefix: str) -> str | None:
+    """Mean, 95 % interval and worst in nats; None where nothing was sampled again."""
+    mean, interval, worst = (getattr(numbers, f"{prefix}{name}_nats") for name in ("mean", "interval", "worst"))
+    if mean is None:
         return None
-    means = [piece.mean_nats for piece in shown if piece.mean_nats is not None]
-    intervals = [piece.interval_nats for piece in shown if piece.interval_nats is not None]
-    is_mean = len(means) == len(intervals) == len(shown)
-    left_out = len(_units(case)) - len(shown)
-    floor = case.noise_floor_nats
-    low, high = zip(*intervals, strict=True) if is_mean else ((), ())
-    series = b.Series("rows", means if is_mean else [piece.nats for piece in shown], low=low, high=high)
-    x = b.Axis(f"influence of the piece{', mean over responses' * is_mean}", "nats")
-    guide = b.Guide(floor, f"noise floor, {nats_text(floor)} nats", across="x")
-    return b.Chart(
-        "pieces",
-        "Influence of each piece of the context",
-        [b.Panel(x, b.Axis("", names=[_name(piece) for piece in shown]), (series,), guides=(guide,))],
-        footer=_said(
-            "Bars: 95 % intervals over responses that were drawn" if is_mean else "",
-            f"{left_out:,} weaker pieces left out" if left_out else "",
-        ),
-        panel_inches=(7.2, 1.1 + 0.24 * max(len(shown), 4)),
-        on="files",
-    )
+    return f"{nats_text(mean)} [{nats_text(interval[0])}, {nats_text(interval[1])}], worst {nats_text(worst)}"
 
 
-def _over_cases(cases: Sequence[InfluenceResult]) -> b.Chart | None:
-    """Pieces at the same place of their contexts; None where cases were cut otherwise, or personal data was."""
-    if len({case.unit for case in cases}) > 1 or any(case.unit == "entity" for case in cases):
-        return None
-    found: dict[str, list[float]] = {}
-    for case in cases:
-        for piece in _units(case):
-            found.setdefault(piece.name, []).append(piece.nats)
-    enough = {name: values for name, values in found.items() if 2 * len(values) >= len(cases)}
-    shown = dict(list(enough.items())[:_PIECES_AT_MOST])
-    if not shown:
-        return None
-    means = [aggregate(values, "mean") for values in shown.values()]
-    ends: list[Any] = [
-        interval_of_aggregate(values, "mean", seed=0) or (mean, mean)
-        for values, mean in zip(shown.values(), means, strict=True)
-    ]
-    series = b.Series("bar", means, low=[low for low, _ in ends], high=[high for _, high in ends])
-    x = b.Axis(
-        ("piece (", b.Untrusted(cases[0].unit, 40), "), by its place"), names=[b.Untrusted(name) for name in shown]
-    )
-    later = len(enough) - len(shown)
-    return b.Chart(
-        "pieces",
-        "Influence by place in the context",
-        [b.Panel(x, b.Axis("influence of the piece", "nats"), (series,))],
-        footer=_said(
-            f"Means over {len(cases):,} cases with 95 % bootstrap intervals; pieces that at least half of them have",
-            f"{later:,} later ones left out" if later else "",
-        ),
-        panel_inches=(max(4.8, 1.0 + 0.32 * len(shown)), 3.8),
-        on="files",
-    )
-
-
-def _heat_map(case: InfluenceResult) -> b.Chart:
-    shown = _strongest(case)
-    tokens = case.response.tokens[:_TOKENS_AT_MOST]
-    left_out = len(_units(case)) - len(shown), len(case.response.tokens) - len(tokens)
-    panel = b.Panel(
-        b.Axis("token of the response", names=[b.Untrusted(token, 14) for token in tokens]),
-        b.Axis("", names=[_name(piece) for piece in shown]),
-        grid=b.Grid([piece.per_token_nats[: len(tokens)] for piece in shown]),
-    )
-    return b.Chart(
-        "tokens",
-        "Influence of each piece on each token",
-        [panel],
-        footer=_said(
-            "The response with most influence of its context",
-            *(f"{n:,} more {what} left out" for n, what in zip(left_out, ("pieces", "tokens"), strict=True) if n),
-        ),
-        panel_inches=(3.6 + 0.16 * len(tokens), 1.6 + 0.2 * max(len(shown), 4)),
-        on="files",
-    )
-
-
-def _said(*parts: str) -> str:
-    return "; ".join(part for part in parts if part)
+def _shared_settings(cases: Sequence[InfluenceResult]) -> dict[str, str]:
+    """The settings on which all cases agree."""
+    first, *others = map(context.settings, cases)
+    return {name: said for name, said in first.items() if all(one.get(name) == said for one in others)}

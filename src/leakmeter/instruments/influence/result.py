@@ -27,8 +27,8 @@ Series = Mapping[tuple[int, str, str], FloatArray]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece(Record):
-    """One piece of the context and its influence on the response."""
+class ContextPiece(Record):
+    """One piece of a context: where it stands, and what it is."""
 
     name: str
     kind: str
@@ -45,6 +45,39 @@ class Piece(Record):
     n_tokens: int
     n_mentions: int
     """Places that say it; they are ablated together."""
+    entity_type: str | None
+    """For personal data: 'phone', 'email', 'address', 'date', 'person', or a type of the user's."""
+    entity_value: str | None = field(repr=False)
+    """For personal data: its normal form, such as E.164 of a telephone number."""
+    repeated: str | None
+    """For personal data: whether the response says it, 'verbatim', 'in part' or 'no'."""
+
+    @classmethod
+    def fields_of(cls, span: Mapping[str, Any], texts: Texts, series: Series) -> dict[str, Any]:
+        """Its fields, for a constructor.
+
+        Args:
+            span: as the texts have it.
+            texts: of the case.
+            series: its measurements.
+        """
+        spans = tuple((int(start), int(end)) for start, end in span["ranges"])
+        entity = entity_fields(span, series, texts["context"], texts["responses"][0]["text"])
+        return {
+            **{name: span[name] for name in ("name", "kind", "document", "n_tokens")},
+            "text": " … ".join(texts["context"][start:end] for start, end in spans),
+            "start": spans[0][0],
+            "end": spans[-1][1],
+            "spans": spans,
+            "n_mentions": len(spans),
+            **{name: value for name, value in entity.items() if name in cls.__dataclass_fields__},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece(ContextPiece):
+    """One piece of the context and its influence on the response."""
+
     nats: Unbounded
     """τ_i = Σ_t |log p̄(y_t | D) − log p̄(y_t | D∖D_i)|."""
     per_token_nats: tuple[Unbounded, ...]
@@ -74,12 +107,6 @@ class Piece(Record):
     """95 % percentile bootstrap interval of that mean."""
     worst_nats: float | None
     """Largest `nats` of a response."""
-    entity_type: str | None
-    """For personal data: 'phone', 'email', 'address', 'date', 'person', or a type of the user's."""
-    entity_value: str | None = field(repr=False)
-    """For personal data: its normal form, such as E.164 of a telephone number."""
-    repeated: str | None
-    """For personal data: whether the response says it, 'verbatim', 'in part' or 'no'."""
     surrogate: str | None = field(repr=False)
     """For personal data that was swapped too: what was put in its place."""
     swapped_nats: Unbounded | None
@@ -101,11 +128,8 @@ class Sample(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InfluenceResult(Result):
-    """The influence of each piece of a context on one response, in nats."""
-
-    schema: ClassVar = "influence-1"
-    quantities: ClassVar = INFLUENCE
+class ContextResult(Result):
+    """What a response and its context are, and the influence of the whole context on it."""
 
     unit: str
     """Ablation unit: 'word', 'sentence', 'document', 'ngram:N:STRIDE' …"""
@@ -122,24 +146,68 @@ class InfluenceResult(Result):
     """Tokens of the context that did not fit the model's window."""
     response: Response
     """The first, which all numbers are of that do not say otherwise."""
-    pieces: tuple[Piece, ...]
-    """In the order of the context; values said several times come last."""
     whole_nats: Unbounded
     """Σ_t |log p̄(y_t | D) − log p̄(y_t | ∅)|: influence of the whole context."""
     whole_signed_nats: Unbounded
     whole_per_token_nats: tuple[Unbounded, ...]
-    whole_signed_per_token_nats: tuple[Unbounded, ...]
     whole_posterior: float | None
     """As a piece's, of the whole context."""
     whole_posterior_note: str | None
-    whole_mean_nats: float | None
-    """As a piece's, of the whole context."""
-    whole_interval_nats: tuple[float, float] | None
-    whole_worst_nats: float | None
     noise_floor_nats: float
     """Sum over the response below which a measurement is no finding."""
     noise_floor_per_token_nats: float
     """Largest noise of a token."""
+
+    @classmethod
+    def of_context(
+        cls,
+        texts: Texts,
+        series: Series,
+        params: Mapping[str, Any],
+        placebo_nats: float | None,
+        warnings: Iterable[str],
+    ) -> dict[str, Any]:
+        """These fields, for a constructor.
+
+        Args:
+            texts: of the case.
+            series: its measurements.
+            params: of the measure.
+            placebo_nats: size of the signed sum of an irrelevant piece as the only context.
+            warnings: what narrows the meaning of the numbers.
+        """
+        whole, noise = series[0, "whole", ""], series[0, "noise", ""]
+        posterior = posterior_of(float(whole.sum()), noise_nats=float(noise.sum()), placebo_nats=placebo_nats)
+        return {
+            **cls.common(texts, warnings),
+            **{name: texts[name] for name in ("unit", "removal", "template", "query", "context", "truncated_tokens")},
+            **{name: params[name] for name in ("temperature", "cid_lambda")},
+            "documents": DocumentRange.all_of(texts),
+            "response": Response.of(texts, 0, params["seed"]),
+            "whole_nats": _sum(whole),
+            "whole_signed_nats": float(whole.sum()),
+            "whole_per_token_nats": tuple(np.abs(whole).tolist()),
+            "whole_posterior": posterior.probability,
+            "whole_posterior_note": posterior.note,
+            "noise_floor_nats": float(noise.sum()),
+            "noise_floor_per_token_nats": float(noise.max()),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfluenceResult(ContextResult):
+    """The influence of each piece of a context on one response, in nats."""
+
+    schema: ClassVar = "influence-1"
+    quantities: ClassVar = INFLUENCE
+
+    pieces: tuple[Piece, ...]
+    """In the order of the context; values said several times come last."""
+    whole_signed_per_token_nats: tuple[Unbounded, ...]
+    whole_mean_nats: float | None
+    """As a piece's, of the whole context."""
+    whole_interval_nats: tuple[float, float] | None
+    whole_worst_nats: float | None
     placebo_nats: Unbounded | None
     """What an irrelevant piece of typical length does, mean over places; None where none fits."""
     placebo_signed_nats: Unbounded | None
@@ -160,7 +228,7 @@ class InfluenceResult(Result):
     @classmethod
     def _of(cls, texts: Texts, series: Series, params: Mapping[str, Any]) -> Self:
         n_samples = len(texts["responses"])
-        whole, noise = series[0, "whole", ""], series[0, "noise", ""]
+        whole = series[0, "whole", ""]
         placebos = [
             values for (sample, statistic, _), values in series.items() if (sample, statistic) == (0, "placebo")
         ]
@@ -177,27 +245,14 @@ class InfluenceResult(Result):
             of_samples = _over_samples([nats[number] for nats in ablated], params)
             pieces.append(_piece(span, texts, series, rank, placebo, of_samples))
         whole_by_sample = [_sum(series[i, "whole", ""]) for i in range(n_samples)]
-        posterior = posterior_of(float(whole.sum()), noise_nats=float(noise.sum()), placebo_nats=alone_signed_nats)
         mean, interval, worst = _over_samples(whole_by_sample, params)
         return cls(
-            **cls.common(texts, [*_warnings(texts), *entity_warnings(texts, series)]),
-            **{name: texts[name] for name in ("unit", "removal", "template", "query", "context", "truncated_tokens")},
-            temperature=params["temperature"],
-            cid_lambda=params["cid_lambda"],
-            documents=DocumentRange.all_of(texts),
-            response=Response.of(texts, 0, params["seed"]),
+            **cls.of_context(texts, series, params, alone_signed_nats, _warnings(texts, series)),
             pieces=tuple(pieces),
-            whole_nats=_sum(whole),
-            whole_signed_nats=float(whole.sum()),
-            whole_per_token_nats=tuple(np.abs(whole).tolist()),
             whole_signed_per_token_nats=tuple(whole.tolist()),
-            whole_posterior=posterior.probability,
-            whole_posterior_note=posterior.note,
             whole_mean_nats=mean,
             whole_interval_nats=interval,
             whole_worst_nats=worst,
-            noise_floor_nats=float(noise.sum()),
-            noise_floor_per_token_nats=float(noise.max()),
             placebo_nats=float(np.mean([_sum(values) for values in placebos])) if placebos else None,
             placebo_signed_nats=placebo_signed_nats,
             placebo_alone_nats=None if alone is None else _sum(alone),
@@ -243,21 +298,10 @@ def _piece(
     signed = series[0, "without_this", span["name"]]
     noise_nats = float(series[0, "noise", ""].sum())
     nats, alone_nats = _sum(signed), _sum(series[0, "only_this", span["name"]])
-    spans = tuple((int(start), int(end)) for start, end in span["ranges"])
     posterior = posterior_of(float(signed.sum()), noise_nats=noise_nats, placebo_nats=placebo_nats)
     mean, interval, worst = over_samples
-    told: dict[str, Any] = {"text": " … ".join(texts["context"][start:end] for start, end in spans)}
-    told |= entity_fields(span, series, texts["context"], texts["responses"][0]["text"])
     return Piece(
-        **told,
-        name=span["name"],
-        kind=span["kind"],
-        start=spans[0][0],
-        end=spans[-1][1],
-        spans=spans,
-        document=span["document"],
-        n_tokens=span["n_tokens"],
-        n_mentions=len(spans),
+        **Piece.fields_of(span, texts, series),
         nats=nats,
         per_token_nats=tuple(np.abs(signed).tolist()),
         signed_nats=float(signed.sum()),
@@ -284,7 +328,7 @@ def _over_samples(
     return float(np.mean(values)), bootstrap_interval_of_mean(values, seed=params["seed"]), float(max(values))
 
 
-def _warnings(texts: Texts) -> list[str]:
+def _warnings(texts: Texts, series: Series) -> list[str]:
     out = []
     decoding = texts.get("decoding", "sampling")
     if decoding != "sampling":
@@ -299,7 +343,7 @@ def _warnings(texts: Texts) -> list[str]:
             "Some pieces say the same value: leaving one out leaves the other in, and both may read near zero; "
             "--group measures each such value with all its mentions removed."
         )
-    return out
+    return [*out, *entity_warnings(texts, series)]
 
 
 def _sum(values: FloatArray) -> float:

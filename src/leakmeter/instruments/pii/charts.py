@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from leakmeter.core.request import FloatArray
-from leakmeter.core.written import write_whole
 from leakmeter.instruments.pii import words
 from leakmeter.instruments.pii.subject import VALUE_TYPES
 from leakmeter.instruments.pii.summary import Summary, ValueSummary, associations, by_value
 from leakmeter.report import blocks as b
-from leakmeter.report import charts
 from leakmeter.report.scale import nats_text
-from leakmeter.report.tables import HEADINGS, Row
+from leakmeter.studies.tables import HEADINGS, Row
 
 if TYPE_CHECKING:
     from leakmeter.instruments.pii.check import AucRow, CurvePoint
@@ -176,17 +173,3 @@ def _beside(groups: dict[str, list[Mark]]) -> list[b.Series]:
 def _named(row: Row, columns: Sequence[str]) -> str:
     """A row by some of its columns: the type by itself, others behind their names."""
     return ", ".join(str(row[name]) if name == "type" else f"{name} {row[name]}" for name in columns)
-
-
-def write(chart: b.Chart, stem: Path) -> None:
-    """Write a figure as PNG and SVG.
-
-    Args:
-        chart: the figure.
-        stem: path without a suffix.
-
-    Raises:
-        UsageError: matplotlib is not installed.
-    """
-    for form, data in charts.files(chart).items():
-        write_whole(stem.with_suffix(f".{form}"), data)

@@ -385,7 +385,7 @@ def check(
     """
     from leakmeter.core.written import write_whole
     from leakmeter.instruments.pii.check import Steps, checked
-    from leakmeter.report import tables
+    from leakmeter.studies import tables
 
     wanted = asked or Check()
     command = command_line(sys.argv[1:], without=[out])
@@ -415,13 +415,14 @@ def check(
 def _draw(found: Checked, out: Path, footer: str) -> None:
     from leakmeter.instruments.pii import charts
     from leakmeter.instruments.pii.study import LIKELIHOOD, rows_of
+    from leakmeter.report.charts import write
 
     values = [row for repeats, some in found.by_prompts.items() for row in rows_of(some, {"documents": repeats})]
     try:
-        charts.write(charts.auc(found.rows, title=_TITLE, footer=footer), out / "figure")
-        charts.write(charts.curves(found.points, title=_TITLE, footer=footer), out / "roc")
+        write(charts.auc(found.rows, title=_TITLE, footer=footer), out / "figure")
+        write(charts.curves(found.points, title=_TITLE, footer=footer), out / "roc")
         densities = charts.densities(values, ("documents",), value=LIKELIHOOD, title=_TITLE, footer=footer)
-        charts.write(densities, out / "densities")
+        write(densities, out / "densities")
     except UsageError as error:
         output.tell(str(error))
 

@@ -11,7 +11,7 @@ from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.summary import Row, Summary
 from leakmeter.instruments.pii.summary import summary as summary_of
 from leakmeter.report import blocks as b
-from leakmeter.report import queries
+from leakmeter.report import words as shared_words
 
 _ID: Final = 60
 _SUBJECT: Final = 40
@@ -100,14 +100,14 @@ def _ending(cases: Sequence[PiiResult]) -> list[b.Block]:
     return [
         b.Text(first, "soft", heading="What these numbers guarantee, and what not"),
         *(b.Text(one, "soft") for one in others),
-        b.Details("Settings and cost", b.facts_of({**words.settings(cases), "Cost": queries.cost(cases)})),
+        b.Details("Settings and cost", b.facts_of({**words.settings(cases), "Cost": shared_words.cost(cases)})),
     ]
 
 
 def _warnings(cases: Sequence[PiiResult], *, kept: bool) -> Iterator[b.Block]:
     if kept:
         yield b.Warning(words.KEPT)
-    for warning in queries.warnings(cases, "values"):
+    for warning in shared_words.warnings(cases, "values"):
         yield b.Warning(b.Untrusted(warning))
 
 

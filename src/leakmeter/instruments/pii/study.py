@@ -29,11 +29,12 @@ from leakmeter.instruments.pii.subject import VALUE_TYPES, Subject, ValueType
 from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.instruments.pii.summary import summary
 from leakmeter.models import config_dir
-from leakmeter.report import figures
+from leakmeter.report.blocks import Chart
 from leakmeter.runs.pseudonym import pseudonym, subject_key
 from leakmeter.stats import stats
 from leakmeter.stats.rank_tests import holm, rank_sum_p
 from leakmeter.studies.cells import FinishedCell
+from leakmeter.studies.figure import figure_of
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one
 
@@ -166,18 +167,17 @@ class People(Kind):
         """How far true values stand out, and how many are known."""
         return Axes(str(study.x), (ABOVE, KNOWN))
 
-    def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
+    def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
         """A line or a panel for each type; of likelihoods, for each type and cell."""
         factors = list(study.cells[0].factors)
         if study.show == "densities":
-            charts.write(charts.densities(rows, factors, value=LIKELIHOOD, title=study.title, footer=footer), stem)
-        elif study.show == "parts":
+            return charts.densities(rows, factors, value=LIKELIHOOD, title=study.title, footer=footer)
+        if study.show == "parts":
             of = [*dict.fromkeys((*factors, "beams"))]
-            charts.write(charts.parts(rows, of, value=EXTRACTED, title=study.title, footer=footer), stem)
-        else:
-            axes = self.axes(study, rows)
-            lines = [TYPE, *(name for name in factors if name != axes.x)]
-            figures.draw(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer, stem=stem)
+            return charts.parts(rows, of, value=EXTRACTED, title=study.title, footer=footer)
+        axes = self.axes(study, rows)
+        lines = [TYPE, *(name for name in factors if name != axes.x)]
+        return figure_of(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer)
 
     def seed(self, cell: Cell) -> int:
         """That of the decoys."""

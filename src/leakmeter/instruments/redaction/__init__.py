@@ -1,20 +1,20 @@
-"""Redaction: which pieces to cut so that a response leaks little of what is left."""
+"""Redaction: which pieces to cut so that what is left of the context has little influence on a response."""
 
 from leakmeter.core.instrument import Command, Instrument
 
 INSTRUMENT = Instrument(
     "redact_plan",
     __name__,
-    measure_at="measure:RedactPlan",
-    result_at="result:RedactPlanResult",
+    measure_at="measure:Redaction",
+    result_at="result:RedactionResult",
     example_at="example:example",
-    functions=("api:redact_plan",),
+    functions=("api:redaction",),
     study_at="study:KIND",
     commands=(
         Command(
             "redact-plan",
             "command:redact_plan",
-            "Find few pieces of a context without which a response owes at most so many nats to what is left of it.",
+            "Find few pieces to cut from a context so that what is left has little influence on the response.",
         ),
     ),
 )

@@ -1,18 +1,20 @@
-"""The library: what to cut from a context so that a response owes little to what is left."""
+"""The library: what to cut from a context so that what is left has little influence on a response."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
-    from leakmeter.instruments.redaction.result import RedactPlanResult
-    from leakmeter.text.build import Removal
+    from leakmeter.instruments.redaction.result import RedactionResult
+    from leakmeter.text.build import PromptSettings
 
 
-def redact_plan(
+def redaction(
     model: Any = DEFAULT_MODEL,
     *,
     max_loss: float,
@@ -20,57 +22,42 @@ def redact_plan(
     query: str = "",
     response: str | None = None,
     messages: Sequence[Mapping[str, Any]] = (),
-    unit: str | None = None,
-    removal: Removal = "drop",
-    group: bool = False,
-    region: str = "US",
-    entity_patterns: str | None = None,
-    ner: str | None = None,
-    template: str | None = None,
-    truncate: bool = False,
-    temperature: float = 1.0,
-    cid_lambda: float = 1.0,
-    max_new_tokens: int = 50,
-    seed: int = 0,
-    dtype: str | None = None,
-    device: str | None = None,
-    model_id: str | None = None,
-    cache: bool = True,
-) -> RedactPlanResult:
-    """Find few pieces of a context without which a response owes at most so many nats to what is left of it.
+    **options: Any,
+) -> RedactionResult:
+    """Find few pieces to cut from a context so that what is left has little influence on the response.
 
     Pieces are cut one by one, each time the one that leaves least, with all that is cut scored together anew; see
-    `instruments.redaction.measure.RedactPlan`. Arguments that are not told here are those of `leakmeter.influence`.
+    `instruments.redaction.measure.Redaction`. Arguments that are not explained here are those of `leakmeter.influence`.
 
     Args:
-        max_loss: nats that the response may still owe, above 0.
-        group: also offer each value said more than once, with all its mentions, as a piece.
-        max_new_tokens: most tokens of a drawn response, and of the answer drawn from what is left.
-        seed: of both draws.
+        max_loss: largest influence of what is left on the response, nats, above 0.
+        options: fields of `Redaction` (temperature, cid_lambda, max_new_tokens, seed), fields of
+            `text.build.PromptSettings` but for swaps (unit, removal, group, template …), and arguments of
+            `load_backend` (dtype, device, model_id, cache …).
 
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
-    from dataclasses import asdict
-
     from leakmeter.data.jsonl import case_of
-    from leakmeter.instruments.redaction.measure import RedactPlan
-    from leakmeter.instruments.redaction.result import RedactPlanResult
+    from leakmeter.instruments.redaction.measure import Redaction
+    from leakmeter.instruments.redaction.result import RedactionResult
     from leakmeter.runs import loading
     from leakmeter.text.build import PromptSettings
 
-    measure = RedactPlan(max_loss, temperature, cid_lambda, max_new_tokens, seed)
-    settings = PromptSettings(
-        unit=unit,
-        removal=removal,
-        template=template,
-        group=group,
-        truncate=truncate,
-        region=region,
-        entity_patterns=entity_patterns,
-        ner=ner,
-    )
+    measure = loading.made_of(Redaction, options, max_loss=max_loss)
+    settings = loading.made_of(PromptSettings, options)
+    check_prompts(settings)
     case = case_of(context, query, response, messages)
-    backend = loading.load_backend(model, dtype=dtype, device=device, model_id=model_id, cache=cache)
-    (result,) = RedactPlanResult.from_run(loading.measured_alone(backend, measure, settings, case), asdict(measure))
+    backend = loading.load_backend(model, **options)
+    (result,) = RedactionResult.from_run(loading.measured_alone(backend, measure, settings, case), asdict(measure))
     return result
+
+
+def check_prompts(prompts: PromptSettings) -> None:
+    """Refuse prompts that nothing can be cut from.
+
+    Raises:
+        UsageError: they have surrogate values.
+    """
+    if prompts.swap:
+        raise UsageError("--swap puts surrogate values in the place of personal data, and redaction cuts; leave it out")

@@ -1,4 +1,4 @@
-"""`leakmeter redact-plan`: what to cut from a context so that a response owes little to what is left."""
+"""`leakmeter redact-plan`: what to cut from a context so that what is left has little influence on a response."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import read_cases
 from leakmeter.commands.options import RunOptions, Source, Text
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.instruments.redaction.measure import RedactPlan
+from leakmeter.instruments.redaction.api import check_prompts
+from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.text.build import PromptSettings
 
 if TYPE_CHECKING:
-    from leakmeter.instruments.redaction.result import RedactPlanResult
+    from leakmeter.instruments.redaction.result import RedactionResult
     from leakmeter.report.result import Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Options(RedactPlan):
+class _Options(Redaction):
     """The measure's fields as options; how much may be left is for the user to say."""
 
     max_loss: float
-    """Nats that the response may still owe to what is left of the context, above 0."""
+    """Largest influence of what is left of the context on the response, nats, above 0."""
 
 
 def redact_plan(
@@ -39,7 +40,7 @@ def redact_plan(
     run: RunOptions | None = None,
     write_redacted: Path | None = None,
 ) -> None:
-    """Find few pieces of a context without which a response owes at most so many nats to what is left of it.
+    """Find few pieces to cut from a context so that what is left has little influence on the response.
 
     Pieces are cut one by one, each time the one that leaves least, with all that is cut scored together anew, until at
     most --max-loss nats are left. Shows the text that is left, the answer before, and one drawn from what is left.
@@ -52,26 +53,23 @@ def redact_plan(
     prompts.group
         Also offer each value said more than once, with all its mentions, as a piece.
     prompts.swap
-        Not for plans, which take away.
+        Not for redaction, which cuts.
     run.json
-        Print one JSON object a case instead of the plan.
+        Print one JSON object a case instead of the report.
     write_redacted
         Also write the text that is left to this file; for a single --context-file, which it must not be.
     """
     source, prompts, run = source or Source(), prompts or PromptSettings(), run or RunOptions()
-    if prompts.swap:
-        raise UsageError(
-            "--swap puts other values in the place of personal data, and a plan takes it away; leave it out"
-        )
+    check_prompts(prompts)
     given = read_cases(source, response)
     if write_redacted is not None:
         _check_target(write_redacted, source, prompts, run)
-    found: list[RedactPlanResult] = []
+    found: list[RedactionResult] = []
 
-    def results(parts: Iterable[Part]) -> Iterator[RedactPlanResult]:
-        from leakmeter.instruments.redaction.result import RedactPlanResult
+    def results(parts: Iterable[Part]) -> Iterator[RedactionResult]:
+        from leakmeter.instruments.redaction.result import RedactionResult
 
-        for result in RedactPlanResult.from_run(parts, asdict(measure)):
+        for result in RedactionResult.from_run(parts, asdict(measure)):
             found.append(result)
             yield result
 
@@ -89,11 +87,11 @@ def _check_target(path: Path, source: Source, prompts: PromptSettings, run: RunO
     output.check_apart(write_redacted=path, html=run.html)
 
 
-def _write(path: Path, result: RedactPlanResult) -> None:
+def _write(path: Path, result: RedactionResult) -> None:
     from leakmeter.core.written import write_whole
 
     if not result.reached:
-        output.tell(f"redacted text: not written, since more than {result.case['max_loss_nats']:g} nats are left")
+        output.tell(f"redacted text: not written, since more than {result.max_loss_nats:g} nats are left")
         return
     try:
         write_whole(path, result.text.encode())

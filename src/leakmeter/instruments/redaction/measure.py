@@ -1,8 +1,8 @@
-"""What to redact: a few spans without which a response owes little to what is left of its context, in nats."""
+"""What to redact: a few spans without which what is left of a context has little influence on a response, in nats."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
 from leakmeter.core.noise import neighbourhood_noise
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
-from leakmeter.core.request import FloatArray, Request, Scores, Trial
+from leakmeter.core.request import FloatArray, Request, Trial
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import Influence
@@ -24,7 +24,7 @@ PUT_BACK = "put_back"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A span cut or put back, and what the response owes to what is then left."""
+    """A span cut or put back, and the influence of what is then left."""
 
     statistic: str
     """`removed` or `put_back`."""
@@ -40,7 +40,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class RedactPlan(Measure):
+class Redaction(Measure):
     """Few spans R with L(R) = Σ_t |log p̄(y_t | D∖R, x, y_<t) − log p̄(y_t | ∅, x, y_<t)| at most `max_loss` nats.
 
     L(R) is the influence of what is left on the response that was given with everything: L of no spans is that of the
@@ -58,7 +58,7 @@ class RedactPlan(Measure):
     """
 
     max_loss: float = 1.0
-    """Nats that the response may still owe to what is left of the context, above 0."""
+    """Largest influence of what is left of the context on the response, nats, above 0."""
     temperature: float = 1.0
     """T of the distribution measured and sampled from, above 0."""
     cid_lambda: float = 1.0
@@ -75,14 +75,9 @@ class RedactPlan(Measure):
         _ = self.influence
 
     @property
-    def samples(self) -> int:
-        """A plan is made for one response."""
-        return 1
-
-    @property
     def influence(self) -> Influence:
         """What is measured of each set of spans."""
-        return Influence(self.temperature, self.cid_lambda, self.samples, self.max_new_tokens, self.seed)
+        return Influence(self.temperature, self.cid_lambda, max_new_tokens=self.max_new_tokens, seed=self.seed)
 
     @property
     def reduction(self) -> TargetLogProbs | MixtureLogProbs:
@@ -136,7 +131,7 @@ class RedactPlan(Measure):
         if cuts:
             yield from self._answer(item, item.prompt)
 
-    def _begin(self, item: ContextItem) -> Generator[list[Request], list[Scores], tuple[tuple[int, ...], FloatArray]]:
+    def _begin(self, item: ContextItem) -> Trial[tuple[tuple[int, ...], FloatArray]]:
         """The response, and its scores with no context, all of it and, where that fits, an irrelevant piece alone."""
         response = item.response
         if response is None:
@@ -147,7 +142,7 @@ class RedactPlan(Measure):
 
     def _search(
         self, item: ContextItem, response: tuple[int, ...], whole: FloatArray
-    ) -> Generator[list[Request], list[Scores], tuple[list[Step], FloatArray | None]]:
+    ) -> Trial[tuple[list[Step], FloatArray | None]]:
         """The steps to the plan; and what is left without any span, where the limit was not reached."""
         steps: list[Step] = []
         limit, all_removed = self.max_loss, None
@@ -181,7 +176,7 @@ class RedactPlan(Measure):
 
     def _best(
         self, item: ContextItem, response: tuple[int, ...], statistic: str, removals: dict[str, Collection[str]]
-    ) -> Generator[list[Request], list[Scores], Step]:
+    ) -> Trial[Step]:
         """Of several sets of spans, the one whose cutting leaves least; by the name of the span that it is about."""
         prompts = (item.blank, *(item.without(names) for names in removals.values()))
         (scores,) = yield [Request(prompts, response, self.reduction)]
@@ -189,15 +184,13 @@ class RedactPlan(Measure):
         best = int(np.argmin(np.abs(left).sum(axis=1)))
         return Step(statistic, list(removals)[best], left[best])
 
-    def _answer(
-        self, item: ContextItem, prompt: Prompt
-    ) -> Generator[list[Request], list[Scores], tuple[tuple[int, ...], FloatArray]]:
+    def _answer(self, item: ContextItem, prompt: Prompt) -> Trial[tuple[tuple[int, ...], FloatArray]]:
         """Another response, drawn from a prompt, and its scores with no context and with that one, (2, response)."""
         response = yield from self._draw(item, prompt)
         (scores,) = yield [Request((item.blank, prompt), response, self.reduction)]
         return response, scores.values
 
-    def _draw(self, item: ContextItem, prompt: Prompt) -> Generator[list[Request], list[Scores], tuple[int, ...]]:
+    def _draw(self, item: ContextItem, prompt: Prompt) -> Trial[tuple[int, ...]]:
         # Beside a given response, room was kept for that one alone.
         room = self.max_new_tokens if item.window is None else item.window - prompt.next_position
         (response,) = yield from sample(

@@ -7,11 +7,12 @@ from itertools import groupby
 from typing import Final
 
 from leakmeter.errors import UsageError
+from leakmeter.instruments.influence import context
+from leakmeter.instruments.redaction.result import RedactionResult, Step
 from leakmeter.report import blocks as b
-from leakmeter.report import view, words
 from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text
-from leakmeter.report.shade import Case, stretches
+from leakmeter.report.words import posterior_cell
 from leakmeter.stats.aggregates import aggregate
 
 CAVEAT: Final = (
@@ -34,7 +35,7 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
 
 
 def report(
-    cases: Sequence[Case],
+    cases: Sequence[RedactionResult],
     *,
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
@@ -42,7 +43,7 @@ def report(
     """Each plan with what it cuts from the context, the answer before and after, and the way to the limit.
 
     Args:
-        cases: see `instruments.redaction.result.plan_object`; one or more.
+        cases: one or more.
         command: the command line they came from.
         provenance: of the run they lie in.
 
@@ -62,7 +63,7 @@ def report(
         "until that was no more than the limit, in nats.",
         caveat=CAVEAT,
         sections=[
-            b.Section(b.Untrusted(case["id"], 80), list(_blocks(case)), _cells(case), weight=case["left_nats"])
+            b.Section(b.Untrusted(case.id, 80), list(_blocks(case)), _cells(case), weight=case.left_nats)
             for case in cases
         ],
         index=(
@@ -81,117 +82,115 @@ def report(
     )
 
 
-def verdict(case: Case) -> str:
+def verdict(case: RedactionResult) -> str:
     """One sentence: what is cut, what is left, and whether that is within the limit."""
-    limit, whole = f"the limit is {case['max_loss_nats']:g}", nats_text(case["whole_nats"])
-    if not case["redacted"]:
-        said = "Nothing has to be cut" if case["reached"] else "Cutting does not help"
+    limit, whole = f"the limit is {case.max_loss_nats:g}", nats_text(case.whole_nats)
+    if not case.redacted:
+        said = "Nothing has to be cut" if case.reached else "Cutting does not help"
         return f"{said}: the whole context influences the response by {whole}\u00a0nats; {limit}."
-    n, of = len(case["redacted"]), case["n_pieces"]
-    share = f"{100 * case['redacted_share']:.0f}\u00a0% of the text"
-    cut = f"Cutting {n} of {of} piece{'s' if of > 1 else ''} ({share}) leaves {nats_text(case['left_nats'])} of {whole}"
-    return f"{cut}\u00a0nats{'' if case['reached'] else ', the least that was found'}; {limit}."
+    n, of = len(case.redacted), case.n_pieces
+    share = f"{100 * case.redacted_share:.0f}\u00a0% of the text"
+    cut = f"Cutting {n} of {of} piece{'s' if of > 1 else ''} ({share}) leaves {nats_text(case.left_nats)} of {whole}"
+    return f"{cut}\u00a0nats{'' if case.reached else ', the least that was found'}; {limit}."
 
 
-def posterior(case: Case) -> str:
+def posterior(case: RedactionResult) -> str:
     """One sentence: what an observer of the response can conclude about what is left."""
-    if case["left_nats"] <= case["noise_floor_nats"]:
+    if case.left_nats <= case.noise_floor_nats:
         return "Of what is left, this response tells nothing that could be measured."
-    return words.posterior_sentence(case, "left_", "what is left")
+    return context.posterior_sentence(case, "left_", "what is left")
 
 
-def _headline(cases: Sequence[Case]) -> str:
-    n, left = sum(case["reached"] for case in cases), [case["left_nats"] for case in cases]
-    share = 100 * aggregate([case["redacted_share"] for case in cases], "mean")
+def _headline(cases: Sequence[RedactionResult]) -> str:
+    n, left = sum(case.reached for case in cases), [case.left_nats for case in cases]
+    share = 100 * aggregate([case.redacted_share for case in cases], "mean")
     return (
         f"{n:,} of {len(cases):,} plans reach their limit; they leave {mean_text(left)} and cut {share:.0f}\u00a0% of "
         "the text on average."
     )
 
 
-def _cells(case: Case) -> tuple[b.Cell, ...]:
-    names = b.Untrusted(", ".join(piece["name"] for piece in case["redacted"]), 72)
+def _cells(case: RedactionResult) -> tuple[b.Cell, ...]:
+    names = b.Untrusted(", ".join(piece.name for piece in case.redacted), 72)
     return (
-        _coloured(case["whole_nats"], case),
-        _coloured(case["left_nats"], case),
-        "yes" if case["reached"] else "no",
-        f"{len(case['redacted'])} of {case['n_pieces']}",
+        _coloured(case.whole_nats, case),
+        _coloured(case.left_nats, case),
+        "yes" if case.reached else "no",
+        f"{len(case.redacted)} of {case.n_pieces}",
         names,
     )
 
 
-def _coloured(nats: float, case: Case) -> b.Cell:
+def _coloured(nats: float, case: RedactionResult) -> b.Cell:
     """Nats, which have a colour where they rise above the noise floor."""
-    return nats if nats > case["noise_floor_nats"] else b.Shaded(nats, 0)
+    return nats if nats > case.noise_floor_nats else b.Shaded(nats, 0)
 
 
-def _blocks(case: Case) -> Iterator[b.Block]:
+def _blocks(case: RedactionResult) -> Iterator[b.Block]:
     yield b.Headline(verdict(case))
     yield b.Text(posterior(case))
-    for warning in words.warnings(case):
+    for warning in context.warnings(case):
         yield b.Warning(b.Untrusted(warning))
-    query = [b.Text(b.Untrusted(case["query"]), "prose", heading="Query")] if case["query"] else []
+    query = [b.Text(b.Untrusted(case.query), "prose", heading="Query")] if case.query else []
     yield b.Beside([_context(case)], [*query, *_answers(case)])
     yield _steps_chart(case)
     yield _steps(case)
     baseline = _baseline(case)
     if baseline:
         yield b.Text(f"Irrelevant words as the only context: {baseline}.", "soft")
-    yield b.Details("The text that is left", [b.Text(b.Untrusted(case["marked_context"]), "prose")])
+    yield b.Details("The text that is left", [b.Text(b.Untrusted(case.marked_context), "prose")])
     yield b.Details("Settings and cost", b.facts_of(_settings(case)))
 
 
 # ---- texts ----------------------------------------------------------------------------------------------------------
-def _context(case: Case) -> b.ShadedText:
+def _context(case: RedactionResult) -> b.ShadedText:
     """The context in stretches that are cut or stay."""
-    documents, redacted = case["documents"], case["redacted"]
+    documents, redacted = case.documents, case.redacted
     several = len(documents) > 1
-    cut = stretches({"context": case["context"], "documents": documents, "pieces": redacted})
+    cut = context.stretches(case.context, documents, redacted)
     passages = []
     for number, group in groupby(cut, lambda part: part.document if several else None):
         segments = []
         for part in group:
-            pieces = [redacted[i]["name"] for i in (*part.units, *part.values)]
+            pieces = [redacted[i].name for i in (*part.units, *part.values)]
             said = b.Untrusted(", ".join(pieces), 80) if pieces else ""
             segments.append(b.Segment(b.Untrusted(part.text), said=said, struck=bool(pieces)))
-        name = "" if number is None else b.Untrusted(documents[number]["name"], 60)
+        name = "" if number is None else b.Untrusted(documents[number].name, 60)
         # The blank line between two documents needs no passage of its own.
         if name or any(segment.text.text.strip() for segment in segments):
             passages.append(b.Passage(segments, name))
     return b.ShadedText(passages, heading="Context: struck out, or as […], what to cut")
 
 
-def _answers(case: Case) -> Iterator[b.Block]:
+def _answers(case: RedactionResult) -> Iterator[b.Block]:
     """The response, the same under what is left, and the answer that is drawn from that."""
-    after = case["after"]
-    heading = f"Response, each token by what the whole context did to it ({words.provenance(case)})"
-    yield _tokens(case, "whole_per_token", heading, legend=after is None)
+    after = case.after
+    heading = f"Response, each token by what the whole context did to it ({context.provenance(case)})"
+    yield _tokens(case, case.whole_per_token_nats, heading, legend=after is None)
     if after is None:
         return
-    yield _tokens(
-        case, "left_per_token", "The same response, each token by what is left of the context did to it", legend=True
-    )
-    yield b.Text(b.Untrusted(after["text"]), "prose", heading="Answer after")
+    heading = "The same response, each token by what is left of the context did to it"
+    yield _tokens(case, case.left_per_token_nats, heading, legend=True)
+    yield b.Text(b.Untrusted(after.text), "prose", heading="Answer after")
     yield b.Text(
-        f"Drawn from what is left, seed {after['seed']}; that influences it by {nats_text(after['whole_nats'])}"
-        "\u00a0nats.",
+        f"Drawn from what is left, seed {after.seed}; that influences it by {nats_text(after.whole_nats)}\u00a0nats.",
         "soft",
     )
 
 
-def _tokens(case: Case, name: str, heading: str, *, legend: bool) -> b.ShadedText:
-    tokens = zip(case["response"]["tokens"], case[name], strict=True)
+def _tokens(case: RedactionResult, by_token: Sequence[float], heading: str, *, legend: bool) -> b.ShadedText:
+    tokens = zip(case.response.tokens, by_token, strict=True)
     return b.ShadedText(
         [b.Passage([b.Segment(b.Untrusted(token), nats) for token, nats in tokens])],
         heading,
-        floor_nats=case["noise_floor_per_token_nats"],
-        floor_said_nats=case["noise_floor_nats"] if legend else None,
+        floor_nats=case.noise_floor_per_token_nats,
+        floor_said_nats=case.noise_floor_nats if legend else None,
         style="tokens",
     )
 
 
 # ---- the way to the limit -------------------------------------------------------------------------------------------
-def _steps(case: Case) -> b.Table:
+def _steps(case: RedactionResult) -> b.Table:
     """The whole context, and what is left after each step."""
     columns = (
         b.Column("#", "count"),
@@ -203,81 +202,78 @@ def _steps(case: Case) -> b.Table:
         b.Column("Signed", "signed_nats", on="wide"),
         b.Column("Posterior", "posterior"),
     )
-    whole: tuple[b.Cell, ...] = (0, "", "", "the whole context", _coloured(case["whole_nats"], case), "")
-    rows = [b.Row((*whole, case["whole_signed_nats"], _sure(case, "whole_")), strong=_is_within(case, "whole_nats"))]
-    for number, step in enumerate(case["steps"], 1):
-        text = b.Untrusted(step["text"], 160)
+    whole: tuple[b.Cell, ...] = (0, "", "", "the whole context", _coloured(case.whole_nats, case), "")
+    within = case.whole_nats <= case.max_loss_nats
+    rows = [b.Row((*whole, case.whole_signed_nats, _posterior(case, "whole_")), strong=within)]
+    for number, step in enumerate(case.steps, 1):
+        text = b.Untrusted(step.text, 160)
         cells: tuple[b.Cell, ...] = (
             number,
-            step["action"],
-            b.Untrusted(step["name"], 24),
-            b.Noted(text, ["raised the loss"]) if step["raised"] else text,
-            _coloured(step["left_nats"], case),
-            step["change_nats"],
-            step["left_signed_nats"],
-            _sure(step, "left_"),
+            step.action,
+            b.Untrusted(step.name, 24),
+            b.Noted(text, ["raised the loss"]) if step.raised else text,
+            _coloured(step.left_nats, case),
+            step.change_nats,
+            step.left_signed_nats,
+            _posterior(step, "left_"),
         )
-        rows.append(b.Row(cells, strong=step["left_nats"] <= case["max_loss_nats"]))
-    caption = f"Steps, until at most {case['max_loss_nats']:g} nats are left"
+        rows.append(b.Row(cells, strong=step.left_nats <= case.max_loss_nats))
+    caption = f"Steps, until at most {case.max_loss_nats:g} nats are left"
     return b.Table(columns, rows, caption, rest=("step", "steps"), first=len(rows))
 
 
-def _is_within(case: Case, name: str) -> bool:
-    return bool(case[name] <= case["max_loss_nats"])
+def _posterior(numbers: RedactionResult | Step, prefix: str) -> b.Cell:
+    sure: float | None = getattr(numbers, f"{prefix}posterior")
+    return posterior_cell(numbers, prefix) if sure is None else sure
 
 
-def _sure(numbers: Case, prefix: str) -> b.Cell:
-    sure = numbers[f"{prefix}posterior"]
-    return words.posterior_cell(numbers, prefix) if sure is None else float(sure)
-
-
-def _steps_chart(case: Case) -> b.Chart:
+def _steps_chart(case: RedactionResult) -> b.Chart:
     """Nats left after each step, on an axis of square roots, where a limit far below the first can be seen."""
-    left = [case["whole_nats"], *(step["left_nats"] for step in case["steps"])]
+    left = [case.whole_nats, *(step.left_nats for step in case.steps)]
     said: list[b.Phrase] = [f"the whole context: {nats_text(left[0])} nats"]
-    for number, step in enumerate(case["steps"], 1):
-        what, name = f"{number}. {step['action']} ", b.Untrusted(step["name"], 40)
-        said.append((what, name, f": {nats_text(step['left_nats'])} nats left"))
+    for number, step in enumerate(case.steps, 1):
+        what, name = f"{number}. {step.action} ", b.Untrusted(step.name, 40)
+        said.append((what, name, f": {nats_text(step.left_nats)} nats left"))
     series = [b.Series("steps", left, said=said)]
-    back = [number for number, step in enumerate(case["steps"], 1) if step["action"] == _BACK]
+    back = [number for number, step in enumerate(case.steps, 1) if step.action == _BACK]
     if back:
         ys, remarks = [left[i] for i in back], [said[i] for i in back]
         series.append(b.Series("scatter", ys, [float(i) for i in back], name=_BACK, said=remarks))
-    guides = [b.Guide(case["max_loss_nats"], f"limit, {case['max_loss_nats']:g}")]
-    if case["placebo_nats"] is not None:
-        label = f"irrelevant words as the only context, {nats_text(case['placebo_nats'])}"
-        guides.append(b.Guide(case["placebo_nats"], label, line="dotted"))
+    guides = [b.Guide(case.max_loss_nats, f"limit, {case.max_loss_nats:g}")]
+    if case.placebo_nats is not None:
+        label = f"irrelevant words as the only context, {nats_text(case.placebo_nats)}"
+        guides.append(b.Guide(case.placebo_nats, label, line="dotted"))
     panel = b.Panel(b.Axis("steps", whole=True), b.Axis("left of the influence", "nats", "sqrt"), series, guides=guides)
     return b.Chart("steps", "Nats left after each step", [panel], panel_inches=(8.0, 2.8), on="pages")
 
 
-def _chart(cases: Sequence[Case]) -> b.Chart:
+def _chart(cases: Sequence[RedactionResult]) -> b.Chart:
     """Nats left over the pieces that are cut, of all cases."""
     several = len(cases) > 1
     series = [
-        b.Series("steps", [case["whole_nats"], *(step["left_nats"] for step in case["steps"])], faded=several)
+        b.Series("steps", [case.whole_nats, *(step.left_nats for step in case.steps)], faded=several)
         for case in cases[:_LINES_AT_MOST]
     ]
-    guides = [b.Guide(limit, "limit") for limit in sorted({case["max_loss_nats"] for case in cases})]
+    guides = [b.Guide(limit, "limit") for limit in sorted({case.max_loss_nats for case in cases})]
     x = b.Axis("steps: pieces cut, and put back", whole=True)
     panel = b.Panel(x, b.Axis("left of the influence on the response", "nats"), series, guides=guides)
     return b.Chart("left", "What cutting leaves", [panel], panel_inches=(5.6, 3.8), on="files")
 
 
 # ---- settings -------------------------------------------------------------------------------------------------------
-def _baseline(case: Case) -> str:
+def _baseline(case: RedactionResult) -> str:
     """What is left of an irrelevant context; empty where it was not measured."""
-    if case["placebo_nats"] is None:
+    if case.placebo_nats is None:
         return ""
-    return f"{nats_text(case['placebo_nats'])}\u00a0nats, with signs {nats_text(case['placebo_signed_nats'])}"
+    return f"{nats_text(case.placebo_nats)}\u00a0nats, with signs {nats_text(case.placebo_signed_nats)}"
 
 
-def _settings(case: Case) -> dict[str, str]:
+def _settings(case: RedactionResult) -> dict[str, str]:
     """How the case was measured; what was predicted is the most."""
-    predicted, baseline = words.prediction(case, at_most=True), _baseline(case)
+    predicted, baseline = context.prediction(case, at_most=True), _baseline(case)
     return {
-        "Limit": f"{case['max_loss_nats']:g}\u00a0nats",
-        **view.settings(case),
+        "Limit": f"{case.max_loss_nats:g}\u00a0nats",
+        **context.settings(case),
         **({"Irrelevant words alone": baseline} if baseline else {}),
         **({"Predicted": predicted} if predicted is not None else {}),
     }

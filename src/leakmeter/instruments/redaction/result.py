@@ -1,260 +1,275 @@
-"""The result of planning what to redact in one case: the plan, the way to it, and the answer before and after."""
+"""The result of choosing what to redact in one case: the pieces, the way to them, and the answer before and after."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
 from leakmeter.core.measurement import Measurement
+from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
+from leakmeter.instruments.influence.result import ContextPiece, ContextResult
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
-from leakmeter.instruments.redaction.quantities import REDACT_PLAN
-from leakmeter.instruments.redaction.redacted import marked, merged, share
-from leakmeter.report.blocks import Provenance, Report
-from leakmeter.report.result import Part, ResponseResult
-from leakmeter.stats.posterior import posterior_fields
-from leakmeter.text.entity_results import Series, entity_fields, entity_warnings
+from leakmeter.instruments.redaction.quantities import REDACTION
+from leakmeter.report.result import Params, Part, Texts
+from leakmeter.stats.posterior import Posterior, posterior_of
+from leakmeter.text.entity_results import entity_warnings
 from leakmeter.text.layout import without_characters
 
 if TYPE_CHECKING:
     import pandas as pd
 
+MARK: Final = "[…]"
+"""Stands, where a redacted text is shown, for what was cut; what is measured has nothing in its place."""
 _ACTIONS: Final = {REMOVED: "cut", PUT_BACK: "put back"}
-_TEXTS: Final = ("id", "model", "weights_sha256", "dtype", "unit", "removal", "template", "query", "context")
-_ENTITY_FIELDS: Final = ("entity_type", "entity_value", "repeated")
 
 
-def plan_object(
-    texts: Mapping[str, Any], measurements: Sequence[Measurement], params: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Texts and measurements of a case to one plain object: what `--json` prints and reports are drawn from.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(Record):
+    """A piece cut or put back, and the influence of what is then left."""
 
-    Args:
-        texts: what the measurements are about (see `runs.measure.texts_of`).
-        measurements: of this case, steps in their order.
-        params: of the measure.
-    """
-    series = {(r.sample, r.statistic, r.piece): r.values for r in measurements}
-    whole, left, noise = (series[0, name, ""] for name in ("whole", "left", "noise"))
-    all_removed, placebo = (series.get((0, name, "")) for name in ("all_removed", "placebo"))
-    first = texts["responses"][0]
-    placebo_signed_nats = None if placebo is None else abs(float(placebo.sum()))
-    posterior = partial(posterior_fields, noise_nats=float(noise.sum()), placebo_nats=placebo_signed_nats)
-    steps = _steps(texts, measurements, _sum(whole), float(noise.sum()), posterior)
-    back = {step["name"] for step in steps if step["action"] == "put back"}
-    taken = {step["name"] for step in steps} - back
-    redacted = [_piece(span, texts, series) for span in texts["spans"] if span["name"] in taken]
-    ranges = merged([part for piece in redacted for part in piece["spans"]])
-    case = {
-        **{name: texts[name] for name in _TEXTS},
-        "temperature": params["temperature"],
-        "cid_lambda": params["cid_lambda"],
-        "documents": texts["documents"],
-        "truncated_tokens": texts["truncated_tokens"],
-        "response": {**first, "sampled": texts["sampled"], "seed": params["seed"] if texts["sampled"] else None},
-        "max_loss_nats": params["max_loss"],
-        "reached": _sum(left) <= params["max_loss"],
-        **_nats("whole", whole),
-        **posterior(float(whole.sum()), prefix="whole_"),
-        **_nats("left", left),
-        **posterior(float(left.sum()), prefix="left_"),
-        "all_removed_nats": None if all_removed is None else _sum(all_removed),
-        "placebo_nats": None if placebo is None else _sum(placebo),
-        "placebo_signed_nats": placebo_signed_nats,
-        "n_pieces": len(texts["spans"]),
-        "redacted": sorted(redacted, key=lambda piece: (piece["start"], piece["n_tokens"])),
-        "redacted_share": share(texts["context"], ranges),
-        "redacted_documents": [
-            {
-                "name": document["name"],
-                "text": without_characters(
-                    texts["context"][document["start"] : document["end"]],
-                    [(start - document["start"], end - document["start"]) for start, end in ranges],
-                ),
-            }
-            for document in texts["documents"]
-        ],
-        "marked_context": marked(texts["context"], ranges),
-        "steps": steps,
-        "after": _after(texts, series, params),
-        "noise_floor_nats": float(noise.sum()),
-        "noise_floor_per_token_nats": float(noise.max()),
-        "cost": texts["cost"],
-    }
-    return {**case, "warnings": [*_warnings(texts, case), *entity_warnings(texts, series)]}
+    action: str
+    """'cut' or 'put back'."""
+    name: str
+    """Of the piece."""
+    kind: str
+    """'unit', or 'value' for one that is said several times, with all its mentions."""
+    text: str = field(repr=False)
+    left_nats: Unbounded
+    left_signed_nats: Unbounded
+    left_posterior: float | None
+    """1 / (1 + e^−left_signed_nats): from even odds, that what is left was there; None where the signed sum is not
+    above the noise floor and the placebo's."""
+    left_posterior_note: str | None
+    """Why there is no posterior; None where there is one."""
+    change_nats: Unbounded
+    """Against the step before."""
+    raised: bool
+    """Whether a cut raised the influence by more than the noise."""
 
 
-def _steps(
-    texts: Mapping[str, Any],
-    measurements: Sequence[Measurement],
-    whole_nats: float,
-    noise_nats: float,
-    posterior: Callable[..., Mapping[str, Any]],
-) -> list[dict[str, Any]]:
-    spans = {span["name"]: span for span in texts["spans"]}
-    out: list[dict[str, Any]] = []
-    before = whole_nats
-    for measurement in (one for one in measurements if one.statistic in _ACTIONS):
-        loss = _sum(measurement.values)
-        out.append(
-            {
-                "action": _ACTIONS[measurement.statistic],
-                "name": measurement.piece,
-                "kind": spans[measurement.piece]["kind"],
-                "text": _said(spans[measurement.piece], texts["context"]),
-                "left_nats": loss,
-                "left_signed_nats": float(measurement.values.sum()),
-                **posterior(float(measurement.values.sum()), prefix="left_"),
-                "change_nats": loss - before,
-                "raised": measurement.statistic == REMOVED and loss - before > noise_nats,
-            }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactedDocument(Record):
+    """A document without the pieces that are cut."""
+
+    name: str
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(Record):
+    """The answer drawn from what is left of the context."""
+
+    text: str = field(repr=False)
+    tokens: tuple[str, ...] = field(repr=False)
+    seed: int
+    whole_nats: Unbounded
+    """Influence on it of what is left; the limit does not bound it."""
+    whole_signed_nats: Unbounded
+    whole_per_token_nats: tuple[Unbounded, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactionResult(ContextResult):
+    """What to cut so that what is left of the context has at most so many nats of influence on the response."""
+
+    schema: ClassVar = "redact_plan-1"
+    quantities: ClassVar = REDACTION
+
+    max_loss_nats: float
+    """The limit: largest influence of what is left."""
+    reached: bool
+    """Whether what is left is within the limit."""
+    left_nats: Unbounded
+    """L(R) = Σ_t |log p̄(y_t | D∖R) − log p̄(y_t | ∅)|: influence of what is left when the pieces R are cut."""
+    left_signed_nats: Unbounded
+    left_per_token_nats: tuple[Unbounded, ...]
+    left_posterior: float | None
+    """As a step's."""
+    left_posterior_note: str | None
+    all_removed_nats: Unbounded | None
+    """With every piece cut; None where the limit is met."""
+    placebo_nats: Unbounded | None
+    """Influence of irrelevant words as the only context; None where they did not fit."""
+    placebo_signed_nats: Unbounded | None
+    """Size of its signed sum."""
+    n_pieces: int
+    """Pieces that there are."""
+    redacted: tuple[ContextPiece, ...]
+    """The pieces to cut, in the order of the context."""
+    redacted_share: float
+    """Share of the context that they are, white space apart."""
+    redacted_documents: tuple[RedactedDocument, ...]
+    marked_context: str = field(repr=False)
+    """The context with a mark for what is cut."""
+    steps: tuple[Step, ...]
+    """What was cut and put back, in this order."""
+    after: Answer | None
+    """None where nothing is cut."""
+
+    @classmethod
+    def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
+        """The results of a run's cases, each as soon as its part is there."""
+        for texts, measurements in parts:
+            yield cls._of(texts, measurements, params)
+
+    @classmethod
+    def _of(cls, texts: Texts, measurements: Sequence[Measurement], params: Params) -> Self:
+        series = {(one.sample, one.statistic, one.piece): one.values for one in measurements}
+        whole, left, noise = (series[0, name, ""] for name in ("whole", "left", "noise"))
+        all_removed, placebo, answered = (
+            series.get(key) for key in ((0, "all_removed", ""), (0, "placebo", ""), (1, "whole", ""))
         )
-        before = loss
-    return out
+        limit, context, noise_nats = params["max_loss"], texts["context"], float(noise.sum())
+        placebo_signed_nats = None if placebo is None else abs(float(placebo.sum()))
+
+        def posterior(signed: FloatArray) -> Posterior:
+            return posterior_of(float(signed.sum()), noise_nats=noise_nats, placebo_nats=placebo_signed_nats)
+
+        pieces = {span["name"]: ContextPiece(**ContextPiece.fields_of(span, texts, series)) for span in texts["spans"]}
+        pieces = {name: replace(piece, text=_said(piece, context)) for name, piece in pieces.items()}
+        steps: list[Step] = []
+        for one in (one for one in measurements if one.statistic in _ACTIONS):
+            change = _sum(one.values) - (steps[-1].left_nats if steps else _sum(whole))
+            steps.append(
+                Step(
+                    action=_ACTIONS[one.statistic],
+                    name=one.piece,
+                    kind=pieces[one.piece].kind,
+                    text=pieces[one.piece].text,
+                    left_nats=_sum(one.values),
+                    left_signed_nats=float(one.values.sum()),
+                    left_posterior=posterior(one.values).probability,
+                    left_posterior_note=posterior(one.values).note,
+                    change_nats=change,
+                    raised=one.statistic == REMOVED and change > noise_nats,
+                )
+            )
+        cut = {step.name for step in steps} - {step.name for step in steps if step.action == _ACTIONS[PUT_BACK]}
+        redacted = [piece for name, piece in pieces.items() if name in cut]
+        ranges = merged(part for piece in redacted for part in piece.spans)
+        made = cls(
+            **cls.of_context(texts, series, params, placebo_signed_nats, ()),
+            max_loss_nats=limit,
+            reached=_sum(left) <= limit,
+            left_nats=_sum(left),
+            left_signed_nats=float(left.sum()),
+            left_per_token_nats=tuple(np.abs(left).tolist()),
+            left_posterior=posterior(left).probability,
+            left_posterior_note=posterior(left).note,
+            all_removed_nats=None if all_removed is None else _sum(all_removed),
+            placebo_nats=None if placebo is None else _sum(placebo),
+            placebo_signed_nats=placebo_signed_nats,
+            n_pieces=len(texts["spans"]),
+            redacted=tuple(sorted(redacted, key=lambda piece: (piece.start, piece.n_tokens))),
+            redacted_share=share(context, ranges),
+            redacted_documents=tuple(
+                RedactedDocument(
+                    name=one["name"],
+                    text=without_characters(
+                        context[one["start"] : one["end"]],
+                        [(start - one["start"], end - one["start"]) for start, end in ranges],
+                    ),
+                )
+                for one in texts["documents"]
+            ),
+            marked_context=marked(context, ranges),
+            steps=tuple(steps),
+            after=None
+            if answered is None
+            else Answer(
+                text=texts["responses"][1]["text"],
+                tokens=tuple(texts["responses"][1]["tokens"]),
+                seed=params["seed"],
+                whole_nats=_sum(answered),
+                whole_signed_nats=float(answered.sum()),
+                whole_per_token_nats=tuple(np.abs(answered).tolist()),
+            ),
+        )
+        return replace(made, warnings=(*_warnings(made, texts), *entity_warnings(texts, series)))
+
+    @property
+    def text(self) -> str:
+        """The context without the pieces; documents are joined by blank lines, those of which nothing is left go."""
+        return "\n\n".join(document.text for document in self.redacted_documents if document.text)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a step: what was cut or put back, and the nats that were left then."""
+        return frame_of(Step, self.steps)
 
 
-def _piece(span: Mapping[str, Any], texts: Mapping[str, Any], series: Series) -> dict[str, Any]:
-    ranges = [list(part) for part in span["ranges"]]
-    told = entity_fields(span, series, texts["context"], texts["responses"][0]["text"])
-    return {
-        "name": span["name"],
-        "kind": span["kind"],
-        "text": _said(span, texts["context"]),
-        "start": ranges[0][0],
-        "end": ranges[-1][1],
-        "spans": ranges,
-        "document": span["document"],
-        "n_tokens": span["n_tokens"],
-        "n_mentions": len(ranges),
-        **{name: told[name] for name in _ENTITY_FIELDS},
-    }
+def _said(piece: ContextPiece, context: str) -> str:
+    """What a piece says; of a value said ten times, each form once."""
+    forms = [context[start:end] for start, end in piece.spans]
+    return " … ".join(forms if piece.kind == "unit" and piece.entity_type is None else dict.fromkeys(forms))
 
 
-def _said(span: Mapping[str, Any], context: str) -> str:
-    """What a span says; of a value said ten times, each form once."""
-    forms = [context[start:end] for start, end in span["ranges"]]
-    return " … ".join(forms if span["kind"] == "unit" and not span.get("entity") else dict.fromkeys(forms))
-
-
-def _after(texts: Mapping[str, Any], series: Series, params: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The answer drawn from what is left; None where nothing is cut, so that there is no other."""
-    owed = series.get((1, "whole", ""))
-    if owed is None:
-        return None
-    return {**texts["responses"][1], "seed": params["seed"], **_nats("whole", owed)}
-
-
-def _warnings(texts: Mapping[str, Any], case: Mapping[str, Any]) -> list[str]:
-    limit, floor = f"{case['max_loss_nats']:g}", case["noise_floor_nats"]
-    out: list[str] = []
-    if case["max_loss_nats"] <= floor:
-        out.append(
+def _warnings(case: RedactionResult, texts: Texts) -> Iterator[str]:
+    limit, floor = f"{case.max_loss_nats:g}", case.noise_floor_nats
+    if case.max_loss_nats <= floor:
+        yield (
             f"A limit of {limit} nats is below this response's noise floor of {floor:.2g}: whether it is met is "
             "chance. Give more with --max-loss, or --dtype float32."
         )
-    if not case["reached"] and case["n_pieces"]:
-        out.append(
-            f"With every piece cut, {case['all_removed_nats']:.3g} nats are left: what lies between the pieces tells "
+    if not case.reached and case.n_pieces:
+        yield (
+            f"With every piece cut, {case.all_removed_nats:.3g} nats are left: what lies between the pieces tells "
             "too much. Another --unit, such as sentence, reaches all of the text."
         )
-    if case["placebo_nats"] is not None and case["max_loss_nats"] < case["placebo_nats"] and case["steps"]:
-        out.append(
-            f"Any text moves this response: irrelevant words as the only context, by {case['placebo_nats']:.3g} nats. "
+    if case.placebo_nats is not None and case.max_loss_nats < case.placebo_nats and case.steps:
+        yield (
+            f"Any text moves this response: irrelevant words as the only context, by {case.placebo_nats:.3g} nats. "
             f"A limit of {limit} is below that, and may not be met while any text is left. Look at the signed sums too."
         )
-    raised = [step["name"] for step in case["steps"] if step["raised"]]
+    raised = [step.name for step in case.steps if step.raised]
     if raised:
-        out.append(
+        yield (
             f"Cutting {', '.join(raised)} raised the loss: no other piece lowered it then, and the way under the limit "
             "led over it."
         )
     has_values = any(span["kind"] == "value" for span in texts["spans"])
     if any(span["repeats"] for span in texts["spans"]) and not has_values:
-        out.append(
+        yield (
             "Some pieces say the same value; cutting one of them does little until the others are cut as well. --group "
             "also offers each such value by itself, with all its mentions."
         )
-    return out
-
-
-def _nats(what: str, signed: FloatArray) -> dict[str, Any]:
-    return {
-        f"{what}_nats": _sum(signed),
-        f"{what}_signed_nats": float(signed.sum()),
-        f"{what}_per_token": np.abs(signed).tolist(),
-    }
 
 
 def _sum(values: FloatArray) -> float:
     return float(np.abs(values).sum())
 
 
-@dataclass(frozen=True, slots=True)
-class RedactPlanResult(ResponseResult):
-    """What to cut so that a response owes at most so many nats to what is left of its context.
+def merged(ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
+    """Ranges [start, end) in order, those that overlap or touch put together."""
+    out: list[tuple[int, int]] = []
+    for start, end in sorted((start, end) for start, end in ranges):
+        if out and start <= out[-1][1]:
+            out[-1] = (out[-1][0], max(out[-1][1], end))
+        else:
+            out.append((start, end))
+    return out
 
-    `case` is as `leakmeter redact-plan --json` prints it.
+
+def marked(context: str, ranges: Sequence[tuple[int, int]]) -> str:
+    """The context with a mark for what is cut; where only white space is between, with one for all.
+
+    Args:
+        context: the text.
+        ranges: characters [start, end) that are cut, in order and apart.
     """
+    out, cursor = "", 0
+    for start, end in ranges:
+        between = context[cursor:start]
+        if not (out.endswith(MARK) and not between.strip()):
+            out += between + MARK
+        cursor = end
+    return out + context[cursor:]
 
-    quantities: ClassVar = REDACT_PLAN
 
-    @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[RedactPlanResult]:
-        """The results of a run's cases, each as soon as its part is there."""
-        for texts, measurements in parts:
-            yield cls(plan_object(texts, measurements, params))
-
-    @property
-    def reached(self) -> bool:
-        """Whether what is left is within the limit."""
-        return bool(self.case["reached"])
-
-    @property
-    def whole(self) -> float:
-        """What the response owes to the whole context, nats."""
-        return float(self.case["whole_nats"])
-
-    @property
-    def left(self) -> float:
-        """What it owes to what is left of the context, nats."""
-        return float(self.case["left_nats"])
-
-    @property
-    def redacted(self) -> tuple[str, ...]:
-        """Names of the pieces to cut, in the order of the context."""
-        return tuple(piece["name"] for piece in self.case["redacted"])
-
-    @property
-    def text(self) -> str:
-        """The context without them; documents are joined by blank lines, those of which nothing is left go."""
-        return "\n\n".join(document["text"] for document in self.case["redacted_documents"] if document["text"])
-
-    @property
-    def after(self) -> str | None:
-        """The answer drawn from what is left; None where nothing is cut."""
-        return None if self.case["after"] is None else str(self.case["after"]["text"])
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a step: what was cut or put back, and the nats that were left then."""
-        import pandas as pd
-
-        columns = ("action", "name", "kind", "text", "left_nats", "left_signed_nats", "left_posterior")
-        more = ("left_posterior_note", "change_nats", "raised")
-        return pd.DataFrame(self.case["steps"], columns=[*columns, *more])
-
-    @classmethod
-    def report(
-        cls,
-        cases: Sequence[Mapping[str, Any]],
-        *,
-        command: str | None = None,
-        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
-    ) -> Report:
-        """See `instruments.redaction.report`."""
-        from leakmeter.instruments.redaction.report import report
-
-        return report(cases, command=command, provenance=provenance)
+def share(context: str, ranges: Iterable[tuple[int, int]]) -> float:
+    """Of the characters that are no white space, those within the ranges."""
+    n = sum(len("".join(context[start:end].split())) for start, end in ranges)
+    return n / max(1, len("".join(context.split())))

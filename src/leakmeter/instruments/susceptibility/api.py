@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from leakmeter.instruments.susceptibility.fisher import result as gradients
-from leakmeter.instruments.susceptibility.fisher.result import FisherResult
-from leakmeter.instruments.susceptibility.result import SusceptibilityResult, summary
+from leakmeter.instruments.susceptibility.fisher.result import FisherResult, FisherSummary
+from leakmeter.instruments.susceptibility.result import Summary, SusceptibilityResult
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.report.result import Results
 
@@ -18,11 +17,10 @@ if TYPE_CHECKING:
 
     from leakmeter.core.backend import Backend
     from leakmeter.core.gradient import Sigma
-    from leakmeter.instruments.susceptibility.fisher.measure import Fisher, Method
+    from leakmeter.data.records import Fields
+    from leakmeter.instruments.susceptibility.fisher.measure import Fisher
     from leakmeter.instruments.susceptibility.measure import Susceptibility
     from leakmeter.report.result import Part
-
-Rows = Sequence[str | Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -30,9 +28,9 @@ class Susceptibilities(Results[SusceptibilityResult]):
     """How far contexts move the answers to queries, nats."""
 
     @cached_property
-    def summary(self) -> dict[str, Any]:
-        """Mean, ranks of queries and contexts, levels of factors; see `instruments.susceptibility.result.summary`."""
-        return summary([result.case for result in self.results])
+    def summary(self) -> Summary:
+        """Mean, ranks of queries and contexts, levels of factors."""
+        return SusceptibilityResult.summary(self.results)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a query and context: the query's id, and what `SusceptibilityResult.to_frame` says of the context."""
@@ -44,10 +42,9 @@ class FisherSusceptibilities(Results[FisherResult]):
     """How far changes of queries' vectors would move the answers to them, nats."""
 
     @cached_property
-    def summary(self) -> dict[str, Any]:
-        """Of each Σ: mean, ranks of queries, what else explains them, factors; see
-        `instruments.susceptibility.fisher.result.summary`."""
-        return gradients.summary([result.case for result in self.results])
+    def summary(self) -> FisherSummary:
+        """Of each Σ: mean, ranks of queries, what else explains them, factors."""
+        return FisherResult.summary(self.results)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a query and Σ: the query's id, and what `FisherResult.to_frame` says."""
@@ -55,18 +52,7 @@ class FisherSusceptibilities(Results[FisherResult]):
 
 
 def susceptibility(
-    model: Any = DEFAULT_MODEL,
-    *,
-    queries: Rows,
-    contexts: Rows,
-    template: str | None = "plain",
-    separator: str = "\n",
-    temperature: float = 1.0,
-    answer_tokens: int = 0,
-    dtype: str | None = None,
-    device: str | None = None,
-    model_id: str | None = None,
-    cache: bool = True,
+    model: Any = DEFAULT_MODEL, *, queries: Sequence[str | Fields], contexts: Sequence[str | Fields], **options: Any
 ) -> Susceptibilities:
     """Measure, in nats, how far contexts move the answers to queries.
 
@@ -77,47 +63,31 @@ def susceptibility(
     Args:
         model: see `influence`.
         queries: texts, or mappings with `query`, and optionally `id`, `answers` that are told apart, the right
-            `answer`, and factors under any other name; see `instruments.susceptibility.reading.questions_of`.
+            `answer`, and factors under any other name; see `instruments.susceptibility.case.queries_of`.
         contexts: texts, or mappings with `context`, and optionally `id`, `weight`, `answer`; each stands before every
             query in turn. Two or more.
-        template: 'plain', 'chat' for context and query in one user message, or None for chat where the model has it.
-        separator: what stands between a context and the query.
-        temperature, answer_tokens: see `instruments.susceptibility.measure.Susceptibility`.
-        dtype, device, model_id, cache: see `influence`.
+        options: `temperature` and `answer_tokens` of `instruments.susceptibility.measure.Susceptibility`, `template`
+            and `separator` of `instruments.susceptibility.prompts.QuerySettings`, and `dtype`, `device`, `model_id`
+            and `cache` as in `influence`.
 
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
     from leakmeter.instruments.susceptibility.measure import Susceptibility
+    from leakmeter.runs.loading import made_of
 
-    measure = Susceptibility(temperature, answer_tokens)
-    asked = _Asked(queries, contexts, template, separator)
-    loaded = {"dtype": dtype, "device": device, "model_id": model_id, "cache": cache}
-    parts = asked.parts(measure, model, loaded)
+    measure = made_of(Susceptibility, options)
+    parts = _parts(measure, model, queries, contexts, options)
     return Susceptibilities(tuple(SusceptibilityResult.from_run(parts, asdict(measure))))
 
 
 def fisher_susceptibility(
     model: Any = DEFAULT_MODEL,
     *,
-    queries: Rows,
-    contexts: Rows = (),
-    template: str | None = "plain",
-    separator: str = "\n",
-    method: Method = "deflated",
+    queries: Sequence[str | Fields],
+    contexts: Sequence[str | Fields] = (),
     sigma: Sigma | Sequence[Sigma] = "identity",
-    place: str = "query",
-    probes: int = 8,
-    directions: int = 8,
-    top_k: int = 16,
-    slot_tokens: int = 16,
-    relative_error: float | None = None,
-    max_probes: int = 256,
-    seed: int = 0,
-    dtype: str | None = None,
-    device: str | None = None,
-    model_id: str | None = None,
-    cache: bool = True,
+    **options: Any,
 ) -> FisherSusceptibilities:
     """Measure, from gradients, how far changes of queries' vectors would move the answers to them.
 
@@ -129,32 +99,27 @@ def fisher_susceptibility(
         queries: see `susceptibility`; an answer is any next token here.
         contexts: as there, but there may be none: only Σ 'empirical' asks for them, and a slot is as long as the
             longest.
-        template, separator: see `susceptibility`.
         sigma: one, or several that are found from the same passes; see
             `instruments.susceptibility.fisher.measure.Fisher`.
-        method, place, probes, directions, top_k, slot_tokens, relative_error, max_probes, seed: see there.
-        dtype, device, model_id, cache: see `influence`.
+        options: `method`, `place`, `probes`, `directions`, `top_k`, `slot_tokens`, `relative_error`, `max_probes` and
+            `seed` of the same, and `template` to `cache` as in `susceptibility`.
 
     Raises:
         CapabilityError: the model gives no gradients, or has no such layer.
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
     from leakmeter.instruments.susceptibility.fisher.measure import Fisher
+    from leakmeter.runs.loading import made_of
 
     sigmas = (sigma,) if isinstance(sigma, str) else tuple(sigma)
-    measure = Fisher(*(method, sigmas, place, probes, directions, top_k, slot_tokens, relative_error, max_probes, seed))
-    asked = _Asked(queries, contexts, template, separator)
+    measure = made_of(Fisher, options, sigma=sigmas)
     check_gradients(model)
-    loaded = {"dtype": dtype, "device": device, "model_id": model_id, "cache": cache}
-    parts = asked.parts(measure, model, loaded)
+    parts = _parts(measure, model, queries, contexts, options)
     return FisherSusceptibilities(tuple(FisherResult.from_run(parts, asdict(measure))))
 
 
 def check_gradients(model: Any) -> None:
     """Refuse, before it is loaded, a model that gives no gradients.
-
-    Args:
-        model: see `influence`.
 
     Raises:
         CapabilityError: it gives none.
@@ -187,40 +152,27 @@ def check_place(backend: Backend, place: str) -> None:
         layer_of(model, where.layer, backend.name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Queries and contexts as they were given."""
+def _parts(
+    measure: Susceptibility | Fisher,
+    model: Any,
+    queries: Sequence[str | Fields],
+    contexts: Sequence[str | Fields],
+    options: dict[str, Any],
+) -> Iterator[Part]:
+    """Texts and measurements of each query, once all of them can be used."""
+    from leakmeter.instruments.susceptibility.case import QueryCase, contexts_of, queries_of
+    from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
+    from leakmeter.runs import loading
+    from leakmeter.runs.measure import Callbacks, measure_cases
 
-    queries: Rows
-    contexts: Rows
-    template: str | None
-    separator: str
-
-    def parts(self, measure: Susceptibility | Fisher, model: Any, loaded: Mapping[str, Any]) -> Iterator[Part]:
-        """Texts and measurements of each query, once all of them can be used.
-
-        Args:
-            measure: what is measured.
-            model: see `influence`.
-            loaded: how it is loaded, by the names of `runs.loading.load_backend`.
-        """
-        from leakmeter.instruments.susceptibility.prompts import QuestionSettings
-        from leakmeter.instruments.susceptibility.question import QuestionCase
-        from leakmeter.instruments.susceptibility.reading import contexts_of, questions_of
-        from leakmeter.instruments.susceptibility.studied import TOGETHER
-        from leakmeter.runs import loading
-        from leakmeter.runs.measure import Callbacks, measure_cases
-
-        settings = QuestionSettings(self.template, self.separator)
-        questions = questions_of(_records(self.queries, "query"), "queries")
-        before = contexts_of(_records(self.contexts, "context"), "contexts") if self.contexts else ()
-        backend = loading.load_backend(model, **loaded)
-        prepared = [
-            settings.prepare(QuestionCase(question.id, question, before), backend, measure) for question in questions
-        ]
-        return measure_cases(backend, measure, prepared, None, Callbacks(), group_size=TOGETHER)
+    settings = loading.made_of(QuerySettings, options)
+    asked = queries_of(_records(queries, "query"), "queries")
+    before = contexts_of(_records(contexts, "context"), "contexts") if contexts else ()
+    backend = loading.load_backend(model, **options)
+    prepared = [settings.prepare(QueryCase(query.id, query, before), backend, measure) for query in asked]
+    return measure_cases(backend, measure, prepared, None, Callbacks(), group_size=TOGETHER)
 
 
-def _records(rows: Rows, column: str) -> list[Mapping[str, Any]]:
+def _records(rows: Sequence[str | Fields], column: str) -> list[Fields]:
     """A text stands for a record of nothing else."""
     return [{column: row} if isinstance(row, str) else row for row in rows]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
     from leakmeter.report.result import AnyResult, Part
 
-_SAMPLES: Final = ("questions.jsonl", "contexts.jsonl")
+_SAMPLES: Final = ("queries.jsonl", "contexts.jsonl")
 Estimator = Literal["monte-carlo", "fisher"]
 
 
@@ -65,20 +65,18 @@ def susceptibility(
         Print one JSON object a query, and a last one with their summary.
     """
     from leakmeter.instruments.susceptibility.api import check_gradients, check_place
-    from leakmeter.instruments.susceptibility.prompts import QuestionSettings
-    from leakmeter.instruments.susceptibility.question import QuestionCase
-    from leakmeter.instruments.susceptibility.reading import load_contexts, load_questions
-    from leakmeter.instruments.susceptibility.studied import TOGETHER
+    from leakmeter.instruments.susceptibility.case import QueryCase, load_contexts, load_queries
+    from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
 
     run = run or RunOptions()
     is_fisher = estimator == "fisher"
-    name = "fisher" if is_fisher else "susceptibility"
+    instrument = registry.instrument("fisher" if is_fisher else "susceptibility")
     _refuse_options(measure if is_fisher else fisher, "monte-carlo" if is_fisher else "fisher")
     if queries is None and contexts is not None:
         raise UsageError("--contexts comes without --queries; give both, or neither for the sample")
     if queries is not None and contexts is None and not is_fisher:
         raise UsageError("--queries comes without --contexts; give both, or neither for the sample")
-    asked = load_questions(_sample(_SAMPLES[0]) if queries is None else queries)
+    asked = load_queries(_sample(_SAMPLES[0]) if queries is None else queries)
     before = load_contexts(contexts or _sample(_SAMPLES[1])) if queries is None or contexts is not None else ()
     chosen: Susceptibility | Fisher = (fisher or Fisher()) if is_fisher else (measure or Susceptibility())
     if is_fisher:
@@ -91,15 +89,15 @@ def susceptibility(
     found: list[AnyResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[AnyResult]:
-        for result in registry.instrument(name).result.from_run(parts, asdict(chosen)):
+        for result in instrument.result.from_run(parts, asdict(chosen)):
             found.append(result)
             yield result
 
     run_cases(
-        LoadedCases(tuple(QuestionCase(one.id, one, before) for one in asked), skip_bad=skip_bad),
-        QuestionSettings(template, separator),
+        LoadedCases(tuple(QueryCase(one.id, one, before) for one in asked), skip_bad=skip_bad),
+        QuerySettings(template, separator),
         chosen,
-        name,
+        instrument.name,
         run,
         group_size=TOGETHER,
         results=results,
@@ -107,17 +105,10 @@ def susceptibility(
         inputs=[queries, contexts],
     )
     if run.json and found:
-        output.print_json({"summary": _summary(name, [result.to_dict() for result in found])})
+        output.print_json({"summary": instrument.result.summary(found)})
 
 
-def _summary(measure: str, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    from leakmeter.instruments.susceptibility import result as susceptibility
-    from leakmeter.instruments.susceptibility.fisher import result as fisher
-
-    return fisher.summary(cases) if measure == "fisher" else susceptibility.summary(cases)
-
-
-def _refuse_options(given: Any, estimator: str) -> None:
+def _refuse_options(given: Susceptibility | Fisher | None, estimator: str) -> None:
     """Refuse options of the estimator that was not asked for; None where none of them was given."""
     if given is None:
         return

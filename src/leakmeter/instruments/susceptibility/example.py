@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from leakmeter.core.instrument import Example
-from leakmeter.instruments.susceptibility.prompts import QuestionSettings
-from leakmeter.instruments.susceptibility.question import Context, Question, QuestionCase
+from leakmeter.instruments.susceptibility.case import Context, Query, QueryCase
+from leakmeter.instruments.susceptibility.prompts import QuerySettings
 
 _CONTEXTS = ("the patient writes to the clinic.", "the clinic writes back.", "the patient writes on the same day.")
 
@@ -12,4 +12,4 @@ _CONTEXTS = ("the patient writes to the clinic.", "the clinic writes back.", "th
 def example(id_: str, response: str | None) -> Example:
     """A query behind three contexts."""
     contexts = tuple(Context(f"c{i}", text) for i, text in enumerate(_CONTEXTS))
-    return Example(QuestionSettings(), QuestionCase(id_, Question(id_, f"who writes to {id_}?"), contexts))
+    return Example(QuerySettings(), QueryCase(id_, Query(id_, f"who writes to {id_}?"), contexts))

@@ -10,19 +10,19 @@ from leakmeter.core.prompt import Prompt
 
 @dataclass(frozen=True, slots=True)
 class ContextSet:
-    """The contexts that a question is asked behind, one at a time, and the answers that are told apart."""
+    """The contexts that a query is asked behind, one at a time, and the answers that are told apart."""
 
     ids: tuple[str, ...]
     prompts: tuple[Prompt, ...]
-    """The question behind each context."""
+    """The query behind each context."""
     weights: tuple[float, ...]
     """Of each context, adding up to 1."""
     answers: tuple[tuple[tuple[int, ...], ...], ...] = ()
-    """Token ids of each form of each answer as it follows the question; empty for the whole vocabulary."""
+    """Token ids of each form of each answer as it follows the query; empty for the whole vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionItem(Item):
-    """A question that is asked behind many contexts, one at a time; `prompt` is the question alone."""
+class QueryItem(Item):
+    """A query that is asked behind many contexts, one at a time; `prompt` is the query alone."""
 
     contexts: ContextSet = field(kw_only=True)

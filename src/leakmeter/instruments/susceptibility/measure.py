@@ -18,7 +18,7 @@ from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility import math as kernel
-from leakmeter.instruments.susceptibility.item import ContextSet, QuestionItem
+from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
 from leakmeter.instruments.susceptibility.math import ContextMixture, Likeliest
 from leakmeter.stats import logspace
 
@@ -76,23 +76,18 @@ class Susceptibility(Measure):
                 raise UsageError(f"{name} is {given}; it has to be {expected}")
 
     @property
-    def samples(self) -> int:
-        """Nothing is drawn."""
-        return 1
-
-    @property
     def max_new_tokens(self) -> int:
         """Of the greedy answer; forms of answers are the item's own."""
         return self.answer_tokens
 
-    def check(self, item: QuestionItem) -> None:
+    def check(self, item: QueryItem) -> None:
         """Refuse a query with fewer than two contexts."""
         if len(item.contexts.prompts) < 2:
             raise UsageError(
                 f"case '{item.id}' has fewer than two contexts; susceptibility is what they change, give it more"
             )
 
-    def trial(self, item: QuestionItem) -> Trial[list[Measurement]]:
+    def trial(self, item: QueryItem) -> Trial[list[Measurement]]:
         """Measure one query.
 
         Raises:
@@ -109,7 +104,7 @@ class Susceptibility(Measure):
         once = self._statistics(scores[len(requests) : len(requests) + len(again)], contexts, few)
         # The last token of a few prompts is run once more, from states that were kept: alone, where it had company.
         twice = self._statistics((yield again), contexts, few)
-        measurements = list(_readings(item, contexts, found, places, _differ(once, twice)))
+        measurements = list(_measurements(item, contexts, found, places, _differ(once, twice)))
         if self.answer_tokens:
             answers = yield from self._answers(item, every.prompts)
             for sample, place in enumerate((0, *places)):
@@ -133,7 +128,7 @@ class Susceptibility(Measure):
         return kernel.statistics(kernel.with_rest(np.stack(log_probs, axis=-1)), mixture.weights, mixture.counts)
 
     def _answers(
-        self, item: QuestionItem, prompts: tuple[Prompt, ...]
+        self, item: QueryItem, prompts: tuple[Prompt, ...]
     ) -> Generator[list[Request], list[Scores], list[FloatArray]]:
         """Token ids of the greedy answer to each prompt, which ends with a stop token or after `answer_tokens`."""
         written: list[list[int]] = [[] for _ in prompts]
@@ -148,7 +143,7 @@ class Susceptibility(Measure):
         return [np.asarray(ids, dtype=np.float64) for ids in written]
 
 
-def _distinct(item: QuestionItem, contexts: ContextSet) -> tuple[_Mixture, tuple[int, ...]]:
+def _distinct(item: QueryItem, contexts: ContextSet) -> tuple[_Mixture, tuple[int, ...]]:
     """Contexts that differ in prompt or weight, and the place of each context's prompt among theirs."""
     keys = list(zip(contexts.prompts, contexts.weights, strict=True))
     counts = Counter(keys)
@@ -161,7 +156,7 @@ def _distinct(item: QuestionItem, contexts: ContextSet) -> tuple[_Mixture, tuple
     return mixture, tuple(place[key] for key in keys)
 
 
-def _few(item: QuestionItem, every: _Mixture) -> _Mixture:
+def _few(item: QueryItem, every: _Mixture) -> _Mixture:
     """The bare query and some contexts far apart in their order, each as likely as the others."""
     n = len(every.prompts) - 1
     chosen = sorted({1 + round(i * (n - 1) / (_RUN_AGAIN - 1)) for i in range(_RUN_AGAIN)})
@@ -172,8 +167,8 @@ def _few(item: QuestionItem, every: _Mixture) -> _Mixture:
     )
 
 
-def _readings(
-    item: QuestionItem, contexts: ContextSet, found: FloatArray, places: Sequence[int], noise: float
+def _measurements(
+    item: QueryItem, contexts: ContextSet, found: FloatArray, places: Sequence[int], noise: float
 ) -> Iterator[Measurement]:
     of_context, weights = found[list(places)], np.asarray(contexts.weights)
     shared: dict[Prompt, float] = {}

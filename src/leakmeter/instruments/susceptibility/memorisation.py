@@ -2,29 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
+from leakmeter.core.record import Record
 from leakmeter.stats import stats
 
 Kind = Literal["original", "context", "neither"]
 
 
-@dataclass(frozen=True, slots=True)
-class Memorised:
-    """The greedy answers to a query, and what becomes of the one it has without a context."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counts(Record):
+    n_original: int
+    """Contexts behind which the answer is the one that the model gives without them."""
+    n_context: int
+    """Contexts behind which it is the context's."""
+    n_neither: int
+    ratio: float | None
+    """original / (original + context); None where neither occurs."""
+    ratio_interval: tuple[float, float] | None
+    """Wilson's, 95 %."""
 
-    answered: tuple[str, ...]
-    """To the query alone, then behind each context; empty where none were written."""
-    kinds: tuple[Kind | None, ...]
-    """Whose answer is given behind each context; None where that is no question."""
-    counts: dict[str, Any] | None
-    """See `of_query`."""
+    @classmethod
+    def counted(cls, kinds: Sequence[Kind | None], **more: Any) -> Self:
+        """Of whose answer is given behind each context."""
+        n_original, n_context = kinds.count("original"), kinds.count("context")
+        n = n_original + n_context
+        return cls(
+            n_original=n_original,
+            n_context=n_context,
+            n_neither=kinds.count("neither"),
+            ratio=n_original / n if n else None,
+            ratio_interval=stats.interval_of_share(n_original, n) if n else None,
+            **more,
+        )
 
 
-def of_query(right: str | None, stated: Sequence[str | None], answered: Sequence[str]) -> Memorised:
-    """Greedy answers to one query, told apart.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memorisation(_Counts):
+    """Whose answers to one query are given behind contexts that state another."""
+
+    knows: bool
+    """Whether the right answer is given without a context."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorisationOfAll(_Counts):
+    """The same of many queries."""
+
+    n: int
+    """Queries whose right answer is known."""
+    n_knows: int
+    """Of these, those to which it is given without a context."""
+
+
+def kinds_of(right: str | None, stated: Sequence[str | None], answered: Sequence[str]) -> tuple[Kind | None, ...]:
+    """Whose answer a model gives to a query behind each context; None where that is no question.
 
     The model knows the answer where the one it gives without a context begins with the right one, whatever its case and
     white space, and no letter or digit follows. Behind each context that states another answer it then gives the
@@ -34,55 +68,26 @@ def of_query(right: str | None, stated: Sequence[str | None], answered: Sequence
         right: the query's answer, where it is known.
         stated: what each context says the answer is.
         answered: greedy answers, that to the query alone first; empty where none were written.
-
-    Returns:
-        With counts: `knows`, `n_original`, `n_context`, `n_neither`, and `ratio`, original / (original + context), with
-        Wilson's interval; null where neither occurs. None where no answers were written or the right one is not known.
     """
-    unknown: tuple[Kind | None, ...] = (None,) * len(stated)
-    if right is None or not answered:
-        return Memorised(tuple(answered), unknown, None)
-    knows = _begins(answered[0], right)
-    kinds: tuple[Kind | None, ...] = unknown
-    if knows:
-        kinds = tuple(
-            None if answer is None or _plain(answer) == _plain(right) else _kind(said, right, answer)
-            for said, answer in zip(answered[1:], stated, strict=True)
-        )
-    return Memorised(tuple(answered), kinds, {"knows": knows, **_counted(kinds)})
+    if right is None or not answered or not begins(answered[0], right):
+        return (None,) * len(stated)
+    return tuple(
+        None if answer is None or _plain(answer) == _plain(right) else _kind(said, right, answer)
+        for said, answer in zip(answered[1:], stated, strict=True)
+    )
 
 
-def of_queries(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """What queries say together; None where none of them has counts."""
-    counts = [case["memorisation"] for case in cases if case["memorisation"] is not None]
-    if not counts:
-        return None
-    kinds = [context["greedy_answer_is"] for case in cases for context in case["contexts"]]
-    return {"n": len(counts), "n_knows": sum(one["knows"] for one in counts), **_counted(kinds)}
-
-
-def _counted(kinds: Sequence[Kind | None]) -> dict[str, Any]:
-    n_original, n_context, n_neither = (kinds.count(kind) for kind in ("original", "context", "neither"))
-    n = n_original + n_context
-    return {
-        "n_original": n_original,
-        "n_context": n_context,
-        "n_neither": n_neither,
-        "ratio": n_original / n if n else None,
-        "ratio_interval": list(stats.interval_of_share(n_original, n)) if n else None,
-    }
+def begins(said: str, answer: str) -> bool:
+    """Whether a text gives an answer; see `kinds_of`."""
+    text, start = _plain(said), _plain(answer)
+    return bool(start) and text.startswith(start) and not text[len(start) : len(start) + 1].isalnum()
 
 
 def _kind(said: str, right: str, stated: str) -> Kind:
-    fits = [len(_plain(answer)) if _begins(said, answer) else 0 for answer in (right, stated)]
+    fits = [len(_plain(answer)) if begins(said, answer) else 0 for answer in (right, stated)]
     if not any(fits):
         return "neither"
     return "original" if fits[0] > fits[1] else "context"
-
-
-def _begins(said: str, answer: str) -> bool:
-    text, start = _plain(said), _plain(answer)
-    return bool(start) and text.startswith(start) and not text[len(start) : len(start) + 1].isalnum()
 
 
 def _plain(text: str) -> str:

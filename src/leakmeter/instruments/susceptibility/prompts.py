@@ -1,19 +1,19 @@
-"""A question by itself, and behind each of its contexts.
+"""A query by itself, and behind each of its contexts.
 
 start, query                         Q: Who wrote the Almanac of Tides?⏎A:
 start, context, separator, query     Mara Ellsworth wrote the Almanac of Tides.⏎Q: Who wrote …?⏎A:
 
-Context, separator and question are tokenised apart from each other: the question has the same tokens behind every
+Context, separator and query are tokenised apart from each other: the query has the same tokens behind every
 context and without one, those that it has at the very start, and what a context adds is itself and the separator. The
 papers do not say what they put between the two; the code of Du et al. joins them as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from leakmeter.core.backend import Backend
 from leakmeter.core.instrument import PlainSettings
@@ -22,67 +22,69 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.instruments.susceptibility.item import ContextSet, QuestionItem
-from leakmeter.instruments.susceptibility.question import Context, Question, QuestionCase
+from leakmeter.instruments.susceptibility.case import Context, QueryCase, Stored
+from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
 from leakmeter.text import templates
 from leakmeter.text.build import check_unicode
 
 _TEMPLATES: Final = ("plain", "chat")
+TOGETHER: Final = 8
+"""Queries that are scored together: each context that stands before all of them is run once for the eight."""
 _TEXT_KEPT: Final = 300
-"""Characters of a context that a run keeps, for people to tell it by: the same contexts stand before many questions."""
+"""Characters of a context that a run keeps, for people to tell it by: the same contexts stand before many queries."""
 
 AnswerIds = tuple[tuple[tuple[int, ...], ...], ...]
 """Token ids of each form of each answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionSettings(PlainSettings):
-    """How questions are put behind contexts."""
+class QuerySettings(PlainSettings):
+    """How queries are put behind contexts."""
 
     template: str | None = "plain"
-    """plain, or chat for context and question in one user message; None for chat where the model has it."""
+    """plain, or chat for context and query in one user message; None for chat where the model has it."""
     separator: str = "\n"
-    """What stands between a context and the question."""
+    """What stands between a context and the query."""
 
     def __post_init__(self) -> None:
         """Refuse another template."""
         if self.template is not None and self.template not in _TEMPLATES:
-            raise UnknownNameError("template for questions", self.template, _TEMPLATES)
+            raise UnknownNameError("template for queries", self.template, _TEMPLATES)
 
-    def prepare(self, case: QuestionCase, backend: Backend, measure: Measure) -> PreparedQuestion:
-        """See `prepare_question`."""
+    def prepare(self, case: QueryCase, backend: Backend, measure: Measure) -> PreparedQuery:
+        """See `prepare_query`."""
         n_new = measure.max_new_tokens
-        made = prepare_question(case, backend.tokenizer, self, window=backend.window, n_reserved=n_new)
+        made = prepare_query(case, backend.tokenizer, self, window=backend.window, n_reserved=n_new)
         measure.check(made.item)
         return made
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedQuestion(Prepared):
-    """A question's item and the texts it came from."""
+class PreparedQuery(Prepared):
+    """A query's item and the texts it came from."""
 
-    case: QuestionCase
+    case: QueryCase
     separator: str
 
-    def texts(self) -> dict[str, Any]:
-        """What is known of the question, and the contexts: long ones cut off, with the answers they say it has."""
-        question = self.case.question
+    def texts(self) -> Stored:
+        """What is known of the query, and the contexts: long ones cut off, with the answers they say it has."""
+        query = self.case.query
         return {
             "separator": self.separator,
-            "answers": [answer.name for answer in question.answers],
-            "answer": question.answer,
-            "factors": dict(question.factors),
+            "answers": [answer.name for answer in query.answers],
+            "answer": query.answer,
+            "factors": self.case.known,
             "contexts": [
-                {**asdict(context), "text": _shortened(context.text), "answer": _stated(question, context)}
+                {**asdict(context), "text": _shortened(context.text), "answer": _stated(self.case, context)}
                 for context in self.case.contexts
             ],
         }
 
 
-def prepare_question(
-    case: QuestionCase, tokenizer: Tokenizer, settings: QuestionSettings, *, window: int | None, n_reserved: int
-) -> PreparedQuestion:
-    """Tokenise a question, each of its contexts, of which there may be none, and its answers as they follow it.
+def prepare_query(
+    case: QueryCase, tokenizer: Tokenizer, settings: QuerySettings, *, window: int | None, n_reserved: int
+) -> PreparedQuery:
+    """Tokenise a query, each of its contexts, of which there may be none, and its answers as they follow it.
 
     An answer follows behind a space, unless the prompt ends in white space. Of an answer's forms, one that begins with
     all of another is left out: whatever is written so is counted with the other.
@@ -96,7 +98,7 @@ def prepare_question(
 
     Raises:
         UsageError: an empty text, or answers that the model cannot tell apart.
-        WindowError: a context, the question and an answer do not fit.
+        WindowError: a context, the query and an answer do not fit.
     """
     _check_texts(case, settings)
     template = settings.template or ("chat" if tokenizer.has_chat_template else "plain")
@@ -107,7 +109,7 @@ def prepare_question(
     opening = (Piece("start", FRAME, () if ids[: len(start)] == start else start), Piece("opening", FRAME, ids))
     asked = (
         Piece("separator", FRAME, tokenizer.encode_frame(settings.separator, first=False)),
-        Piece("query", QUERY, tokenizer.encode_data(case.question.text, first=not before).ids),
+        Piece("query", QUERY, tokenizer.encode_data(case.query.text, first=not before).ids),
         Piece("closing", FRAME, tokenizer.encode_frame(after, first=False) if after else ()),
     )
     bare = _joined((*opening, *asked[1:]))
@@ -115,11 +117,11 @@ def prepare_question(
         _joined((*opening, _context_piece(tokenizer.encode_data(context.text, first=not before).ids), *asked))
         for context in case.contexts
     )
-    answers = _answer_ids(case, tokenizer, after or case.question.text)
+    answers = _answer_ids(case, tokenizer, after or case.query.text)
     n_after = max([n_reserved, *(len(form) for forms in answers for form in forms)])
     _check_window(case, bare, prompts, n_after, window)
     total = sum(context.weight for context in case.contexts)
-    item = QuestionItem(
+    item = QueryItem(
         id=case.id,
         prompt=bare,
         response=None,
@@ -132,24 +134,24 @@ def prepare_question(
             answers=answers,
         ),
     )
-    return PreparedQuestion(item, "", (), case.question.text, template, "context", 0, case, settings.separator)
+    return PreparedQuery(item, "", (), case.query.text, template, "context", 0, case, settings.separator)
 
 
-def _joined(pieces: Sequence[Piece]) -> Prompt:
+def _joined(pieces: Iterable[Piece]) -> Prompt:
     return Prompt(tuple(piece for piece in pieces if piece.ids))
 
 
 @lru_cache(maxsize=4096)
 def _context_piece(ids: tuple[int, ...]) -> Piece:
-    """One object for all the questions that a context stands before, since they are in memory together."""
+    """One object for all the queries that a context stands before, since they are in memory together."""
     return Piece("context", CONTEXT, ids)
 
 
-def _answer_ids(case: QuestionCase, tokenizer: Tokenizer, end: str) -> AnswerIds:
+def _answer_ids(case: QueryCase, tokenizer: Tokenizer, end: str) -> AnswerIds:
     """Token ids of each form of each answer behind a prompt with this end."""
     space = "" if end[-1].isspace() else " "
     found: list[tuple[tuple[int, ...], ...]] = []
-    for number, answer in enumerate(case.question.answers, 1):
+    for number, answer in enumerate(case.query.answers, 1):
         forms = [tokenizer.encode_data(space + form, first=False).ids for form in answer.forms]
         if not forms or not all(forms):
             raise UsageError(
@@ -171,24 +173,23 @@ def _answer_ids(case: QuestionCase, tokenizer: Tokenizer, end: str) -> AnswerIds
     return tuple(found)
 
 
-def _stated(question: Question, context: Context) -> str | None:
-    """What a context says the question's answer is: nothing where it does not name the entity asked about.
+def _stated(case: QueryCase, context: Context) -> str | None:
+    """What a context says the query's answer is: nothing where it does not name the entity asked about.
 
-    A closed question has 'yes' for an answer, or the like, and a context has a name.
+    A closed query has 'yes' for an answer, or the like, and a context has a name.
     """
-    factors = dict(question.factors)
-    is_about = factors.get("entity", "") in context.text and factors.get("openness") != "closed"
+    is_about = case.known.get("entity", "") in context.text and case.known.get("openness") != "closed"
     return context.answer if is_about else None
 
 
-def _check_texts(case: QuestionCase, settings: QuestionSettings) -> None:
-    texts = [("query", case.question.text), *((f"context '{one.id}'", one.text) for one in case.contexts)]
+def _check_texts(case: QueryCase, settings: QuerySettings) -> None:
+    texts = [("query", case.query.text), *((f"context '{one.id}'", one.text) for one in case.contexts)]
     for what, text in texts:
         check_unicode(case.id, what, text)
         if not text.strip():
             raise UsageError(f"case '{case.id}': the {what} is empty; leave it out")
     check_unicode(case.id, "separator", settings.separator)
-    for answer in case.question.answers:
+    for answer in case.query.answers:
         for form in answer.forms:
             check_unicode(case.id, "answer", form)
     for context in case.contexts:
@@ -198,9 +199,7 @@ def _check_texts(case: QuestionCase, settings: QuestionSettings) -> None:
             )
 
 
-def _check_window(
-    case: QuestionCase, bare: Prompt, prompts: Sequence[Prompt], n_after: int, window: int | None
-) -> None:
+def _check_window(case: QueryCase, bare: Prompt, prompts: Sequence[Prompt], n_after: int, window: int | None) -> None:
     if window is None:
         return
     lengths = [sum(len(piece.ids) for piece in prompt.pieces) + n_after for prompt in (bare, *prompts)]

@@ -1,26 +1,35 @@
-"""What susceptibility by Monte Carlo says of one query or of many, as blocks."""
+"""What susceptibility by Monte Carlo says of one query or of many, in sentences and as blocks."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from leakmeter.errors import UsageError
-from leakmeter.instruments.susceptibility import words
-from leakmeter.instruments.susceptibility.words import Summary
+from leakmeter.instruments.susceptibility.memorisation import Memorisation, MemorisationOfAll
+from leakmeter.instruments.susceptibility.result import Level, Mean, QueryResult, Summary, SusceptibilityResult
 from leakmeter.report import blocks as b
-from leakmeter.report import queries
+from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_cell, nats_text
-from leakmeter.report.shade import Case
+from leakmeter.report.words import interval_text
 
-_ID: Final = 40
+CAVEAT: Final = (
+    "Susceptibility is that to these contexts, as often as each comes. It says how much an answer depends on which of "
+    "them was given, and not whether the answer is right, nor whether a context is believed or merely in the way."
+)
+INTERVALS: Final = (
+    "In brackets: 95\u00a0% interval; of a query for contexts that might have been drawn in the place of these, of a "
+    "mean over queries."
+)
+ID: Final = 40
 _TEXT: Final = 130
+_LEVELS_AT_MOST: Final = 12
 _QUERIES_LISTED: Final = 20
 _CONTEXTS_LISTED: Final = 12
 _CONTEXTS_OF_ALL: Final = 100
 _CONTEXTS_OF_EACH: Final = 20
 _DRAWN: Final = 40
-_CONTEXTS: Final = ("context", "contexts")
 _SETTINGS: Final = "Settings, noise and cost"
 _NOTES: Final = (
     ("Persuasion", "of a context: KL(p(A | c, q) ‖ p̂(A | q)), where p̂ is the mixture of the answers’ distributions "
@@ -34,8 +43,7 @@ _NOTES: Final = (
 
 
 def report(
-    cases: Sequence[Case],
-    summary: Summary,
+    results: Sequence[SusceptibilityResult],
     *,
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
@@ -43,29 +51,27 @@ def report(
     """One query with its contexts, or many queries: ranked, with what contexts and factors do over all of them.
 
     Args:
-        cases: see `instruments.susceptibility.result.case_object`; one or more.
-        summary: theirs, see `instruments.susceptibility.summary.summary`.
+        results: one or more.
         command: the command line they came from.
         provenance: of the run they lie in.
 
     Raises:
-        UsageError: there is no case.
+        UsageError: there is no result.
     """
-    if not cases:
-        raise UsageError(
-            "no query to show: a report needs at least one, as `leakmeter susceptibility --json` prints it"
-        )
-    several = len(cases) > 1
-    ranked = words.by_susceptibility(cases)
-    n = "a query" if not several else f"{len(cases):,} queries"
+    refuse_none(results)
+    summary = SusceptibilityResult.summary(results)
+    several = len(results) > 1
+    n = "a query" if not several else f"{len(results):,} queries"
     return b.Report(
         "How far contexts move these answers",
         "susceptibility",
-        [*(_of_all(cases, summary) if several else _of_one(cases[0])), *_charts(cases, summary)],
+        [*(_of_all(results, summary) if several else _of_one(results[0])), *_charts(results, summary)],
         lead=f"A language model was asked {n}, behind many contexts in turn. What it would answer behind each was "
         "compared with what it would answer behind any of them, in nats.",
-        caveat=words.CAVEAT,
-        sections=[_section(case) for case in ranked] if several else (),
+        caveat=CAVEAT,
+        sections=[_section(one) for one in sorted(results, key=lambda one: -one.susceptibility_nats)]
+        if several
+        else (),
         index=(
             b.Column("Susceptibility", "nats", shade=True),
             b.Column("Text"),
@@ -83,85 +89,217 @@ def report(
     )
 
 
-def _of_one(case: Case) -> Iterator[b.Block]:
-    settings = words.settings([case])
-    settings |= {"Noise floor": f"{nats_text(case['noise_floor_nats'])}\u00a0nats", "Cost": queries.cost([case])}
-    yield b.Headline(words.verdict(case))
-    yield b.Text(words.told(case))
-    yield from _memorisation(case["memorisation"])
-    yield from _explained([case])
-    yield b.Text(b.Untrusted(case["query"]), "prose", heading=("Query ", b.Untrusted(case["id"], _ID)))
-    yield _contexts(case)
-    yield b.Details(_SETTINGS, b.facts_of(settings))
+# ---- sentences ------------------------------------------------------------------------------------------------------
+def headline(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
+    """The mean over queries."""
+    numbers = sorted({result.n_contexts for result in results})
+    behind = f"each behind {numbers[0]:,}" if len(numbers) == 1 else f"behind {numbers[0]:,} to {numbers[-1]:,}"
+    return f"Susceptibility {mean_text(summary)}\u00a0nats, the mean of {n_queries(summary.n)}, {behind} contexts."
 
 
-def _of_all(cases: Sequence[Case], summary: Summary) -> Iterator[b.Block]:
-    settings = words.settings(cases)
-    settings |= {"Noise": words.noise(summary, cases), "Cost": queries.cost(cases)}
-    yield b.Headline(words.headline(summary, cases))
-    yield b.Text(words.meaning(summary, cases))
-    yield from _memorisation(summary["memorisation"])
-    yield from _explained(cases)
-    factors = [
-        b.Row((b.Untrusted(name, _ID), b.Untrusted(level["level"], _ID), level["n"], level["mean_nats"],
-               _interval(level)))
-        for name, level in words.factor_rows(summary)
-    ]  # fmt: skip
-    if factors:
-        columns = (
-            b.Column("Factor"), b.Column("Level"), b.Column("Queries", "count"),
-            b.Column("Mean", "nats", "nats", shade=True), b.Column("Interval", "interval"),
-        )  # fmt: skip
-        yield b.Table(columns, factors, "Factors, mean susceptibility", first=len(factors), rest=("level", "levels"))
-    columns = (
-        b.Column("Context"), b.Column("Text"), b.Column("Queries", "count"),
-        b.Column("Persuasion", "nats", shade=True), b.Column("From bare", "nats"),
-    )  # fmt: skip
+def meaning(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
+    """What that is, in words."""
+    ceiling = max(result.ceiling_nats for result in results)
+    low, high = (summary.quantiles_nats[level] for level in ("0.05", "0.95"))
+    share = summary.mean_nats / ceiling if ceiling else 0.0
+    said = (
+        f"That is what an answer tells, on average, of which context it was given behind: {100 * share:.1f}\u00a0% of "
+        f"the {nats_text(ceiling)}\u00a0nats that there are to tell. Nine queries in ten lie between {nats_text(low)} "
+        f"and {nats_text(high)}."
+    )
+    if not math.isfinite(summary.mean_from_bare_nats):
+        return said
+    return (
+        f"{said} Against the same queries without any context the answers move by "
+        f"{nats_text(summary.mean_from_bare_nats)}\u00a0nats: the rest is what all contexts do alike."
+    )
+
+
+def scale_of(results: Sequence[SusceptibilityResult]) -> str:
+    """What a value means, with the ceiling of these queries."""
+    ceiling = max(result.ceiling_nats for result in results)
+    return (
+        "0\u00a0nats: the model is deaf to the contexts; its answer tells nothing of which one it was given. "
+        "ln\u00a02 = 0.69\u00a0nats: the answer tells as much as one fair yes or no about which context it was. "
+        f"More than {nats_text(ceiling)}\u00a0nats cannot be told: that says which of the contexts it was, every time."
+    )
+
+
+def noise(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
+    """What the numbers can be told from."""
+    highest = max(result.noise_floor_nats for result in results)
+    n_below = round(summary.share_below_noise_floor * summary.n)
+    said = f"the same computed in other ways differs by {nats_text(highest)}\u00a0nats at most; "
+    return f"{said}{n_below or 'no'} {'queries lie' if n_below > 1 else 'query lies'} below that of its own"
+
+
+def verdict(result: SusceptibilityResult) -> str:
+    """One sentence: how susceptible a query is."""
+    if result.below_noise_floor:
+        return f"The {result.n_contexts:,} contexts move this answer by nothing that could be measured."
+    said = f"This query has a susceptibility of {nats_text(result.susceptibility_nats)}\u00a0nats"
+    return f"{said} {interval_text(result)}".rstrip() + f", behind {result.n_contexts:,} contexts."
+
+
+def explanation(result: SusceptibilityResult) -> str:
+    """What one query's answer tells of its contexts, and what they share."""
+    out = []
+    if result.share_of_ceiling is not None:
+        out.append(
+            f"So much its answer tells, on average, of which context it was given behind: "
+            f"{100 * result.share_of_ceiling:.1f}\u00a0% of the {nats_text(result.ceiling_nats)}\u00a0nats that "
+            "there are to tell."
+        )
+    from_bare, shared = result.from_bare_nats, result.mixture_from_bare_nats
+    if math.isfinite(from_bare) and math.isfinite(shared):
+        out.append(
+            f"Against the query alone the contexts move it by {nats_text(from_bare)}\u00a0nats; "
+            f"{nats_text(shared)} of these all of them do together."
+        )
+    out.append(
+        f"Entropy of the answer: {nats_text(result.bare_entropy_nats)}\u00a0nats without a context, "
+        f"{nats_text(result.mixture_entropy_nats)} behind any one of them."
+    )
+    return " ".join(out)
+
+
+def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
+    """How often the model keeps to what it knew."""
+    n_knows, of = int(counts.knows) if isinstance(counts, Memorisation) else counts.n_knows, ""
+    if isinstance(counts, MemorisationOfAll):
+        of = f" of {counts.n:,} queries"
+    if not n_knows:
+        given = f"to none{of} the right answer is given" if of else "the right answer is not given"
+        return f"Memorisation: {given} without a context, so that there is no ratio."
+    kept = f"{counts.n_original:,} original, {counts.n_context:,} of the context, {counts.n_neither:,} neither"
+    if counts.ratio is None or counts.ratio_interval is None:
+        return f"Memorisation: no answer is the original or the context’s ({kept}); there is no ratio."
+    low, high = (f"{100 * end:.0f}" for end in counts.ratio_interval)
+    which = f" in the {n_knows:,}{of} that are answered right without a context" if of else ""
+    return (
+        f"Memorisation ratio {100 * counts.ratio:.0f}\u00a0% [{low}, {high}]: greedy answers behind contexts that "
+        f"state another{which} are {kept}."
+    )
+
+
+def settings(results: Sequence[SusceptibilityResult]) -> dict[str, str]:
+    """How queries were measured, by the words shown beside them."""
+    first, kinds = results[0], {bool(result.answers) for result in results}
+    what = " or ".join(
+        name for kind, name in ((False, "any next token"), (True, "its own and the rest")) if kind in kinds
+    )
+    return {
+        **model_facts(first),
+        "Estimator": first.estimator,
+        "Prompt template": first.template,
+        "Separator": repr(first.separator),
+        "Answers of a query": what,
+        "Temperature": f"{first.temperature:g}",
+    }
+
+
+# ---- of both estimators ---------------------------------------------------------------------------------------------
+def refuse_none(results: Sequence[QueryResult]) -> None:
+    """Refuse to report on nothing."""
+    if not results:
+        raise UsageError(
+            "no query to show: a report needs at least one, as `leakmeter susceptibility --json` prints it"
+        )
+
+
+def model_facts(result: QueryResult) -> dict[str, str]:
+    """With what queries were measured."""
+    return {
+        "Model": result.model,
+        "Weights (SHA-256)": result.weights_sha256 or "not recorded",
+        "Number type": result.dtype,
+    }
+
+
+def n_queries(n: int) -> str:
+    """How many, in words."""
+    return "one query" if n == 1 else f"{n:,} queries"
+
+
+def mean_text(mean: Mean) -> str:
+    """Mean and interval."""
+    return f"{nats_text(mean.mean_nats)} {interval_text(mean)}".rstrip()
+
+
+def interval(ends: tuple[float, float] | None) -> b.Interval | None:
+    """A cell of a column of intervals."""
+    return None if ends is None else b.Interval(*ends)
+
+
+def factor_table(factors: Mapping[str, Sequence[Level]], caption: str, mean: b.Column) -> Iterator[b.Table]:
+    """Each factor's levels; factors of one level, or of too many to be read, are left out, and no table is empty."""
     rows = [
-        b.Row((
-            b.Untrusted(row["id"], _ID), b.Untrusted(row["text"], _TEXT), row["n"], row["mean_persuasion_nats"],
-            queries.infinite(row["mean_from_bare_nats"]),
-        ))
-        for row in summary["contexts"]
-    ]  # fmt: skip
-    yield b.Table(
-        columns, rows, "Contexts, by mean persuasion, nats", rest=_CONTEXTS, first=_CONTEXTS_LISTED,
-        first_on_pages=_CONTEXTS_OF_ALL, numbered=True,
-    )  # fmt: skip
-    yield b.Details(_SETTINGS, b.facts_of(settings))
+        b.Row((b.Untrusted(name, ID), b.Untrusted(one.level, ID), one.n, one.mean_nats, interval(one.interval_nats)))
+        for name, levels in factors.items()
+        if 1 < len(levels) <= _LEVELS_AT_MOST
+        for one in levels
+    ]
+    if rows:
+        columns = [b.Column("Factor"), b.Column("Level"), b.Column("Queries", "count"), mean]
+        columns.append(b.Column("Interval", "interval"))
+        yield b.Table(columns, rows, caption, first=len(rows), rest=("level", "levels"))
 
 
-def _explained(cases: Sequence[Case]) -> Iterator[b.Block]:
-    for line in (words.reading(cases), words.INTERVALS):
+# ---- blocks ---------------------------------------------------------------------------------------------------------
+def _of_one(result: SusceptibilityResult) -> Iterator[b.Block]:
+    facts = settings([result])
+    facts |= {"Noise floor": f"{nats_text(result.noise_floor_nats)}\u00a0nats", "Cost": shared_words.cost([result])}
+    yield b.Headline(verdict(result))
+    yield b.Text(explanation(result))
+    yield from _explained([result], result.memorisation)
+    yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, ID)))
+    yield _contexts(result)
+    yield b.Details(_SETTINGS, b.facts_of(facts))
+
+
+def _of_all(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterator[b.Block]:
+    facts = settings(results) | {"Noise": noise(summary, results), "Cost": shared_words.cost(results)}
+    yield b.Headline(headline(summary, results))
+    yield b.Text(meaning(summary, results))
+    yield from _explained(results, summary.memorisation)
+    mean = b.Column("Mean", "nats", "nats", shade=True)
+    yield from factor_table(summary.factors, "Factors, mean susceptibility", mean)
+    columns = [b.Column("Context"), b.Column("Text"), b.Column("Queries", "count")]
+    columns += [b.Column("Persuasion", "nats", shade=True), b.Column("From bare", "nats")]
+    rows = []
+    for row in summary.contexts:
+        said = b.Untrusted(row.id, ID), b.Untrusted(row.text, _TEXT)
+        rows.append(b.Row((*said, row.n, row.mean_persuasion_nats, row.mean_from_bare_nats)))
+    yield _context_table(columns, rows, "Contexts, by mean persuasion, nats", _CONTEXTS_OF_ALL)
+    yield b.Details(_SETTINGS, b.facts_of(facts))
+
+
+def _explained(
+    results: Sequence[SusceptibilityResult], counts: Memorisation | MemorisationOfAll | None
+) -> Iterator[b.Block]:
+    if counts is not None:
+        yield b.Text(memorisation(counts))
+    for line in (scale_of(results), INTERVALS):
         yield b.Text(line, "soft")
-    for warning in queries.warnings(cases):
+    for warning in shared_words.warnings(results):
         yield b.Warning(b.Untrusted(warning))
 
 
-def _memorisation(counts: Mapping[str, Any] | None) -> Iterator[b.Block]:
-    told = words.memorisation(counts)
-    if told is not None:
-        yield b.Text(told)
-
-
-def _section(case: Case) -> b.Section:
-    nats, text = case["susceptibility_nats"], b.Untrusted(case["query"], 90)
+def _section(result: SusceptibilityResult) -> b.Section:
+    nats, text = result.susceptibility_nats, b.Untrusted(result.query, 90)
     # Colours stand for findings.
-    shown = nats_cell(nats) if case["below_noise_floor"] else nats
-    blocks: list[b.Block] = [
-        b.Text(b.Untrusted(case["query"]), "prose"),
-        b.Text(words.told(case)),
-        *_memorisation(case["memorisation"]),
-        _contexts(case, shown_on_pages=_CONTEXTS_OF_EACH),
-    ]
-    cells = (shown, text, _interval(case), case["share_of_ceiling"])
-    return b.Section(b.Untrusted(case["id"], _ID), blocks, cells, weight=nats)
+    shown = nats_cell(nats) if result.below_noise_floor else nats
+    blocks: list[b.Block] = [b.Text(b.Untrusted(result.query), "prose"), b.Text(explanation(result))]
+    if result.memorisation is not None:
+        blocks.append(b.Text(memorisation(result.memorisation)))
+    blocks.append(_contexts(result, shown_on_pages=_CONTEXTS_OF_EACH))
+    cells = (shown, text, interval(result.interval_nats), result.share_of_ceiling)
+    return b.Section(b.Untrusted(result.id, ID), blocks, cells, weight=nats)
 
 
-def _contexts(case: Case, *, shown_on_pages: int = 1000) -> b.Table:
+def _contexts(result: SusceptibilityResult, *, shown_on_pages: int = 1000) -> b.Table:
     """The contexts of a query, most persuasive first."""
-    ranked = words.by_persuasion(case)
-    greedy = any(context["greedy_answer"] is not None for context in ranked)
+    greedy = any(context.greedy_answer is not None for context in result.contexts)
     columns = [
         b.Column("Context"),
         b.Column("Text"),
@@ -170,49 +308,48 @@ def _contexts(case: Case, *, shown_on_pages: int = 1000) -> b.Table:
         *([b.Column("Greedy answer", on="pages")] if greedy else []),
     ]
     rows = []
-    for context in ranked:
+    for context in sorted(result.contexts, key=lambda context: context.rank):
         cells: list[b.Cell] = [
-            b.Untrusted(context["id"], _ID),
-            b.Untrusted(context["text"], _TEXT),
-            context["persuasion_nats"],
-            queries.infinite(context["persuasion_from_bare_nats"]),
-            *([b.Untrusted(context["greedy_answer"] or "", _ID)] if greedy else []),
+            b.Untrusted(context.id, ID),
+            b.Untrusted(context.text, _TEXT),
+            context.persuasion_nats,
+            context.persuasion_from_bare_nats,
+            *([b.Untrusted(context.greedy_answer or "", ID)] if greedy else []),
         ]
-        rows.append(b.Row(cells, quiet=context["below_noise_floor"]))
+        rows.append(b.Row(cells, quiet=context.below_noise_floor))
+    return _context_table(columns, rows, "Contexts, by persuasion, nats", shown_on_pages)
+
+
+def _context_table(columns: Sequence[b.Column], rows: Sequence[b.Row], caption: str, first_on_pages: int) -> b.Table:
     return b.Table(
-        columns, rows, "Contexts, by persuasion, nats", rest=_CONTEXTS, first=_CONTEXTS_LISTED,
-        first_on_pages=shown_on_pages, numbered=True,
+        columns, rows, caption, rest=("context", "contexts"), first=_CONTEXTS_LISTED, first_on_pages=first_on_pages,
+        numbered=True,
     )  # fmt: skip
 
 
-def _interval(row: Mapping[str, Any]) -> b.Interval | None:
-    ends = row["interval_nats"]
-    return None if ends is None else b.Interval(*ends)
-
-
 # ---- figures --------------------------------------------------------------------------------------------------------
-def _charts(cases: Sequence[Case], summary: Summary) -> Iterator[b.Chart]:
+def _charts(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterator[b.Chart]:
     """Queries with their intervals and contexts, both from the top."""
-    text = {case["id"]: case["query"] for case in cases}
-    of_all, shown = summary["queries"], summary["queries"][:_DRAWN]
-    values = [row["susceptibility_nats"] for row in shown]
-    ends = [row["interval_nats"] or (value, value) for row, value in zip(shown, values, strict=True)]
+    text = {result.id: result.query for result in results}
+    shown = summary.queries[:_DRAWN]
+    values = [row.susceptibility_nats for row in shown]
+    ends = [row.interval_nats or (row.susceptibility_nats,) * 2 for row in shown]
     yield _rows(
         "queries",
         "Queries by their susceptibility",
         "susceptibility",
-        [f"{row['id']}: {text[row['id']]}" for row in shown],
+        [f"{row.id}: {text[row.id]}" for row in shown],
         b.Series("rows", values, low=[low for low, _ in ends], high=[high for _, high in ends]),
-        "Bars: 95 % intervals over contexts" + _first(len(shown), len(of_all)),
+        "Bars: 95 % intervals over contexts" + _first(len(shown), len(summary.queries)),
     )
-    contexts = summary["contexts"][:_DRAWN]
+    contexts = summary.contexts[:_DRAWN]
     yield _rows(
         "contexts",
         "Contexts by their persuasion",
         "persuasion, mean over queries",
-        [f"{row['id']}: {row['text']}" for row in contexts],
-        b.Series("rows", [row["mean_persuasion_nats"] for row in contexts], colour=2),
-        _first(len(contexts), len(summary["contexts"])).lstrip("; "),
+        [f"{row.id}: {row.text}" for row in contexts],
+        b.Series("rows", [row.mean_persuasion_nats for row in contexts], colour=2),
+        _first(len(contexts), len(summary.contexts)).lstrip("; "),
     )
 
 

@@ -1,128 +1,95 @@
-"""The result of measuring how far contexts move the answers to one query."""
+"""The results of measuring how far contexts move the answers to queries: of one, and what many say together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measurement import NATS
+from leakmeter.core.places import NOISE, Quantities, at, most
+from leakmeter.core.quantity import Quantity
+from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
-from leakmeter.instruments.susceptibility import memorisation as _memorisation
+from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.math import Spread, spread
-from leakmeter.instruments.susceptibility.quantities import SUSCEPTIBILITY
-from leakmeter.instruments.susceptibility.summary import plain
-from leakmeter.instruments.susceptibility.summary import summary as summary
-from leakmeter.report.blocks import Provenance, Report
-from leakmeter.report.result import CaseResult, Part
+from leakmeter.instruments.susceptibility.measure import Susceptibility
+from leakmeter.instruments.susceptibility.memorisation import Kind, Memorisation, MemorisationOfAll, begins, kinds_of
+from leakmeter.report.result import Part, Result, Texts
+from leakmeter.stats import stats
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _SMALL_BIAS: Final = 0.05  # of χ
 _NEAR_CEILING: Final = 0.9  # share of it above which more contexts would tell more
-_TEXTS: Final = (
-    *("id", "model", "weights_sha256", "dtype", "template", "separator"),
-    *("query", "factors", "answers", "answer"),
+_LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+_QUANTITIES: Final[Quantities] = (
+    Quantity(
+        "susceptibility",
+        NATS,
+        "How far contexts move the answer to a query: mutual information of context and answer.",
+        at("susceptibility_nats"),
+        floor=NOISE,
+    ),
+    Quantity(
+        "susceptibility.share_of_ceiling",
+        "share",
+        "How far contexts move the answer to a query, over the most that so many contexts can show.",
+        at("share_of_ceiling"),
+    ),
+    Quantity(
+        "susceptibility.from_bare",
+        NATS,
+        "How far the answer behind a context is from the one to the query alone, on average over contexts.",
+        at("from_bare_nats"),
+        floor=NOISE,
+    ),
+    Quantity(
+        "susceptibility.worst_context",
+        NATS,
+        "How far the context that moves the answer most moves it.",
+        lambda case: most(context.persuasion_nats for context in case.contexts),
+        floor=NOISE,
+    ),
 )
 
 
-def case_object(
-    texts: Mapping[str, Any], measurements: Sequence[Measurement], params: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Texts and measurements of a query to one plain object: what `--json` prints and reports are drawn from.
+# ---- one query ------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryResult(Result):
+    """What was measured of one query, by either estimator."""
 
-    Null stands for an infinite divergence, and for what two contexts cannot tell.
+    template: str
+    separator: str
+    """What stands between a context and the query."""
+    query: str = field(repr=False)
+    factors: Mapping[str, str]
+    """What is known of the query, by name."""
+    answers: tuple[str, ...]
+    """Answers that are told apart, all else being the rest; empty for any next token."""
+    answer: str | None
+    """The right one, where it is known."""
+    estimator: str
+    """'monte-carlo' or 'fisher'."""
+    n_contexts: int
 
-    Args:
-        texts: what the measurements are about (see `runs.measure.texts_of` and
-            `instruments.susceptibility.prompts.PreparedQuestion`).
-        measurements: of this query.
-        params: of the measure.
-    """
-    series = {measurement.statistic: measurement.values for measurement in measurements if measurement.sample == 0}
-    one = {name: float(values[0]) for name, values in series.items()}
-    value, floor, ceiling = one["susceptibility"], one["noise"], one["ceiling"]
-    known = spread(value, series["susceptibility_without"])
-    is_small = None if known is None else _is_small(value, known)
-    answered = [response["text"] for response in texts["responses"]]
-    memorised = _memorisation.of_query(texts["answer"], [one["answer"] for one in texts["contexts"]], answered)
-    return {
-        **{name: texts[name] for name in _TEXTS},
-        "estimator": "monte-carlo",
-        **params,
-        "n_contexts": len(texts["contexts"]),
-        "susceptibility_nats": value,
-        "standard_error_nats": None if known is None else known.standard_error,
-        "interval_nats": None if known is None else list(known.interval),
-        "bias_nats": None if known is None else known.bias,
-        "bias_is_small": is_small,
-        "ceiling_nats": ceiling,
-        "share_of_ceiling": value / ceiling if ceiling > 0 else None,
-        **{f"{name}_nats": plain(one[name]) for name in ("from_bare", "mixture_from_bare")},
-        **{f"{name}_nats": one[name] for name in ("bare_entropy", "mixture_entropy")},
-        "noise_floor_nats": plain(floor),
-        "below_noise_floor": value <= floor,
-        "contexts": _contexts(texts, series, floor, memorised),
-        "memorisation": memorised.counts,
-        "cost": texts["cost"],
-        "warnings": _warnings(value, floor, ceiling, len(texts["contexts"]), known, is_small),
-    }
-
-
-def _is_small(value: float, known: Spread) -> bool:
-    return abs(known.bias) <= min(_SMALL_BIAS * value, known.standard_error)
-
-
-def _contexts(
-    texts: Mapping[str, Any], series: Mapping[str, FloatArray], floor: float, memorised: _memorisation.Memorised
-) -> list[dict[str, Any]]:
-    """The contexts in their order, with the rank of each, from 1, most persuasive first; ties in order."""
-    persuasion = series["persuasion"]
-    ranks = np.empty(len(persuasion), dtype=int)
-    ranks[np.argsort(-persuasion, kind="stable")] = np.arange(1, len(persuasion) + 1)
-    total = sum(context["weight"] for context in texts["contexts"])
-    return [
-        {
-            "id": context["id"],
-            "text": context["text"],
-            "weight": context["weight"] / total,
-            "answer": context["answer"],
-            "persuasion_nats": float(persuasion[i]),
-            "persuasion_from_bare_nats": plain(series["persuasion_from_bare"][i]),
-            "susceptibility_without_nats": float(series["susceptibility_without"][i]),
-            "rank": int(ranks[i]),
-            "below_noise_floor": bool(persuasion[i] <= floor),
-            "greedy_answer": memorised.answered[i + 1] if memorised.answered else None,
-            "greedy_answer_is": memorised.kinds[i],
+    @staticmethod
+    def common(texts: Texts, warnings: Iterable[str] = ()) -> dict[str, Any]:
+        """The fields that both estimators have, but `estimator`, for a constructor."""
+        return {
+            **Result.common(texts, warnings),
+            **{name: texts[name] for name in ("template", "separator", "query", "factors", "answer")},
+            "answers": tuple(texts["answers"]),
+            "n_contexts": len(texts["contexts"]),
         }
-        for i, context in enumerate(texts["contexts"])
-    ]
 
 
-def _warnings(
-    value: float, floor: float, ceiling: float, n: int, known: Spread | None, is_small: bool | None
-) -> list[str]:
-    out: list[str] = []
-    if known is None:
-        out.append(f"From {n} contexts nothing can be said of others: there is no interval.")
-    elif is_small is False and value > floor:
-        out.append(
-            f"Of contexts that were not measured the susceptibility is likely higher: that of {n} is too small by "
-            f"{abs(known.bias):.2g} nats on average. The interval allows for it; more contexts lessen it."
-        )
-    if ceiling > 0 and value > _NEAR_CEILING * ceiling:
-        out.append(
-            f"The susceptibility is near {ceiling:.2f} nats, the most that {n} contexts can show: more contexts may "
-            "show more."
-        )
-    return out
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context(Record):
     """One context and how far it moves the answer."""
 
     id: str
@@ -131,74 +98,316 @@ class Context:
     weight: float
     """Of all contexts', which add up to 1."""
     answer: str | None
-    """What it says the answer is."""
+    """What it says the query's answer is."""
     persuasion_nats: float
-    """KL(p_c ‖ p̂)."""
-    persuasion_from_bare_nats: float | None
-    """KL(p_c ‖ p₀); None where it is infinite."""
+    """ψ = KL(p_c ‖ p̂)."""
+    persuasion_from_bare_nats: Unbounded
+    """KL(p_c ‖ p₀)."""
+    susceptibility_without_nats: float
+    """χ of all contexts but this one."""
     rank: int
     """Among the contexts, from 1, most persuasive first."""
     below_noise_floor: bool
     """Whether other ways to compute the same move it as much."""
+    greedy_answer: str | None = field(repr=False)
+    """The likeliest answer behind it, where answers were written."""
+    greedy_answer_is: Kind | None
+    """Whose answer that is: 'original', of the query alone, 'context' or 'neither'; None where that is no question."""
 
 
-@dataclass(frozen=True, slots=True)
-class SusceptibilityResult(CaseResult):
-    """How far contexts move the answers to one query, in nats.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SusceptibilityResult(QueryResult):
+    """How far contexts move the answers to one query, in nats."""
 
-    `case` is as `leakmeter susceptibility --json` prints it.
-    """
+    schema: ClassVar = "susceptibility-1"
+    quantities: ClassVar = _QUANTITIES
 
-    quantities: ClassVar = SUSCEPTIBILITY
+    temperature: float
+    answer_tokens: int
+    """Most tokens of a greedy answer; 0 where none were written."""
+    susceptibility_nats: float
+    """χ = Σ w ψ(c) = I(C; A)."""
+    standard_error_nats: float | None
+    """Of the χ of all contexts that might have been drawn; None for two contexts, as are the next three."""
+    interval_nats: tuple[float, float] | None
+    """95 % interval of the same."""
+    bias_nats: float | None
+    """By how much χ is too large on average; below 0."""
+    bias_is_small: bool | None
+    """Whether that is at most 5 % of χ and at most the standard error."""
+    ceiling_nats: float
+    """Entropy of the weights, which χ cannot exceed."""
+    share_of_ceiling: float | None
+    """None where the ceiling is 0."""
+    from_bare_nats: Unbounded
+    """Σ w KL(p_c ‖ p₀)."""
+    mixture_from_bare_nats: Unbounded
+    """KL(p̂ ‖ p₀), by which that is larger than χ."""
+    bare_entropy_nats: float
+    """Of the answer to the query alone."""
+    mixture_entropy_nats: float
+    """Of p̂."""
+    noise_floor_nats: Unbounded
+    """Susceptibility or persuasion below which a measurement is no finding."""
+    below_noise_floor: bool
+    contexts: tuple[Context, ...]
+    """In their order."""
+    memorisation: Memorisation | None
+    """None where no answers were written, or the right one is not known."""
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[SusceptibilityResult]:
+    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
         """The results of a run's queries, each as soon as its part is there."""
+        measure = Susceptibility(**params)
         for texts, measurements in parts:
-            yield cls(case_object(texts, measurements, params))
+            series = {one.statistic: one.values for one in measurements if one.sample == 0}
+            yield cls._of(texts, series, measure)
 
-    @property
-    def susceptibility(self) -> float:
-        """χ, nats."""
-        return float(self.case["susceptibility_nats"])
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """95 % interval of the χ of all contexts that might have been drawn, nats; None for two contexts."""
-        interval = self.case["interval_nats"]
-        return None if interval is None else (interval[0], interval[1])
-
-    @property
-    def contexts(self) -> tuple[Context, ...]:
-        """The contexts, in their order."""
-        return tuple(Context(**{name: one[name] for name in Context.__slots__}) for one in self.case["contexts"])
-
-    @property
-    def noise_floor(self) -> float:
-        """Susceptibility or persuasion below which a reading is no finding, nats."""
-        floor = self.case["noise_floor_nats"]
-        return float("inf") if floor is None else float(floor)
+    @classmethod
+    def _of(cls, texts: Texts, series: Mapping[str, FloatArray], measure: Susceptibility) -> Self:
+        one = {name: float(values[0]) for name, values in series.items()}
+        value, floor, ceiling = one["susceptibility"], one["noise"], one["ceiling"]
+        known = spread(value, series["susceptibility_without"])
+        is_small = None if known is None else abs(known.bias) <= min(_SMALL_BIAS * value, known.standard_error)
+        right, answered = texts["answer"], [response["text"] for response in texts["responses"]]
+        kinds = kinds_of(right, [context["answer"] for context in texts["contexts"]], answered)
+        memorisation = None
+        if right is not None and answered:
+            memorisation = Memorisation.counted(kinds, knows=begins(answered[0], right))
+        return cls(
+            **cls.common(texts, _warnings(value, floor, ceiling, len(texts["contexts"]), known, is_small)),
+            estimator="monte-carlo",
+            temperature=measure.temperature,
+            answer_tokens=measure.answer_tokens,
+            susceptibility_nats=value,
+            standard_error_nats=None if known is None else known.standard_error,
+            interval_nats=None if known is None else known.interval,
+            bias_nats=None if known is None else known.bias,
+            bias_is_small=is_small,
+            ceiling_nats=ceiling,
+            share_of_ceiling=value / ceiling if ceiling > 0 else None,
+            from_bare_nats=one["from_bare"],
+            mixture_from_bare_nats=one["mixture_from_bare"],
+            bare_entropy_nats=one["bare_entropy"],
+            mixture_entropy_nats=one["mixture_entropy"],
+            noise_floor_nats=floor,
+            below_noise_floor=value <= floor,
+            contexts=_contexts(texts, series, floor, answered, kinds),
+            memorisation=memorisation,
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """One row a context, with the fields of `Context` as columns."""
-        import pandas as pd
-
-        return pd.DataFrame([{name: one[name] for name in Context.__slots__} for one in self.case["contexts"]])
+        return frame_of(Context, self.contexts)
 
     @classmethod
-    def summary(cls, cases: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Queries, contexts and factors over all queries; see `summary`."""
-        return summary(cases)
+    def summary(cls, results: Sequence[Self], *, seed: int = 0) -> Summary:
+        """Queries, contexts and factors over all queries.
+
+        Args:
+            results: one or more.
+            seed: of the bootstrap over queries.
+
+        Raises:
+            UsageError: there is none.
+        """
+        check_any(results)
+        values = [result.susceptibility_nats for result in results]
+        return Summary.of_queries(
+            results,
+            values,
+            seed,
+            **usual_cost(results),
+            mean_from_bare_nats=stats.mean([result.from_bare_nats for result in results]),
+            share_below_noise_floor=sum(result.below_noise_floor for result in results) / len(results),
+            n_bias_not_small=sum(result.bias_is_small is False for result in results),
+            queries=tuple(
+                RankedQuery(
+                    id=result.id,
+                    susceptibility_nats=result.susceptibility_nats,
+                    interval_nats=result.interval_nats,
+                    share_of_ceiling=result.share_of_ceiling,
+                )
+                for result in sorted(results, key=lambda result: -result.susceptibility_nats)
+            ),
+            contexts=_ranked_contexts(results),
+            memorisation=_memorisation_of(results),
+        )
+
+
+def _contexts(
+    texts: Texts, series: Mapping[str, FloatArray], floor: float, answered: Sequence[str], kinds: Sequence[Kind | None]
+) -> tuple[Context, ...]:
+    """The contexts in their order, with the rank of each, most persuasive first; ties in order."""
+    persuasion, told = series["persuasion"], texts["contexts"]
+    ranks = np.empty(len(persuasion), dtype=int)
+    ranks[np.argsort(-persuasion, kind="stable")] = np.arange(1, len(persuasion) + 1)
+    total = sum(context["weight"] for context in told)
+    return tuple(
+        Context(
+            id=context["id"],
+            text=context["text"],
+            weight=context["weight"] / total,
+            answer=context["answer"],
+            persuasion_nats=float(persuasion[i]),
+            persuasion_from_bare_nats=float(series["persuasion_from_bare"][i]),
+            susceptibility_without_nats=float(series["susceptibility_without"][i]),
+            rank=int(ranks[i]),
+            below_noise_floor=bool(persuasion[i] <= floor),
+            greedy_answer=answered[i + 1] if answered else None,
+            greedy_answer_is=kinds[i],
+        )
+        for i, context in enumerate(told)
+    )
+
+
+def _warnings(
+    value: float, floor: float, ceiling: float, n: int, known: Spread | None, is_small: bool | None
+) -> Iterator[str]:
+    if known is None:
+        yield f"From {n} contexts nothing can be said of others: there is no interval."
+    elif is_small is False and value > floor:
+        yield (
+            f"Of contexts that were not measured the susceptibility is likely higher: that of {n} is too small by "
+            f"{abs(known.bias):.2g} nats on average. The interval allows for it; more contexts lessen it."
+        )
+    if ceiling > 0 and value > _NEAR_CEILING * ceiling:
+        yield (
+            f"The susceptibility is near {ceiling:.2f} nats, the most that {n} contexts can show: more contexts may "
+            "show more."
+        )
+
+
+# ---- many queries ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean(Record):
+    """Mean of some queries' values."""
+
+    n: int
+    """Queries."""
+    mean_nats: float
+    std_nats: float
+    """Standard deviation over queries, which divides by their number."""
+    interval_nats: tuple[float, float] | None
+    """95 % percentile bootstrap interval of the mean; None of one query."""
 
     @classmethod
-    def report(
-        cls,
-        cases: Sequence[Mapping[str, Any]],
-        *,
-        command: str | None = None,
-        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
-    ) -> Report:
-        """See `instruments.susceptibility.report`."""
-        from leakmeter.instruments.susceptibility.report import report
+    def of(cls, values: Sequence[float], seed: int, **more: Any) -> Self:
+        """Of values, nats, with a seed of the bootstrap."""
+        return cls(
+            n=len(values),
+            mean_nats=stats.mean(values),
+            std_nats=float(np.std(values)),
+            interval_nats=stats.bootstrap_interval_of_mean(values, seed=seed) if len(values) > 1 else None,
+            **more,
+        )
 
-        return report(cases, summary(cases), command=command, provenance=provenance)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level(Mean):
+    """Queries of one level of a factor."""
+
+    level: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Values(Mean):
+    """All queries, and the levels of what is known of them."""
+
+    quantiles_nats: Mapping[str, float]
+    """5, 25, 50, 75 and 95 %, by '0.05' …"""
+    factors: Mapping[str, tuple[Level, ...]]
+    """Levels of each factor, in the order in which they come; without factors that have a level for each query."""
+
+    @classmethod
+    def of_queries(cls, results: Sequence[QueryResult], values: Sequence[float], seed: int, **more: Any) -> Self:
+        """Of a value of each result, nats."""
+        levels: dict[str, dict[str, list[float]]] = {}
+        for result, value in zip(results, values, strict=True):
+            for name, level in result.factors.items():
+                levels.setdefault(name, {}).setdefault(level, []).append(value)
+        factors = {
+            name: tuple(Level.of(some, seed, level=level) for level, some in of_factor.items())
+            for name, of_factor in levels.items()
+            if len(of_factor) < sum(map(len, of_factor.values()))
+        }
+        quantiles = {f"{level:g}": q for level, q in zip(_LEVELS, stats.quantiles(values, _LEVELS), strict=True)}
+        return cls.of(values, seed, quantiles_nats=quantiles, factors=factors, **more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedQuery(Record):
+    """A query among all."""
+
+    id: str
+    susceptibility_nats: float
+    interval_nats: tuple[float, float] | None
+    share_of_ceiling: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedContext(Record):
+    """A context over the queries that it stands before."""
+
+    id: str
+    text: str = field(repr=False)
+    n: int
+    """Queries."""
+    mean_persuasion_nats: float
+    mean_from_bare_nats: Unbounded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary(Values):
+    """What many queries say together of their susceptibility."""
+
+    mean_from_bare_nats: Unbounded
+    share_below_noise_floor: float
+    n_bias_not_small: int
+    """Queries whose bias is more than 5 % of χ or more than the standard error."""
+    queries: tuple[RankedQuery, ...]
+    """Most susceptible first."""
+    contexts: tuple[RankedContext, ...]
+    """Most persuasive first."""
+    memorisation: MemorisationOfAll | None
+    median_tree_tokens: float
+    """Of a query, as is the next."""
+    median_naive_tokens: float
+
+
+def check_any(results: Sequence[QueryResult]) -> None:
+    """Refuse to sum up nothing."""
+    if not results:
+        raise UsageError("there are no queries to sum up; give at least one")
+
+
+def usual_cost(results: Sequence[QueryResult]) -> dict[str, float]:
+    """Medians of tokens, for the constructor of a summary."""
+    names = ("tree_tokens", "naive_tokens")
+    return {f"median_{name}": float(np.median([getattr(result.cost, name) for result in results])) for name in names}
+
+
+def _ranked_contexts(results: Sequence[SusceptibilityResult]) -> tuple[RankedContext, ...]:
+    found: dict[tuple[str, str], list[Context]] = {}
+    for result in results:
+        for context in result.contexts:
+            found.setdefault((context.id, context.text), []).append(context)
+    rows = [
+        RankedContext(
+            id=id_,
+            text=text,
+            n=len(alike),
+            mean_persuasion_nats=stats.mean([one.persuasion_nats for one in alike]),
+            mean_from_bare_nats=stats.mean([one.persuasion_from_bare_nats for one in alike]),
+        )
+        for (id_, text), alike in found.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.mean_persuasion_nats))
+
+
+def _memorisation_of(results: Sequence[SusceptibilityResult]) -> MemorisationOfAll | None:
+    counts = [result.memorisation for result in results if result.memorisation is not None]
+    if not counts:
+        return None
+    kinds = [context.greedy_answer_is for result in results for context in result.contexts]
+    return MemorisationOfAll.counted(kinds, n=len(counts), n_knows=sum(one.knows for one in counts))

@@ -1,31 +1,375 @@
-"""Studies of Monte Carlo susceptibility: `susceptibility`, over models, contexts, and what is known of the queries."""
+"""Studies of Monte Carlo susceptibility: over models, contexts, and what is known of queries that are drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
-from leakmeter.instruments.susceptibility.pairs import tables
-from leakmeter.instruments.susceptibility.studied import Questions, queries_csv
-from leakmeter.instruments.susceptibility.table import INTERVALS, OPENNESS, SHOWS, VALUE, Series, value_of
-from leakmeter.report import figures
+from leakmeter.core.measure import Measure
+from leakmeter.errors import UnknownNameError
+from leakmeter.instruments.susceptibility.case import QueryCase, Stored
+from leakmeter.instruments.susceptibility.draw import choose_relations, draw_queries
+from leakmeter.instruments.susceptibility.measure import Susceptibility
+from leakmeter.instruments.susceptibility.memorisation import Memorisation
+from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
+from leakmeter.instruments.susceptibility.relations import Relation, load_relations
+from leakmeter.instruments.susceptibility.result import SusceptibilityResult
+from leakmeter.report.blocks import Chart
+from leakmeter.stats import stats
+from leakmeter.stats.clusters import Estimate, Resamples
+from leakmeter.stats.rank_tests import holm
+from leakmeter.studies import expected
 from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.grid import Study
-from leakmeter.studies.kind import Axes, Row, Tables
+from leakmeter.studies.figure import figure_of
+from leakmeter.studies.grid import Cell, Study
+from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one, field_types
+from leakmeter.studies.table import columns
 
-_STATISTICS = ("susceptibility", "from_bare", "mixture_entropy", "bare_entropy", "ceiling", "noise")
+ALL: Final = "all"
+OPENNESS: Final = "openness"
+"""What every table tells apart: the paper has its open and its closed queries in columns of their own."""
+LEVELS: Final[Mapping[str, tuple[str, str]]] = {
+    OPENNESS: ("open", "closed"),
+    "form": ("question", "completion"),
+    "familiarity": ("real", "invented"),
+}
+"""What is known of every query, and its levels in the order of tables."""
+VALUE: Final = "susceptibility_nats"
+SHOWS: Final = {
+    "factor": "a mean for each cell, over x",
+    "openness": "a mean for all, for open and for closed queries",
+    "form": "a mean of questions and of completions",
+    "familiarity": "a mean for real and for invented entities",
+}
+"""What tables of susceptibility may show, by either estimator."""
+INTERVALS: Final = "intervals: 95 %, bootstrap over relations, all queries of each together; a single one has none"
+_SHIPPED: Final = "relations"
+"""Name of the set of relations that comes with leakmeter."""
+_NAMES: Final = ".names"
+_CONTEXTS_A_MENTION: Final = 32
+"""Of the paper: 8 of 256, and 4 of 128."""
+_STATISTICS: Final = ("susceptibility", "from_bare", "mixture_entropy", "bare_entropy", "ceiling", "noise")
+_ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
+    OPENNESS: ("relation", "entity", "form"),
+    "form": ("relation", "entity", OPENNESS),
+    "familiarity": ("relation",),
+}
+"""What is compared, and what both of a pair have in common; an entity is either real or invented."""
+_COMPARED_BY: Final = (
+    "paired difference: openness and form of the same entity, familiarity of the same relation, cells of the same "
+    "query, with a 95 % interval by bootstrap over relations",
+    "p: Wilcoxon's signed-rank test of the relations' mean differences, two-sided, which for five relations is above "
+    "0.05; Holm's rule among all rows",
+)
+_NAN: Final = (math.nan, math.nan)
+Given = Mapping[str, Any]
+"""Settings of a cell that its study says, by name."""
 
 
-class Susceptibilities(Questions):
+# ---- queries that are drawn -----------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Drawn(Choice):
+    """Which queries a cell measures, and behind what."""
+
+    entities: int
+    """Of each relation, half of them invented."""
+    contexts: int
+    """Of each query."""
+    mentioning: int
+    """Of these, how many say an answer of the query's entity."""
+    relation_names: tuple[str, ...]
+    """To choose among; empty for all."""
+
+
+class Queries(Kind):
+    """Every form of query about drawn entities of drawn relations, behind drawn contexts."""
+
+    records = "queries"
+    counted = "relations"
+    replicated: ClassVar = "draw_seed"
+    settings: ClassVar = {
+        "relation_names": "tuple[str, ...]",
+        "entities": "int",
+        "contexts": "int",
+        "mentioning": "int",
+        "draw_seed": "int",
+        **field_types(QuerySettings),
+    }
+
+    def group_size(self, measure: Measure) -> int:
+        """They share contexts."""
+        return TOGETHER
+
+    def choice(self, given: Given) -> Drawn:
+        """Six entities a relation behind 64 contexts, one in 32 of which mentions them, where nothing says else."""
+        contexts = at_least_one("contexts", given.get("contexts", 64))
+        return Drawn(
+            at_least_one("relations", given["relations"]),
+            given.get("draw_seed", 0),
+            at_least_one("entities", given.get("entities", 6)),
+            contexts,
+            given.get("mentioning", contexts // _CONTEXTS_A_MENTION),
+            given.get("relation_names", ()),
+        )
+
+    def prompts(self, given: Given) -> QuerySettings:
+        """Template and separator; the data set has to be one that can be read."""
+        name = given["dataset"]
+        if name != _SHIPPED and not name.lower().endswith((".toml", ".json")):
+            raise UnknownNameError("set of relations", name, [_SHIPPED, "FILE.toml", "FILE.json"])
+        return QuerySettings(**{key: given[key] for key in field_types(QuerySettings) if key in given})
+
+    def datasets(self) -> list[str]:
+        """The set that ships."""
+        return [_SHIPPED]
+
+    def sources(self, datasets: Sequence[str]) -> list[str]:
+        """Of each set the relations, under its name, and for published templates the names they are filled with."""
+        return [source for name in datasets for source in (name, name + _NAMES)]
+
+    def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[QueryCase]]:
+        """The queries of each cell: of the same entities, behind contexts of which fewer are among more."""
+        known: dict[str, tuple[Relation, ...]] = {}
+        drawn: dict[tuple[str, Drawn], list[QueryCase]] = {}
+        for cell in cells:
+            name, choice = cell.dataset, drawn_of(cell)
+            if name not in known:
+                path = paths.get(name, None if name == _SHIPPED else name)
+                known[name] = load_relations(path, names=paths.get(name + _NAMES))
+            if (name, choice) not in drawn:
+                drawn[name, choice] = _draw(known[name], choice)
+        return [drawn[cell.dataset, drawn_of(cell)] for cell in cells]
+
+    def case(self, record: QueryCase) -> QueryCase:
+        """The record."""
+        return record
+
+    def told(self, record: QueryCase) -> Stored:
+        """All of it."""
+        return record.stored()
+
+    def seed(self, cell: Cell) -> int:
+        """That of the draws of entities and contexts."""
+        return drawn_of(cell).choice_seed or 0
+
+
+def drawn_of(cell: Cell) -> Drawn:
+    """What a cell draws."""
+    if not isinstance(cell.choice, Drawn):
+        raise TypeError(f"a {type(cell.choice).__name__} draws no queries")
+    return cell.choice
+
+
+def _draw(relations: Sequence[Relation], choice: Drawn) -> list[QueryCase]:
+    seed, names = choice.choice_seed or 0, choice.relation_names
+    n = min(choice.n_records, len(names)) if names else choice.n_records
+    return draw_queries(
+        choose_relations(relations, names=names, n=n, seed=seed),
+        entities=choice.entities,
+        contexts=choice.contexts,
+        mentioning=choice.mentioning,
+        seed=seed,
+    )
+
+
+def queries_csv(records: Sequence[QueryCase], numbers: Mapping[str, Sequence[float]]) -> str:
+    """One row a query: what is known of it, numbers of each by their names, and its text."""
+    sink = io.StringIO(newline="")
+    # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
+    writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    names = ("relation", "entity", *LEVELS)
+    writer.writerow(["id", *names, *numbers, "query"])
+    for record, *values in zip(records, *numbers.values(), strict=True):
+        writer.writerow([record.id, *(record.known[name] for name in names), *values, record.query.text])
+    return sink.getvalue()
+
+
+# ---- rows -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A number of each query of a cell."""
+
+    finished: FinishedCell
+    told: Row
+    """What tells it from others."""
+    values: Sequence[float]
+    """In the order of the cell's queries, nats."""
+    is_comparable: bool = True
+    """Whether those of other cells are in the same unit."""
+
+
+def value_of(finished: FinishedCell, statistic: str, piece: str = "") -> list[float]:
+    """A statistic of each query of a cell, in order, nats; of a piece, which for Fisher's is a Σ."""
+    return [
+        next(float(one.values[0]) for one in measurements if (one.statistic, one.piece) == (statistic, piece))
+        for _, measurements in finished.measured
+    ]
+
+
+def estimated(name: str, of: Estimate) -> Row:
+    """A statistic with its interval, as columns of a row."""
+    low, high = of.interval or _NAN
+    return {name: of.value, f"{name}_low": low, f"{name}_high": high}
+
+
+def _rows(study: Study, one: Series) -> Iterator[Row]:
+    """A row for all queries, and one for each openness; each by the levels of what is shown."""
+    known = [record.known for record in one.finished.records]
+    further = _Further.of(one.finished) if isinstance(one.finished.cell.measure, Susceptibility) else None
+    has_levels = study.show in LEVELS and study.show != OPENNESS
+    levels: Sequence[str | None] = LEVELS[study.show] if has_levels else (None,)
+    for openness in (ALL, *LEVELS[OPENNESS]):
+        for level in levels:
+            which = [
+                i
+                for i, of in enumerate(known)
+                if openness in (ALL, of[OPENNESS]) and (level is None or of[study.show] == level)
+            ]
+            if not which:
+                continue
+            over = Resamples([known[i]["relation"] for i in which], seed=study.seed)
+            row: Row = {**one.told, **({} if level is None else {study.show: level}), OPENNESS: openness}
+            row |= {"n": len(which), "n_relations": over.n_clusters}
+            row |= columns(VALUE, _mean([one.values[i] for i in which], over), quantiles=True)
+            yield row if further is None else row | further.columns(which, over)
+
+
+@dataclass(frozen=True, slots=True)
+class _Further:
+    """What Monte Carlo susceptibility says beside itself, of each query."""
+
+    susceptibility: Sequence[float]
+    from_bare: Sequence[float]
+    ceiling: Sequence[float]
+    memorised: Sequence[Memorisation | None]
+
+    @classmethod
+    def of(cls, finished: FinishedCell) -> _Further:
+        measure = finished.cell.measure
+        memorised: list[Memorisation | None] = [None] * len(finished.records)
+        if isinstance(measure, Susceptibility) and measure.answer_tokens:
+            results = SusceptibilityResult.from_run(finished.measured, asdict(measure))
+            memorised = [one.memorisation for one in results]
+        chi, from_bare, ceiling = (value_of(finished, name) for name in ("susceptibility", "from_bare", "ceiling"))
+        return cls(chi, from_bare, ceiling, memorised)
+
+    def columns(self, which: Sequence[int], over: Resamples) -> Row:
+        """Of some queries."""
+        row: Row = {}
+        others = [self.from_bare[i] for i in which]
+        if all(map(math.isfinite, others)):
+            row |= columns("from_bare_nats", _mean(others, over))
+        chi, top = (stats.mean([values[i] for i in which]) for values in (self.susceptibility, self.ceiling))
+        row["ceiling_share"] = chi / top if top > 0 else None
+        counts = [self.memorised[i] for i in which]
+        return row | (_ratio(counts, over) if any(counts) else {})
+
+
+def _ratio(counts: Sequence[Memorisation | None], over: Resamples) -> Row:
+    """Original answers / (original + context answers), over all contexts of queries whose answer the model knows."""
+    original = [0 if one is None else one.n_original for one in counts]
+    context = [0 if one is None else one.n_context for one in counts]
+    found = over.ratio(original, [sum(pair) for pair in zip(original, context, strict=True)])
+    row: Row = {"n_known_answers": sum(one is not None and one.knows for one in counts)}
+    row |= {"n_original": sum(original), "n_context": sum(context)}
+    return row | estimated("memorisation_ratio", found)
+
+
+def _mean(values: Sequence[float], over: Resamples) -> expected.Estimate:
+    found = over.mean(values)
+    quantiles = stats.quantiles(values, expected.LEVELS)
+    return expected.Estimate(stats.mean(values), found.interval or _NAN, tuple(quantiles), len(values))
+
+
+# ---- levels of a factor against each other --------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Levels:
+    """The same items under each level of what is compared."""
+
+    told: Row
+    """What tells them from others."""
+    relations: Sequence[str]
+    """Of the items."""
+    of_level: Sequence[tuple[Any, Sequence[float]]]
+    """What a level is called, and a number of each item, nats."""
+
+
+def tables(study: Study, series: Sequence[Series]) -> Tables:
+    """The tables of a study.
+
+    Args:
+        study: says what is shown.
+        series: of all its cells, in the order of rows.
+    """
+    rows = [row for one in series for row in _rows(study, one)]
+    found = [row for levels in (*_within(series), *_between(study, series)) for row in _pairs(levels, study.seed)]
+    adjusted = holm([row["wilcoxon_p"] for row in found])
+    comparisons = [{**row, "holm_p": p} for row, p in zip(found, adjusted, strict=True)]
+    return Tables(rows, rows, comparisons, _COMPARED_BY)
+
+
+def _pairs(levels: _Levels, seed: int) -> Iterator[Row]:
+    """Every two levels, the later less the earlier."""
+    over = Resamples(levels.relations, seed=seed)
+    for (first, before), (second, after) in combinations(levels.of_level, 2):
+        differences = [b - a for a, b in zip(before, after, strict=True)]
+        row: Row = {**levels.told, "level": second, "less": first, "n": len(differences)}
+        row |= {"n_relations": over.n_clusters, **estimated("paired_nats", over.mean(differences))}
+        yield row | {"wilcoxon_p": over.signed_rank_p(differences)}
+
+
+def _within(series: Sequence[Series]) -> Iterator[_Levels]:
+    """Levels of what is known of the queries; what has one of them alone is left out."""
+    for one in series:
+        for name, alike in _ALIKE.items():
+            of_pair: dict[tuple[str, ...], dict[str, list[float]]] = {}
+            for record, value in zip(one.finished.records, one.values, strict=True):
+                known = record.known
+                key = tuple(known[other] for other in alike)
+                of_pair.setdefault(key, {}).setdefault(known[name], []).append(value)
+            levels = LEVELS[name]
+            both = {key: of for key, of in of_pair.items() if all(level in of for level in levels)}
+            if both:
+                of_level = [(level, [stats.mean(of[level]) for of in both.values()]) for level in levels]
+                # The relation comes first.
+                yield _Levels({**one.told, "compared": name}, [relation for relation, *_ in both], of_level)
+
+
+def _between(study: Study, series: Sequence[Series]) -> Iterator[_Levels]:
+    """Cells that differ in x alone and have the same queries."""
+    lines: list[tuple[Row, list[str], list[Series]]] = []
+    for one in series:
+        if study.x is None or one.told.get(study.x) is None or not one.is_comparable:
+            continue
+        others = {name: value for name, value in one.told.items() if name != study.x}
+        ids = [record.id for record in one.finished.records]
+        line = next((of for known, of_line, of in lines if (known, of_line) == (others, ids)), None)
+        if line is None:
+            lines.append((others, ids, [one]))
+        else:
+            line.append(one)
+    for others, _, of_line in lines:
+        relations = [record.known["relation"] for record in of_line[0].finished.records]
+        yield _Levels(
+            {**others, "compared": study.x}, relations, [(one.told[str(study.x)], one.values) for one in of_line]
+        )
+
+
+# ---- the study ------------------------------------------------------------------------------------------------------
+class Susceptibilities(Queries):
     """Queries about relations, each behind drawn contexts."""
 
     shows: ClassVar = SHOWS
 
     def items_csv(self, finished: FinishedCell) -> str:
         """One row a query: what is known of it, and its numbers."""
-        columns = {f"{name}_nats": value_of(finished, name) for name in _STATISTICS}
-        return queries_csv(finished.records, columns)
+        return queries_csv(finished.records, {f"{name}_nats": value_of(finished, name) for name in _STATISTICS})
 
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
@@ -37,11 +381,11 @@ class Susceptibilities(Questions):
         """Susceptibility."""
         return Axes(str(study.x) if study.show == "factor" else study.show, (VALUE,))
 
-    def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
+    def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
         """A line for all, for open and for closed queries."""
         axes = self.axes(study, rows)
         lines = [name for name in (*study.cells[0].factors, OPENNESS) if name != axes.x]
-        figures.draw(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer, stem=stem)
+        return figure_of(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer)
 
     def about(self, study: Study) -> tuple[str, str]:
         """Seeds of the draws; the bootstrap over relations."""

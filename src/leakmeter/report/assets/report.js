@@ -26,7 +26,7 @@
   const values = (el) => (el.dataset.v || "").split(" ").filter(Boolean).map(Number);
   const size = (x) => x === null ? 0 : Math.abs(x);
 
-  // ---- one attribution: a context, a response, and tables of pieces ---------------------------------------------------
+  // -- one attribution: a context, a response, and tables of pieces
   const open = (box) => {
     if (states.has(box)) return states.get(box);
     const data = JSON.parse(box.querySelector("script").textContent);
@@ -124,7 +124,7 @@
     return units(span).reduce((best, i) => best === null || nats(i) > nats(best) ? i : best, null);
   };
 
-  // ---- tables ---------------------------------------------------------------------------------------------------
+  // -- tables
   const number = (text) => {
     const n = parseFloat(text.replace("−", "-").replace(/[^0-9.e+-]/g, ""));
     return Number.isNaN(n) ? -Infinity : n;
@@ -159,7 +159,7 @@
     table.closest(".scroll").before(bar);
   };
 
-  // ---- what lies under the pointer or the focus -------------------------------------------------------------------
+  // -- what lies under the pointer or the focus
   const light = (state, index) => {
     for (const span of state.spans) span.classList.toggle("on", [...units(span), ...values(span)].includes(index));
     for (const row of state.rows) row.classList.toggle("on", Number(row.dataset.p) === index);
@@ -259,7 +259,7 @@
     }
   });
 
-  // ---- many cases: a screenful at a time; printing shows them all -------------------------------------------------
+  // -- many cases: a screenful at a time; printing shows them all
   let first = 0;
   const pagers = [];
   const turn = (to) => {

@@ -12,7 +12,7 @@ import transformers
 from benchmarks import estimates, fisher
 from benchmarks.base import Peer
 from benchmarks.estimates import Estimate, Estimates, rows
-from benchmarks.random_ids import Questions
+from benchmarks.random_ids import QuerySet
 from benchmarks.random_models import random_backend
 
 from leakmeter.backends.hf import HfBackend
@@ -65,7 +65,7 @@ def test_numbers_are_compared_without_timing(tiny: HfBackend, monkeypatch: pytes
     settings = {"sketch 64": fisher.SETTINGS["sketch 64"], "deflated 32 + 2": Fisher(directions=32, probes=2)}
     settings["top-k 16"] = fisher.SETTINGS["top-k 16"]
     monkeypatch.setattr(fisher, "SETTINGS", settings)
-    made = fisher.scenario(tiny, Questions.drawn(n_contexts=5, n_queries=3))
+    made = fisher.scenario(tiny, QuerySet.drawn(n_contexts=5, n_queries=3))
     found = {row["setting"]: row for row in rows(made, tiny, 0)}
     assert list(found) == ["forked", *settings]
     assert made.measured().min() > 1e-3

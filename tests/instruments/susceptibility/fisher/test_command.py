@@ -15,7 +15,7 @@ import leakmeter
 from helpers.places import DOCS
 from leakmeter.backends.hf import HfBackend
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
-from leakmeter.instruments.susceptibility.fisher.result import summary
+from leakmeter.instruments.susceptibility.fisher.result import FisherResult
 
 Call = Callable[..., Any]
 QUERIES = [
@@ -66,7 +66,7 @@ def without_cost(case: dict[str, Any]) -> dict[str, Any]:
 
 def test_queries_are_ranked_without_any_context(fisher: Call) -> None:
     cases, told = objects_of(fisher("--json", "--sigma", "identity", "--sigma", "embedding", probes=4))
-    assert told == json.loads(json.dumps(summary(cases)))
+    assert told == FisherResult.summary([FisherResult.from_dict(case) for case in cases]).to_dict()
     assert [case["id"] for case in cases] == [row["id"] for row in QUERIES]
     for case in cases:
         assert (case["estimator"], case["method"], case["n_contexts"], case["n_probes"]) == ("fisher", "deflated", 0, 4)
@@ -109,7 +109,7 @@ def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(fisher: Call) -> N
     assert list(map(without_cost, again)) == list(map(without_cost, first))
     results = list(leakmeter.load_run(run))
     assert all(isinstance(result, leakmeter.FisherResult) for result in results)
-    assert [without_cost(result.case) for result in results] == list(map(without_cost, first))
+    assert [without_cost(result.to_dict()) for result in results] == list(map(without_cost, first))
 
 
 def ids_of(page: str) -> set[str]:
@@ -152,8 +152,8 @@ def test_from_python_it_is_the_same(fisher: Call, model: Path) -> None:
     cases, told = objects_of(fisher("--json", probes=2))
     measured = leakmeter.fisher_susceptibility(str(model), queries=QUERIES, probes=2, device="cpu")
     # The directory has a name, and the model in memory is the same.
-    assert [result.case["values"] for result in measured.results] == [case["values"] for case in cases]
-    assert measured.summary["values"][0]["mean_nats"] == told["values"][0]["mean_nats"]
+    assert [result.to_dict()["values"] for result in measured.results] == [case["values"] for case in cases]
+    assert measured.summary.values[0].mean_nats == told["values"][0]["mean_nats"]
     frame = measured.to_frame()
     assert list(frame["query"]) == [row["id"] for row in QUERIES]
     assert frame["fisher_nats"][0] == measured.results[0].susceptibility

@@ -21,7 +21,7 @@ from leakmeter.core.reductions import FullDistribution
 from leakmeter.core.request import Gradients, Request
 from leakmeter.errors import CapabilityError, UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
-from leakmeter.instruments.susceptibility.item import ContextSet, QuestionItem
+from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
 
 N_VOCAB = 40
 OPEN, SEPARATOR = Piece("start", "frame", (1, 2)), Piece("separator", "frame", (3,))
@@ -30,10 +30,10 @@ CONTEXTS = ((7, 8), (9, 10, 11, 12), (13,))
 WEIGHTS = (0.5, 0.3, 0.2)
 
 
-def question(id_: str = "q", window: int | None = None, *, contexts: bool = True) -> QuestionItem:
+def question(id_: str = "q", window: int | None = None, *, contexts: bool = True) -> QueryItem:
     bare = Prompt((OPEN, QUERY))
     behind = tuple(Prompt((OPEN, Piece("context", "context", ids), SEPARATOR, QUERY)) for ids in CONTEXTS)
-    return QuestionItem(
+    return QueryItem(
         id=id_,
         prompt=bare,
         response=None,
@@ -46,7 +46,7 @@ def toy(**settings: Any) -> DifferentiableToy:
     return DifferentiableToy(N_VOCAB, scale=0.3, **settings)
 
 
-def told(measure: Fisher, item: QuestionItem | None = None) -> dict[tuple[str, str], float]:
+def told(measure: Fisher, item: QueryItem | None = None) -> dict[tuple[str, str], float]:
     """(Σ, statistic) to value."""
     (measurements,), _ = drive(toy(), [measure.trial(item or question())])
     assert all(
@@ -57,7 +57,7 @@ def told(measure: Fisher, item: QuestionItem | None = None) -> dict[tuple[str, s
     return found
 
 
-def asked(measure: Fisher, item: QuestionItem | None = None) -> GradientRequest:
+def asked(measure: Fisher, item: QueryItem | None = None) -> GradientRequest:
     (request,) = next(measure.trial(item or question()))
     assert isinstance(request, GradientRequest)
     return request

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers.fisher_cases import Case, asked, hostile, several, value
+from helpers.fisher_cases import asked, hostile, several, value
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless, flat
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.errors import UsageError
-from leakmeter.instruments.susceptibility.fisher import words
+from leakmeter.instruments.susceptibility.fisher import report as words
 from leakmeter.instruments.susceptibility.fisher.report import report
-from leakmeter.instruments.susceptibility.fisher.result import FisherResult, summary
+from leakmeter.instruments.susceptibility.fisher.result import FisherResult
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 
-def of(*cases: Case, **more: Any) -> b.Report:
-    return report(cases, summary(cases), **more)
+summary = FisherResult.summary
+
+
+def of(*cases: FisherResult, **more: Any) -> b.Report:
+    return report(cases, **more)
 
 
 def test_what_a_report_says_is_as_reviewed() -> None:
@@ -41,13 +45,13 @@ def test_the_words_say_what_was_measured() -> None:
         "Fisher susceptibility 50.0 [25.0, 100] (half the trace, sigma identity); 0.50 [0.25, 1.00] nats (sigma "
         "empirical), at place layer:3."
     )
-    assert flat(words.told(asked())).endswith("9 tokens of the query. 8 random directions.")
-    assert "directions" not in words.told(asked(n_probes=0))
-    deaf, identity, empirical = words.measurements(cases)
+    assert flat(words.explanation(asked())).endswith("9 tokens of the query. 8 random directions.")
+    assert "directions" not in words.explanation(asked(n_probes=0))
+    deaf, identity, empirical = words.scales(cases)
     assert deaf.startswith("0: ")
     assert "in units of squared states: it ranks queries of one model, and is no number of nats" in identity
     assert empirical.startswith("Sigma empirical: nats, to second order")
-    assert "squared embeddings" in words.measurements([asked(place="query")])[1]
+    assert "squared embeddings" in words.scales([asked(place="query")])[1]
     assert words.settings(cases)["Estimator"] == "fisher, deflated with 8 probes and 8 directions"
     taken = [asked(method="sketch", n_probes=n) for n in (4, 30)]
     assert words.settings(taken)["Estimator"] == "fisher, sketch with 4 to 30 probes"
@@ -64,13 +68,13 @@ def test_colours_that_stand_for_nats_are_not_given_to_a_trace() -> None:
 
 
 def test_what_else_explains_the_ranks_stands_beside_them() -> None:
-    (row, _), (few, _) = (summary(several(n))["values"] for n in (12, 9))
+    (row, _), (few, _) = (summary(several(n)).values for n in (12, 9))
     # Where entropies are all alike there is nothing to correlate with.
-    assert flat(words.correlations(row) or "").startswith(
+    assert flat(words.correlations(row.sigma, row.spearman_with_length, row.spearman_with_entropy) or "").startswith(
         "Spearman correlation of sigma identity -1.00 with the query’s length in tokens: ranks that these explain"
     )
-    assert words.correlations(few) is None
-    both = words.correlations({"sigma": "identity", "spearman_with_length": 0.5, "spearman_with_entropy": -0.25})
+    assert words.correlations(few.sigma, few.spearman_with_length, few.spearman_with_entropy) is None
+    both = words.correlations("identity", 0.5, -0.25)
     assert "0.50 with the query’s length in tokens and -0.25 with the entropy" in (both or "")
     made = of(*several(12))
     assert all("Spearman" in one for one in (printed(made), html.page(made), markdown.text(made)))
@@ -105,7 +109,7 @@ def test_the_page_has_every_query_of_each_sigma() -> None:
     assert page.count("<caption>Factors") == 2
     assert "no number of nats for contexts that exist" in page
     with pytest.raises(UsageError, match="at least one"):
-        report([], {})
+        report([])
 
 
 def test_a_page_says_how_many_queries_it_leaves_out() -> None:
@@ -115,24 +119,24 @@ def test_a_page_says_how_many_queries_it_leaves_out() -> None:
 
 
 def test_values_stand_against_what_else_explains_them() -> None:
-    cases = [case | {"entropy_nats": 3.0 - 0.1 * number} for number, case in enumerate(several(12))]
+    cases = [replace(case, entropy_nats=3.0 - 0.1 * number) for number, case in enumerate(several(12))]
     found = FisherResult.findings(cases)
     assert found.summary == summary(cases)
     chart = found.figures["values"]
     assert isinstance(chart, b.Chart)
     length, entropy = charts.figure(chart).axes[:2]
-    assert list(length.lines[-1].get_xdata()) == [case["n_query_tokens"] for case in cases]  # type: ignore[arg-type]
-    nats = [case["values"][0]["fisher_nats"] for case in cases]
+    assert list(length.lines[-1].get_xdata()) == [case.n_query_tokens for case in cases]  # type: ignore[arg-type]
+    nats = [case.values[0].fisher_nats for case in cases]
     assert list(entropy.lines[-1].get_ydata()) == nats  # type: ignore[arg-type]
     assert (length.get_title(), entropy.get_title()) == ("Σ identity, Spearman −1.00", "Σ identity, Spearman −1.00")
     assert set(charts.files(chart)) == {"png", "svg"}
-    attack = hostile() | {"values": [value(HOSTILE + r" $\frac{1}{0}$", 1.0)], "sigma": ["empirical"]}
+    attack = replace(hostile(), values=(value(HOSTILE + r" $\frac{1}{0}$", 1.0),), sigma=("empirical",))
     assert b"<script" not in charts.files(FisherResult.findings([attack]).figures["values"])["svg"]
 
 
 def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:
     case = hostile()
-    for cases in ([case], [case, case | {"id": "b"}, case | {"factors": {HOSTILE: "x"}}]):
+    for cases in ([case], [case, replace(case, id="b"), replace(case, factors={HOSTILE: "x"})]):
         made = of(*cases, command=HOSTILE)
         out = printed(made)
         assert not CONTROLS.search(out)

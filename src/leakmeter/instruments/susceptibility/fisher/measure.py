@@ -15,7 +15,7 @@ from leakmeter.core.measurement import COUNT, NATS, NATS_PER_SQUARE, Measurement
 from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
 from leakmeter.core.request import Gradients, Trial
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.instruments.susceptibility.item import QuestionItem
+from leakmeter.instruments.susceptibility.item import QueryItem
 from leakmeter.stats.fisher import Estimate, estimated, probes_needed
 
 Method = Literal["deflated", "sketch", "top-k"]
@@ -95,24 +95,14 @@ class Fisher(Measure):
             )
 
     @property
-    def samples(self) -> int:
-        """Nothing is drawn."""
-        return 1
-
-    @property
-    def max_new_tokens(self) -> int:
-        """Nothing is added to a prompt."""
-        return 0
-
-    @property
     def _is_adaptive(self) -> bool:
         return self.relative_error is not None and self.method != "top-k"
 
-    def check(self, item: QuestionItem) -> None:
+    def check(self, item: QueryItem) -> None:
         """Refuse a case without a query or without contexts where they are needed, and a slot that is too long."""
         self._request(item, self.probes)
 
-    def trial(self, item: QuestionItem) -> Trial[list[Measurement]]:
+    def trial(self, item: QueryItem) -> Trial[list[Measurement]]:
         """Measure one query.
 
         Raises:
@@ -125,15 +115,15 @@ class Fisher(Measure):
             request = self._request(item, self._enough(found.values), first=self.probes)
             (found,) = yield [request]
         assert isinstance(found, Gradients)
-        return list(self._readings(item, request, found))
+        return list(self._measurements(item, request, found))
 
-    def longest_trial(self, item: QuestionItem) -> Trial[Any]:
+    def longest_trial(self, item: QueryItem) -> Trial[Any]:
         """As many probes as it may come to."""
         yield [self._request(item, self.probes)]
         if self._is_adaptive:
             yield [self._request(item, self.max_probes, first=self.probes)]
 
-    def _request(self, item: QuestionItem, n_probes: int, first: int = 0) -> GradientRequest:
+    def _request(self, item: QueryItem, n_probes: int, first: int = 0) -> GradientRequest:
         if not item.prompt.n_tokens(QUERY):
             raise UsageError(f"case '{item.id}' has no query; Fisher susceptibility is that of a query")
         place = Place.of(self.place)
@@ -153,7 +143,7 @@ class Fisher(Measure):
             item.contexts.weights if is_empirical else (),
         )
 
-    def _with_slot(self, item: QuestionItem, behind: tuple[Prompt, ...]) -> Prompt:
+    def _with_slot(self, item: QueryItem, behind: tuple[Prompt, ...]) -> Prompt:
         """The query behind neutral tokens, and behind what separates it from a context, where it has contexts."""
         n_tokens = max([self.slot_tokens, *(prompt.n_tokens(CONTEXT) for prompt in behind)])
         slot = Piece("slot", CONTEXT, (NEUTRAL,) * n_tokens)
@@ -177,7 +167,7 @@ class Fisher(Measure):
         )
         return int(min(max(2, math.ceil(min(needed, self.max_probes))), self.max_probes))
 
-    def _readings(self, item: QuestionItem, request: GradientRequest, found: Gradients) -> Iterator[Measurement]:
+    def _measurements(self, item: QueryItem, request: GradientRequest, found: Gradients) -> Iterator[Measurement]:
         n_probes = request.directions.n_probes
         for i, sigma in enumerate(self.sigma):
             for statistic, unit, value in _told(sigma, estimated(found.values[:, i], n_probes)):
@@ -201,7 +191,7 @@ def _told(sigma: Sigma, estimate: Estimate) -> Iterator[tuple[str, str, float]]:
         yield "trace", NATS_PER_SQUARE, 2.0 * estimate.value
 
 
-def _check_contexts(item: QuestionItem, behind: tuple[Prompt, ...]) -> None:
+def _check_contexts(item: QueryItem, behind: tuple[Prompt, ...]) -> None:
     if not behind:
         raise UsageError(
             f"case '{item.id}' has no contexts, and sigma 'empirical' is what they do; give some, or another sigma"

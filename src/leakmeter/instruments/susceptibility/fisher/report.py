@@ -1,25 +1,49 @@
-"""What Fisher susceptibility says of one query or of many, as blocks."""
+"""What Fisher susceptibility says of one query or of many, in sentences and as blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from leakmeter.errors import UsageError
-from leakmeter.instruments.susceptibility import words as shared
-from leakmeter.instruments.susceptibility.fisher import words
-from leakmeter.instruments.susceptibility.fisher.words import Summary
+from leakmeter.instruments.susceptibility.fisher.result import FisherResult, FisherSummary, Value, ValuesOfSigma
+from leakmeter.instruments.susceptibility.report import (
+    ID,
+    factor_table,
+    interval,
+    mean_text,
+    model_facts,
+    n_queries,
+    refuse_none,
+)
 from leakmeter.report import blocks as b
-from leakmeter.report import queries
+from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_cell, nats_text
-from leakmeter.report.shade import Case
+from leakmeter.report.words import about_seconds, interval_text
 
-_ID: Final = 40
-_TEXT: Final = 300
-_EXPLANATIONS: Final = {
-    "length": ("n_query_tokens", b.Axis("tokens of the query")),
-    "entropy": ("entropy_nats", b.Axis("entropy", "nats")),
+CAVEAT: Final = (
+    "Fisher susceptibility is how fast an answer begins to move, from gradients at the query itself. It follows no "
+    "context to where it leads: what contexts that exist do is measured by Monte Carlo."
+)
+INTERVALS: Final = (
+    "In brackets: 95\u00a0% interval; of a query for other random directions (Student’s t), of a mean over queries."
+)
+_DEAF: Final = "0: no change of the vectors at this place begins to move the answer; the model is deaf to it."
+_IDENTITY: Final = (
+    "Sigma identity is half the trace of the Fisher information, in units of squared {vectors}: it ranks queries of "
+    "one model, and is no number of nats for contexts that exist."
+)
+_OF: Final = {
+    "embedding": (
+        "Sigma embedding: nats, to second order, if any token of the vocabulary stood in the place of each, drawn "
+        "uniformly. Changes as large as these need not keep to second order."
+    ),
+    "empirical": (
+        "Sigma empirical: nats, to second order, for what the contexts do there. Its spread stands for the "
+        "susceptibility itself, its drift for the divergence of the mixture over contexts from the answer without one. "
+        "Changes as large as a context makes need not keep to second order."
+    ),
 }
+_TEXT: Final = 300
 _NOTES: Final = (
     ("Value", "½ (tr(I Σ) + μᵀ I μ), with the Fisher information I of the next token about the vectors of a place, and "
               "covariance Σ and mean μ of how these change."),
@@ -30,8 +54,7 @@ _NOTES: Final = (
 
 
 def report(
-    cases: Sequence[Case],
-    summary: Summary,
+    results: Sequence[FisherResult],
     *,
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
@@ -39,54 +62,150 @@ def report(
     """One query with its values, or many queries: of each Σ the queries ranked, what explains the ranks, and factors.
 
     Args:
-        cases: see `instruments.susceptibility.fisher.result.case_object`; one or more.
-        summary: theirs, see `instruments.susceptibility.fisher.result.summary`.
+        results: one or more.
         command: the command line they came from.
         provenance: of the run they lie in.
 
     Raises:
-        UsageError: there is no case.
+        UsageError: there is no result.
     """
-    if not cases:
-        raise UsageError(
-            "no query to show: a report needs at least one, as `leakmeter susceptibility --json` prints it"
-        )
-    several = len(cases) > 1
-    settings = {**words.settings(cases), "Cost": words.cost(cases)}
-    measurements = [*words.measurements(cases), words.INTERVALS]
-    found: list[b.Block] = [b.Headline(_headline(cases, summary))]
-    if not several:
-        found.append(b.Text(words.told(cases[0])))
-    found += [b.Text(line, "soft") for line in measurements]
-    found.append(b.Details("Settings and cost", b.facts_of(settings)))
-    found += [b.Warning(b.Untrusted(warning)) for warning in queries.warnings(cases)]
-    if not several:
-        name = b.Untrusted(cases[0]["id"], _ID)
-        found.append(b.Text(b.Untrusted(cases[0]["query"]), "prose", heading=("Query ", name)))
-        found.append(_values(cases[0]))
-    else:
-        for number, row in enumerate(summary["values"]):
-            found.append(b.Part(("Sigma ", b.Untrusted(row["sigma"])), _sigma(cases, number, row)))
-    found.append(_chart(cases, summary))
-    n = "a query" if not several else f"each of {len(cases):,} queries"
+    refuse_none(results)
+    n = "a query" if len(results) == 1 else f"each of {len(results):,} queries"
     return b.Report(
         "How far these answers would move",
         "susceptibility",
-        found,
+        list(_blocks(results, FisherResult.summary(results))),
         lead=f"From gradients of a language model: how fast its answer to {n} begins to move when the vectors it reads "
         "change.",
-        caveat=words.CAVEAT,
+        caveat=CAVEAT,
         notes=[b.Facts(_NOTES)],
         provenance=provenance,
         command=None if command is None else b.Command(b.Untrusted(command)),
     )
 
 
-def _headline(cases: Sequence[Case], summary: Summary) -> str:
-    return words.headline(summary) if len(cases) > 1 else words.verdict(cases[0])
+# ---- sentences ------------------------------------------------------------------------------------------------------
+def headline(summary: FisherSummary) -> str:
+    """The mean over queries of each Σ."""
+    told = "; ".join(_named(mean_text(row), row.sigma) for row in summary.values)
+    return f"Fisher susceptibility {told}: the mean of {n_queries(summary.n)}."
 
 
-def _values(case: Case) -> b.Table:
+def verdict(result: FisherResult) -> str:
+    """One sentence: what was found of a query."""
+    told = "; ".join(
+        _named(f"{nats_text(value.fisher_nats)} {interval_text(value)}".rstrip(), value.sigma)
+        for value in result.values
+    )
+    return f"Fisher susceptibility {told}, at place {result.place}."
+
+
+def explanation(result: FisherResult) -> str:
+    """Where that was found, and beside what."""
+    drawn = f" {result.n_probes:,} random directions." if result.n_probes else ""
+    return (
+        f"Entropy of the next token: {nats_text(result.entropy_nats)}\u00a0nats. "
+        f"{result.n_query_tokens:,} tokens of the query.{drawn}"
+    )
+
+
+def scales(results: Sequence[FisherResult]) -> list[str]:
+    """What the values of each Σ mean."""
+    vectors = "states" if results[0].place.startswith("layer") else "embeddings"
+    return [
+        _DEAF,
+        *(_IDENTITY.format(vectors=vectors) if _is_rank(sigma) else _OF[sigma] for sigma in results[0].sigma),
+    ]
+
+
+def correlations(sigma: str, with_length: float | None, with_entropy: float | None) -> str | None:
+    """What else may explain a Σ's ranks; None where there are too few queries, or all are alike."""
+    with_what = ((with_length, "the query’s length in tokens"), (with_entropy, "the entropy of its next token"))
+    known = [f"{rho:.2f} with {what}" for rho, what in with_what if rho is not None]
+    if not known:
+        return None
+    return (
+        f"Spearman correlation of sigma {sigma} {' and '.join(known)}: ranks that these explain tell nothing of "
+        "contexts."
+    )
+
+
+def settings(results: Sequence[FisherResult]) -> dict[str, str]:
+    """How queries were measured, by the words shown beside them."""
+    first = results[0]
+    return {
+        **model_facts(first),
+        "Estimator": f"{first.estimator}, {_method(results)}",
+        "Sigma": ", ".join(first.sigma),
+        "Place": first.place,
+        "Contexts": f"{first.n_contexts:,}",
+        "Prompt template": first.template,
+        "Seed": str(first.seed),
+    }
+
+
+def cost(results: Sequence[FisherResult]) -> str:
+    """Tokens and time, predicted and taken."""
+    costs = [result.cost for result in results]
+    run, seconds = sum(one.tree_tokens for one in costs), sum(one.seconds for one in costs)
+    said = f"{run:,} tokens forward and backward in {seconds:.1f}\u00a0s"
+    tokens = [one.predicted_tree_tokens for one in costs if one.predicted_tree_tokens is not None]
+    expected = [one.predicted_seconds for one in costs if one.predicted_seconds is not None]
+    about = f" in {about_seconds(sum(expected))}" if len(expected) == len(costs) else ""
+    predicted = [one.predicted_tree_tokens for one in costs if one.predicted_tree_tokens is not None]
+    foretold = f"; predicted {sum(predicted):,}{about}" if len(predicted) == len(costs) else ""
+    return f"{run:,} tokens forward and backward in {seconds:.1f}\u00a0s{foretold}"
+
+
+def _method(results: Sequence[FisherResult]) -> str:
+    first = results[0]
+    if first.method == "top-k":
+        return f"top-k of {first.top_k:,}"
+    numbers = sorted({result.n_probes for result in results})
+    probes = " to ".join(f"{n:,}" for n in dict.fromkeys((numbers[0], numbers[-1])))
+    exact = f" and {first.directions:,} directions" if first.method == "deflated" else ""
+    return f"{first.method} with {probes} probes{exact}"
+
+
+def _is_rank(sigma: str) -> bool:
+    """Whether the value only ranks queries of one model."""
+    return sigma == "identity"
+
+
+def _unit(sigma: str) -> str:
+    return "half the trace" if _is_rank(sigma) else "nats"
+
+
+def _named(value: str, sigma: str) -> str:
+    """A number with what it is."""
+    return f"{value} (half the trace, sigma {sigma})" if _is_rank(sigma) else f"{value}\u00a0nats (sigma {sigma})"
+
+
+# ---- blocks ---------------------------------------------------------------------------------------------------------
+def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator[b.Block]:
+    first, several = results[0], len(results) > 1
+    yield b.Headline(headline(summary) if several else verdict(first))
+    if not several:
+        yield b.Text(explanation(first))
+    for line in (*scales(results), INTERVALS):
+        yield b.Text(line, "soft")
+    yield b.Details("Settings and cost", b.facts_of(settings(results) | {"Cost": cost(results)}))
+    for warning in shared_words.warnings(results):
+        yield b.Warning(b.Untrusted(warning))
+    if several:
+        for number, row in enumerate(summary.values):
+            yield b.Part(("Sigma ", b.Untrusted(row.sigma)), list(_sigma(results, number, row)))
+    else:
+        yield b.Text(b.Untrusted(first.query), "prose", heading=("Query ", b.Untrusted(first.id, ID)))
+        yield _values(first)
+    yield _chart(results, summary)
+
+
+def _numbers(value: Value) -> tuple[b.Cell, ...]:
+    return value.fisher_nats, interval(value.interval_nats), value.spread_nats, value.drift_nats
+
+
+def _values(result: FisherResult) -> b.Table:
     columns = (
         b.Column("Sigma"),
         b.Column("Value", "nats", shade=True),
@@ -94,76 +213,57 @@ def _values(case: Case) -> b.Table:
         b.Column("Spread", "nats"),
         b.Column("Drift", "nats"),
     )
-    rows = [
-        b.Row((
-            value["sigma"],
-            # Colours stand for nats, which a trace is not.
-            nats_cell(value["fisher_nats"]) if words.is_rank(value["sigma"]) else value["fisher_nats"],
-            _interval(value),
-            value["spread_nats"],
-            value["drift_nats"],
-        ))
-        for value in case["values"]
-    ]  # fmt: skip
+    rows = []
+    for value in result.values:
+        nats, *others = _numbers(value)
+        # Colours stand for nats, which a trace is not.
+        rows.append(b.Row((value.sigma, nats_cell(value.fisher_nats) if _is_rank(value.sigma) else nats, *others)))
     return b.Table(columns, rows, caption="Values, nats; of identity half the trace")
 
 
-def _sigma(cases: Sequence[Case], number: int, row: Mapping[str, Any]) -> list[b.Block]:
-    unit, is_rank = words.unit(row["sigma"]), words.is_rank(row["sigma"])
+def _sigma(results: Sequence[FisherResult], number: int, row: ValuesOfSigma) -> Iterator[b.Block]:
+    explained = correlations(row.sigma, row.spearman_with_length, row.spearman_with_entropy)
+    if explained is not None:
+        yield b.Text(explained)
+    unit = _unit(row.sigma)
     columns = (
         b.Column("Query"),
         b.Column("Text"),
-        b.Column("Value", "nats", shade=not is_rank),
+        b.Column("Value", "nats", shade=not _is_rank(row.sigma)),
         b.Column("Interval", "interval"),
         b.Column("Spread", "nats", on="pages"),
         b.Column("Drift", "nats", on="pages"),
         b.Column("Entropy", "nats"),
         b.Column("Tokens", "count"),
     )
-    ranked = [(case, case["values"][number]) for case in words.by_value(cases, number)]
-    rows = [
-        b.Row((
-            b.Untrusted(case["id"], _ID), b.Untrusted(case["query"], _TEXT), value["fisher_nats"], _interval(value),
-            value["spread_nats"], value["drift_nats"], case["entropy_nats"], case["n_query_tokens"],
-        ))
-        for case, value in ranked
-    ]  # fmt: skip
-    queries_said = ("query", "queries")
+    rows = []
+    for result in sorted(results, key=lambda result: -result.values[number].fisher_nats):
+        said = b.Untrusted(result.id, ID), b.Untrusted(result.query, _TEXT)
+        rows.append(b.Row((*said, *_numbers(result.values[number]), result.entropy_nats, result.n_query_tokens)))
     caption = f"Queries, highest first; value: {unit}, entropy: nats"
-    found: list[b.Block] = [b.Table(columns, rows, caption=caption, rest=queries_said, numbered=True)]
-    explained = words.correlations(row)
-    if explained is not None:
-        found.insert(0, b.Text(explained))
-    factors = [
-        b.Row((b.Untrusted(name, _ID), b.Untrusted(level["level"], _ID), level["n"], level["mean_nats"],
-               _interval(level)))
-        for name, level in shared.factor_rows(row)
-    ]  # fmt: skip
-    if factors:
-        heads = (
-            b.Column("Factor"), b.Column("Level"), b.Column("Queries", "count"), b.Column("Mean", "nats", unit),
-            b.Column("Interval", "interval"),
-        )  # fmt: skip
-        found.append(b.Table(heads, factors, caption="Factors", first=len(factors), rest=("level", "levels")))
-    return found
+    yield b.Table(columns, rows, caption=caption, rest=("query", "queries"), numbered=True)
+    yield from factor_table(row.factors, "Factors", b.Column("Mean", "nats", unit))
 
 
-def _chart(cases: Sequence[Case], summary: Summary) -> b.Chart:
+def _chart(results: Sequence[FisherResult], summary: FisherSummary) -> b.Chart:
     """Values of each Σ against length and entropy of the query."""
+    lengths: list[float] = [result.n_query_tokens for result in results]
+    entropies = [result.entropy_nats for result in results]
     panels = []
-    for number, row in enumerate(summary["values"]):
-        values = [case["values"][number] for case in cases]
-        ys = [value["fisher_nats"] for value in values]
-        ends = [value["interval_nats"] or (y, y) for value, y in zip(values, ys, strict=True)]
-        for what, (name, axis) in _EXPLANATIONS.items():
-            rank = row[f"spearman_with_{what}"]
+    for number, row in enumerate(summary.values):
+        values = [result.values[number] for result in results]
+        ends = [value.interval_nats or (value.fisher_nats,) * 2 for value in values]
+        for xs, axis, rank in (
+            (lengths, b.Axis("tokens of the query"), row.spearman_with_length),
+            (entropies, b.Axis("entropy", "nats"), row.spearman_with_entropy),
+        ):
             said = "" if rank is None else f", Spearman {nats_text(rank)}"
             series = b.Series(
-                "scatter", ys, [case[name] for case in cases], low=[low for low, _ in ends],
+                "scatter", [value.fisher_nats for value in values], xs, low=[low for low, _ in ends],
                 high=[high for _, high in ends], colour=number,
             )  # fmt: skip
-            value_axis = b.Axis("Fisher susceptibility", words.unit(row["sigma"]))
-            panels.append(b.Panel(axis, value_axis, (series,), title=("Σ ", b.Untrusted(row["sigma"]), said)))
+            value_axis = b.Axis("Fisher susceptibility", _unit(row.sigma))
+            panels.append(b.Panel(axis, value_axis, (series,), title=("Σ ", b.Untrusted(row.sigma), said)))
     return b.Chart(
         "values",
         "Fisher susceptibility, and what else explains it",
@@ -171,8 +271,3 @@ def _chart(cases: Sequence[Case], summary: Summary) -> b.Chart:
         footer="Bars: 95 % intervals over random directions",
         on="files",
     )
-
-
-def _interval(row: Mapping[str, Any]) -> b.Interval | None:
-    ends = row["interval_nats"]
-    return None if ends is None else b.Interval(*ends)

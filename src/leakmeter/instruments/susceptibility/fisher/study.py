@@ -5,34 +5,42 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, get_args
+
+import numpy as np
 
 from leakmeter.core.files import read_text
 from leakmeter.core.gradient import Sigma
 from leakmeter.core.measure import Measure
+from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
-from leakmeter.instruments.susceptibility import pairs as question_pairs
-from leakmeter.instruments.susceptibility import study as susceptibility
-from leakmeter.instruments.susceptibility.fisher import agreement
-from leakmeter.instruments.susceptibility.fisher.agreement import PREDICTOR, QUERIES, lines_of, predictors_of
+from leakmeter.instruments.susceptibility import study as monte_carlo
+from leakmeter.instruments.susceptibility.fisher import figure
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
-from leakmeter.instruments.susceptibility.fisher.values import (
-    ESTIMATOR,
-    MONTE_CARLO,
-    OF_FISHER,
-    fisher_of,
-    series_of,
-    variant_of,
-)
 from leakmeter.instruments.susceptibility.measure import Susceptibility
-from leakmeter.instruments.susceptibility.studied import Drawn, Questions, drawn_of, queries_csv
-from leakmeter.instruments.susceptibility.table import ALL, INTERVALS, OPENNESS, SHOWS, VALUE
-from leakmeter.report import agreement_figure
-from leakmeter.report.agreement_figure import Scatter
-from leakmeter.report.small_multiples import Panel, draw_levels
+from leakmeter.instruments.susceptibility.study import (
+    ALL,
+    INTERVALS,
+    LEVELS,
+    OPENNESS,
+    SHOWS,
+    VALUE,
+    Drawn,
+    Given,
+    Queries,
+    Series,
+    drawn_of,
+    estimated,
+    queries_csv,
+    value_of,
+)
+from leakmeter.report import charts
+from leakmeter.report.blocks import Chart
+from leakmeter.stats.agreement import held_out, partial_spearman, pearson, spearman
+from leakmeter.stats.clusters import Estimate, Resamples
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Row, Tables
@@ -43,8 +51,180 @@ _TRUTH: Final = "susceptibility"
 _UNITS: Final = (
     "Fisher susceptibility: nats of Eq. 9; that of identity is of squared embeddings, and ranks queries only"
 )
+_OF_FISHER: Final = tuple(field.name for field in fields(Fisher))
+"""Factors that Monte Carlo susceptibility does not have."""
+_ESTIMATOR: Final = "estimator"
+"""Column of what the values come from."""
+_MONTE_CARLO: Final = "Monte Carlo"
+_PREDICTOR: Final = "predictor"
+"""Column of what is held against Monte Carlo susceptibility."""
+_QUERIES: Final = "queries"
+"""Column of which queries."""
+_RELATIONS: Final = "means of relations"
+_EQ_10: Final = ("query", "identity")
+"""Place and Σ of the paper's Fisher susceptibility."""
+_NOTHING: Final = Estimate(None, None)
+_COMPARED_BY: Final = (
+    "chosen: the variant with the largest Spearman correlation with Monte Carlo susceptibility on one half of the "
+    "relations; all other numbers are of the other half",
+    "Eq. 10: place query, Σ = 1, of the same queries; difference: what the chosen one has more",
+)
 
 
+# ---- values of each place and Σ -------------------------------------------------------------------------------------
+def _fisher_of(cell: Cell) -> Fisher:
+    if not isinstance(cell.measure, Fisher):
+        raise TypeError(f"a {type(cell.measure).__name__} has no Fisher susceptibility")
+    return cell.measure
+
+
+def _varied(cell: Cell) -> Row:
+    """Place, and the other factors of a Fisher cell that Monte Carlo susceptibility does not have."""
+    factors = {name: value for name, value in cell.factors.items() if name in _OF_FISHER and name != "sigma"}
+    return {"place": _fisher_of(cell).place, **factors}
+
+
+def _variant_of(cell: Cell, sigma: str) -> str:
+    """What the values of a Fisher cell and a Σ are called."""
+    said = [f"{name} {value}" for name, value in _varied(cell).items() if name != "place"]
+    return ", ".join([_fisher_of(cell).place, *said, sigma])
+
+
+def _series_of(cells: Sequence[FinishedCell]) -> Iterator[Series]:
+    """The Monte Carlo susceptibility of a study's queries, then Eq. 9 for each place and Σ.
+
+    That of Σ = 1 is in units of squared embeddings or states, which differ from model to model and place to place.
+    """
+    for one in cells:
+        if not isinstance(one.cell.measure, Fisher):
+            told = {**one.cell.factors, _ESTIMATOR: _MONTE_CARLO, "place": None, "sigma": None}
+            yield Series(one, told, value_of(one, "susceptibility"))
+    for one in cells:
+        if isinstance(one.cell.measure, Fisher):
+            shared = {name: value for name, value in one.cell.factors.items() if name not in _OF_FISHER}
+            for sigma in one.cell.measure.sigma:
+                told = {**shared, _ESTIMATOR: "Fisher", "place": None, "sigma": sigma, **_varied(one.cell)}
+                yield Series(one, told, value_of(one, "fisher", sigma), is_comparable=sigma != "identity")
+
+
+# ---- agreement with Monte Carlo -------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Predictor:
+    """What may say how susceptible queries are."""
+
+    name: str
+    values: Sequence[float]
+    """One a query."""
+    is_variant: bool = True
+    """Of Fisher susceptibility, and not one of the simpler things."""
+    is_eq_10: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """The queries of one Monte Carlo cell, and all that is held against it."""
+
+    yardstick: FinishedCell
+    truth: Sequence[float]
+    """χ of each query, nats."""
+    predictors: tuple[_Predictor, ...]
+    """Variants first."""
+
+    def known(self, factor: str) -> list[str]:
+        """A factor of each query."""
+        return [record.known[factor] for record in self.yardstick.records]
+
+
+def _lines_of(cells: Sequence[FinishedCell]) -> list[_Line]:
+    """The Monte Carlo cells of a study, each with the predictors of its queries."""
+    lines = []
+    for yardstick in cells:
+        if isinstance(yardstick.cell.measure, Fisher):
+            continue
+        of_it = [one for one in cells if isinstance(one.cell.measure, Fisher) and _queries(one) == _queries(yardstick)]
+        variants = [predictor for one in of_it for predictor in _predictors_of(one)]
+        truth = value_of(yardstick, "susceptibility")
+        lines.append(_Line(yardstick, truth, (*variants, *_simpler(of_it[0]))))
+    return lines
+
+
+def _predictors_of(finished: FinishedCell) -> Iterator[_Predictor]:
+    """The variants of a Fisher cell: Eq. 9 for each Σ, and where μ is not 0 its first term alone."""
+    measure = _fisher_of(finished.cell)
+    for sigma in measure.sigma:
+        whole, spread = (value_of(finished, statistic, sigma) for statistic in ("fisher", "spread"))
+        name = _variant_of(finished.cell, sigma)
+        yield _Predictor(name, whole, is_eq_10=(measure.place, sigma) == _EQ_10)
+        if whole != spread:
+            yield _Predictor(f"{name}, spread", spread)
+
+
+def _agreement(study: Study, cells: Sequence[FinishedCell]) -> Tables:
+    """Correlations of all variants, and the best one on queries that did not choose it."""
+    lines = _lines_of(cells)
+    rows = [row for line in lines for row in _rows(line, study.seed)]
+    chosen = [row for line in lines for row in _chosen(line, study.seed)]
+    return Tables(rows, rows, chosen, _COMPARED_BY, "The best variant, held out")
+
+
+def _queries(finished: FinishedCell) -> tuple[Any, ...]:
+    cell = finished.cell
+    return (cell.model, cell.dataset, cell.choice, cell.settings)
+
+
+def _simpler(finished: FinishedCell) -> tuple[_Predictor, ...]:
+    """What is known of a query without any gradient: the controls of partial correlations, too."""
+    is_closed = [float(record.known[OPENNESS] == LEVELS[OPENNESS][1]) for record in finished.records]
+    return (
+        _Predictor("query length in tokens", value_of(finished, "n_query_tokens"), is_variant=False),
+        _Predictor("entropy of the bare answer", value_of(finished, "entropy"), is_variant=False),
+        _Predictor("query is closed", is_closed, is_variant=False),
+    )
+
+
+def _rows(line: _Line, seed: int) -> Iterator[Row]:
+    truth, relations, openness = map(np.asarray, (line.truth, line.known("relation"), line.known(OPENNESS)))
+    values = np.asarray([one.values for one in line.predictors])
+    n_simpler = sum(not one.is_variant for one in line.predictors)
+    for which in (ALL, *LEVELS[OPENNESS], _RELATIONS):
+        if which == _RELATIONS:
+            of_which, y, clusters = _by_relation(values, relations), _by_relation(truth[None], relations)[0], None
+        else:
+            chosen = np.flatnonzero((openness == which) | (which == ALL))
+            of_which, y, clusters = values[:, chosen], truth[chosen], relations[chosen]
+        over = Resamples(range(len(y)) if clusters is None else clusters.tolist(), seed=seed)
+        for one, x in zip(line.predictors, of_which, strict=True):
+            row: Row = {**line.yardstick.cell.factors, _PREDICTOR: one.name, _QUERIES: which}
+            row |= {"n": len(y), "n_relations": over.n_clusters, **estimated("pearson", pearson(x, y, over))}
+            row |= estimated("spearman", spearman(x, y, over))
+            partial = partial_spearman(x, y, list(of_which[-n_simpler:]), over) if one.is_variant else _NOTHING
+            yield row | estimated("partial_spearman", partial)
+
+
+def _by_relation(values: FloatArray, relations: Any) -> FloatArray:
+    """Means over the queries of each relation, (row, relation)."""
+    return np.stack([values[:, relations == name].mean(axis=1) for name in dict.fromkeys(relations.tolist())], axis=1)
+
+
+def _chosen(line: _Line, seed: int) -> Iterator[Row]:
+    """The best variant on half of the relations, tried on the other half beside Eq. 10."""
+    variants = [one for one in line.predictors if one.is_variant]
+    reference = next((i for i, one in enumerate(variants) if one.is_eq_10), None)
+    if reference is None:
+        return
+    found = held_out(
+        [one.values for one in variants], line.truth, line.known("relation"), reference=reference, seed=seed
+    )
+    if found is None:
+        return
+    row: Row = {**line.yardstick.cell.factors, "chosen": variants[found.chosen].name, "of": len(variants)}
+    row |= {"n": found.n_items, "n_relations": found.n_clusters}
+    row |= estimated("chosen_by_spearman", Estimate(found.chosen_by, None))
+    row |= estimated("spearman", found.there)
+    yield row | estimated("eq_10_spearman", found.reference) | estimated("spearman_difference", found.difference)
+
+
+# ---- the study ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Answered(Drawn):
     """Queries whose likeliest answers Monte Carlo susceptibility writes out, too."""
@@ -52,20 +232,20 @@ class Answered(Drawn):
     answer_tokens: int
 
 
-class FisherSusceptibilities(Questions):
+class FisherSusceptibilities(Queries):
     """The queries of studies of Monte Carlo susceptibility, whose runs they share."""
 
-    settings: ClassVar = {**Questions.settings, "answer_tokens": "int"}
+    settings: ClassVar = {**Queries.settings, "answer_tokens": "int"}
     shows: ClassVar = {_AGREEMENT: "correlations of every variant with Monte Carlo susceptibility", **SHOWS}
 
-    def choice(self, given: Mapping[str, Any]) -> Drawn:
+    def choice(self, given: Given) -> Drawn:
         """With the tokens of answers where the study says how many."""
         drawn = super().choice(given)
         if "answer_tokens" not in given:
             return drawn
         return Answered(**asdict(drawn), answer_tokens=given["answer_tokens"])
 
-    def measure(self, measure: Measure, given: Mapping[str, Any]) -> Measure:
+    def measure(self, measure: Measure, given: Given) -> Measure:
         """With every Σ that its place may have, where the study names none: all come from the same passes."""
         if not isinstance(measure, Fisher) or "sigma" in given:
             return measure
@@ -78,7 +258,7 @@ class FisherSusceptibilities(Questions):
             replace(
                 cell,
                 number=number,
-                factors={name: value for name, value in cell.factors.items() if name not in OF_FISHER},
+                factors={name: value for name, value in cell.factors.items() if name not in _OF_FISHER},
                 measure=Susceptibility(answer_tokens=getattr(cell.choice, "answer_tokens", 0)),
                 measure_name="susceptibility",
             )
@@ -88,44 +268,45 @@ class FisherSusceptibilities(Questions):
     def items_csv(self, finished: FinishedCell) -> str:
         """One row a query: what is known of it, and its numbers."""
         if isinstance(finished.cell.measure, Susceptibility):
-            return susceptibility.KIND.items_csv(finished)
-        return queries_csv(finished.records, {one.name: one.values for one in predictors_of(finished)})
+            return monte_carlo.KIND.items_csv(finished)
+        return queries_csv(finished.records, {one.name: one.values for one in _predictors_of(finished)})
 
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
         """Correlations of all variants, and the best one on queries that did not choose it; or means by a factor."""
         if study.show == _AGREEMENT:
-            return agreement.tables(study, cells)
-        return question_pairs.tables(study, list(series_of(cells)))
+            return _agreement(study, cells)
+        return monte_carlo.tables(study, list(_series_of(cells)))
 
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
         """Spearman's correlation of each variant, or susceptibility."""
-        return Axes(PREDICTOR, ("spearman",)) if study.show == _AGREEMENT else susceptibility.KIND.axes(study, rows)
+        return Axes(_PREDICTOR, ("spearman",)) if study.show == _AGREEMENT else monte_carlo.KIND.axes(study, rows)
 
-    def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
-        """Correlations, a panel for each choice of queries; or means, a panel for each variant.
-
-        Of agreement there is a second figure for each Monte Carlo cell, beside the file of its queries (see `pages`),
-        which it is drawn from: every query, a panel for each variant.
-        """
-        shared = [name for name in study.cells[0].factors if name not in OF_FISHER]
+    def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
+        """Correlations, a panel for each choice of queries; or means, a panel for each variant."""
+        shared = [name for name in study.cells[0].factors if name not in _OF_FISHER]
         if study.show != _AGREEMENT:
             x = self.axes(study, rows).x
             lines = [name for name in (*shared, OPENNESS) if name != x]
             panels = _panels(study, [row for row in rows if row.get(x) is not None], x)
-            draw_levels(panels, x=x, lines=lines, y=VALUE, title=study.title, footer=footer, stem=stem)
-            return
-        agreement_figure.draw(
-            rows, y=PREDICTOR, panels=QUERIES, lines=shared, title=study.title, footer=footer, stem=stem
-        )
-        for cell in study.cells:
+            return figure.levels(panels, x=x, lines=lines, y=VALUE, title=study.title, footer=footer)
+        return figure.agreement(rows, y=_PREDICTOR, panels=_QUERIES, lines=shared, title=study.title, footer=footer)
+
+    def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
+        """Of agreement a second figure for each Monte Carlo cell, beside the file of its queries (see `pages`).
+
+        It is drawn from that file: every query, a panel for each variant.
+        """
+        super().draw(study, rows, footer=footer, stem=stem)
+        for cell in study.cells if study.show == _AGREEMENT else ():
             if cell.measure_name:
-                _draw_queries(study, cell, rows, footer, stem.with_name(_file_of(cell)))
+                file = stem.with_name(_file_of(cell))
+                charts.write(_queries_chart(study, cell, rows, footer, file.with_suffix(".csv")), file)
 
     def about(self, study: Study) -> tuple[str, str]:
         """Seeds of the draws, and of directions; the bootstrap over relations."""
-        drawn, _ = susceptibility.KIND.about(study)
+        drawn, _ = monte_carlo.KIND.about(study)
         seeds = dict.fromkeys(cell.measure.seed for cell in study.cells if isinstance(cell.measure, Fisher))
         partial = "partial: of ranks, given query length, entropy of the bare answer, and openness"
         return (
@@ -137,64 +318,54 @@ class FisherSusceptibilities(Questions):
         """Every query with its Monte Carlo susceptibility and all that is held against it."""
         if study.show != _AGREEMENT:
             return {}
-        return {
-            f"{_file_of(line.yardstick.cell)}.csv": queries_csv(
-                line.yardstick.records,
-                {_TRUTH: line.truth, **{one.name: one.values for one in line.predictors}},
-            )
-            for line in lines_of(cells)
-        }
+        files = {}
+        for line in _lines_of(cells):
+            numbers = {_TRUTH: line.truth, **{one.name: one.values for one in line.predictors}}
+            files[f"{_file_of(line.yardstick.cell)}.csv"] = queries_csv(line.yardstick.records, numbers)
+        return files
 
 
-def _panels(study: Study, rows: Sequence[Row], x: str) -> list[Panel]:
+def _panels(study: Study, rows: Sequence[Row], x: str) -> list[figure.Levels]:
     """Rows of each variant; their units differ."""
-    names = [ESTIMATOR, "place", *(name for name in study.cells[0].factors if name in OF_FISHER), "sigma"]
+    names = [_ESTIMATOR, "place", *(name for name in study.cells[0].factors if name in _OF_FISHER), "sigma"]
     names = [name for name in dict.fromkeys(names) if name != x]
     of_variant: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         of_variant.setdefault(tuple(row.get(name) for name in names), []).append(row)
     return [
-        Panel(
+        figure.Levels(
             title=", ".join(str(value) for value in variant if value is not None),
-            y_label="χ, nats" if variant[0] == MONTE_CARLO else _unit(variant[-1]),
+            y_label="χ, nats" if variant[0] == _MONTE_CARLO else _unit(variant[-1]),
             rows=some,
         )
         for variant, some in of_variant.items()
     ]
 
 
-def _draw_queries(study: Study, yardstick: Cell, rows: Sequence[Row], footer: str, stem: Path) -> None:
-    queries = list(csv.DictReader(io.StringIO(read_text(stem.with_suffix(".csv"), "file of queries"), newline="")))
-    correlations = {
-        row[PREDICTOR]: row
-        for row in rows
-        if row[QUERIES] == ALL and all(row[name] == value for name, value in yardstick.factors.items())
-    }
+def _queries_chart(study: Study, yardstick: Cell, rows: Sequence[Row], footer: str, file: Path) -> Chart:
+    queries = list(csv.DictReader(io.StringIO(read_text(file, "file of queries"), newline="")))
+
+    def is_of(told: Mapping[str, object]) -> bool:
+        return all(told[name] == value for name, value in yardstick.factors.items())
+
+    correlations = {row[_PREDICTOR]: row for row in rows if row[_QUERIES] == ALL and is_of(row)}
+    said = [f"{name} {value}" for name, value in yardstick.factors.items() if name != "model"]
     panels = [
-        Scatter(name, _unit(sigma), [float(query[name]) for query in queries], correlations[name])
+        figure.Scatter(name, _unit(sigma), [float(query[name]) for query in queries], correlations[name])
         for cell in study.cells
         if not cell.measure_name
-        for sigma in fisher_of(cell).sigma
-        if (name := variant_of(cell, sigma)) in correlations and _is_of(yardstick, cell)
+        for sigma in _fisher_of(cell).sigma
+        if (name := _variant_of(cell, sigma)) in correlations and is_of(cell.factors)
     ]
-    agreement_figure.draw_scatter(
+    return figure.queries(
         panels,
         [float(query[_TRUTH]) for query in queries],
         [query[OPENNESS] for query in queries],
         y_label="Monte Carlo χ, nats",
         ceiling=math.log(drawn_of(yardstick).contexts),
-        title=f"{study.title}: {', '.join((yardstick.model, *_said(yardstick)))}",
+        title=f"{study.title}: {', '.join((yardstick.model, *said))}",
         footer=footer,
-        stem=stem,
     )
-
-
-def _is_of(yardstick: Cell, cell: Cell) -> bool:
-    return all(cell.factors[name] == value for name, value in yardstick.factors.items())
-
-
-def _said(cell: Cell) -> list[str]:
-    return [f"{name} {value}" for name, value in cell.factors.items() if name != "model"]
 
 
 def _unit(sigma: str) -> str:

@@ -1,0 +1,127 @@
+"""Figures of influence: pieces with intervals, and pieces over the tokens of a response."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from leakmeter.instruments.influence.result import InfluenceResult, Piece
+from leakmeter.report import blocks as b
+from leakmeter.report.scale import nats_text
+from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
+
+_PIECES_AT_MOST: Final = 30
+_TOKENS_AT_MOST: Final = 60
+
+
+def charts(cases: Sequence[InfluenceResult]) -> Iterator[b.Chart]:
+    """Pieces with intervals, and pieces over the tokens of the response with most influence."""
+    pieces = _of_one(cases[0]) if len(cases) == 1 else _over_cases(cases)
+    if pieces is not None:
+        yield pieces
+    most = max(cases, key=lambda case: case.whole_nats)
+    if _units(most) and most.response.tokens:
+        yield _heat_map(most)
+
+
+def _units(case: InfluenceResult) -> list[Piece]:
+    """The pieces that are no values said several times, in the order of the context."""
+    return [piece for piece in case.pieces if piece.kind == "unit"]
+
+
+def _strongest(case: InfluenceResult) -> list[Piece]:
+    """As many pieces as can be shown, those of most influence, in the order of the context."""
+    pieces = _units(case)
+    order = sorted(range(len(pieces)), key=lambda i: -pieces[i].nats)
+    return [pieces[i] for i in sorted(order[:_PIECES_AT_MOST])]
+
+
+def _name(piece: Piece) -> b.Phrase:
+    return b.Untrusted(f"{piece.name}: {piece.text}", 48)
+
+
+def _of_one(case: InfluenceResult) -> b.Chart | None:
+    shown = _strongest(case)
+    if not shown:
+        return None
+    means = [piece.mean_nats for piece in shown if piece.mean_nats is not None]
+    intervals = [piece.interval_nats for piece in shown if piece.interval_nats is not None]
+    is_mean = len(means) == len(intervals) == len(shown)
+    left_out = len(_units(case)) - len(shown)
+    floor = case.noise_floor_nats
+    low, high = zip(*intervals, strict=True) if is_mean else ((), ())
+    series = b.Series("rows", means if is_mean else [piece.nats for piece in shown], low=low, high=high)
+    x = b.Axis(f"influence of the piece{', mean over responses' * is_mean}", "nats")
+    guide = b.Guide(floor, f"noise floor, {nats_text(floor)} nats", across="x")
+    return b.Chart(
+        "pieces",
+        "Influence of each piece of the context",
+        [b.Panel(x, b.Axis("", names=[_name(piece) for piece in shown]), (series,), guides=(guide,))],
+        footer=_said(
+            "Bars: 95 % intervals over responses that were drawn" if is_mean else "",
+            f"{left_out:,} weaker pieces left out" if left_out else "",
+        ),
+        panel_inches=(7.2, 1.1 + 0.24 * max(len(shown), 4)),
+        on="files",
+    )
+
+
+def _over_cases(cases: Sequence[InfluenceResult]) -> b.Chart | None:
+    """Pieces at the same place of their contexts; None where cases were cut otherwise, or personal data was."""
+    if len({case.unit for case in cases}) > 1 or any(case.unit == "entity" for case in cases):
+        return None
+    found: dict[str, list[float]] = {}
+    for case in cases:
+        for piece in _units(case):
+            found.setdefault(piece.name, []).append(piece.nats)
+    enough = {name: values for name, values in found.items() if 2 * len(values) >= len(cases)}
+    shown = dict(list(enough.items())[:_PIECES_AT_MOST])
+    if not shown:
+        return None
+    means = [aggregate(values, "mean") for values in shown.values()]
+    ends = [
+        interval_of_aggregate(values, "mean", seed=0) or (mean, mean)
+        for values, mean in zip(shown.values(), means, strict=True)
+    ]
+    series = b.Series("bar", means, low=[low for low, _ in ends], high=[high for _, high in ends])
+    x = b.Axis(
+        ("piece (", b.Untrusted(cases[0].unit, 40), "), by its place"), names=[b.Untrusted(name) for name in shown]
+    )
+    later = len(enough) - len(shown)
+    return b.Chart(
+        "pieces",
+        "Influence by place in the context",
+        [b.Panel(x, b.Axis("influence of the piece", "nats"), (series,))],
+        footer=_said(
+            f"Means over {len(cases):,} cases with 95 % bootstrap intervals; pieces that at least half of them have",
+            f"{later:,} later ones left out" if later else "",
+        ),
+        panel_inches=(max(4.8, 1.0 + 0.32 * len(shown)), 3.8),
+        on="files",
+    )
+
+
+def _heat_map(case: InfluenceResult) -> b.Chart:
+    shown = _strongest(case)
+    tokens = case.response.tokens[:_TOKENS_AT_MOST]
+    left_out = len(_units(case)) - len(shown), len(case.response.tokens) - len(tokens)
+    panel = b.Panel(
+        b.Axis("token of the response", names=[b.Untrusted(token, 14) for token in tokens]),
+        b.Axis("", names=[_name(piece) for piece in shown]),
+        grid=b.Grid([piece.per_token_nats[: len(tokens)] for piece in shown]),
+    )
+    return b.Chart(
+        "tokens",
+        "Influence of each piece on each token",
+        [panel],
+        footer=_said(
+            "The response with most influence of its context",
+            *(f"{n:,} more {what} left out" for n, what in zip(left_out, ("pieces", "tokens"), strict=True) if n),
+        ),
+        panel_inches=(3.6 + 0.16 * len(tokens), 1.6 + 0.2 * max(len(shown), 4)),
+        on="files",
+    )
+
+
+def _said(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)

@@ -1,0 +1,181 @@
+"""What reports say of a response and of the context before it: those of influence, and of redaction.
+
+The context is cut where pieces begin and end, each stretch knowing which pieces cover it. Everything a case holds is
+untrusted. `visible` is the one gate it passes before it is shown anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from leakmeter.core.plain import visible
+from leakmeter.instruments.influence.result import ContextPiece, ContextResult, InfluenceResult, Piece
+from leakmeter.report.result import DocumentRange
+from leakmeter.report.scale import nats_text, percent
+from leakmeter.report.words import about_seconds, saved
+
+_REMOVALS: Final = {
+    "drop": "its tokens are cut out and the rest moves up",
+    "mask": "its tokens stay in place but the model may not look at them",
+    "retokenize": "its characters are deleted and the text is tokenised again",
+}
+
+
+def posterior_sentence(numbers: object, prefix: str, what: str) -> str:
+    """One sentence: how sure the response makes a reader that something was there, or why that is not said.
+
+    Args:
+        numbers: have a signed sum, a posterior and a note under names with the prefix.
+        prefix: "whole_" or "left_".
+        what: was there or was not.
+    """
+    signed = nats_text(getattr(numbers, f"{prefix}signed_nats"))
+    sure: float | None = getattr(numbers, f"{prefix}posterior")
+    if sure is None:
+        why = getattr(numbers, f"{prefix}posterior_note")
+        return f"No posterior is shown: with signs the sum is {signed}\u00a0nats, {why}."
+    if sure < 0.5:
+        return (
+            f"The response is likelier without {what} (with signs the sum is {signed}\u00a0nats): from even odds, an "
+            f"observer would give {percent(sure)} to {what} having been there."
+        )
+    return (
+        f"From even odds, an observer of this response would be {percent(sure)} sure that {what} was there (with "
+        f"signs the sum is {signed}\u00a0nats)."
+    )
+
+
+def warnings(result: ContextResult) -> list[str]:
+    """Everything that narrows what the numbers mean, one sentence each."""
+    found = list(result.warnings)
+    if result.truncated_tokens:
+        cut = f"{result.truncated_tokens} tokens of the context"
+        found.append(f"{cut} did not fit the model's window: they were left out, and unmeasured.")
+    return found
+
+
+def provenance(result: ContextResult) -> str:
+    """Where the response came from: sampled by the model, with its seed, or given."""
+    if not result.response.sampled:
+        return "given"
+    return "sampled" if result.response.seed is None else f"sampled, seed {result.response.seed}"
+
+
+def prediction(result: ContextResult, *, at_most: bool | None = None) -> str | None:
+    """What was predicted before the case was run, and what it took; None where nothing was predicted.
+
+    Args:
+        result: of the case.
+        at_most: whether it was predicted from above; where the response was drawn, by default.
+    """
+    cost = result.cost
+    if cost.predicted_tree_tokens is None:
+        return None
+    most = "at most " if (result.response.sampled if at_most is None else at_most) else ""
+    said = f"{most}{cost.predicted_tree_tokens:,} tokens"
+    if cost.predicted_seconds is not None:
+        said += f" in {about_seconds(cost.predicted_seconds)}"
+    return f"{said}; it took {cost.tree_tokens:,} in {cost.seconds:.1f} s"
+
+
+def settings(result: ContextResult) -> dict[str, str]:
+    """How the case was measured, by the words shown beside it."""
+    cost, retries = result.cost, result.cost.out_of_memory_retries
+    spared = ""
+    if cost.naive_tokens:
+        spared = f", {saved(cost.tree_tokens, cost.naive_tokens)} saved against {cost.naive_tokens} one by one"
+    times = "once" if retries == 1 else f"{retries} times"
+    told: dict[str, str | None] = {
+        "Model": result.model,
+        "Weights (SHA-256)": result.weights_sha256 or "not recorded",
+        "Number type": result.dtype,
+        "Prompt template": result.template,
+        "Unit of context": result.unit,
+        "Removal": f"{result.removal}: {_REMOVALS.get(result.removal, 'as named')}",
+        "Temperature": f"{result.temperature:g}",
+        "Decoding λ": f"{result.cid_lambda:g}",
+        "Response": provenance(result),
+        "Noise floor": f"{nats_text(result.noise_floor_nats)}\u00a0nats; "
+        f"{nats_text(result.noise_floor_per_token_nats)} a token",
+        "Cost": f"{cost.requests} requests, {cost.tree_tokens} tokens run{spared}",
+        "Predicted": prediction(result),
+        "Memory": f"ran out {times}; cut smaller, last digits may differ from a run with more" if retries else None,
+    }
+    return {name: visible(text) for name, text in told.items() if text is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A run of context characters that the same pieces cover."""
+
+    text: str
+    """The characters, made visible."""
+    units: tuple[int, ...]
+    """Indices of the units covering it among the pieces."""
+    values: tuple[int, ...]
+    """Indices of the values said several times that cover it."""
+    document: int | None
+    """Index of the document it lies in."""
+
+
+def stretches(context: str, documents: Sequence[DocumentRange], pieces: Sequence[ContextPiece]) -> list[Stretch]:
+    """The whole context in order, cut at every boundary of a piece or document; joined, it is the context.
+
+    Args:
+        context: the text.
+        documents: that it is of.
+        pieces: of it; what of them lies outside the text is left out.
+    """
+    shown = visible(context)
+    end = len(shown)
+    begins: dict[int, list[int]] = {}
+    ends: dict[int, list[int]] = {}
+    cuts = {0, end}
+    for index, piece in enumerate(pieces):
+        for start, stop in piece.spans:
+            start, stop = max(0, start), min(end, stop)
+            if start < stop:
+                begins.setdefault(start, []).append(index)
+                ends.setdefault(stop, []).append(index)
+                cuts |= {start, stop}
+    for document in documents:
+        cuts |= {min(end, max(0, document.start)), min(end, max(0, document.end))}
+
+    found = []
+    open_pieces: list[int] = []
+    values = {index for index, piece in enumerate(pieces) if piece.kind == "value"}
+    for start, stop in pairwise(sorted(cuts)):
+        for index in ends.get(start, ()):
+            open_pieces.remove(index)
+        open_pieces.extend(begins.get(start, ()))
+        covering = sorted(set(open_pieces))
+        found.append(
+            Stretch(
+                shown[start:stop],
+                tuple(i for i in covering if i not in values),
+                tuple(i for i in covering if i in values),
+                next((i for i, d in enumerate(documents) if d.start <= start < d.end), None),
+            )
+        )
+    return found
+
+
+def by_nats(result: InfluenceResult, kind: str) -> list[int]:
+    """Indices of the pieces of one kind, most nats first; ties in the context's order."""
+    pieces = result.pieces
+    return sorted((i for i, piece in enumerate(pieces) if piece.kind == kind), key=lambda i: -_order(pieces[i]))
+
+
+def leader(result: InfluenceResult) -> Piece | None:
+    """The piece of any kind with most nats; None when it is below the noise floor, or there is none."""
+    top = max(result.pieces, key=_order, default=None)
+    return None if top is None or top.below_noise_floor else top
+
+
+def _order(piece: Piece) -> float:
+    """A piece's nats for sorting: an undefined number ranks below every measured one."""
+    return -math.inf if math.isnan(piece.nats) else piece.nats

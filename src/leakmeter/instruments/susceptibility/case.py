@@ -1,0 +1,270 @@
+"""Queries and contexts as the user gives them: texts with what is known of them, and the files they are read from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from leakmeter.data.records import Fields, load_records
+from leakmeter.data.text import checked_text
+from leakmeter.errors import DataError
+
+_QUERY: Final = ("query", "question", "text")
+_CONTEXT: Final = ("context", "text")
+Stored = dict[str, Any]
+"""JSON, as runs and studies keep it."""
+_QUERY_STORED: Final = "question"
+"""Key of a query in what names runs and studies: that of version 0.1, so that they keep their names and can go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A text that may stand before a query."""
+
+    id: str
+    text: str
+    weight: float = 1.0
+    """How often it comes, relative to the others; above 0."""
+    answer: str | None = None
+    """What it says the answer is, where it says one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer of a closed set, in all the forms that a model may write it in."""
+
+    name: str
+    forms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked, ending where the answer begins, such as 'Q: Who wrote Emma?⏎A:' or 'Emma was written by'."""
+
+    id: str
+    text: str
+    answers: tuple[Answer, ...] = ()
+    """The answers that are told apart, all else being the rest; empty for every token of the vocabulary."""
+    answer: str | None = None
+    """The right answer, where it is known."""
+    factors: tuple[tuple[str, str], ...] = ()
+    """What is known of it by name, such as ('relation', 'author'), ('openness', 'open' or 'closed'), ('form',
+    'question' or 'completion'), ('entity', 'Emma'), ('familiarity', 'real' or 'invented')."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCase:
+    """A query and the contexts that it is asked behind, one at a time."""
+
+    id: str
+    query: Query
+    contexts: tuple[Context, ...]
+
+    @property
+    def known(self) -> dict[str, str]:
+        """The query's factors by name."""
+        return dict(self.query.factors)
+
+    def stored(self) -> Stored:
+        """All of it, by the names that runs and studies are known by."""
+        told = asdict(self)
+        told[_QUERY_STORED] = told.pop("query")
+        return told
+
+    def record(self) -> Stored:
+        """Of the contexts, which many queries share, their number and hash."""
+        told = self.stored()
+        contexts = json.dumps(told.pop("contexts"), sort_keys=True)
+        return {
+            **told,
+            "n_contexts": len(self.contexts),
+            "contexts_sha256": hashlib.sha256(contexts.encode()).hexdigest(),
+        }
+
+
+def load_queries(path: str | Path) -> tuple[Query, ...]:
+    """Queries of a JSON lines, JSON, CSV or Parquet file, in its order; see `queries_of`.
+
+    Raises:
+        DataError: no such file, one of no known kind, or a record that is no query.
+    """
+    return queries_of(load_records(path), f"'{path}'")
+
+
+def load_contexts(path: str | Path) -> tuple[Context, ...]:
+    """Contexts of a file, likewise; see `contexts_of`.
+
+    Raises:
+        DataError: no such file, one of no known kind, or a record that is no context.
+    """
+    return contexts_of(load_records(path), f"'{path}'")
+
+
+def queries_of(records: Iterable[Fields], source: str) -> tuple[Query, ...]:
+    """Queries of records, in order.
+
+    A query has its text in the column `query`, `question` or `text`, and may have an `id` (else its number, from 1),
+    the right `answer`, and `answers`, a list of them or an object of the forms that each is written in; in CSV that is
+    JSON, or the answers with '|' between them. All other columns that have a name are its factors.
+
+    Args:
+        records: values by column, whose name may be in any case.
+        source: where they stand, for errors.
+
+    Raises:
+        DataError: no record, one without text, a value of the wrong kind, or two records of one id.
+    """
+    queries = []
+    for where, fields, id_ in _checked(records, source):
+        column, text = _text(fields, _QUERY, where)
+        others = {name: value for name, value in fields.items() if name not in (column, "id", "answers", "answer")}
+        queries.append(
+            Query(
+                id=id_,
+                text=text,
+                answers=_answers(fields.get("answers"), where),
+                answer=_answer(fields, where),
+                factors=tuple((name, _level(value, name, where)) for name, value in others.items() if not _none(value)),
+            )
+        )
+    return tuple(queries)
+
+
+def contexts_of(records: Iterable[Fields], source: str) -> tuple[Context, ...]:
+    """Contexts of records, in order.
+
+    A context has its text in the column `context` or `text`, and may have an `id` (else its number, from 1), a `weight`
+    (else 1), and the `answer` that it says is right.
+
+    Args:
+        records: values by column, whose name may be in any case.
+        source: where they stand, for errors.
+
+    Raises:
+        DataError: no record, one without text or with a column of another name, a weight that is no number above 0, or
+            two records of one id.
+    """
+    contexts = []
+    for where, fields, id_ in _checked(records, source):
+        column, text = _text(fields, _CONTEXT, where)
+        known = ("id", column, "weight", "answer")
+        for name in fields:
+            if name not in known:
+                raise DataError(f"{where}: unknown column {name!r}; known: {', '.join(known)}")
+        contexts.append(Context(id_, text, _weight(fields.get("weight"), where), _answer(fields, where)))
+    return tuple(contexts)
+
+
+def _checked(records: Iterable[Fields], source: str) -> Iterable[tuple[str, Fields, str]]:
+    """Where each record stands, its fields by names in lower case, its id."""
+    seen: dict[str, int] = {}
+    for number, record in enumerate(records, 1):
+        where = f"{source}, record {number}"
+        # A table that was written with its row numbers has a column without a name.
+        fields = {name.lower(): value for name, value in record.items() if name.strip()}
+        given = fields.get("id")
+        if isinstance(given, bool) or not (_none(given) or isinstance(given, str | int)):
+            raise DataError(f"{where}: 'id' has to be text or a whole number")
+        id_ = str(number) if _none(given) else checked_text(str(given), "id", where)
+        if id_ in seen:
+            raise DataError(
+                f"{where} has the id of record {seen[id_]}; make ids unique (without one, it is the number)"
+            )
+        seen[id_] = number
+        yield where, fields, id_
+    if not seen:
+        raise DataError(f"{source}: there is no record")
+
+
+def _text(fields: Fields, columns: Sequence[str], where: str) -> tuple[str, str]:
+    """The first of the columns that is there, and its text."""
+    column = next((name for name in columns if name in fields), None)
+    if column is None:
+        # What else there is may be a text, where a file has no heading, and is not repeated.
+        names = ", ".join(map(repr, columns))
+        raise DataError(f"{where} has none of the columns {names}; does the file begin with a heading that has one?")
+    text = checked_text(fields[column], column, where)
+    if not text.strip():
+        raise DataError(f"{where}: '{column}' is empty")
+    return column, text
+
+
+def _answer(fields: Fields, where: str) -> str | None:
+    value = fields.get("answer")
+    return None if _none(value) else checked_text(value, "answer", where)
+
+
+def _answers(value: object, where: str) -> tuple[Answer, ...]:
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise DataError(f"{where}: 'answers' begins like JSON and is none") from None
+    if _none(value):
+        return ()
+    if isinstance(value, str):
+        value = value.split("|")
+    if isinstance(value, list):
+        given: dict[Any, Any] = {_form(form, f"answers[{i}]", where): [form] for i, form in enumerate(value, 1)}
+        if len(given) < len(value):
+            raise DataError(f"{where}: 'answers' has one of them twice")
+    elif isinstance(value, Mapping):
+        # A table of objects has every key in every row.
+        given = {name: forms for name, forms in value.items() if forms is not None}
+    else:
+        raise DataError(f"{where}: 'answers' has to be a list of answers, or an object of their forms")
+    answers = tuple(_one_answer(name, forms, i, where) for i, (name, forms) in enumerate(given.items(), 1))
+    if not answers:
+        raise DataError(f"{where}: 'answers' is empty; name one answer or more, or leave it out")
+    whose: dict[str, int] = {}
+    for i, answer in enumerate(answers, 1):
+        for form in answer.forms:
+            if whose.setdefault(form, i) != i:
+                raise DataError(f"{where}: answers {whose[form]} and {i} have a form in common; give each its own")
+    return answers
+
+
+def _one_answer(name: object, forms: object, number: int, where: str) -> Answer:
+    key = f"answers[{number}]"
+    forms = [forms] if isinstance(forms, str) else forms
+    if not isinstance(forms, list) or not forms:
+        raise DataError(f"{where}: '{key}' has to be a list of one form or more")
+    return Answer(_form(name, key, where), tuple(dict.fromkeys(_form(form, key, where) for form in forms)))
+
+
+def _form(value: object, key: str, where: str) -> str:
+    form = checked_text(value, key, where).strip()
+    if not form:
+        raise DataError(f"{where}: '{key}' is empty, or has an empty form")
+    return form
+
+
+def _level(value: object, name: str, where: str) -> str:
+    checked_text(name, "the name of a column", where)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    return checked_text(value, name, where)
+
+
+def _weight(value: object, where: str) -> float:
+    if _none(value):
+        return 1.0
+    try:
+        weight = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        weight = math.nan
+    if not 0 < weight < math.inf:
+        raise DataError(f"{where}: 'weight' has to be a number above 0")
+    return weight
+
+
+def _none(value: object) -> bool:
+    """Whether a cell is empty: tables of other programs have numbers that are none, too."""
+    return value is None or (isinstance(value, str) and not value.strip()) or (value != value)

@@ -1,0 +1,361 @@
+"""Relations, such as of books to their authors: templates of queries and of contexts, and names to fill them with.
+
+The set that ships is 60 relations between things of 35 kinds. People add their own in TOML:
+
+    [kinds.colleague]
+    real = ["Anna Berg", "Ole Lund"]
+    invented = ["Tarvo Quillane", "Brisel Okandry"]
+
+    [relations.works-in]
+    entities = "colleague"
+    answers = "city"                    # a kind of the set that ships
+    open = ["Q: Where does {entity} work?\\nA:", "{entity} works in"]
+    closed = ["Q: Does {entity} work in {answer}?\\nA:"]
+    context = "{entity} works in {answer}."
+
+    [relations.works-in.pairs]          # right answers, where they are known
+    "Anna Berg" = "Oslo"
+
+or in the form that Du et al. 2024 publish: templates are a JSON object of relations, each {"open": [...], "closed":
+[...]}. Names are an object of relations, each a list of real entities, or {"real": [...], "invented": [...]}; an entity
+is text, or an object with an 'entity'. The answers of a relation are the entities of its reverse: 'reverse-R' is the
+reverse of 'R'.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+from leakmeter.core.files import read_text
+from leakmeter.data.text import checked_text, unused
+from leakmeter.errors import DataError, UsageError
+
+_PLACE: Final = re.compile(r"\{(entity|answer)\}")
+_BRACES: Final = re.compile(r"\{[^{}]{0,40}\}|[{}]")
+_ENTITY: Final = {"entity"}
+_BOTH: Final = {"entity", "answer"}
+_TABLES: Final = ("kinds", "relations")
+_KIND: Final = ("real", "invented")
+_RELATION: Final = ("entities", "answers", "open", "closed", "context", "pairs")
+_REVERSE: Final = "reverse-"
+_Table = Mapping[str, Any]
+"""What a file says, unchecked, by key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What things of a kind are called."""
+
+    real: tuple[str, ...] = ()
+    invented: tuple[str, ...] = ()
+    """Names that could be one's and are nobody's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A relation of entities to answers, such as of books to their authors.
+
+    In the templates '{entity}' and '{answer}' stand for names.
+    """
+
+    name: str
+    open: tuple[str, ...]
+    """Queries that leave the answer open, such as 'Q: Who wrote {entity}?⏎A:' or '{entity} was written by'."""
+    closed: tuple[str, ...]
+    """Queries that name an answer, such as 'Q: Was {entity} written by {answer}?⏎A:'."""
+    context: str
+    """A sentence that says an answer, such as '{entity} was written by {answer}.'."""
+    entities: Names
+    answers: Names
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Real entities whose one right answer is known, with it."""
+
+
+def form_of(template: str) -> str:
+    """'question' for a template that has a question mark, 'completion' for any other."""
+    return "question" if "?" in template else "completion"
+
+
+def fill(template: str, entity: str, answer: str = "") -> str:
+    """The template with names in their places: both at once, so that a name may be anything, '{answer}' too."""
+    names = {"entity": entity, "answer": answer}
+    return _PLACE.sub(lambda place: names[place[1]], template)
+
+
+def _relation(
+    name: str, given: _Table, entities: Names, answers: Names, pairs: Mapping[str, str], where: str
+) -> Relation:
+    """A relation from templates that are not checked yet, to whose real names those of `pairs` are added."""
+    open_ = _templates(given, "open", _ENTITY, where)
+    closed = _templates(given, "closed", _BOTH, where)
+    if not open_ and not closed:
+        raise DataError(f"{where} asks nothing; expected open or closed queries")
+    context = given.get("context")
+    if context is None:
+        completions = [template for template in open_ if form_of(template) == "completion"]
+        if not completions:
+            raise DataError(f"{where} has no 'context', and no open completion to make one of")
+        context = f"{completions[0].rstrip()} {{answer}}."
+    relation = Relation(
+        name=name,
+        open=open_,
+        closed=closed,
+        context=_template(context, "context", _BOTH, where),
+        entities=_joined(entities, pairs),
+        answers=_joined(answers, pairs.values()),
+        pairs=tuple(pairs.items()),
+    )
+    for key, names in (("entities", relation.entities), ("answers", relation.answers)):
+        if not names.real and not names.invented:
+            raise DataError(f"{where} has no {key}; give at least one name")
+    return relation
+
+
+def _checked_names(value: object, key: str, where: str) -> tuple[str, ...]:
+    """Names on one line each, none of them twice; errors say the number of one that may be a person's."""
+    if not isinstance(value, list | tuple):
+        raise DataError(f"{where}: '{key}' has to be a list of names")
+    names: dict[str, int] = {}
+    for number, entry in enumerate(value, 1):
+        name = _checked_name(entry, f"{key}[{number}]", where)
+        if name in names:
+            raise DataError(f"{where}: '{key}[{number}]' is the same name as '{key}[{names[name]}]'")
+        names[name] = number
+    return tuple(names)
+
+
+def _checked_name(value: object, key: str, where: str) -> str:
+    name = checked_text(value, key, where).strip()
+    if len(name.splitlines()) != 1:
+        raise DataError(f"{where}: '{key}' {'is empty' if not name else 'has several lines'}, expected a name")
+    return name
+
+
+def _joined(names: Names, more: Collection[str]) -> Names:
+    return Names(tuple(dict.fromkeys((*names.real, *more))), names.invented)
+
+
+def _templates(given: _Table, key: str, places: Collection[str], where: str) -> tuple[str, ...]:
+    value = given.get(key, ())
+    if not isinstance(value, list | tuple):
+        raise DataError(f"{where}: '{key}' has to be a list of templates")
+    templates = tuple(_template(entry, f"{key}[{i}]", places, where) for i, entry in enumerate(value, 1))
+    if len(set(templates)) < len(templates):
+        raise DataError(f"{where}: '{key}' has one template twice")
+    return templates
+
+
+def _template(value: object, key: str, places: Collection[str], where: str) -> str:
+    text = checked_text(value, key, where)
+    for brace in _BRACES.findall(text):
+        if not _PLACE.fullmatch(brace):
+            raise DataError(f"{where}: '{key}' has {brace!r}; the places for names are {{entity}} and {{answer}}")
+    found = set(_PLACE.findall(text))
+    for place in sorted(found ^ set(places)):
+        says = "asks for an answer and names one" if place in found else "has no place for a name"
+        raise DataError(f"{where}: '{key}' {says}, {{{place}}}")
+    return text
+
+
+def load_relations(path: str | None = None, *, names: str | None = None) -> tuple[Relation, ...]:
+    """Relations of a file, in its order.
+
+    Args:
+        path: a TOML file, whose relations may be between kinds of the set that ships; a JSON file of templates in the
+            published form; None for the set that ships.
+        names: for a JSON file of templates the file of names to fill them with.
+
+    Raises:
+        DataError: a file that cannot be read, or something in it that is missing or not understood.
+        UsageError: templates without names, or names without templates.
+    """
+    if path is not None and path.lower().endswith(".json"):
+        if names is None:
+            raise UsageError(f"templates '{path}' come without names; give the JSON file of names by relation too")
+        return _published(Path(path), Path(names))
+    if names is not None:
+        raise UsageError(f"file of names '{names}' is for JSON templates; a TOML file brings its own names as kinds")
+    if path is None:
+        return _shipped()[1]
+    if not path.lower().endswith(".toml"):
+        raise DataError(f"relation file '{path}' is of no known kind; expected .toml, or .json for published templates")
+    return relations_of(_read_toml(Path(path)), f"relation file '{path}'", _shipped()[0])
+
+
+@functools.cache
+def _shipped() -> tuple[dict[str, Names], tuple[Relation, ...]]:
+    folder = resources.files("leakmeter.samples") / "relations"
+    files = {file.name: tomllib.loads(file.read_text(encoding="utf-8")) for file in folder.iterdir()}
+    kinds: dict[str, Names] = {}
+    relations: list[Relation] = []
+    for name in sorted(files):
+        kinds |= kinds_of(files[name], name)
+    for name in sorted(files):
+        relations += relations_of(files[name], name, kinds)
+    return kinds, tuple(relations)
+
+
+# ---- TOML -----------------------------------------------------------------------------------------------------------
+def _read_toml(path: Path) -> _Table:
+    try:
+        return tomllib.loads(read_text(path, "relation file"))
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"relation file '{path}' is not TOML: {error}") from None
+    except (RecursionError, ValueError):
+        raise DataError(
+            f"relation file '{path}' is TOML nested too deep, or with a number too long, to be read"
+        ) from None
+
+
+def kinds_of(given: _Table, where: str) -> dict[str, Names]:
+    """Kinds of things by name.
+
+    Raises:
+        DataError: a kind that is not understood, or has one name twice.
+    """
+    kinds = {}
+    for name, value in _tables(given, "kinds", where):
+        place = f"{where}, kind '{name}'"
+        _check_keys(value, _KIND, place)
+        real, invented = (_checked_names(value.get(key, ()), key, place) for key in _KIND)
+        for number, one in enumerate(invented, 1):
+            if one in real:
+                raise DataError(f"{place}: 'invented[{number}]' is a name of 'real' too")
+        kinds[name] = Names(real, invented)
+    return kinds
+
+
+def relations_of(given: _Table, where: str, kinds: Mapping[str, Names]) -> tuple[Relation, ...]:
+    """Relations of what a TOML file says, in order.
+
+    Args:
+        given: that.
+        where: it stands, for errors.
+        kinds: known beside those that it brings, which go before.
+
+    Raises:
+        DataError: no relation, or one in which something is missing or not understood.
+    """
+    _check_keys(given, _TABLES, where)
+    known = {**kinds, **kinds_of(given, where)}
+    relations = []
+    for name, value in _tables(given, "relations", where):
+        place = f"{where}, relation '{name}'"
+        if "/" in name:
+            raise DataError(
+                f"{place}: the name of a relation may not have a '/', which stands between the parts of ids"
+            )
+        _check_keys(value, _RELATION, place)
+        entities, answers = (_kind(value, key, known, place) for key in ("entities", "answers"))
+        pairs = _pairs(value.get("pairs", {}), entities, answers, place)
+        relations.append(_relation(name, value, entities, answers, pairs, place))
+    if not relations:
+        raise DataError(f"{where} has no relation; expected one or more, each as [relations.NAME]")
+    return tuple(relations)
+
+
+def _kind(value: _Table, key: str, kinds: Mapping[str, Names], where: str) -> Names:
+    if key not in value:
+        raise DataError(f"{where} has no '{key}'; expected the name of a kind, such as {key} = \"city\"")
+    name = _checked_name(value[key], key, where)
+    if name not in kinds:
+        raise DataError(f"{where}: '{key}' is {name!r}, expected one of {', '.join(map(repr, sorted(kinds)))}")
+    return kinds[name]
+
+
+def _pairs(value: object, entities: Names, answers: Names, where: str) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise DataError(f"{where}: 'pairs' has to be a table of entities and their right answers")
+    pairs = {}
+    for number, (given, answer) in enumerate(value.items(), 1):
+        entity = _checked_name(given, f"pairs[{number}]", where)
+        if entity in entities.invented or entity in pairs:
+            told = "is twice there" if entity in pairs else "is an invented name"
+            raise DataError(f"{where}: the entity of 'pairs[{number}]' {told}, expected real ones, each once")
+        pairs[entity] = _checked_name(answer, f"pairs[{number}]", where)
+        if pairs[entity] in answers.invented:
+            raise DataError(f"{where}: the answer of 'pairs[{number}]' is an invented name, expected a real one")
+    return pairs
+
+
+def _tables(given: _Table, key: str, where: str) -> list[tuple[str, _Table]]:
+    value = given.get(key, {})
+    if not isinstance(value, Mapping) or not all(isinstance(table, Mapping) for table in value.values()):
+        raise DataError(f"{where}: '{key}' has to be tables, each as [{key}.NAME]")
+    return [(_checked_name(name, f"a name of {key}", where), table) for name, table in value.items()]
+
+
+def _check_keys(given: _Table, known: tuple[str, ...], where: str) -> None:
+    for key in given:
+        if key not in known:
+            raise DataError(f"{where}: unknown key {key!r}; known: {', '.join(known)}")
+
+
+# ---- the published form ---------------------------------------------------------------------------------------------
+def _published(templates: Path, names: Path) -> tuple[Relation, ...]:
+    """The relations that there are entities and answers for, in the templates' order; the others are left out.
+
+    A relation whose name is an address is called by what follows its last '/'. The published templates have none for
+    contexts, which are made of the first open completion, as the paper's are.
+    """
+    given = _objects(templates, "file of templates")
+    known = {
+        relation: _published_names(value, f"file of names '{names}', relation '{relation}'")
+        for relation, value in _objects(names, "file of names").items()
+    }
+    relations: dict[str, Relation] = {}
+    for address, value in given.items():
+        where = f"file of templates '{templates}', relation '{address}'"
+        if not isinstance(value, Mapping):
+            raise DataError(f"{where} is no object with 'open' and 'closed'")
+        reverse = address.removeprefix(_REVERSE) if address.startswith(_REVERSE) else _REVERSE + address
+        if address in known and reverse in known:
+            name = unused(_short(address), relations)
+            relations[name] = _relation(name, value, known[address], known[reverse], {}, where)
+    if not relations:
+        raise DataError(
+            f"file of names '{names}' has entities and answers for none of the relations of '{templates}'; a "
+            f"relation's answers are the entities of its reverse, '{_REVERSE}' and its name"
+        )
+    return tuple(relations.values())
+
+
+def _short(address: str) -> str:
+    last = address.rstrip("/").rsplit("/", 1)[-1]
+    return f"{_REVERSE}{last.removeprefix(_REVERSE)}" if address.startswith(_REVERSE) else last
+
+
+def _published_names(value: object, where: str) -> Names:
+    lists = value if isinstance(value, Mapping) else {"real": value}
+    if not set(lists) <= {"real", "invented"}:
+        raise DataError(f"{where} is an object with other keys than 'real' and 'invented'")
+    real, invented = (_published_entities(lists.get(key, []), key, where) for key in ("real", "invented"))
+    if set(real) & set(invented):
+        raise DataError(f"{where} has one name in 'real' and in 'invented'")
+    return Names(real, invented)
+
+
+def _published_entities(value: object, key: str, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise DataError(f"{where}: '{key}' has to be a list of names")
+    return _checked_names([entry.get("entity") if isinstance(entry, Mapping) else entry for entry in value], key, where)
+
+
+def _objects(path: Path, what: str) -> _Table:
+    try:
+        value = json.loads(read_text(path, what))
+    except json.JSONDecodeError as error:
+        raise DataError(f"{what} '{path}' is not JSON: {error.msg} at character {error.pos + 1:,}") from None
+    except (RecursionError, ValueError):
+        raise DataError(f"{what} '{path}' is JSON nested too deep, or with a number too long, to be read") from None
+    if not isinstance(value, dict):
+        raise DataError(f"{what} '{path}' is no object of relations by name")
+    return {_checked_name(name, "the name of a relation", f"{what} '{path}'"): value[name] for name in value}

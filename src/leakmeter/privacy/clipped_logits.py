@@ -1,0 +1,107 @@
+"""Clipped-logit aggregation: s prompts with one private exemplar each, averaged at every token.
+
+Li et al., "Evaluating Privacy Leakage From In-Context Learning", Algorithm 1:
+
+    clip_c(z)_v = max(−c, z_v − max_u z_u + c),    z̄ = (1/s) Σ_i clip_c(z_i),    token ~ softmax(z̄ / τ).
+
+The clip takes each row's maximum off, so that logits and log-probabilities come to the same, and its largest entry is
+always c. A token that a row rules out (−inf) gets −c from it and stays possible. What is to be ruled out whatever the
+exemplars say, such as stop tokens or entries that only pad the vocabulary, is left out of the rows beforehand.
+
+Without exemplar i the sum lacks its own clipped row, so that the two distributions differ by a tilt,
+
+    log p(v) − log p_{∖i}(v) = clip_c(z_i)_v / (s τ) + a number that all tokens share,
+
+and every leave-one-out is as cheap as the rows: nothing of exemplar × vocabulary × exemplar is ever made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+from array_api_compat import array_namespace
+
+from leakmeter.core.limits import refuse_bad
+from leakmeter.errors import UnknownNameError
+from leakmeter.stats import logspace
+
+NormaliseBy = Literal["fixed", "present"]
+"""What a sum is divided by where an exemplar is missing: still s, as the theorem has it, or those present."""
+_WIDEST: Final = 1e9
+"""The largest clip: far beyond any logit, and far below what overflows."""
+Adjacency = Literal["add-remove", "replace-one"]
+"""Which sets of exemplars are neighbours: one has an exemplar more; or one exemplar is another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """How clipped logits become a distribution."""
+
+    clip: float
+    """c > 0, nats: a clipped logit lies between −c and c."""
+    subset_size: int
+    """s, the number of exemplars."""
+    temperature: float
+    """τ > 0."""
+    normalise_by: NormaliseBy = "fixed"
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        least = 2 if self.normalise_by == "present" else 1
+        refuse_bad(
+            (0 < self.clip <= _WIDEST, "clip", self.clip, f"above 0, and at most {_WIDEST:g}"),
+            (self.subset_size >= least, "subset-size", self.subset_size, f"{least} or more"),
+            logspace.checked_temperature(self.temperature),
+        )
+        if self.normalise_by not in get_args(NormaliseBy):
+            raise UnknownNameError("normalise-by", self.normalise_by, get_args(NormaliseBy))
+
+    def sensitivity(self, adjacency: Adjacency = "add-remove") -> float:
+        """Δ, nats: most that a neighbour moves z̄_v / τ, for any token v.
+
+        c / (sτ) for one exemplar more or less and a fixed s (Appendix C.3.1). Twice that where one is replaced. Twice
+        that also where those present are counted: the average without an exemplar is the one in which the mean of the
+        others stands in for it.
+        """
+        once = self.clip / (self.subset_size * self.temperature)
+        return once if adjacency == "add-remove" and self.normalise_by == "fixed" else 2.0 * once
+
+
+class Vote(NamedTuple):
+    """A distribution of the next token, and how each exemplar tilts it; nats, float64."""
+
+    log_probs: Any
+    """log p(v) with all exemplars, (vocab,), normalised."""
+    tilts: Any
+    """log p(v) − log p_{∖i}(v) up to a number that all tokens share, (exemplar, vocab); finite."""
+
+
+def clipped(logits: Any, clip: float) -> Any:
+    """clip_c of each row, float64, nats, same shape; from logits or log-probabilities, (..., vocab)."""
+    xp = array_namespace(logits)
+    wide = xp.astype(logits, xp.float64)
+    return xp.clip(wide - xp.max(wide, axis=-1, keepdims=True) + clip, min=-clip)
+
+
+def average(votes: Any, aggregation: Aggregation) -> Vote:
+    """Average clipped rows, with all exemplars and without each.
+
+    Args:
+        votes: clipped rows, (exemplar, vocab), float64.
+        aggregation: s, τ and what a missing exemplar does to the divisor; its c has been applied.
+
+    Raises:
+        ValueError: those present are counted, and they are not s.
+    """
+    xp = array_namespace(votes)
+    total = xp.sum(votes, axis=0)
+    if aggregation.normalise_by == "fixed":
+        mean, gone = total / aggregation.subset_size, votes / aggregation.subset_size
+    else:
+        n_present = votes.shape[0]
+        if n_present != aggregation.subset_size:
+            raise ValueError(f"{n_present} rows; the bound is for {aggregation.subset_size}")
+        mean = total / n_present
+        gone = (votes - mean) / (n_present - 1)
+    return Vote(logspace.log_softmax(mean, aggregation.temperature), gone / aggregation.temperature)

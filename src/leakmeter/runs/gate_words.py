@@ -1,0 +1,74 @@
+"""What a gate found, in sentences and lines: for the terminal, JUnit XML and SARIF. Nothing of a text is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from leakmeter.core.check import Check, Number
+from leakmeter.report.scale import interval_text, nats_text
+
+_WITHIN: Final = {"<=": "at most", "<": "below", ">=": "at least", ">": "above"}
+_BEYOND: Final = {"<=": "more than", "<": "not below", ">=": "less than", ">": "not above"}
+
+
+def number_text(number: Number) -> str:
+    """'7.31 [5.2, 9.9] nats over 120 cases'."""
+    cases = "1 case" if number.n == 1 else f"{number.n:,} cases"
+    return f"{nats_text(number.value)}{interval_text(number.interval)} {number.unit} over {cases}"
+
+
+def bound_sentence(name: str, number: Number, operator: str, limit: float, *, is_within: bool, holds: bool) -> str:
+    """What was found of a bound.
+
+    Args:
+        name: of the number.
+        number: the number.
+        operator: of the bound.
+        limit: of the bound.
+        is_within: whether the value is.
+        holds: whether the bound does, which may ask more.
+    """
+    found = f"{name} is {number_text(number)}"
+    if holds:
+        return f"{found}: {_WITHIN[operator]} {limit:.12g}, as asked."
+    if not is_within:
+        return f"{found}: {_BEYOND[operator]} {limit:.12g}."
+    if number.interval is None:
+        return f"{found}: {_WITHIN[operator]} {limit:.12g}, but one case has no interval that could be."
+    return f"{found}: {_WITHIN[operator]} {limit:.12g}, but not all of its interval is."
+
+
+def regression_sentence(
+    quantity: str, number: Number, floor: float, before: float, after: float, *, holds: bool
+) -> str:
+    """What was found beside a baseline.
+
+    Args:
+        quantity: its name.
+        number: mean of now − then.
+        floor: amount by which noise may move it.
+        before: mean of the baseline's.
+        after: mean of the same cases now.
+        holds: whether it is no worse.
+    """
+    verdict = "no worse than chance and noise allow" if holds else "worse by more than chance and noise allow"
+    noise = f", with a noise floor of {nats_text(floor)}" if floor > 0.0 else ""
+    return (
+        f"{quantity} went from {nats_text(before)} to {nats_text(after)} on average, by {number_text(number)}{noise}: "
+        f"{verdict}."
+    )
+
+
+def check_lines(checks: Sequence[Check]) -> list[str]:
+    """A line a check, and under a broken one its worst cases."""
+    several = len({check.run for check in checks}) > 1
+    lines = []
+    for check in checks:
+        run = f"run {check.run}: " if several else ""
+        missing = f" {check.n_missing:,} without it." if check.n_missing else ""
+        lines.append(f"{'holds ' if check.holds else 'BROKEN'}  {run}{check.explained}{missing}")
+        if check.worst:
+            told = ", ".join(f"case {item.number} {nats_text(item.value)}" for item in check.worst)
+            lines.append(f"        worst: {told}")
+    return lines

@@ -1,0 +1,108 @@
+"""A study's directory as a report: the tables of its `table.md`, and figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from leakmeter.core.plain import visible
+from leakmeter.errors import StoreError
+from leakmeter.report import blocks as b
+from leakmeter.report import html
+
+TABLE: Final = "table.md"
+"""What tells a study's directory from a run's."""
+_CELLS: Final = re.compile(r"(?<!\\)\|")
+_RULE: Final = re.compile(r"\|( --- \|)+")
+_COMMAND: Final = "command: "
+
+
+def page_of_study(directory: Path) -> str:
+    """The page of a study's directory: its tables, its figures, and how to run it again.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    try:
+        markdown = (directory / TABLE).read_text(encoding="utf-8")
+        figures = {path.stem: path.read_bytes() for path in sorted(directory.glob("*.png"))}
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"study '{directory}' cannot be read: {error}") from None
+    return html.page(study_report(markdown, figures, directory=str(directory)))
+
+
+def study_report(
+    markdown: str, figures: Mapping[str, bytes], *, directory: str, room: int = html.PAGE_BYTES
+) -> b.Report:
+    """Tables, and figures in their order as long as a page has room for them.
+
+    Args:
+        markdown: as `tables.to_markdown` makes it.
+        figures: PNG files by name.
+        directory: of the study.
+        room: bytes that the page may take.
+    """
+    sections = list(read_markdown(markdown))
+    told = [line for section in sections for line in section["lines"]]
+    command = next((line.removeprefix(_COMMAND) for line in told if line.startswith(_COMMAND)), None)
+    parts = [b.Part(b.Untrusted(section["title"]), _blocks(section)) for section in sections[1:]]
+    made = b.Report(
+        b.Untrusted(sections[0]["title"]) if sections and sections[0]["title"] else "A study",
+        "study",
+        parts,
+        notes=[b.Facts((("Directory", b.Untrusted(directory)),), heading="Study")],
+        command=None if command is None else b.Command(b.Untrusted(command)),
+    )
+    first = _blocks(sections[0]) if sections else []
+    made = replace(made, blocks=[*first, *parts])
+    left = room - len(html.page(made).encode(errors="replace"))
+    images: list[b.Block] = []
+    for name, png in figures.items():
+        left -= len(png) * 4 // 3 + 2 * len(name.encode(errors="replace")) + 200
+        if left > 0:
+            images.append(b.Image(b.Untrusted(name), png))
+    n = len(figures) - len(images)
+    if n:
+        do = "s do" if n > 1 else " does"
+        images.append(b.Text(f"{n} further figure{do} not fit into this page; the directory holds all.", "soft"))
+    return replace(made, blocks=[*first, *images, *parts])
+
+
+def _blocks(section: Mapping[str, Any]) -> list[b.Block]:
+    blocks: list[b.Block] = [b.Text(b.Untrusted(line), "soft") for line in section["lines"]]
+    if section["heads"]:
+        columns = [b.Column(b.Untrusted(head)) for head in section["heads"]]
+        rows = [b.Row([b.Untrusted(cell) for cell in row]) for row in section["rows"]]
+        blocks.append(b.Table(columns, rows, first=len(rows), first_on_pages=len(rows)))
+    return blocks
+
+
+def read_markdown(markdown: str) -> Iterator[dict[str, Any]]:
+    """The tables of a file of `tables.to_markdown`: of each its title, what is said of it, heads and rows."""
+    section: dict[str, Any] | None = None
+    for line in visible(markdown).splitlines():
+        if line.startswith("#") or section is None:
+            if section is not None:
+                yield section
+            section = {"title": line.lstrip("# ") if line.startswith("#") else "", "lines": [], "heads": [], "rows": []}
+        if line.startswith("|") and not _RULE.fullmatch(line):
+            # The first line of a table is its heads.
+            if section["heads"]:
+                section["rows"].append(_cells(line))
+            else:
+                section["heads"] = _cells(line)
+        elif line.strip() and not line.startswith(("#", "|")):
+            section["lines"].append(_plain(line.removeprefix("- ")))
+    if section is not None:
+        yield section
+
+
+def _cells(line: str) -> Sequence[str]:
+    return [_plain(cell.strip()) for cell in _CELLS.split(line.strip())[1:-1]]
+
+
+def _plain(text: str) -> str:
+    return text.replace("\\|", "|")

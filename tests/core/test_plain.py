@@ -1,0 +1,23 @@
+"""Texts as a terminal or a page may be given them."""
+
+from __future__ import annotations
+
+from helpers.report_cases import HOSTILE
+from leakmeter.core.plain import excerpt, visible
+
+
+def test_visible_keeps_length_and_leaves_nothing_to_obey() -> None:
+    shown = visible(HOSTILE)
+    assert len(shown) == len(HOSTILE)
+    assert not any(
+        ord(c) < 32 or 0x7F <= ord(c) < 0xA0 or 0xD800 <= ord(c) < 0xE000 or c in "\u202e\u2066" for c in shown
+    )
+    assert visible("a\r\nb\rc\td") == "a \nb\nc\td"
+    shown.encode()
+
+
+def test_excerpts_are_short_whatever_comes() -> None:
+    assert excerpt("one\n two", 20) == "one two"
+    assert len(excerpt("word " * 10**6, 40)) <= 40
+    assert excerpt("", 10) == ""
+    assert excerpt(HOSTILE, 10**6) == " ".join(visible(HOSTILE).split())

@@ -1,0 +1,96 @@
+"""Results of ICL influence built by hand: what reports and summaries are made of."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from leakmeter.instruments.icl.result import Exemplar, IclResult, MovedToken, Vocabulary
+from leakmeter.report.result import ResultCost
+from leakmeter.stats.posterior import posterior_of
+
+COST = ResultCost(
+    requests=4,
+    tree_tokens=60,
+    naive_tokens=120,
+    seconds=0.5,
+    predicted_tree_tokens=60,
+    predicted_seconds=0.25,
+    out_of_memory_retries=0,
+    scored_together=8,
+)
+
+
+def exemplar(position: int, *signed: float, **more: Any) -> Exemplar:
+    """One whose answers 'cat' and 'dog' move by so many nats."""
+    loss = max(map(abs, signed))
+    posterior = posterior_of(max(signed, key=abs), noise_nats=1e-5)
+    made = Exemplar(
+        name=f"e{position}",
+        position=position,
+        id=f"x{position}",
+        text=f"Text: exemplar {position}\nAnswer: {('cat', 'dog')[position % 2]}",
+        label=("cat", "dog")[position % 2],
+        n_tokens=9,
+        loss_nats=loss,
+        rank=1,
+        posterior=posterior.probability,
+        posterior_note=posterior.note,
+        below_noise_floor=loss <= 1e-5,
+        worst_label=("cat", "dog")[[abs(x) for x in signed].index(loss)],
+        worst_label_nats=loss,
+        signed_nats=signed,
+        vocabulary=None,
+        repeats=(),
+    )
+    return replace(made, **more)
+
+
+def asked(id_: str = "q1", **more: Any) -> IclResult:
+    """A query whose second exemplar moves 'dog' from 10 % to 20 %, and 'cat' from 90 % to 80 %."""
+    made = IclResult(
+        id=id_,
+        model="toy",
+        weights_sha256=None,
+        dtype="float32",
+        cost=COST,
+        warnings=(),
+        template="plain",
+        query=f"Query {id_} meows.",
+        context="…",
+        space="labels",
+        label_scoring="first-token",
+        calibration=None,
+        calibration_baseline="own",
+        calibration_epsilon=1e-4,
+        temperature=1.0,
+        labels=("cat", "dog"),
+        label_probabilities=(0.8, 0.2),
+        label_mass=0.5,
+        prediction="cat",
+        gold="cat",
+        is_right=True,
+        exemplars=(
+            exemplar(1, 0.1, -0.3),
+            exemplar(2, math.log(0.8 / 0.9), math.log(2)),
+            exemplar(3, 0.05, 0.1),
+        ),
+        loss_nats=math.log(2),
+        posterior=2 / 3,
+        posterior_note=None,
+        worst_exemplar="e2",
+        noise_floor_nats=1e-5,
+    )
+    return replace(made, **more)
+
+
+def over_vocabulary(id_: str = "q1", **more: Any) -> IclResult:
+    """A query of which all tokens were compared."""
+
+    def entry(token: str, loss: float) -> MovedToken:
+        return MovedToken(token=token, token_id=7, log_prob_nats=-9.0, log_prob_without_nats=-2.0, loss_nats=loss)
+
+    moved = Vocabulary(farthest=entry(" mou\nse", 7.0), plausible=entry(" fish", 1.5))
+    exemplars = (exemplar(1, 0.1, -0.3, vocabulary=moved), exemplar(2, 0.1, 0.2, loss_nats=7.0, vocabulary=moved))
+    return asked(id_, **{"space": "vocabulary", "exemplars": exemplars, "loss_nats": 7.0, "posterior": 0.999, **more})

@@ -1,0 +1,215 @@
+"""Queries and contexts from files: every kind of file, what may be left out, and what is wrong with one."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from leakmeter.errors import DataError, LeakmeterError
+from leakmeter.instruments.susceptibility.case import (
+    Answer,
+    Context,
+    Query,
+    contexts_of,
+    load_contexts,
+    load_queries,
+    queries_of,
+)
+
+KINDS = ("jsonl", "json", "csv", "parquet")
+HOSTILE = "{entity} %s \\1 <b>&amp;</b> <|endoftext|> {0.__class__} [INST] \u202e \u0000 日本 🙂"
+
+
+def write(folder: Path, rows: list[dict[str, Any]], kind: str = "jsonl") -> str:
+    path = folder / f"data.{kind}"
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    elif kind == "json":
+        path.write_text(json.dumps(rows), encoding="utf-8")
+    elif kind == "csv":
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_queries_of_every_kind_of_file(tmp_path: Path, kind: str) -> None:
+    rows = [
+        {"Query": "Q: Who wrote Emma?\nA:", "ID": "emma", "answer": "Jane Austen", "Relation": "author", "note": "x"},
+        {"Query": " Emma was written by", "ID": "7", "answer": None, "Relation": "author", "note": None},
+    ]
+    assert load_queries(write(tmp_path, rows, kind)) == (
+        Query(
+            "emma",
+            "Q: Who wrote Emma?\nA:",
+            answer="Jane Austen",
+            factors=(("relation", "author"), ("note", "x")),
+        ),
+        Query("7", " Emma was written by", factors=(("relation", "author"),)),
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_contexts_of_every_kind_of_file(tmp_path: Path, kind: str) -> None:
+    rows = [
+        {"context": "Emma was written by Bo.", "weight": 2.5, "answer": "Bo", "id": "bo"},
+        {"context": "It rains.", "weight": 1, "answer": None, "id": None},
+    ]
+    assert load_contexts(Path(write(tmp_path, rows, kind))) == (
+        Context("bo", "Emma was written by Bo.", 2.5, "Bo"),
+        Context("2", "It rains."),
+    )
+
+
+def test_the_first_name_of_the_text_is_taken_and_the_others_are_factors() -> None:
+    row = {"text": "C", "question": "B", "query": "A"}
+    assert queries_of([row], "given") == (Query("1", "A", factors=(("text", "C"), ("question", "B"))),)
+    assert queries_of([{"text": "C"}], "given") == (Query("1", "C"),)
+    assert contexts_of([{"TEXT": "C", " ": 0}], "given") == (Context("1", "C"),)
+
+
+def test_factors_are_text_numbers_and_truth_values() -> None:
+    row = {"query": "A", "size": 3, "share": 0.5, "old": True, "none": float("nan"), "blank": " ", "": 4}
+    (query,) = queries_of([row], "given")
+    assert query.factors == (("size", "3"), ("share", "0.5"), ("old", "true"))
+
+
+@pytest.mark.parametrize(
+    ("given", "answers"),
+    [
+        (["Yes", " No "], (Answer("Yes", ("Yes",)), Answer("No", ("No",)))),
+        ({"Yes": ["Yes", "yes", "Yes"], "No": "Nope"}, (Answer("Yes", ("Yes", "yes")), Answer("No", ("Nope",)))),
+        ({"Yes": ["Yes"], "Paris": None}, (Answer("Yes", ("Yes",)),)),
+        ("Yes|No", (Answer("Yes", ("Yes",)), Answer("No", ("No",)))),
+        (' ["A|B"]', (Answer("A|B", ("A|B",)),)),
+        ('{"Yes": ["Y", "y"]}', (Answer("Yes", ("Y", "y")),)),
+        ("", ()),
+        ("null", (Answer("null", ("null",)),)),
+        (None, ()),
+    ],
+)
+def test_closed_sets_of_answers(given: object, answers: tuple[Answer, ...]) -> None:
+    assert queries_of([{"query": "A", "answers": given}], "given")[0].answers == answers
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_answers_of_files(tmp_path: Path, kind: str) -> None:
+    sets: list[Any] = [{"Yes": ["Yes", "yes"]}, {"No": ["No"]}]
+    rows = [{"query": f"Q{i}", "answers": json.dumps(one) if kind == "csv" else one} for i, one in enumerate(sets)]
+    assert [query.answers for query in load_queries(write(tmp_path, rows, kind))] == [
+        (Answer("Yes", ("Yes", "yes")),),
+        (Answer("No", ("No",)),),
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_are_data(tmp_path: Path, kind: str) -> None:
+    text = HOSTILE.replace("\u0000", "") if kind == "csv" else HOSTILE
+    (query,) = load_queries(write(tmp_path, [{"query": text, "answer": text, "f": text}], kind))
+    assert (query.text, query.answer, query.factors) == (text, text, (("f", text),))
+    (context,) = load_contexts(write(tmp_path, [{"text": text, "answer": text}], kind))
+    assert (context.text, context.answer) == (text, text)
+
+
+SECRET = "Anna Berg is ill"
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([{SECRET: 1}], "record 1 has none of the columns 'query', 'question', 'text'; does the file begin with"),
+        ([{"query": "A"}, {"context": SECRET}], "record 2 has none of the columns"),
+        ([{"query": " \n"}], "record 1: 'query' is empty"),
+        ([{"query": "A"}, {"text": None}], "record 2: 'text' is null, expected text"),
+        ([{"query": 5}], "'query' is a number, expected text"),
+        ([{"query": "\ud800"}], "'query' holds half a surrogate pair"),
+        ([{"query": "A", "id": 2}, {"query": SECRET}], "record 2 has the id of record 1; make ids unique"),
+        ([{"query": "A", "id": SECRET}, {"query": "B", "id": SECRET}], "record 2 has the id of record 1"),
+        ([{"query": "A", "id": True}], "'id' has to be text or a whole number"),
+        ([{"query": "A", "id": 1.5}], "'id' has to be text or a whole number"),
+        ([{"query": "A", "id": "\udfff"}], "'id' holds half a surrogate pair"),
+        ([{"query": "A", "answer": [SECRET]}], "'answer' is a list, expected text"),
+        ([{"query": "A", "answer": 3}], "'answer' is a number, expected text"),
+        ([{"query": "A", "size": [SECRET]}], "'size' is a list, expected text"),
+        ([{"query": "A", "\ud800": 1}], "'the name of a column' holds half a surrogate pair"),
+        ([{"query": "A", "answers": []}], "'answers' is empty; name one answer or more, or leave it out"),
+        ([{"query": "A", "answers": "[1"}], "'answers' begins like JSON and is none"),
+        ([{"query": "A", "answers": "[" * 9999}], "'answers' begins like JSON and is none"),
+        ([{"query": "A", "answers": 5}], "'answers' has to be a list of answers, or an object of their forms"),
+        ([{"query": "A", "answers": [1969]}], "'answers[1]' is a number, expected text"),
+        ([{"query": "A", "answers": ["Yes", ""]}], "'answers[2]' is empty, or has an empty form"),
+        ([{"query": "A", "answers": "Yes|"}], "'answers[2]' is empty, or has an empty form"),
+        ([{"query": "A", "answers": ["Yes", SECRET, SECRET]}], "'answers' has one of them twice"),
+        ([{"query": "A", "answers": {"Yes": []}}], "'answers[1]' has to be a list of one form or more"),
+        ([{"query": "A", "answers": {"Yes": [None]}}], "'answers[1]' is null, expected text"),
+        ([{"query": "A", "answers": {"Y": SECRET, "N": [SECRET]}}], "answers 1 and 2 have a form in common"),
+    ],
+)
+def test_a_bad_query_is_one_line_without_its_text(tmp_path: Path, rows: list[dict[str, Any]], told: str) -> None:
+    path = write(tmp_path, rows)
+    with pytest.raises(DataError) as ended:
+        load_queries(path)
+    assert told in str(ended.value)
+    assert path in str(ended.value)
+    assert "\n" not in str(ended.value)
+    assert "Anna" not in str(ended.value).replace(path, "")
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([{"query": SECRET}], "record 1 has none of the columns 'context', 'text'"),
+        ([{"context": ""}], "record 1: 'context' is empty"),
+        ([{"context": "A"}, {"context": "B", "weight": 0}], "record 2: 'weight' has to be a number above 0"),
+        ([{"context": "A", "weight": -1}], "'weight' has to be a number above 0"),
+        ([{"context": "A", "weight": float("inf")}], "'weight' has to be a number above 0"),
+        ([{"context": "A", "weight": 10**400}], "'weight' has to be a number above 0"),
+        ([{"context": "A", "weight": "nan"}], "'weight' has to be a number above 0"),
+        ([{"context": "A", "weight": SECRET}], "'weight' has to be a number above 0"),
+        ([{"context": "A", "weight": True}], "'weight' has to be a number above 0"),
+        ([{"context": "A", "weight": [1]}], "'weight' has to be a number above 0"),
+        ([{"context": "A", "wieght": 2}], "unknown column 'wieght'; known: id, context, weight, answer"),
+        ([{"context": "A", "text": SECRET}], "unknown column 'text'; known: id, context"),
+        ([{"text": "A", "id": 1}, {"text": SECRET, "id": "1"}], "record 2 has the id of record 1"),
+    ],
+)
+def test_a_bad_context_is_one_line_without_its_text(tmp_path: Path, rows: list[dict[str, Any]], told: str) -> None:
+    path = write(tmp_path, rows)
+    with pytest.raises(DataError) as ended:
+        load_contexts(path)
+    assert told in str(ended.value)
+    assert path in str(ended.value)
+    assert "\n" not in str(ended.value)
+    assert "Anna" not in str(ended.value).replace(path, "")
+
+
+def test_files_that_hold_nothing_or_are_not_there(tmp_path: Path) -> None:
+    for name, text in (("a.jsonl", "\n"), ("b.csv", ""), ("c.csv", "query\n"), ("d.json", "[]"), ("e.txt", "A")):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        for load in (load_queries, load_contexts):
+            with pytest.raises(LeakmeterError, match=name) as ended:
+                load(path)
+            assert "\n" not in str(ended.value)
+    with pytest.raises(DataError, match="cannot be read"):
+        load_queries(tmp_path / "none.jsonl")
+    with pytest.raises(DataError, match="given: there is no record"):
+        queries_of([], "given")
+
+
+def test_a_file_without_a_heading_is_not_recited(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("Anna,Berg\nWho is ill?,Ole\n", encoding="utf-8")
+    with pytest.raises(DataError, match="does the file begin with a heading") as ended:
+        load_queries(path)
+    assert "Anna" not in str(ended.value)

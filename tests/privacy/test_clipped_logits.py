@@ -1,0 +1,186 @@
+"""Clipped votes: their average against one written out, each leave-one-out against a vote without that row."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from helpers.neighbours import without_each
+from leakmeter.errors import UsageError
+from leakmeter.privacy.clipped_logits import Aggregation, average, clipped
+from leakmeter.stats import logspace
+
+LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
+libraries = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
+
+entries = st.floats(-60, 60) | st.sampled_from([-np.inf, -3.4e38, 1e5, 0.0])
+shapes = st.tuples(st.integers(2, 6), st.integers(1, 12))
+rows_of = shapes.flatmap(lambda shape: arrays(np.float64, shape, elements=entries)).filter(
+    lambda z: bool(np.isfinite(z).any(axis=-1).all())
+)
+clips = st.sampled_from([0.1, 1.0, 10.0, 500.0])
+temperatures = st.sampled_from([0.05, 0.94, 4.8, 68.58])
+
+
+def slow_clip(row: list[float], clip: float) -> list[float]:
+    return [max(-clip, z - max(row) + clip) for z in row]
+
+
+def slow_vote(rows: np.ndarray, clip: float, divisor: int, temperature: float) -> np.ndarray:
+    """Algorithm 1 written out, log-probabilities, (vocab,)."""
+    votes = [slow_clip(row.tolist(), clip) for row in rows]
+    mean = [math.fsum(column) / divisor / temperature for column in zip(*votes, strict=True)]
+    total = math.fsum(math.exp(z - max(mean)) for z in mean)
+    return np.asarray([z - max(mean) - math.log(total) for z in mean])
+
+
+@seed(60)
+@settings(max_examples=100)
+@given(rows_of, clips)
+def test_the_clip_is_its_definition_and_every_row_s_maximum_is_c(rows: np.ndarray, clip: float) -> None:
+    expected = np.asarray([slow_clip(row, clip) for row in rows.tolist()])
+    for library in LIBRARIES.values():
+        found = np.asarray(clipped(library(rows), clip))
+        np.testing.assert_array_equal(found, expected)
+        assert (found.max(axis=-1) == clip).all()
+        assert (found >= -clip).all()
+
+
+@seed(61)
+@settings(max_examples=100)
+@given(rows_of, clips, temperatures)
+def test_log_probabilities_and_logits_are_the_same_votes(rows: np.ndarray, clip: float, temperature: float) -> None:
+    voting = Aggregation(clip, len(rows), temperature)
+    of_logits = average(clipped(rows, clip), voting)
+    of_log_probs = average(clipped(logspace.log_softmax(rows), clip), voting)
+    # A unit in the last place of 1e5 is 1.5e-11.
+    room = (1e-10 if (rows == 1e5).any() else 1e-13) / temperature
+    np.testing.assert_allclose(of_log_probs.log_probs, of_logits.log_probs, rtol=0, atol=room)
+    np.testing.assert_allclose(of_log_probs.tilts, of_logits.tilts, rtol=0, atol=room)
+
+
+@libraries
+@seed(62)
+@settings(max_examples=100)
+@given(rows=rows_of, clip=clips, temperature=temperatures)
+def test_a_missing_exemplar_is_a_vote_without_its_row(
+    library: Any, rows: np.ndarray, clip: float, temperature: float
+) -> None:
+    n = len(rows)
+    room = 1e-14 * (1.0 + clip / temperature)
+    for normalise_by, divisor in (("fixed", n), ("present", n - 1)):
+        vote = average(clipped(library(rows), clip), Aggregation(clip, n, temperature, normalise_by))
+        np.testing.assert_allclose(vote.log_probs, slow_vote(rows, clip, n, temperature), rtol=0, atol=room)
+        each = np.asarray(without_each(vote))
+        for i in range(n):
+            expected = slow_vote(np.delete(rows, i, axis=0), clip, divisor, temperature)
+            np.testing.assert_allclose(each[i], expected, rtol=0, atol=room)
+
+
+@seed(63)
+@settings(max_examples=150)
+@given(rows=rows_of, clip=clips, temperature=temperatures)
+def test_no_neighbour_is_farther_than_the_sensitivity(rows: np.ndarray, clip: float, temperature: float) -> None:
+    n = len(rows)
+    votes = clipped(rows, clip)
+    scores = votes.sum(axis=0) / n / temperature
+    for i in range(n):
+        others = np.delete(votes, i, axis=0)
+        fixed, present = (others.sum(axis=0) / divisor / temperature for divisor in (n, n - 1))
+        for neighbour, voting, adjacency in (
+            (fixed, Aggregation(clip, n, temperature), "add-remove"),
+            (present, Aggregation(clip, n, temperature, "present"), "add-remove"),
+            (
+                (others.sum(axis=0) + votes[(i + 1) % n]) / n / temperature,
+                Aggregation(clip, n, temperature),
+                "replace-one",
+            ),
+        ):
+            moved = float(np.abs(scores - neighbour).max())
+            assert moved <= voting.sensitivity(adjacency) * (1 + 1e-12)
+
+
+def test_sensitivities_by_hand_and_rows_that_reach_them() -> None:
+    assert Aggregation(10.0, 50, 4.8).sensitivity() == pytest.approx(10 / (50 * 4.8), rel=1e-15)
+    assert Aggregation(10.0, 50, 4.8).sensitivity("replace-one") == pytest.approx(20 / (50 * 4.8), rel=1e-15)
+    assert Aggregation(10.0, 50, 4.8, "present").sensitivity() == pytest.approx(20 / (50 * 4.8), rel=1e-15)
+    # One row says the opposite of all others: their mean without it moves by all of 2c / s.
+    rows = np.asarray([[100.0, 0.0]] * 49 + [[0.0, 100.0]])
+    for normalise_by in ("fixed", "present"):
+        voting = Aggregation(10.0, 50, 4.8, normalise_by)
+        votes = clipped(rows, 10.0)
+        divisor = 50 if normalise_by == "fixed" else 49
+        moved = np.abs(votes.mean(axis=0) - votes[:-1].sum(axis=0) / divisor) / 4.8
+        assert moved.max() == pytest.approx(voting.sensitivity(), rel=1e-12)
+
+
+def test_a_token_that_one_row_rules_out_stays_possible() -> None:
+    rows = np.zeros((3, 4))
+    rows[0, 2] = -np.inf
+    vote = average(clipped(rows, 10.0), Aggregation(10.0, 3, 1.0))
+    assert np.isfinite(vote.log_probs).all()
+    assert vote.log_probs[2] == pytest.approx(vote.log_probs[0] - 20 / 3, abs=1e-14)
+
+
+def test_orders_of_exemplars_and_tokens_do_not_matter() -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(7, 31)) * 8
+    exemplars, tokens = rng.permutation(7), rng.permutation(31)
+    for normalise_by in ("fixed", "present"):
+        voting = Aggregation(6.0, 7, 0.7, normalise_by)
+        plain, moved = (average(clipped(z, 6.0), voting) for z in (rows, rows[exemplars][:, tokens]))
+        np.testing.assert_allclose(moved.log_probs, plain.log_probs[tokens], rtol=0, atol=1e-14)
+        np.testing.assert_allclose(moved.tilts, plain.tilts[exemplars][:, tokens], rtol=0, atol=1e-15)
+
+
+def test_libraries_agree_and_half_precision_is_widened() -> None:
+    rows = np.random.default_rng(2).normal(size=(4, 101)) * 5
+    voting = Aggregation(3.0, 4, 1.3)
+    ours, theirs = (average(clipped(library(rows), 3.0), voting) for library in LIBRARIES.values())
+    np.testing.assert_allclose(theirs.log_probs.numpy(), ours.log_probs, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(theirs.tilts.numpy(), ours.tilts, rtol=0, atol=1e-15)
+    half = torch.from_numpy(rows).to(torch.bfloat16)
+    np.testing.assert_array_equal(clipped(half, 3.0).numpy(), clipped(half.to(torch.float64), 3.0).numpy())
+
+
+def test_fewer_votes_than_were_promised_for_are_refused_where_those_present_count() -> None:
+    votes = np.zeros((4, 3))
+    with pytest.raises(ValueError, match="4 rows; the bound is for 5"):
+        average(votes, Aggregation(1.0, 5, 1.0, "present"))
+    # With a fixed s, absent rows are rows of zeros, and the bound stands.
+    assert average(votes, Aggregation(1.0, 5, 1.0)).tilts.shape == (4, 3)
+
+
+def test_nothing_of_exemplar_by_vocabulary_by_exemplar_is_made() -> None:
+    rows = np.random.default_rng(3).normal(size=(60, 4000))
+    tracemalloc.start()
+    without_each(average(clipped(rows, 3.0), Aggregation(3.0, 60, 1.3)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * rows.nbytes  # measured: 6; 60 would be the array that is not made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((0.0, 5, 1.0), "clip is 0.0; it has to be above 0"),
+        ((math.nan, 5, 1.0), "clip is nan"),
+        ((math.inf, 5, 1.0), "clip is inf"),
+        ((1.0, 0, 1.0), "subset-size is 0; it has to be 1 or more"),
+        ((1.0, 1, 1.0, "present"), "subset-size is 1; it has to be 2 or more"),
+        ((1.0, 5, 0.0), "temperature is 0.0; it has to be above 0"),
+        ((1.0, 5, math.inf), "temperature is inf"),
+        ((1.0, 5, 1.0, "least"), "no normalise-by named 'least'; known: 'fixed', 'present'"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(arguments: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Aggregation(*arguments)
