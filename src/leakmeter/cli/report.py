@@ -64,14 +64,13 @@ def report(
 
 def _as_markdown(paths: list[Path], *, public: bool) -> str:
     from leakmeter.report import markdown
-    from leakmeter.report.result import shown
     from leakmeter.runs.loading import load_run
     from leakmeter.runs.pages import report_of_runs
 
     runs = [load_run(path) for path in paths]
     if public:
         results = [published(result) for result in runs[0]]
-        return markdown.text(type(results[0]).report(shown(results)))
+        return markdown.text(type(results[0]).report(results))
     return markdown.text(runs[0].report() if len(runs) == 1 else report_of_runs(runs))
 
 

@@ -139,10 +139,8 @@ def left_out(problems: Sequence[str], *, public: bool = False) -> str:
 
 def write_page(path: Path, results: Sequence[AnyResult], command: str | None, run: Path | None) -> None:
     """The HTML report of results of one kind."""
-    from leakmeter.report.result import shown
-
     kind = type(results[0])
-    page = kind.render_page(shown(results), command=command, run=run)
+    page = kind.render_page(results, command=command, run=run)
     save_page(path, page, public=kind.is_public)
 
 

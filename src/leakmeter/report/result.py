@@ -70,7 +70,7 @@ class AnyResult(ABC):
         """Id, sizes and headline, and no other text of the case."""
         sizes = ", ".join(f"{name}: {n}" for name, n in _sizes(self).items())
         try:
-            headline = type(self).findings(shown([self])).headline
+            headline = type(self).findings([self]).headline
         except (KeyError, IndexError, TypeError, ValueError, AttributeError):
             headline = ""  # a case that was made by hand may lack something; a repr has to come all the same
         said = [f"{type(self).__name__} {_name(self)}", sizes and f" ({sizes})", headline and f": {headline}"]
@@ -113,7 +113,7 @@ class AnyResult(ABC):
         """Many results for a terminal."""
         from leakmeter.report import console
 
-        return console.view(cls.report(shown(results)))
+        return console.view(cls.report(results))
 
     @classmethod
     def findings(cls, results: Sequence[Any]) -> Findings:
@@ -153,7 +153,7 @@ class AnyResult(ABC):
         Raises:
             StoreError: it lies in a run.
         """
-        return saved(path, self.render_page(shown([self]), command=None, run=None), public=self.is_public)
+        return saved(path, self.render_page([self], command=None, run=None), public=self.is_public)
 
     def to_json(self) -> str:
         """The case as one line of JSON."""
@@ -271,54 +271,6 @@ class DocumentRange(Record):
         return tuple(cls(**one) for one in texts["documents"])
 
 
-# ---- results that are a plain object --------------------------------------------------------------------------------
-class _Attributes(dict[str, Any]):
-    """A dictionary whose entries are attributes too."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            if name == "predicted_tree_tokens":
-                return (self.get("predicted") or {}).get("tree_tokens")
-            if name == "predicted_seconds":
-                return (self.get("predicted") or {}).get("seconds")
-            if name == "out_of_memory_retries":
-                return self.get("halvings", 0)
-            raise AttributeError(name) from None
-
-
-def attributes(value: Any) -> Any:
-    """The same with attributes."""
-    if isinstance(value, dict):
-        return _Attributes({name: attributes(one) for name, one in value.items()})
-    return [attributes(one) for one in value] if isinstance(value, list) else value
-
-
-@dataclass(frozen=True, slots=True)
-class CaseResult(AnyResult):
-    """A case as one plain object."""
-
-    case: dict[str, Any]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "case", attributes(self.case))
-
-    @property
-    def id(self) -> str:
-        """The case's."""
-        return str(self.case["id"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """The case."""
-        return self.case
-
-
-def shown(results: Sequence[Any]) -> list[Any]:
-    """Results as their reports want them."""
-    return [result.case if isinstance(result, CaseResult) else result for result in results]
-
-
 def _name(result: Any) -> str:
     """A case's id, cut where it is long, without anything that a terminal would obey."""
     id_ = str(getattr(result, "id", ""))
@@ -327,33 +279,17 @@ def _name(result: Any) -> str:
 
 def _sizes(result: Any) -> dict[str, int]:
     """How many objects each list of a result has, and tokens its response."""
-    told = result.case if isinstance(result, CaseResult) else {f.name: getattr(result, f.name) for f in fields(result)}
+    told = {field.name: getattr(result, field.name) for field in fields(result)}
     sizes = {
         name: len(value)
         for name, value in told.items()
-        if isinstance(value, list | tuple) and value and all(isinstance(one, dict | Record) for one in value)
+        if isinstance(value, list | tuple) and value and all(isinstance(one, Record) for one in value)
     }
-    response = told.get("response")
-    tokens = response.get("tokens") if isinstance(response, dict) else getattr(response, "tokens", None)
+    tokens = getattr(told.get("response"), "tokens", None)
     return sizes if tokens is None else {**sizes, "response tokens": len(tokens)}
 
 
 R = TypeVar("R", bound=AnyResult)
-
-
-@dataclass(frozen=True, slots=True)
-class ResponseResult(CaseResult):
-    """A case that is about a response: its object has `response.text` and `response.tokens`."""
-
-    @property
-    def response(self) -> str:
-        """The response's text."""
-        return str(self.case["response"]["text"])
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """The text that each response token adds."""
-        return tuple(self.case["response"]["tokens"])
 
 
 @dataclass(frozen=True)
@@ -390,7 +326,7 @@ class Results(Generic[R]):
         Raises:
             StoreError: it lies in a run.
         """
-        page = type(self.results[0]).render_page(shown(self.results), command=None, run=None)
+        page = type(self.results[0]).render_page(self.results, command=None, run=None)
         return saved(path, page)
 
     def joined(self, frames: Iterable[pd.DataFrame], by: str) -> pd.DataFrame:

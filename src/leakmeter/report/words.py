@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Any, Final
@@ -26,11 +25,6 @@ def posterior_cell(numbers: object, prefix: str = "") -> str:
     if sure is not None:
         return percent(sure)
     return _POSTERIOR_NOTES.get(getattr(numbers, f"{prefix}posterior_note"), NOT_MEASURED)
-
-
-def infinite(nats: float | None) -> float:
-    """A loss of a case object as a number: null stands for infinity there."""
-    return math.inf if nats is None else float(nats)
 
 
 def interval_text(row: Any) -> str:

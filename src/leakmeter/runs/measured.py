@@ -12,7 +12,6 @@ import numpy as np
 from leakmeter.core import registry
 from leakmeter.core.quantity import AnyQuantity, Case, Quantity
 from leakmeter.errors import UsageError
-from leakmeter.report.result import shown
 from leakmeter.runs.damage import as_written
 from leakmeter.runs.measure import cases_of_run
 from leakmeter.runs.rundir import RunDirectory
@@ -82,7 +81,7 @@ def read_measured(path: Path) -> Measured:
     if not getattr(kind, "quantities", ()):
         raise UsageError(f"run '{path}' is of {spec['measure']}, whose results name no quantities")
     with as_written(path):
-        cases = tuple(shown(list(kind.from_run(cases_of_run(directory), spec["params"]))))
+        cases = tuple(kind.from_run(cases_of_run(directory), spec["params"]))
     return Measured(spec["measure"], spec, cases, kind.quantities)
 
 

@@ -15,7 +15,7 @@ from leakmeter.core import registry
 from leakmeter.core.check import Number
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Case, RunQuantity
 from leakmeter.errors import UsageError
-from leakmeter.report.result import noted, provenance_of, saved, shown
+from leakmeter.report.result import noted, provenance_of, saved
 from leakmeter.runs.damage import as_written
 from leakmeter.runs.measure import cases_of_run
 from leakmeter.runs.measured import Measured, case_quantities
@@ -77,7 +77,7 @@ class Run:
     def cases(self) -> tuple[Case, ...]:
         """Results of its cases, in their order."""
         with as_written(self.path):
-            return tuple(shown(list(self)))
+            return tuple(self)
 
     @property
     def headline(self) -> str:

@@ -36,11 +36,3 @@ def posterior_of(signed_nats: float, *, noise_nats: float, placebo_nats: float |
     if placebo_nats is not None and size <= placebo_nats:
         return Posterior(None, BELOW_PLACEBO)
     return Posterior(posterior_from_even_odds(signed_nats), None)
-
-
-def posterior_fields(
-    signed_nats: float, *, noise_nats: float, placebo_nats: float | None = None, prefix: str = ""
-) -> dict[str, float | str | None]:
-    """The fields `posterior` and `posterior_note` of a plain object."""
-    found = posterior_of(signed_nats, noise_nats=noise_nats, placebo_nats=placebo_nats)
-    return {f"{prefix}posterior": found.probability, f"{prefix}posterior_note": found.note}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from leakmeter.instruments.susceptibility.fisher.measure import Fisher
     from leakmeter.instruments.susceptibility.measure import Susceptibility
     from leakmeter.report.result import Part
-
-_Options = dict[str, Any]
-"""Of a call: fields of a measure and of settings, and what a back end is loaded with."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +74,9 @@ def susceptibility(
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
     from leakmeter.instruments.susceptibility.measure import Susceptibility
+    from leakmeter.runs.loading import made_of
 
-    measure = Susceptibility(**_taken(Susceptibility, options))
+    measure = made_of(Susceptibility, options)
     parts = _parts(measure, model, queries, contexts, options)
     return Susceptibilities(tuple(SusceptibilityResult.from_run(parts, asdict(measure))))
 
@@ -111,9 +109,10 @@ def fisher_susceptibility(
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
     from leakmeter.instruments.susceptibility.fisher.measure import Fisher
+    from leakmeter.runs.loading import made_of
 
     sigmas = (sigma,) if isinstance(sigma, str) else tuple(sigma)
-    measure = Fisher(sigma=sigmas, **_taken(Fisher, options))
+    measure = made_of(Fisher, options, sigma=sigmas)
     check_gradients(model)
     parts = _parts(measure, model, queries, contexts, options)
     return FisherSusceptibilities(tuple(FisherResult.from_run(parts, asdict(measure))))
@@ -158,7 +157,7 @@ def _parts(
     model: Any,
     queries: Sequence[str | Fields],
     contexts: Sequence[str | Fields],
-    options: _Options,
+    options: dict[str, Any],
 ) -> Iterator[Part]:
     """Texts and measurements of each query, once all of them can be used."""
     from leakmeter.instruments.susceptibility.case import QueryCase, contexts_of, queries_of
@@ -166,18 +165,12 @@ def _parts(
     from leakmeter.runs import loading
     from leakmeter.runs.measure import Callbacks, measure_cases
 
-    settings = QuerySettings(**_taken(QuerySettings, options))
+    settings = loading.made_of(QuerySettings, options)
     asked = queries_of(_records(queries, "query"), "queries")
     before = contexts_of(_records(contexts, "context"), "contexts") if contexts else ()
-    known = {field.name for kind in (type(measure), QuerySettings) for field in fields(kind)}
-    backend = loading.load_backend(model, **{name: value for name, value in options.items() if name not in known})
+    backend = loading.load_backend(model, **options)
     prepared = [settings.prepare(QueryCase(query.id, query, before), backend, measure) for query in asked]
     return measure_cases(backend, measure, prepared, None, Callbacks(), group_size=TOGETHER)
-
-
-def _taken(kind: type, options: _Options) -> _Options:
-    """The options that are fields of a dataclass."""
-    return {field.name: options[field.name] for field in fields(kind) if field.name in options}
 
 
 def _records(rows: Sequence[str | Fields], column: str) -> list[Fields]:
