@@ -109,7 +109,7 @@ def test_nothing_that_a_terminal_obeys_is_written(
         (["decode", "--max-new-tokens", "1000000000"], "100,000 at most"),
         (["pii", "probe", "--subjects", "{subjects}", "--decoys", "1000000000"], "100,000 at most"),
         (["pii", "probe", "--subjects", "{subjects}", "--beams", "1000000000"], "1,000 at most"),
-        (["audit", "run", "--sequences", "1000000000"], "100,000 at most"),
+        (["audit", "run", "--samples", "1000000000"], "100,000 at most"),
         (["audit", "run", "--clip", "1e308"], "at most"),
         (["pii", "extract", "{note}", "--out", "found.jsonl", "--workers", "2147483648"], "1,000 at most"),
         (["study", "run", "figure_7", "--set", "x=[]"], "x"),

@@ -104,7 +104,7 @@ def audit(
         device, model_id, cache: see `influence`.
         settings: `instruction`, `label_heading`, `text_heading` and `template` of
             `instruments.generation.prompts.GenerationSettings`, whose defaults are the paper's prompt for news; `clip`,
-            `temperature` in the place of epsilon, `normalise_by`, `sequences` (10), `max_new_tokens`, `min_new_tokens`,
+            `temperature` in the place of epsilon, `normalise_by`, `samples` (10), `max_new_tokens`, `min_new_tokens`,
             `delta` and `seed` of `PrivateGeneration`. None, but for a template, is the default.
 
     Raises:
