@@ -81,6 +81,6 @@ def _timed(text: str, path: Path, find: str, *more: str, workers: int, n_bytes: 
         "workers": workers,
         "s": seconds,
         "mb_per_s": (n_bytes or path.stat().st_size) / 1e6 / seconds,
-        "documents": told["documents"],
+        "documents": told["n_documents"],
         "people": told["n_subjects"],
     }

@@ -127,7 +127,7 @@ def test_markdown_of_what_may_be_published_has_nothing_else(cli: Call) -> None:
     public = Path("public.md").read_text(encoding="utf-8")
     assert "Anna" not in public
     assert run.name not in public
-    assert "promised" in public.casefold()
+    assert "guaranteed" in public.casefold()
 
 
 def test_a_study_has_its_markdown_already(cli: Call, study: Path) -> None:

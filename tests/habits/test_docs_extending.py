@@ -15,6 +15,7 @@ import pytest
 import leakmeter
 from helpers.docs_blocks import Block, blocks, command_lines, exit_code, words_of
 from helpers.places import ROOT
+from leakmeter.core import registry
 
 PAGE = ROOT / "docs" / "extending.md"
 
@@ -39,7 +40,9 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Bloc
     monkeypatch.setattr(named, "__path__", [*named.__path__, str(own)])
     monkeypatch.syspath_prepend(packages)
     before = set(sys.modules)
+    registry._others.cache_clear()
     yield [block for block in blocks(page=PAGE) if block.title is None]
+    registry._others.cache_clear()
     for name in set(sys.modules) - before:
         if name.split(".")[0] == "mine" or name == "leakmeter.data.named.tides":
             del sys.modules[name]
@@ -61,7 +64,6 @@ def install(packages: Path, project: dict[str, Any]) -> None:
 
 
 def test_everything_shown_is_added_and_used(shown: list[Block], capsys: pytest.CaptureFixture[str]) -> None:
-    from leakmeter.core import registry
     from leakmeter.core.backend import Backend
 
     for where, line in command_lines(PAGE):

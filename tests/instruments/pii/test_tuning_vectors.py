@@ -14,7 +14,8 @@ import torch
 from helpers import tiny_models as tiny
 from helpers.tuned_models import BOS, EXAMPLES, byte_tokenizer, fresh_llama, log_likelihoods
 from leakmeter.errors import DataError, StoreError, UsageError, WindowError
-from leakmeter.instruments.pii.tuning.vectors import SoftPrompt, length_of, load_soft_prompt
+from leakmeter.instruments.pii.prompts import ProbeSettings
+from leakmeter.instruments.pii.tuning.vectors import SoftPrompt, behind, load_soft_prompt
 
 KINDS = ("llama", "gpt2", "opt", "gemma3", "gemma2", "mistral", "cohere", "mamba", "bloom", "gpt_neo")
 HARD = (5, 17, 60, 33)
@@ -78,7 +79,7 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     soft.save(tmp_path / "soft.safetensors")
     loaded = load_soft_prompt(tmp_path / "soft.safetensors", model, byte_tokenizer())
     assert torch.equal(loaded.vectors, soft.vectors)
-    assert length_of(tmp_path / "soft.safetensors") == len(HARD)
+    assert behind(tmp_path / "soft.safetensors", ProbeSettings()).soft_tokens == len(HARD)
     assert loaded.start_ids == (BOS,)
     assert (loaded.model, loaded.tokenizer_sha256, loaded.seed, loaded.epoch) == ("tiny", "ab", 3, 40)
     assert stat.S_IMODE((tmp_path / "soft.safetensors").stat().st_mode) == 0o600

@@ -47,7 +47,7 @@ DECODE: Final[Quantities] = (
     ),
     Quantity(
         "decode.ratio",
-        "measured over guaranteed",
+        "measured over bound",
         "The largest share of its epsilon that a token spent; above 1 the guarantee is broken.",
         _spent,
         usual="max",
