@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from leakmeter.runs.result import Results
 if TYPE_CHECKING:
     import pandas as pd
 
-Rows = Sequence[Mapping[str, Any]]
+    from leakmeter.data.records import Fields
 
 
 @dataclass(frozen=True)
@@ -36,18 +36,13 @@ class IclInfluence(Results[IclResult]):
 def icl(
     model: Any = DEFAULT_MODEL,
     *,
-    task: str | Mapping[str, Any],
-    queries: Rows,
-    exemplars: Rows = (),
-    pool: Rows = (),
+    task: str | Fields,
+    queries: Sequence[Fields],
+    exemplars: Sequence[Fields] = (),
+    pool: Sequence[Fields] = (),
     shots: int = 4,
     seed: int = 0,
-    template: str | None = "plain",
-    dtype: str | None = None,
-    device: str | None = None,
-    model_id: str | None = None,
-    cache: bool = True,
-    **parameters: Any,
+    **options: Any,
 ) -> IclInfluence:
     """Measure, in nats, the influence of each exemplar of a prompt on the answer to a query.
 
@@ -64,10 +59,9 @@ def icl(
         pool: labelled examples to draw exemplars from, anew for each query.
         shots: exemplars drawn for each query.
         seed: of the draws.
-        template: 'plain', 'chat' for the whole prompt in one user message, or None for chat where the model has it.
-        dtype, device, model_id, cache: see `influence`.
-        parameters: space, label_scoring, calibration, calibration_baseline, calibration_epsilon, temperature; see
-            `instruments.icl.measure.Icl`.
+        options: `space`, `label_scoring`, `calibration`, `calibration_baseline`, `calibration_epsilon` and
+            `temperature` of `instruments.icl.measure.Icl`, `template` of `instruments.icl.prompts.ExemplarSettings`,
+            and `dtype`, `device`, `model_id` and `cache` as in `influence`.
 
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
@@ -81,15 +75,15 @@ def icl(
 
     if bool(exemplars) == bool(pool):
         raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
-    measure = Icl(**parameters)
+    measure = loading.made_of(Icl, options)
     described = load_task(task) if isinstance(task, str) else task_of(task, "task")
     asked = described.examples(queries, "queries", labelled=False)
     if exemplars:
         cases = fixed_cases(described.examples(exemplars, "exemplars"), asked)
     else:
         cases = draw_cases(described.examples(pool, "pool"), asked, shots=shots, seed=seed)
-    settings = ExemplarSettings(described.task, template)
-    backend = loading.load_backend(model, dtype=dtype, device=device, model_id=model_id, cache=cache)
+    settings = loading.made_of(ExemplarSettings, options, task=described.task)
+    backend = loading.load_backend(model, **options)
     prepared = [settings.prepare(case, backend, measure) for case in cases]
     size = FIXED_TOGETHER if exemplars else REDRAWN_TOGETHER
     measured = measure_cases(backend, measure, prepared, None, Callbacks(), group_size=size)
