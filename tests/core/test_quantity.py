@@ -135,11 +135,11 @@ def test_a_decoding_without_a_bound_guarantees_nothing() -> None:
 
 
 def test_icl() -> None:
-    case: dict[str, Any] = {"loss_nats": 0.5, "is_right": True, "noise_floor_nats": 0.1}
+    case = SimpleNamespace(loss_nats=0.5, is_right=True, noise_floor_nats=0.1)
     assert (value("icl", case), value("icl.accuracy", case), floor("icl", case)) == (0.5, 1.0, 0.1)
-    other = {"loss_nats": None, "is_right": None}
+    other = SimpleNamespace(loss_nats=math.inf, is_right=None)
     assert (value("icl", other), value("icl.accuracy", other)) == (math.inf, None)
-    assert value("icl.accuracy", case | {"is_right": False}) == 0.0
+    assert value("icl.accuracy", SimpleNamespace(is_right=False)) == 0.0
 
 
 def audit(*ratios: float, holds: bool, epsilon: float | None = None, failures: Sequence[float] = ()) -> Any:

@@ -22,6 +22,7 @@ PAGE = ROOT / "docs" / "extending.md"
 @pytest.fixture
 def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Block]]:
     """The page's files are where it says, and its package is installed; the blocks that are no files."""
+    from leakmeter.core import registry
     from leakmeter.data import named
 
     monkeypatch.chdir(tmp_path)
@@ -38,8 +39,10 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Bloc
     install(packages, tomllib.loads((tmp_path / "pyproject.toml").read_text(encoding="utf-8"))["project"])
     monkeypatch.setattr(named, "__path__", [*named.__path__, str(own)])
     monkeypatch.syspath_prepend(packages)
+    registry._others.cache_clear()
     before = set(sys.modules)
     yield [block for block in blocks(page=PAGE) if block.title is None]
+    registry._others.cache_clear()
     for name in set(sys.modules) - before:
         if name.split(".")[0] == "mine" or name == "leakmeter.data.named.tides":
             del sys.modules[name]
