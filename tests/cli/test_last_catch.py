@@ -109,7 +109,7 @@ def test_nothing_that_a_terminal_obeys_is_written(
         (["decode", "--max-new-tokens", "1000000000"], "100,000 at most"),
         (["pii", "probe", "--subjects", "{subjects}", "--decoys", "1000000000"], "100,000 at most"),
         (["pii", "probe", "--subjects", "{subjects}", "--beams", "1000000000"], "1,000 at most"),
-        (["audit", "run", "--sequences", "1000000000"], "100,000 at most"),
+        (["audit", "run", "--samples", "1000000000"], "100,000 at most"),
         (["audit", "run", "--clip", "1e308"], "at most"),
         (["pii", "extract", "{note}", "--out", "found.jsonl", "--workers", "2147483648"], "1,000 at most"),
         (["study", "run", "figure_7", "--set", "x=[]"], "x"),
@@ -207,7 +207,12 @@ def test_an_interrupted_query_ends_at_once(measure: Callable[..., Any], tmp_path
     sql = "select count(*) from range(100000000) a, range(100000000) b where a.range * b.range % 7 = 1"
     code = "from leakmeter.cli import main; print('begun', flush=True); main()"
     with subprocess.Popen(
-        [sys.executable, "-c", code, "query", sql], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, "query", sql],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Where tests run in the background of a shell, interrupts are ignored by all that they start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()

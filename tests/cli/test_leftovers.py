@@ -132,7 +132,7 @@ def test_what_is_finished_stays(cli: Call, here: Path, monkeypatch: pytest.Monke
             raise KeyboardInterrupt
         return score(self, chunk)
 
-    words = (*AUDIT, "--subset-size", 2, "--max-new-tokens", 2, "--sequences", 1)
+    words = (*AUDIT, "--subset-size", 2, "--max-new-tokens", 2, "--samples", 1)
     with monkeypatch.context() as patched:
         patched.setattr(Toy, "score", fail)
         assert cli(*words).code == 130

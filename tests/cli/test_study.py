@@ -163,7 +163,7 @@ def test_the_figure_is_drawn_or_asked_for(cli: Call, abstracts: Path, monkeypatc
         patched.setitem(sys.modules, "matplotlib", None)
         ended = cli(*words_of("figure_8", abstracts))
         assert ended.code == 0
-        assert "the figure needs matplotlib: pip install matplotlib\n" in ended.err
+        assert "charts need matplotlib, which is not installed: pip install matplotlib\n" in ended.err
         assert not (study_of(Path("runs")) / "figure.png").exists()
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     assert cli(*words_of("figure_8", abstracts)).code == 0

@@ -26,7 +26,7 @@ from leakmeter.core.measurement import Measurement
 from leakmeter.core.plan import plan, plan_contexts
 from leakmeter.core.request import Asked, Request, Scores, Trial
 from leakmeter.errors import UnknownNameError
-from leakmeter.report.result import Result
+from leakmeter.runs.result import Result
 
 MEASURES = registry.instruments()
 BACKENDS = registry.backends()
@@ -97,7 +97,7 @@ def others_anew() -> Iterator[None]:
 @pytest.mark.usefixtures("others_anew")
 def test_other_packages_add_theirs_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint(name="mine", value="leakmeter.backends.toy:Toy", group="leakmeter.backends")
-    monkeypatch.setattr(registry, "entry_points", lambda group: (point,) if group == point.group else ())
+    monkeypatch.setattr(registry, "_others", lambda group: (point,) if group == point.group else ())
     assert "mine" in registry.backends()
     assert "mine" not in registry.instruments()
     assert registry.backend("mine") is Toy

@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from leakmeter.core.cost import ResultCost
 from leakmeter.instruments.icl.result import Exemplar, IclResult, MovedToken, Vocabulary
-from leakmeter.report.result import ResultCost
 from leakmeter.stats.posterior import posterior_of
 
 COST = ResultCost(

@@ -39,7 +39,7 @@ INSTRUMENTS = {
     "icl-select": ["icl-select", *TASKS, "--exemplars", "exemplars.jsonl", "--max-steps", "1", "--moves", "drop"],
     "audit": [
         *("audit", "run", "--exemplars", "rows.jsonl", "--column", "said", "--temperature", "2", "--seed", "0"),
-        *("--subset-size", "6", "--batches", "1", "--sequences", "6", "--max-new-tokens", "4"),
+        *("--subset-size", "6", "--batches", "1", "--samples", "6", "--max-new-tokens", "4"),
     ],
     "susceptibility": ["susceptibility", "--queries", "asked.jsonl", "--contexts", "contexts.jsonl"],
     "fisher": [

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from leakmeter.core.cost import ResultCost
 from leakmeter.instruments.influence.result import InfluenceResult, Piece, Sample
-from leakmeter.report.result import DocumentRange, Response, ResultCost
+from leakmeter.runs.result import DocumentRange, Response
 from leakmeter.stats.posterior import posterior_of
 
 Case = InfluenceResult

@@ -14,8 +14,8 @@ import pytest
 import leakmeter
 from leakmeter.core.quantity import Quantity
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.report.result import Results, shown
 from leakmeter.runs.pages import page_of_runs, write_figures
+from leakmeter.runs.result import Results, shown
 from leakmeter.runs.run import Run
 from leakmeter.runs.rundir import RunDirectory
 

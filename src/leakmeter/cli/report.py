@@ -56,7 +56,7 @@ def report(
         _one(run, html, figures, public=public)
     output.tell_page(html, public=public)
     if markdown is not None:
-        from leakmeter.report.result import saved
+        from leakmeter.runs.result import saved
 
         saved(markdown, _as_markdown([run, *others], public=public), public=public)
         output.tell_page(markdown, public=public)

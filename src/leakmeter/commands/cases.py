@@ -22,7 +22,7 @@ from leakmeter.errors import LeakmeterError, UsageError
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
     from leakmeter.core.instrument import Settings
-    from leakmeter.report.result import AnyResult, Part
+    from leakmeter.runs.result import AnyResult, Part
 
 
 def run_cases(

@@ -16,7 +16,7 @@ from leakmeter.runs.spec import outdated
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from leakmeter.report.result import AnyResult
+    from leakmeter.runs.result import AnyResult
 
 _HEATMAPS_AT_MOST = 3
 _WIDEST = 1000  # characters of a line
@@ -150,7 +150,7 @@ def save_page(path: Path, page: str, *, public: bool = False) -> None:
     Raises:
         StoreError: it cannot be written.
     """
-    from leakmeter.report.result import saved
+    from leakmeter.runs.result import saved
 
     try:
         saved(path, page, public=public)

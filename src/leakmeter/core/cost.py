@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 
 from leakmeter.core.plan import Chunk
+from leakmeter.core.record import Record
 
 # Share of the best matrix-product rate that long passes reach: from whole measurements of given responses (cuts by
 # sentence and by n-gram) with the default model in float32: 0.66 to 0.68 on two CPU cores, 0.75 on one.
@@ -118,3 +121,39 @@ def state_bytes(size: ModelSize, work: Work) -> int:
 def logit_bytes(size: ModelSize, work: Work) -> int:
     """Memory of the logits that are there at a time, with what their reduction takes."""
     return work.n_live_logits * (size.bytes_per_number + _REDUCTION_BYTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultCost(Record):
+    """What measuring a case took: its share, where several were scored together."""
+
+    requests: int
+    """Prompts scored."""
+    tree_tokens: int
+    """Tokens put through the model."""
+    naive_tokens: int
+    """Tokens that one full pass for each prompt would have run."""
+    seconds: float
+    predicted_tree_tokens: int | None
+    """Tokens that were predicted, or most of them where what is run depends on the scores; None in early runs."""
+    predicted_seconds: float | None
+    out_of_memory_retries: int
+    """How often memory ran out, and the work went on in smaller parts."""
+    scored_together: int | None
+    """Cases of the part; None where each was scored alone."""
+
+    @classmethod
+    def of(cls, texts: Mapping[str, Any]) -> Self:
+        """The cost in a case's texts, of earlier versions too."""
+        cost = texts["cost"]
+        predicted = cost.get("predicted") or {}
+        return cls(
+            requests=cost["requests"],
+            tree_tokens=cost["tree_tokens"],
+            naive_tokens=cost["naive_tokens"],
+            seconds=cost["seconds"],
+            predicted_tree_tokens=predicted.get("tree_tokens"),
+            predicted_seconds=predicted.get("seconds"),
+            out_of_memory_retries=cost.get("halvings", 0),
+            scored_together=cost.get("scored_together"),
+        )

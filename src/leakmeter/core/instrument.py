@@ -125,7 +125,7 @@ class Instrument:
 
     @property
     def result(self) -> Any:
-        """The class of results; see `report.result.Result`."""
+        """The class of results; see `runs.result.Result`."""
         return self._part(self.result_at)
 
     @property

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from leakmeter.core.cost import ResultCost
 from leakmeter.core.plain import visible
-from leakmeter.report.result import Result
 from leakmeter.report.scale import NOT_MEASURED, nats_text, percent
 
 _NUMBER: Final = re.compile(r"\d[\d.e-]*")
 _POSTERIOR_NOTES: Final = {"below the noise floor": "<\u00a0noise", "below the placebo": "<\u00a0placebo"}
+
+
+class HasCost(Protocol):
+    """A result that says what it took."""
+
+    @property
+    def cost(self) -> ResultCost:
+        """What measuring it took."""
+
+
+class HasWarnings(Protocol):
+    """A result that says what narrows its meaning."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence each."""
 
 
 def posterior_cell(numbers: object, prefix: str = "") -> str:
@@ -33,7 +49,7 @@ def interval_text(row: Any) -> str:
     return "" if interval is None else f"[{', '.join(map(nats_text, interval))}]"
 
 
-def cost(results: Sequence[Result]) -> str:
+def cost(results: Sequence[HasCost]) -> str:
     """Tokens and time, predicted and taken."""
     costs = [result.cost for result in results]
     run, naive = sum(one.tree_tokens for one in costs), sum(one.naive_tokens for one in costs)
@@ -48,7 +64,7 @@ def cost(results: Sequence[Result]) -> str:
     return f"{said}; predicted {sum(known):,}{about}"
 
 
-def warnings(results: Sequence[Result], what: str = "queries") -> list[str]:
+def warnings(results: Sequence[HasWarnings], what: str = "queries") -> list[str]:
     """The results' warnings; those that differ in numbers alone are one, told once with how many there are."""
     found: dict[str, list[str]] = {}
     for result in results:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
     from leakmeter.core.case import Case
     from leakmeter.core.measure import Measure
-    from leakmeter.report.result import Part
+    from leakmeter.runs.result import Part
     from leakmeter.runs.run import Run
     from leakmeter.runs.scores import ScoreCache
     from leakmeter.text.build import PromptSettings

@@ -15,10 +15,10 @@ from leakmeter.core import registry
 from leakmeter.core.check import Number
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Case, RunQuantity
 from leakmeter.errors import UsageError
-from leakmeter.report.result import noted, provenance_of, saved
 from leakmeter.runs.damage import as_written
 from leakmeter.runs.measure import cases_of_run
 from leakmeter.runs.measured import Measured, case_quantities
+from leakmeter.runs.result import noted, provenance_of, saved
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.runs.spec import outdated
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate

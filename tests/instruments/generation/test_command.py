@@ -55,7 +55,7 @@ def calibrate(cli: Call) -> Call:
         usual: dict[str, object] = {"clip": 10, "subset_size": 50, "temperature": 4.8 if free == "none" else 2}
         usual.pop(free.replace("-", "_"), None)
         given = {name: value for name, value in (usual | named).items() if value is not None}
-        return cli("audit", "calibrate", *options(target_epsilon=target, free=free, **given), *more)
+        return cli("audit", "calibrate", *options(epsilon=target, free=free, **given), *more)
 
     return call
 
@@ -101,7 +101,7 @@ def test_a_noisy_setting_is_called_so_and_a_sharp_one_is_not(calibrate: Call) ->
     assert "gets 0.128 % at most. Most of what is drawn is noise then" in " ".join(
         calibrate("temperature", 10).out.split()
     )
-    assert "noise" not in calibrate("temperature", 10, sequences=2, subset_size=200).out
+    assert "noise" not in calibrate("temperature", 10, samples=2, subset_size=200).out
 
 
 @given(st.floats(1e-9, 1e9), st.integers(1, 9))
@@ -122,14 +122,14 @@ def test_rounding_is_to_the_side_asked_for(value: float, digits: int) -> None:
         ),
         ("clip", 5, {"delta": 0}, "delta is 0.0; it has to be above 0 and below 1"),
         ("clip", 5, {"delta": 1}, "delta is 1.0; it has to be above 0 and below 1"),
-        ("clip", -1, {}, "target-epsilon is -1; it has to be from 1e-09"),
+        ("clip", -1, {}, "epsilon is -1; it has to be from 1e-09"),
         ("temperature", 5, {"clip": 0}, "clip is 0.0; it has to be above 0"),
         ("temperature", 5, {"clip": "nan"}, "clip is nan; it has to be above 0"),
         ("temperature", 5, {"subset_size": 0}, "subset-size is 0; it has to be 1 or more"),
         ("temperature", 5, {"subset_size": 1, "normalise_by": "present"}, "subset-size is 1; it has to be 2 or more"),
-        ("temperature", 5, {"sequences": 0}, "sequences is 0; it has to be from 1"),
-        ("temperature", 5, {"sequences": -2, "max_tokens": -2}, "sequences is -2; it has to be from 1"),
-        ("temperature", 1e300, {}, "target-epsilon is 1e+300; it has to be from 1e-09 to 1e+09"),
+        ("temperature", 5, {"samples": 0}, "samples is 0; it has to be from 1"),
+        ("temperature", 5, {"samples": -2, "max_new_tokens": -2}, "samples is -2; it has to be from 1"),
+        ("temperature", 1e300, {}, "epsilon is 1e+300; it has to be from 1e-09 to 1e+09"),
         ("temperature", 5, {"clip": None}, "--free temperature needs --clip; give a value"),
         ("temperature", 5, {"temperature": 2}, "--temperature is what --free temperature looks for; leave it out"),
         ("tau", 5, {}, 'Invalid value "tau" for --free. Choose from: "temperature", "clip", "subset-size".'),
@@ -145,7 +145,7 @@ def test_what_cannot_be_calibrated_is_one_line(
 
 
 def test_calibrating_loads_no_model() -> None:
-    words = ["audit", "calibrate", *map(str, options(target_epsilon=10, free="clip", subset_size=50, temperature=2))]
+    words = ["audit", "calibrate", *map(str, options(epsilon=10, free="clip", subset_size=50, temperature=2))]
     code = (
         "import sys\nfrom leakmeter.cli import main\n"
         f"try: main({words!r})\nexcept SystemExit: pass\n"
@@ -165,7 +165,7 @@ def mine(tmp_path: Path) -> Path:
         writer.writerows([("id", "note"), *((f"n{i}", text) for i, text in enumerate(TEXTS))])
     (folder / "audit.toml").write_text(
         'model = "toy"\nexemplars = "notes.csv"\ncolumn = "note"\ninstruction = "Write a notice."\n'
-        "subset_size = 3\nepsilon = 8\nsequences = 4\nmax_new_tokens = 60\n",
+        "subset_size = 3\nepsilon = 8\nsamples = 4\nmax_new_tokens = 60\n",
         encoding="utf-8",
     )
     return folder
@@ -231,7 +231,7 @@ def test_batches_of_a_configuration_are_audited_apart(audit: Call) -> None:
 
 
 def test_an_option_wins_over_its_key(audit: Call) -> None:
-    (case,), told = objects_of(audit("--json", subset_size=7, sequences=1, max_tokens=5, temperature=3, clip=2))
+    (case,), told = objects_of(audit("--json", subset_size=7, samples=1, max_new_tokens=5, temperature=3, clip=2))
     assert case["mechanism"] == {
         "name": "clipped-logit aggregation",
         "clip": 2.0,
@@ -289,7 +289,7 @@ def test_another_question_has_another_nonce(audit: Call) -> None:
 def test_from_python_it_is_the_same(audit: Call) -> None:
     cases, told = objects_of(audit("--json", seed=5))
     made = leakmeter.audit(
-        "toy", exemplars=TEXTS, instruction="Write a notice.", subset_size=3, epsilon=8, sequences=4,
+        "toy", exemplars=TEXTS, instruction="Write a notice.", subset_size=3, epsilon=8, samples=4,
         max_new_tokens=60, seed=5,
     )  # fmt: skip
     assert [list(result.texts) for result in made.results] == [
@@ -390,7 +390,7 @@ def test_a_dry_run_tells_what_it_will_take_and_writes_nothing(audit: Call) -> No
         ({"column": "text"}, "notes.csv', record 1 has no column 'text'; it has 'id', 'note'"),
         ({"exemplars": "none.csv"}, "CSV file 'none.csv' cannot be read"),
         ({"task": "tickets"}, "column is for texts without a task"),
-        ({"sequences": 0}, "sequences is 0; it has to be 1 or more"),
+        ({"samples": 0}, "samples is 0; it has to be 1 or more"),
         ({"template": "foo"}, "no template for exemplars named 'foo'"),
     ],
 )
@@ -408,7 +408,7 @@ def test_what_cannot_be_audited_is_one_line(audit: Call, named: dict[str, object
         ("clop = 2", "no key of configuration 'audit.toml' named 'clop'; did you mean 'clip'?"),
         ('clip = "wide"', "configuration 'audit.toml': 'clip' is 'wide'; it has to be a number"),
         ("clip = true", "configuration 'audit.toml': 'clip' is True; it has to be a number"),
-        ("sequences = 2.5", "configuration 'audit.toml': 'sequences' is 2.5; it has to be a whole number"),
+        ("samples = 2.5", "configuration 'audit.toml': 'samples' is 2.5; it has to be a whole number"),
         ("label = 3", "configuration 'audit.toml': 'label' is 3; it has to be text"),
         ("clip", "configuration 'audit.toml' is not TOML"),
         ("clip = 2", "nothing sets the guarantee; give one of epsilon, temperature"),
@@ -435,3 +435,20 @@ def test_every_key_is_an_option_and_the_sample_has_only_keys(cli: Call) -> None:
     found = audit_command.merged(None, Options())
     assert set(found.given) <= keys
     assert found.exemplars == audit_command.SAMPLE
+
+
+def test_names_of_the_release_before_are_understood_and_told_of(audit: Call, calibrate: Call, mine: Path) -> None:
+    given = {"seed": 5, "subset_size": 7}
+    now, _ = objects_of(audit("--json", samples=1, max_new_tokens=5, epsilon=3, **given))
+    ended = audit("--json", sequences=1, max_tokens=5, target_epsilon=3, **given)
+    assert without_seconds(objects_of(ended)[0][0]) == without_seconds(now[0])
+    assert "--sequences is called --samples now; the old spelling goes with the next release" in ended.err
+    file = mine / "audit.toml"
+    file.write_text(file.read_text(encoding="utf-8").replace("samples =", "sequences ="), encoding="utf-8")
+    old = audit("--json", max_new_tokens=5, **given)
+    assert objects_of(old)[0][0]["n_samples"] == 4
+    assert "sequences is called samples now; the old key goes with the next release" in old.err
+    today = calibrate("clip", 5, "--json", temperature=2, samples=3, max_new_tokens=7)
+    before = calibrate("clip", 5, "--json", temperature=2, sequences=3, max_tokens=7)
+    assert (before.code, before.out) == (0, today.out)
+    assert "--max-tokens is called --max-new-tokens now" in before.err

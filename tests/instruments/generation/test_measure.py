@@ -270,7 +270,7 @@ def test_the_temperature_that_has_a_guarantee() -> None:
         ({"clip": 0.0}, "clip is 0.0; it has to be above 0"),
         ({"temperature": -1.0}, "temperature is -1.0; it has to be above 0"),
         ({"normalise_by": "most"}, "no normalise-by named 'most'"),
-        ({"sequences": 0}, "sequences is 0; it has to be 1 or more"),
+        ({"sequences": 0}, "samples is 0; it has to be 1 or more"),
         ({"max_new_tokens": 0}, "max-new-tokens is 0; it has to be 1 or more"),
         ({"min_new_tokens": 9, "max_new_tokens": 8}, "max-new-tokens is 8; it has to be 9 or more"),
         ({"min_new_tokens": -1}, "min-new-tokens is -1"),

@@ -17,7 +17,7 @@ from leakmeter.instruments.decoding.quantities import DECODE
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
 from leakmeter.report.blocks import Provenance, Report
-from leakmeter.report.result import AnyResult, DocumentRange, Params, Part, Response, Result, Texts
+from leakmeter.runs.result import AnyResult, DocumentRange, Params, Part, Response, Result, Texts
 
 if TYPE_CHECKING:
     import pandas as pd

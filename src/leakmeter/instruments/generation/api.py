@@ -12,7 +12,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.result import PrivateGenerationResult, PublicTexts, Summary
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.privacy.rdp import Guarantee
-from leakmeter.report.result import Results
+from leakmeter.runs.result import Results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,7 +104,7 @@ def audit(
         device, model_id, cache: see `influence`.
         settings: `instruction`, `label_heading`, `text_heading` and `template` of
             `instruments.generation.prompts.GenerationSettings`, whose defaults are the paper's prompt for news; `clip`,
-            `temperature` in the place of epsilon, `normalise_by`, `sequences` (10), `max_new_tokens`, `min_new_tokens`,
+            `temperature` in the place of epsilon, `normalise_by`, `samples` (10), `max_new_tokens`, `min_new_tokens`,
             `delta` and `seed` of `PrivateGeneration`. None, but for a template, is the default.
 
     Raises:

@@ -46,6 +46,7 @@ def audit_of(
     subset_size: int | None = None,
     batches: int | None = None,
     epsilon: float | None = None,
+    samples: int | None = None,
     **given: Any,
 ) -> Audited:
     """Batches of exemplars in parts, and the measure with a guarantee.
@@ -56,12 +57,14 @@ def audit_of(
         subset_size: exemplars of a batch; all of them in one by default.
         batches: at most; as many as can be filled by default.
         epsilon: the most that is guaranteed, which the measure's temperature is set to; None to leave it.
-        given: fields of `GenerationSettings` and of `PrivateGeneration`; 10 sequences by default.
+        samples: drawn from each batch, the measure's `sequences`; 10 by default.
+        given: fields of `GenerationSettings` and of `PrivateGeneration`.
 
     Raises:
         UsageError: fewer examples than a batch takes, the guarantee is set twice or not at all, or no temperature
             has it.
     """
+    given = {"sequences": _SAMPLES if samples is None else samples, **given}
     wording = {field.name: given.pop(field.name) for field in fields(GenerationSettings) if field.name in given}
     choices = {"epsilon": epsilon, "temperature": given.get("temperature"), **given}
     choices = {name: choices[name] for name in ("epsilon", "temperature", "mechanism") if name in choices}
@@ -70,7 +73,7 @@ def audit_of(
         said = f"{' and '.join(chosen)} are given together" if chosen else "nothing sets the guarantee"
         raise UsageError(f"{said}; give one of {', '.join(choices)}")
     taken = examples()
-    settings, measure = GenerationSettings(**wording), PrivateGeneration(**{"sequences": _SAMPLES, **given})
+    settings, measure = GenerationSettings(**wording), PrivateGeneration(**given)
     size = len(taken) if subset_size is None else subset_size
     if size < 1:
         raise UsageError(f"subset-size is {size}; it has to be 1 or more")

@@ -80,13 +80,13 @@ def calibrated(wanted: Wanted) -> Calibration:
     if missing:
         raise UsageError(f"--free {free} needs {' and '.join(missing)}; give a value")
     start = Aggregation(**given, **{name: 2}, normalise_by=wanted.normalise_by)
-    counts = {"sequences": wanted.sequences, "max-tokens": wanted.max_tokens}
-    for other, number in {"target-epsilon": wanted.target_epsilon, **given, **counts}.items():
+    counts = {"samples": wanted.samples, "max-new-tokens": wanted.max_new_tokens}
+    for other, number in {"epsilon": wanted.epsilon, **given, **counts}.items():
         least = 1 if other in counts else 1.0 / _MOST
         if not least <= number <= _MOST:
             raise UsageError(f"{other.replace('_', '-')} is {number:g}; it has to be from {least:g} to {_MOST:g}")
-    n_tokens = wanted.sequences * wanted.max_tokens
-    target = Target(wanted.target_epsilon, wanted.delta, n_tokens, wanted.adjacency)
+    n_tokens = wanted.samples * wanted.max_new_tokens
+    target = Target(wanted.epsilon, wanted.delta, n_tokens, wanted.adjacency)
     found = search.calibrate(start, free, target)
     if isinstance(found, search.Unreachable):
         raise UsageError(str(found))
@@ -94,11 +94,11 @@ def calibrated(wanted: Wanted) -> Calibration:
         **asdict(found.aggregation),
         free=free,
         value=getattr(found.aggregation, name),
-        target_epsilon=wanted.target_epsilon,
+        target_epsilon=wanted.epsilon,
         adjacency=wanted.adjacency,
         delta=wanted.delta,
-        samples=wanted.sequences,
-        max_new_tokens=wanted.max_tokens,
+        samples=wanted.samples,
+        max_new_tokens=wanted.max_new_tokens,
         n_tokens=n_tokens,
         guarantees={kind: _guarantee(found.aggregation.sensitivity(kind), target) for kind in _NEIGHBOURS},
     )

@@ -9,7 +9,7 @@ instruction = "Write a support ticket that a customer might send."
 subset_size = 24
 epsilon = 14                       or temperature
 clip = 7.5
-sequences = 2
+samples = 2
 max_new_tokens = 30
 delta = 1e-5
 """
@@ -29,6 +29,7 @@ from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions, Text
+from leakmeter.commands.renamed import renamed
 from leakmeter.core.files import read_text
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.models import DEFAULT_MODEL
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from leakmeter.instruments.generation.measure import PrivateGeneration
     from leakmeter.instruments.generation.result import PrivateGenerationResult
-    from leakmeter.report.result import AnyResult, Part
+    from leakmeter.runs.result import AnyResult, Part
     from leakmeter.text.exemplar import Example
 
 SAMPLE: Final = "tickets"
@@ -85,7 +86,7 @@ class Options:
     """Exemplars of a batch; all in one batch by default."""
     batches: int | None = None
     """Disjoint batches, each with samples of its own; as many as can be filled by default."""
-    epsilon: Annotated[float | None, Parameter(name=("--epsilon", "--target-epsilon"))] = None
+    epsilon: float | None = None
     """The most that is guaranteed at delta for the samples of a batch, nats: sets the temperature."""
     temperature: float | None = None
     """τ of the average, in the place of epsilon."""
@@ -93,9 +94,9 @@ class Options:
     """c: a clipped logit lies between −c and c, nats; 10 by default."""
     normalise_by: NormaliseBy | None = None
     """What a sum without an exemplar is divided by: fixed, the default, or present."""
-    sequences: int | None = None
-    """Samples drawn from each batch; 10 by default."""
-    max_new_tokens: Annotated[int | None, Parameter(name=("--max-new-tokens", "--max-tokens"))] = None
+    samples: int | None = None
+    """Drawn from each batch; 10 by default."""
+    max_new_tokens: int | None = None
     """Most tokens of each, which the guarantee is for; 40 by default."""
     min_new_tokens: int | None = None
     """Fewest tokens of each; 0 by default."""
@@ -119,6 +120,9 @@ class _RunOptions(RunOptions):
 
 
 @app.command
+@renamed("--target-epsilon", "--epsilon")
+@renamed("--sequences", "--samples")
+@renamed("--max-tokens", "--max-new-tokens")
 def run(
     *,
     config: Path | None = None,
@@ -205,7 +209,7 @@ def run(
 class Wanted:
     """What is calibrated, and to what."""
 
-    target_epsilon: float
+    epsilon: float
     """The most that ε may be at delta, nats, for all samples together."""
     free: Free
     """Which of temperature, clip and subset-size is sought, and left out; the other two are given."""
@@ -215,9 +219,9 @@ class Wanted:
     """s: exemplars whose clipped logits are averaged at each token."""
     temperature: float | None = None
     """τ of the average."""
-    sequences: int = 50
-    """Samples drawn from the same exemplars."""
-    max_tokens: int = 40
+    samples: int = 50
+    """Drawn from the same exemplars."""
+    max_new_tokens: int = 40
     """Most tokens of each."""
     delta: float = 1e-5
     """δ of the guarantee, above 0 and below 1."""
@@ -229,6 +233,9 @@ class Wanted:
 
 
 @app.command
+@renamed("--target-epsilon", "--epsilon")
+@renamed("--sequences", "--samples")
+@renamed("--max-tokens", "--max-new-tokens")
 def calibrate(*, wanted: Wanted, json: Flag = False) -> None:
     """Find the temperature, clip or subset size at which private token generation has a guarantee.
 
@@ -324,6 +331,9 @@ def _read(path: Path) -> dict[str, Any]:
         told = tomllib.loads(read_text(path, "configuration"))
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{where} is not TOML: {error}") from None
+    if "sequences" in told and "samples" not in told:
+        told["samples"] = told.pop("sequences")
+        output.tell(f"{where}: sequences is called samples now; the old key goes with the next release")
     hints = get_type_hints(Options)
     kinds: dict[str, type] = {
         field.name: next((kind for kind in (int, float) if kind in get_args(hints[field.name])), str)

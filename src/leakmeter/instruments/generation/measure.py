@@ -98,7 +98,7 @@ class PrivateGeneration(Measure):
         own = Aggregation(self.clip, 2, self.temperature, self.normalise_by)
         least = max(1, self.min_new_tokens)
         checks = (
-            bounded("sequences", self.sequences, 1, MOST_SAMPLES),
+            bounded("samples", self.sequences, 1, MOST_SAMPLES),
             (self.min_new_tokens >= 0, "min-new-tokens", self.min_new_tokens, "0 or more"),
             bounded("max-new-tokens", self.max_new_tokens, least, MOST_NEW_TOKENS),
             (self.seed is None or self.seed >= 0, "seed", self.seed, "0 or more"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
+from leakmeter.core.cost import ResultCost
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
@@ -22,7 +23,7 @@ from leakmeter.privacy import verdict
 from leakmeter.privacy.draws import draws_of
 from leakmeter.privacy.rdp import Guarantee, composed
 from leakmeter.report.blocks import Provenance, Report
-from leakmeter.report.result import AnyResult, Part, Result, ResultCost, Texts
+from leakmeter.runs.result import AnyResult, Part, Result, Texts
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.result import IclResult
 from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.models import DEFAULT_MODEL
-from leakmeter.report.result import Results
+from leakmeter.runs.result import Results
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,7 +21,7 @@ from leakmeter.instruments.icl.measure import Icl
 if TYPE_CHECKING:
     from leakmeter.data.tasks.base import Split, TaskData
     from leakmeter.instruments.icl.result import IclResult
-    from leakmeter.report.result import Part
+    from leakmeter.runs.result import Part
     from leakmeter.text.exemplar import Example
 
 SAMPLE: Final = "tickets"

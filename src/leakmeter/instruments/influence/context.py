@@ -14,9 +14,9 @@ from typing import Final
 
 from leakmeter.core.plain import visible
 from leakmeter.instruments.influence.result import ContextPiece, ContextResult, InfluenceResult, Piece
-from leakmeter.report.result import DocumentRange
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.words import about_seconds, saved
+from leakmeter.runs.result import DocumentRange
 
 _REMOVALS: Final = {
     "drop": "its tokens are cut out and the rest moves up",

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.quantities import INFLUENCE
-from leakmeter.report.result import DocumentRange, Part, Response, Result, Texts
+from leakmeter.runs.result import DocumentRange, Part, Response, Result, Texts
 from leakmeter.stats.posterior import posterior_of
 from leakmeter.stats.stats import bootstrap_interval_of_mean
 from leakmeter.text.entity_results import entity_fields, entity_warnings, ranks

@@ -14,7 +14,7 @@ from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind, ProbeTemplat
 from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.summary import Summary
 from leakmeter.models import DEFAULT_MODEL
-from leakmeter.report.result import Results
+from leakmeter.runs.result import Results
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from leakmeter.instruments.pii.check import Checked
     from leakmeter.instruments.pii.extraction.finders import Extractor, Find
     from leakmeter.instruments.pii.result import PiiResult
-    from leakmeter.report.result import Part
+    from leakmeter.runs.result import Part
     from leakmeter.text.entities.mention import Mention
 
 _MB: Final = 1_000_000

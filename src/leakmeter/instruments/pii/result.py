@@ -17,7 +17,7 @@ from leakmeter.instruments.pii.probe import ProbeKind
 from leakmeter.instruments.pii.quantities import PII
 from leakmeter.instruments.pii.subject import ValueType
 from leakmeter.instruments.pii.summary import Summary, summary
-from leakmeter.report.result import Part, Result, Texts
+from leakmeter.runs.result import Part, Result, Texts
 from leakmeter.stats.ranks import exposure, extrapolated_exposure, rank, rank_p
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.result import ContextPiece, ContextResult
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.instruments.redaction.quantities import REDACTION
-from leakmeter.report.result import Params, Part, Texts
+from leakmeter.runs.result import Params, Part, Texts
 from leakmeter.stats.posterior import Posterior, posterior_of
 from leakmeter.text.entity_results import entity_warnings
 from leakmeter.text.layout import without_characters

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from leakmeter.instruments.susceptibility.fisher.result import FisherResult, FisherSummary
 from leakmeter.instruments.susceptibility.result import Summary, SusceptibilityResult
 from leakmeter.models import DEFAULT_MODEL
-from leakmeter.report.result import Results
+from leakmeter.runs.result import Results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leakmeter.data.records import Fields
     from leakmeter.instruments.susceptibility.fisher.measure import Fisher
     from leakmeter.instruments.susceptibility.measure import Susceptibility
-    from leakmeter.report.result import Part
+    from leakmeter.runs.result import Part
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.math import Spread, spread
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.memorisation import Kind, Memorisation, MemorisationOfAll, begins, kinds_of
-from leakmeter.report.result import Part, Result, Texts
+from leakmeter.runs.result import Part, Result, Texts
 from leakmeter.stats import stats
 
 if TYPE_CHECKING:

@@ -156,9 +156,10 @@ def test_from_python_it_is_the_same(fisher: Call, model: Path) -> None:
     assert measured.summary.values[0].mean_nats == told["values"][0]["mean_nats"]
     frame = measured.to_frame()
     assert list(frame["query"]) == [row["id"] for row in QUERIES]
-    assert frame["fisher_nats"][0] == measured.results[0].susceptibility
-    low, high = measured.results[0].interval or (0, 0)
-    assert low < measured.results[0].susceptibility < high
+    first = measured.results[0].values[0]
+    assert frame["fisher_nats"][0] == first.fisher_nats
+    low, high = first.interval_nats or (0, 0)
+    assert low < first.fisher_nats < high
     assert ids_of(measured.save_html("page.html").read_text(encoding="utf-8")) == {row["id"] for row in QUERIES}
     with pytest.raises(leakmeter.LeakmeterError, match="'toy' gives no gradients"):
         leakmeter.fisher_susceptibility("toy", queries=["Who?"])

@@ -148,8 +148,6 @@ def cost(results: Sequence[FisherResult]) -> str:
     """Tokens and time, predicted and taken."""
     costs = [result.cost for result in results]
     run, seconds = sum(one.tree_tokens for one in costs), sum(one.seconds for one in costs)
-    said = f"{run:,} tokens forward and backward in {seconds:.1f}\u00a0s"
-    tokens = [one.predicted_tree_tokens for one in costs if one.predicted_tree_tokens is not None]
     expected = [one.predicted_seconds for one in costs if one.predicted_seconds is not None]
     about = f" in {about_seconds(sum(expected))}" if len(expected) == len(costs) else ""
     predicted = [one.predicted_tree_tokens for one in costs if one.predicted_tree_tokens is not None]

@@ -13,7 +13,7 @@ from leakmeter.core.quantity import Quantity
 from leakmeter.core.record import Record, frame_of
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.result import QueryResult, Values, check_any, usual_cost
-from leakmeter.report.result import Part, Texts
+from leakmeter.runs.result import Part, Texts
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
 
+from leakmeter.core.cost import ResultCost
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.plain import to_json, to_plain
 from leakmeter.core.quantity import AnyQuantity
@@ -158,42 +159,6 @@ class AnyResult(ABC):
     def to_json(self) -> str:
         """The case as one line of JSON."""
         return to_json(self.to_dict())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultCost(Record):
-    """What measuring a case took: its share, where several were scored together."""
-
-    requests: int
-    """Prompts scored."""
-    tree_tokens: int
-    """Tokens put through the model."""
-    naive_tokens: int
-    """Tokens that one full pass for each prompt would have run."""
-    seconds: float
-    predicted_tree_tokens: int | None
-    """Tokens that were predicted, or most of them where what is run depends on the scores; None in early runs."""
-    predicted_seconds: float | None
-    out_of_memory_retries: int
-    """How often memory ran out, and the work went on in smaller parts."""
-    scored_together: int | None
-    """Cases of the part; None where each was scored alone."""
-
-    @classmethod
-    def of(cls, texts: Texts) -> Self:
-        """The cost in a case's texts, of earlier versions too."""
-        cost = texts["cost"]
-        predicted = cost.get("predicted") or {}
-        return cls(
-            requests=cost["requests"],
-            tree_tokens=cost["tree_tokens"],
-            naive_tokens=cost["naive_tokens"],
-            seconds=cost["seconds"],
-            predicted_tree_tokens=predicted.get("tree_tokens"),
-            predicted_seconds=predicted.get("seconds"),
-            out_of_memory_retries=cost.get("halvings", 0),
-            scored_together=cost.get("scored_together"),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
