@@ -26,7 +26,7 @@ def test_its_methods_are_the_functions_of_the_instruments(monkeypatch: pytest.Mo
     assert meter.decode(context="Ana is 41.", query="Who?", max_new_tokens=2).to_dict() is not None
     assert loaded.count("toy") == 2  # once for the meter, and once for the function alone
     assert isinstance(meter.backend, Toy)
-    assert {"influence", "decode", "frontier", "icl", "audit", "pii", "redact_plan", "susceptibility"} <= set(
+    assert {"influence", "decode", "frontier", "icl", "audit", "pii", "redaction", "susceptibility"} <= set(
         dir(meter)
     )
 

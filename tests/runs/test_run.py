@@ -15,7 +15,7 @@ import leakmeter
 from leakmeter.core.quantity import Quantity
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.runs.pages import page_of_runs, write_figures
-from leakmeter.runs.result import Results, shown
+from leakmeter.runs.result import Results
 from leakmeter.runs.run import Run
 from leakmeter.runs.rundir import RunDirectory
 
@@ -78,7 +78,7 @@ def check_reprs(run: Run, results: list[Any]) -> None:
     assert repr(run) == f"<Run '{run.path.name}': {run.measure}, {len(results)} cases>"
     for result in results:
         said = repr(result)
-        headline = type(result).findings(shown([result])).headline
+        headline = type(result).findings([result]).headline
         id_ = result.id
         assert said.startswith(f"<{type(result).__name__} {id_[:40]!r}"[:-1])
         assert said.endswith(f": {headline}>" if headline else ">")
@@ -109,7 +109,7 @@ def test_a_run_of_every_measure_is_an_object(measure: str) -> None:
     check_reprs(run, results)
     assert run.measure == measure
     assert run.spec == RunDirectory(run.path).read_spec()
-    assert list(run.cases) == shown(results)
+    assert list(run.cases) == results
     assert (run.summary is None) == (measure in OF_CASES)
 
     frame = run.to_frame()
@@ -143,7 +143,7 @@ def test_a_run_of_every_measure_is_an_object(measure: str) -> None:
     assert "\x1b" not in html
     assert run.quantities()
     page = run.save_html("page.html").read_text(encoding="utf-8")
-    assert page == run.kind.render_page(shown(results), command=run.spec["command"], run=run.path)
+    assert page == run.kind.render_page(results, command=run.spec["command"], run=run.path)
 
 
 def test_usual_aggregates_are_those_of_the_cases() -> None:
