@@ -23,6 +23,7 @@ PAGE = ROOT / "docs" / "extending.md"
 @pytest.fixture
 def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Block]]:
     """The page's files are where it says, and its package is installed; the blocks that are no files."""
+    from leakmeter.core import registry
     from leakmeter.data import named
 
     monkeypatch.chdir(tmp_path)
@@ -39,6 +40,7 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Bloc
     install(packages, tomllib.loads((tmp_path / "pyproject.toml").read_text(encoding="utf-8"))["project"])
     monkeypatch.setattr(named, "__path__", [*named.__path__, str(own)])
     monkeypatch.syspath_prepend(packages)
+    registry._others.cache_clear()
     before = set(sys.modules)
     registry._others.cache_clear()
     yield [block for block in blocks(page=PAGE) if block.title is None]

@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import EntryPoint
 from itertools import pairwise
 from typing import Any
@@ -86,6 +86,15 @@ def test_there_are_plugins_and_an_unknown_one_is_guessed() -> None:
         registry.backend("toi")
 
 
+@pytest.fixture
+def others_anew() -> Iterator[None]:
+    """Entry points are looked up again, before and after."""
+    registry._others.cache_clear()
+    yield
+    registry._others.cache_clear()
+
+
+@pytest.mark.usefixtures("others_anew")
 def test_other_packages_add_theirs_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint(name="mine", value="leakmeter.backends.toy:Toy", group="leakmeter.backends")
     monkeypatch.setattr(registry, "_others", lambda group: (point,) if group == point.group else ())
