@@ -80,7 +80,7 @@ def agreement(rows: Sequence[Row], *, y: str, panels: str, lines: Sequence[str],
     """Spearman's correlation of each predictor.
 
     Args:
-        rows: see `instruments.susceptibility.fisher.agreement`.
+        rows: see `instruments.susceptibility.fisher.study`.
         y: column of the predictors, from top to bottom.
         panels: column that has a panel for each of its values.
         lines: columns whose values tell marks of one colour from another.
