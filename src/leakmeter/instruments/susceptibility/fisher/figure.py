@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from leakmeter.report import blocks as b
 from leakmeter.studies.figure import beside, groups_of, intervals
+from leakmeter.studies.kind import Row
 
-Row = Mapping[str, Any]
 _VALUE: Final = "spearman"
 _NEAR: Final = 0.7
 """Share of the ceiling from which on it is drawn."""
@@ -80,7 +80,7 @@ def agreement(rows: Sequence[Row], *, y: str, panels: str, lines: Sequence[str],
     """Spearman's correlation of each predictor.
 
     Args:
-        rows: see `instruments.susceptibility.fisher.agreement`.
+        rows: see `instruments.susceptibility.fisher.study`.
         y: column of the predictors, from top to bottom.
         panels: column that has a panel for each of its values.
         lines: columns whose values tell marks of one colour from another.
