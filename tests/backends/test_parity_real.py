@@ -23,6 +23,12 @@ from leakmeter.text.build import PromptSettings, prepare
 
 # Invented; no person or place in them exists.
 CASES = {
+    "numbers": Case(
+        "numbers",
+        (Document("account", "Account 5520-118 holds 4,310 euro. Tovey Lindqvar may draw on it until June."),),
+        "Who may draw on it?",
+        "Tovey",
+    ),
     "clinic": Case(
         "clinic",
         (Document("note", "Mira Oldenkott is 63 and allergic to penicillin. She lives in Brezno with two cats."),),
@@ -37,12 +43,6 @@ CASES = {
         ),
         "When is the meeting?",
         "At noon.",
-    ),
-    "numbers": Case(
-        "numbers",
-        (Document("account", "Account 5520-118 holds 4,310 euro. Tovey Lindqvar may draw on it until June."),),
-        "Who may draw on it?",
-        "Tovey",
     ),
 }
 ONE_OR_ALL = [name if i == 0 else pytest.param(name, marks=pytest.mark.long) for i, name in enumerate(CASES)]
@@ -138,7 +138,7 @@ def test_the_matrix_equals_the_naive_calculation(real_backend: Any, naive: Naive
     check(real_backend, naive, case, FEW, ("drop", "mask"), WEIGHTS, 1e-4)
 
 
-@pytest.mark.parametrize("weight", [1.0, 1.5])
+@pytest.mark.parametrize("weight", [pytest.param(1.0, marks=pytest.mark.long), 1.5])
 @pytest.mark.parametrize("case", ONE_OR_ALL)
 def test_what_decoding_told_is_what_scoring_measures_within_the_noise_floor(
     real_backend: Any, case: str, weight: float

@@ -16,7 +16,7 @@ said = "Said"
 """
 ROWS = "id,said,mood\n" + "".join(f"n{i},text {i},{('Glad', 'Sad')[i % 2]}\n" for i in range(6))
 CASE = {"id": "one", "context": "Anna Ek lives in Graz.", "query": "Who?", "response": "Anna"}
-AUDIT = 'model = "toy"\nexemplars = "texts.csv"\ncolumn = "said"\nepsilon = 8\nsequences = 1\nmax_new_tokens = 2\n'
+AUDIT = 'model = "toy"\nexemplars = "texts.csv"\ncolumn = "said"\nepsilon = 8\nsamples = 1\nmax_new_tokens = 2\n'
 FILES = {
     "note.txt": "Anna Ek lives in Graz.",
     "cases.jsonl": json.dumps(CASE) + "\n",

@@ -7,6 +7,7 @@ import inspect
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from itertools import pairwise
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
@@ -55,14 +56,22 @@ class Record:
         Raises:
             DataError: something is missing, or of another kind; says where.
         """
-        from pydantic import TypeAdapter, ValidationError
+        from pydantic import ValidationError
 
         try:
-            return TypeAdapter(cls).validate_python(value)
+            read: Self = _reader(cls).validate_python(value)  # type: ignore[arg-type]  # a class is hashable
+            return read
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"])) or "all of it"
             raise DataError(f"{cls.__name__} cannot be read: {where}: {first['msg']}") from None
+
+
+@cache
+def _reader(kind: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 def frame_of(kind: type[Record], records: Iterable[Record]) -> pd.DataFrame:
