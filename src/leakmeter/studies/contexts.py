@@ -1,4 +1,4 @@
-"""Studies of what responses owe to contexts: `influence`, `decode`, and any measure that has no kind of its own."""
+"""Studies of the influence of contexts: `influence`, `decode`, and any measure that has no kind of its own."""
 
 from __future__ import annotations
 

@@ -36,14 +36,14 @@ class PromptSettings:
     """How prompts are made and cut."""
 
     unit: str | None = None
-    """What is taken away at a time: ngram:N, ngram:N:STRIDE, word, sentence, line, paragraph, entity, document, message
+    """The ablation unit: ngram:N, ngram:N:STRIDE, word, sentence, line, paragraph, entity, document, message
     or whole; sentence by default, and message for chats."""
     removal: Removal = "drop"
     """drop cuts tokens out, mask leaves their positions empty, retokenize edits the text."""
     template: str | None = None
     """chat, plain, document, article, @FILE, or a text with {context} and {query}; chat where the model has it."""
     group: bool = False
-    """Also measure each value said more than once, with all its mentions taken away."""
+    """Also measure each value said more than once, with all its mentions ablated."""
     truncate: bool = False
     """Cut the end off a context that does not fit the model's window, and say so."""
     max_context_tokens: int | None = None
@@ -57,9 +57,9 @@ class PromptSettings:
     """For unit entity: a recogniser of names and dates on this machine, a directory with a token-classification model
     of transformers or a spaCy pipeline."""
     swap: bool = False
-    """For unit entity: also put an invented value of the same type in the place of each."""
+    """For unit entity: also put a surrogate value of the same type in the place of each."""
     swap_seed: int = 0
-    """Of the invented values."""
+    """Of the surrogate values."""
 
     def __post_init__(self) -> None:
         """Refuse a removal that there is not, and what does not go together."""

@@ -64,5 +64,5 @@ def entity_warnings(texts: Mapping[str, Any], series: Series) -> list[str]:
         if span.get("entity") and span["entity"]["invented"] is not None and (0, "swapped", span["name"]) not in series
     ]
     if left_out:
-        return [f"With an invented value, {', '.join(left_out)} did not fit the model's window, and was not swapped."]
+        return [f"With a surrogate value, {', '.join(left_out)} did not fit the model's window, and was not swapped."]
     return []
