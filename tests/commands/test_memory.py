@@ -17,8 +17,8 @@ METER = TESTS / "helpers" / "memory_meter.py"
 BUDGETS = {"64MiB": 64, "192MiB": 192}
 BESIDE = 48
 """MiB beside a budget: what loading takes (20), and holes between tensors, which are found once they are made."""
-SOME = ("pii",)
-"""The one with most prompts; all of them are long."""
+SOME = ("susceptibility",)
+"""The quickest; all of them are among the long tests."""
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),

@@ -502,7 +502,7 @@ def test_a_reader_can_take_the_response_apart(tmp_path: Path) -> None:
         browser.open(file.as_uri())
         assert browser.run(FIRST) == "s1"
         before = browser.run(CELLS)
-        losartan = next(i for i, t in enumerate(clinic()["response"]["tokens"]) if t == " los")
+        losartan = next(i for i, t in enumerate(clinic().response.tokens) if t == " los")
         browser.run(f"document.querySelectorAll('.tokens b')[{losartan}].click()")
         assert browser.run(FIRST) == "s7"
         assert browser.run(CELLS)[2:] == ["3.90", "", "+3.90", "–", "–"]

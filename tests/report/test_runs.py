@@ -150,7 +150,7 @@ def test_runs_on_one_page_work_as_they_do_alone(tmp_path: Path) -> None:
         assert browser.run("document.querySelector('details').open") is True
         with browser.frame(0):
             assert browser.run(FIRST) == "s1"
-            losartan = next(i for i, t in enumerate(clinic()["response"]["tokens"]) if t == " los")
+            losartan = next(i for i, t in enumerate(clinic().response.tokens) if t == " los")
             browser.run(f"document.querySelectorAll('.tokens b')[{losartan}].click()")
             assert browser.run(FIRST) == "s7"
             browser.run("document.querySelector('.back').click()")

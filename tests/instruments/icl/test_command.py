@@ -311,7 +311,7 @@ def test_the_tickets_with_the_default_model(real_backend: Any) -> None:
         real_backend, task=str(folder.joinpath("tickets.toml")), queries=rows, pool=rows, shots=4, seed=0
     )
     told = measured.summary
-    assert told["mean_nats"] == pytest.approx(2.65, abs=0.02)
-    assert told["std_nats"] == pytest.approx(0.91, abs=0.02)
-    assert [row["mean_nats"] for row in told["positions"]] == pytest.approx([1.25, 1.18, 1.74, 2.15], abs=0.02)
-    assert told["accuracy"] == pytest.approx(1 / 3)
+    assert told.mean_nats == pytest.approx(2.65, abs=0.02)
+    assert told.std_nats == pytest.approx(0.91, abs=0.02)
+    assert [row.mean_nats for row in told.positions] == pytest.approx([1.25, 1.18, 1.74, 2.15], abs=0.02)
+    assert told.accuracy == pytest.approx(1 / 3)
