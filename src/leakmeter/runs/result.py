@@ -46,6 +46,10 @@ Part = tuple[Texts, Sequence[Measurement]]
 """A case's texts and its measurements."""
 
 
+DEFINING: Final = ("prompts.unit", "prompts.removal", "params.temperature", "params.cid_lambda")
+"""See `AnyResult.defining`."""
+
+
 @dataclass(frozen=True, slots=True)
 class PieceFields:
     """Where the pieces of a result lie, for the view `pieces` of `leakmeter query`."""
@@ -68,6 +72,8 @@ class AnyResult(ABC):
     """Whether it may be published."""
     quantities: ClassVar[tuple[AnyQuantity, ...]] = ()
     """What of it can be compared and bounded, the first that one thinks of first."""
+    defining: ClassVar[tuple[str, ...]] = DEFINING
+    """Settings that say what is measured, by dotted names: numbers under others are no better and no worse."""
     pieces_at: ClassVar[PieceFields | None] = None
     """None where a case has no pieces with a number each."""
     schema: ClassVar[str]

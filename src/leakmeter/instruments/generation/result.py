@@ -287,6 +287,7 @@ class PrivateGenerationResult(Result):
 
     schema: ClassVar = "private_generation-1"
     quantities: ClassVar = AUDIT
+    defining: ClassVar = ("params.delta",)
     pieces_at: ClassVar = PieceFields("exemplars", nats="measured_nats")
 
     template: str

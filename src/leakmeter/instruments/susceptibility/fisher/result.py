@@ -57,6 +57,7 @@ class FisherResult(QueryResult):
 
     schema: ClassVar = "fisher-1"
     quantities: ClassVar = _QUANTITIES
+    defining: ClassVar = ("params.sigma", "params.place")
     pieces_at: ClassVar = PieceFields("values", nats="fisher_nats", name="sigma")
 
     method: str
