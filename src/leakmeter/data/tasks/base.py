@@ -16,7 +16,8 @@ A user's own is a TOML file that says what the prompt says and what the data cal
 
 A table `[fields]` names each column and its heading, `[labels]` what the data call a label and what the prompt calls
 it; `labels = ["Billing", "Repairs"]` where that is the same. White space around the instruction, the headings and the
-labels is left out; the texts of the data are kept as they are.
+labels is left out; the texts of the data are kept as they are. Of data with one column of texts and one of labels,
+`task_of_columns` makes a task without a file.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ Split = Literal["train", "test"]
 _WHOLE = re.compile(r"([+-]?\d+)\.0+")
 _LONGEST_NAME = 40
 _MOST_SPACES = 3
+_ANSWER = "response"
+"""Column of the label that was answered to a query."""
 _KEYS = ("name", "instruction", "answer", "label_column", "fields", "labels")
 
 
@@ -82,7 +85,8 @@ class TaskData:
             path: a JSON, JSON lines, CSV or Parquet file; None to take them from the hub, through the `datasets`
                 library.
             split: train for exemplars, test for queries.
-            labelled: whether every record needs a label; if not, one without it, or without the column, has none.
+            labelled: whether every record needs a label; if not, one without it, or without the column, has none, and
+                the column `response` may say which label was answered.
 
         Raises:
             DataError: no such file, the hub cannot be reached, a record that lacks a column, or an unknown label.
@@ -114,11 +118,13 @@ class TaskData:
             where = f"{source}, record {number + 1}"
             fields = {name.lower(): value for name, value in record.items()}
             given = fields.get("id")
-            id_ = str(number) if given is None else str(given)
+            id_ = ("" if given is None else str(given).strip()) or f"record {number + 1}"
             if id_ in seen:
                 raise DataError(f"{source}: id {_shown(id_)} stands for two of the records; make ids unique")
             seen.add(id_)
-            examples.append(Example(id_, self._texts(fields, where), self._label(fields, words, labelled, where)))
+            label = self._label(fields, words, labelled, where)
+            answer = None if labelled else self._answer(fields, words, where)
+            examples.append(Example(id_, self._texts(fields, where), label, answer))
         if not examples:
             raise DataError(f"{source}: there is no record")
         return examples
@@ -151,24 +157,38 @@ class TaskData:
         for column, words in zip(self.labels, words_of_columns, strict=True):
             if column.name not in fields:
                 continue
-            value = fields[column.name]
-            text = "" if value is None else str(value).strip()
-            if not text and not labelled:
-                return None
-            # A number that passed through a table of floats has a fraction of nothing.
-            whole = _WHOLE.fullmatch(text)
-            for form in (text, text.casefold(), whole[1] if whole else text):
-                if form in words:
-                    return words[form]
-            known = [repr(name) for name, _ in self.task.labels]
-            if column.order:
-                known.append(f"a number from {column.first} to {column.first + len(column.order) - 1}")
-            raise DataError(
-                f"{where}: '{column.name}' is {_shown(text) if text else 'empty'}, expected one of {', '.join(known)}"
-            )
+            text = _text_of_label(fields[column.name])
+            return self._word(text, column, words, where) if text or labelled else None
         if labelled:
             raise _missing(fields, [repr(column.name) for column in self.labels], where)
         return None
+
+    def _answer(self, fields: Fields, words_of_columns: Sequence[Mapping[str, str]], where: str) -> str | None:
+        columns = [*(column.name for column in self.labels), *(name for name, _ in self.task.fields)]
+        text = "" if _ANSWER in columns else _text_of_label(fields.get(_ANSWER))
+        return self._word(text, LabelColumn(_ANSWER), words_of_columns[0], where) if text else None
+
+    def _word(self, text: str, column: LabelColumn, words: Mapping[str, str], where: str) -> str:
+        """The prompt's word for what a column says."""
+        for form in (text, text.casefold(), _without_fraction(text)):
+            if form in words:
+                return words[form]
+        known = [repr(name) for name, _ in self.task.labels]
+        if column.order:
+            known.append(f"a number from {column.first} to {column.first + len(column.order) - 1}")
+        raise DataError(
+            f"{where}: '{column.name}' is {_shown(text) if text else 'empty'}, expected one of {', '.join(known)}"
+        )
+
+
+def _text_of_label(value: object) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def _without_fraction(text: str) -> str:
+    """A number that passed through a table of floats has a fraction of nothing."""
+    whole = _WHOLE.fullmatch(text)
+    return whole[1] if whole else text
 
 
 def _missing(fields: Fields, expected: Sequence[str], where: str) -> DataError:
@@ -227,6 +247,51 @@ def task_of(given: Fields, where: str) -> TaskData:
     _refuse_doubles([*(name for name, _ in fields), task.label_column], "column", where)
     _refuse_doubles([name.casefold() for name, _ in task.labels], "label", where)
     return TaskData(task, tuple(((name,),) for name, _ in fields), (LabelColumn(task.label_column),))
+
+
+def task_of_columns(
+    records: Iterable[Fields], text: str, label: str, instruction: str | None, *, source: str
+) -> TaskData:
+    """The task of data with one column of texts and one of labels, which are those that occur, in their order.
+
+    The prompt's headings are the columns' names. Labels that differ in case alone are one.
+
+    Args:
+        records: values by column.
+        text: the column of texts.
+        label: that of labels; a record without any is passed over.
+        instruction: the prompt's first lines; None to list the labels.
+        source: where the records stand, for errors.
+
+    Raises:
+        DataError: no label, or columns that cannot be told apart.
+    """
+    column = _word(label, "label column", source).lower()
+    words: dict[str, str] = {}
+    for record in records:
+        fields = {name.lower(): value for name, value in record.items()}
+        if found := _without_fraction(_text_of_label(fields.get(column))):
+            words.setdefault(found.casefold(), found)
+    if not words:
+        fields = {name: value for record in records for name, value in record.items()}
+        raise _missing(fields, [repr(label)], source)
+    *others, last = words.values()
+    listed = f"{', '.join(others)}{',' if len(others) > 1 else ''} or {last}" if others else last
+    given = {
+        "name": column,
+        "instruction": f"Classify each text as {listed}." if instruction is None else instruction,
+        "fields": {text: _heading(text)},
+        "answer": _heading(label),
+        "labels": list(words.values()),
+        "label_column": label,
+    }
+    return task_of(given, source)
+
+
+def _heading(column: str) -> str:
+    """A column's name for people: 'user_input' to 'User input'."""
+    words = " ".join(column.replace("_", " ").split())
+    return words[:1].upper() + words[1:]
 
 
 def _pairs(value: Any, key: str, where: str) -> list[tuple[str, str]]:
