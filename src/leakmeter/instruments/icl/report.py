@@ -79,7 +79,6 @@ def report(
             b.Column("Worst case", "nats", on="wide"),
         ),
         case=("query", "queries"),
-        folded=True,
         sections_left_out="that reveal less",
         notes=[b.Facts(_NOTES if several else [note for note in _NOTES if note[0] in _NOTES_OF_ONE])],
         guide_to="exemplar",
