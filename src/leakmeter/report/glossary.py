@@ -39,6 +39,9 @@ TERMS: Final = (
     Term("alone", r"\bAlone\b|“alone”", "how far the response moves when the piece is all the context there is"),
     Term("surrogate", r"[Ss]urrogate", "an invented value of the same kind, put in the place of the true one"),
     Term("decoy", r"\b[Dd]ecoys?\b", "an invented value of the same form, as plausible as the true one"),
+    Term("by the answer", r"\bBy the answers?\b", "|log-ratio| of the label answered with the exemplar and without"),
+    Term("worst case", r"\b[Ww]orst case\b", "the largest |log-ratio| of any label, however seldom it is answered"),
+    Term("ICLInf", r"\bICLInf\b", "mean over queries of the worst case of any of their exemplars"),
     Term("λ", "λ", "weight of the context in the distribution drawn from: 0 ignores it, 1 is the model itself"),
     Term("ε", "ε", "a bound, in nats: nothing is likelier under one context than another by more than e^ε"),
 )

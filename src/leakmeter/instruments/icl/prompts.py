@@ -32,7 +32,7 @@ from leakmeter.text.exemplar import ExemplarCase, Task
 from leakmeter.text.exemplar_prompts import Writer, joined, segments, spans_of
 from leakmeter.text.layout import SEPARATOR
 
-_TEMPLATES = ("plain", "chat")
+TEMPLATES = ("plain", "chat")
 _CONTENT_FREE = {"blank": "", "n/a": "N/A"}
 """Inputs that say nothing: blank as in Appendix B, and one of Zhao et al. 2021, whose calibration it is."""
 
@@ -48,8 +48,8 @@ class ExemplarSettings(PlainSettings):
 
     def __post_init__(self) -> None:
         """Refuse another template."""
-        if self.template is not None and self.template not in _TEMPLATES:
-            raise UnknownNameError("template for exemplars", self.template, _TEMPLATES)
+        if self.template is not None and self.template not in TEMPLATES:
+            raise UnknownNameError("template for exemplars", self.template, TEMPLATES)
 
     def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> PreparedExemplars:
         """See `prepare_exemplars`."""
@@ -123,18 +123,27 @@ def prepare_exemplars(
     return PreparedExemplars(item, SEPARATOR.join(shown), documents, asked, template, "exemplar", 0)
 
 
+def check_ids(case: ExemplarCase) -> None:
+    """Refuse exemplars that cannot be told apart by their ids.
+
+    Raises:
+        UsageError: an id that is empty, that two of them have, or that cannot be written.
+    """
+    ids = [example.id for example in case.exemplars]
+    for id_ in ids:
+        check_unicode(case.id, "id of an exemplar", id_)
+        # A piece without a name is the prompt as a whole.
+        if not id_ or ids.count(id_) > 1:
+            raise UsageError(f"case '{case.id}': id '{id_}' stands for {ids.count(id_)} exemplars; give each its own")
+
+
 def _check_texts(case: ExemplarCase, task: Task) -> None:
     if len(task.words) < 2:
         given = ", ".join(map(repr, task.words)) or "none"
         raise UsageError(f"task '{task.name}' leaves no choice, its labels being {given}; give it two or more")
     if not case.exemplars:
         raise UsageError(f"case '{case.id}' has no exemplars; there is nothing whose influence could be measured")
-    ids = [example.id for example in case.exemplars]
-    for id_ in ids:
-        # A piece without a name is the prompt as a whole.
-        if not id_ or ids.count(id_) > 1:
-            raise UsageError(f"case '{case.id}': id '{id_}' stands for {ids.count(id_)} exemplars; give each its own")
-        check_unicode(case.id, "id of an exemplar", id_)
+    check_ids(case)
     labels = (*task.words, None)
     if case.query.answer not in labels:
         raise UsageError(

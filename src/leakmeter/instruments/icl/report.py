@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from leakmeter.errors import UsageError
-from leakmeter.instruments.icl import words
+from leakmeter.instruments.icl import advice, words
 from leakmeter.instruments.icl.result import Exemplar, IclResult
 from leakmeter.instruments.icl.summary import FixedExemplar, Losses, Position, Summary, summary
 from leakmeter.report import blocks as b
@@ -23,18 +23,10 @@ _LABEL: Final = 16
 _ID: Final = 24
 _QUERY_CHARACTERS: Final = 400
 _NOTES: Final = (
-    ("By the answer", "what the answer y reveals of an exemplar i: |s|, s = log A(S, x)(y) − log A(S∖i, x)(y), where A "
-                      "is the distribution over the labels with the exemplars S and without i; of a query, the largest "
-                      "of its exemplars."),
-    ("Posterior", "of the exemplar having been there, for an observer of the answer: from even odds, 1 / (1 + exp(−s)); "
-                  "not shown where the noise is as large."),
-    ("Worst case", "max over y of |log A(S, x)(y) − log A(S∖i, x)(y)|, the paper’s loss, however seldom y is answered."),
-    ("ICLInf", "mean over queries of the largest worst case of an exemplar."),
-    ("Moves by", "the same of one label, mean over exemplars and queries."),
+    ("Moves by", "|log A(S, x)(y) − log A(S∖i, x)(y)| of one label, mean over exemplars and queries."),
     ("Exemplars with it", "mean worst case of the exemplars that have this label."),
     ("Worst in", "share of queries in which no other exemplar has a larger worst case."),
-)  # fmt: skip
-_NOTES_OF_ONE: Final = ("By the answer", "Posterior", "Worst case")
+)
 
 
 def report(
@@ -67,10 +59,10 @@ def report(
         "left out in turn, and the probabilities of the answers were compared, in nats.",
         caveat=words.CAVEAT,
         sections=[_section(one) for one in by_loss],
-        index_caption="Queries, those whose answers reveal most first",
+        index_caption="Queries, those whose answers reveal most first; nats",
         index_first=_QUERIES_IN_A_TERMINAL,
         index=(
-            b.Column("By the answer", "nats", "nats", shade=True),
+            b.Column("By the answer", "nats", shade=True),
             b.Column("Text"),
             b.Column("Answer"),
             b.Column("Right", on="wide"),
@@ -80,7 +72,7 @@ def report(
         ),
         case=("query", "queries"),
         sections_left_out="that reveal less",
-        notes=[b.Facts(_NOTES if several else [note for note in _NOTES if note[0] in _NOTES_OF_ONE])],
+        notes=[b.Facts(_NOTES)] if several else [],
         guide_to="exemplar",
         provenance=provenance,
         command=None if command is None else b.Command(b.Untrusted(command)),
@@ -88,17 +80,19 @@ def report(
 
 
 def _of_one(result: IclResult) -> Iterator[b.Block]:
+    total = summary([result])
     yield b.Headline(words.verdict(result))
     yield b.Text(words.posterior(result))
     yield b.Text(words.worst_case_of_one(result))
     if (told := words.vocabulary([result])) is not None:
         yield b.Text(told)
+    yield advice.of_exemplars(total, len(result.labels))
     yield from _warnings([result])
     yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, 40)))
     yield b.Text(words.answer(result), heading="Answer")
     yield _labels_of(result)
     yield _exemplars_of(result)
-    yield from _charts([result], summary([result]))
+    yield from _charts([result], total)
     yield b.Text(words.READING, "soft")
     floor = f"{nats_text(result.noise_floor_nats)}\u00a0nats"
     settings = {**words.settings(result), "Noise floor": floor, "Cost": shared_words.cost([result])}
@@ -111,13 +105,13 @@ def _of_all(results: Sequence[IclResult], total: Summary) -> Iterator[b.Block]:
     for text in (*told, words.vocabulary(results), words.accuracy(total)):
         if text is not None:
             yield b.Text(text)
-    yield b.Text(words.READING, "soft")
-    yield b.Text(words.INTERVALS, "soft")
+    yield advice.of_exemplars(total, len(results[0].labels))
     yield from _warnings(results)
     yield from _charts(results, total)
     yield _fixed_exemplars(total.exemplars) if total.exemplars else _positions(total.positions)
     yield _labels(results, total)
-    yield b.Text(words.noise(total, results), "soft")
+    for soft in (words.READING, words.INTERVALS, words.noise(total, results)):
+        yield b.Text(soft, "soft")
     settings = {**words.settings(results[0]), "Cost": shared_words.cost(results)}
     yield b.Details("Settings and cost", b.facts_of(settings))
 

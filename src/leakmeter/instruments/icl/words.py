@@ -164,8 +164,8 @@ def posterior(result: IclResult) -> Phrase:
         return "No posterior is shown: the change is ", Untrusted(str(result.revealed.answer_posterior_note)), "."
     if sure < 0.5:
         return (
-            f"The answer is likelier without it: from even odds, an observer of it would give {percent(sure)} to exemplar "
-            "“", id_, "” having been there.",
+            f"The answer is likelier without it: from even odds, an observer of it would give {percent(sure)} to "
+            "exemplar “", id_, "” having been there.",
         )  # fmt: skip
     return (
         f"From even odds, an observer of this answer would be {percent(sure)} sure that exemplar “",
@@ -194,6 +194,8 @@ def answer(result: IclResult) -> Phrase:
         share = result.label_probabilities[result.labels.index(result.answer)]
         given = f" ({probability(share)}) was given; the likeliest is "
         said = (Untrusted(result.answer), given, Untrusted(result.prediction))
+        if result.answer == result.prediction:
+            said = (Untrusted(result.answer), " was given, and is the likeliest")
     if result.gold is None:
         return *said, f"{likely}; the right label is not known.{mass}"
     if result.is_right:
