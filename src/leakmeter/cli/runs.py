@@ -44,7 +44,7 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
     json
         Write one JSON object a directory instead of a table.
     """
-    from leakmeter.runs.catalogue import entries
+    from leakmeter.runs.catalogue import entries, minute
 
     found = entries(runs)
     if json:
@@ -62,14 +62,15 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
     table = Table(box=None, pad_edge=False)
     # A name is there to be copied: other columns give way to it.
     table.add_column("name", overflow="fold", min_width=min(_WIDEST, max(len(entry.name) for entry in found)))
-    for heading in ("state", "model"):
-        table.add_column(heading)
-    for heading in ("cases", "finished"):
-        table.add_column(heading, justify="right")
+    table.add_column("state")
+    for heading in ("cases", "finished, UTC"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("model, name, data, unit", overflow="fold")
     for entry in found:
         state = f"{entry.state}, outdated" if entry.outdated else entry.state or entry.kind
-        cells = (entry.name, state, entry.model, _cases(entry), (entry.finished or "")[:10])
-        table.add_row(*(Text(excerpt(str(cell or ""), _WIDEST)) for cell in cells))
+        about = (entry.model, entry.given_name, entry.data, entry.unit)
+        cells = (entry.name, state, _cases(entry), minute(entry), ", ".join(filter(None, about)))
+        table.add_row(*(Text(excerpt(cell, _WIDEST)) for cell in cells))
     output.console().print(table)
     for note in dict.fromkeys(entry.outdated for entry in found if entry.outdated):
         output.tell(f"outdated: {note}")
@@ -112,7 +113,8 @@ def compare(
 
     Differences are B − A, means over pairs of cases with the same id, with 95 % bootstrap intervals. p is of Wilcoxon's
     signed-rank test, by Holm's rule among the quantities; effect is its rank-biserial correlation. A difference within
-    its interval of 0, or within the noise floor of both runs, is no finding.
+    its interval of 0, or within the noise floor of both runs, is no finding. There is no verdict where settings differ
+    that change what the numbers mean, such as the ablation unit, the removal, λ or T.
 
     Parameters
     ----------
@@ -125,13 +127,14 @@ def compare(
     quantity
         Compare this quantity, such as 'influence' or 'icl.accuracy'; again for each further one. All by default.
     json
-        Print one JSON object instead; null stands for what is infinite or has no meaning.
+        Print one JSON object instead; null stands for what has no meaning.
     """
-    from leakmeter.runs.catalogue import find_run
+    from leakmeter.runs.catalogue import entry_of, find_run, label
     from leakmeter.runs.compare import compare as compared
     from leakmeter.runs.measured import read_measured
 
-    first, second = (read_measured(find_run(name, runs)) for name in (a, b))
+    paths = [find_run(name, runs) for name in (a, b)]
+    first, second = map(read_measured, paths)
     for name, one in ((a, first), (b, second)):
         output.tell_outdated(name, one.spec)
     found = compared(first, second, quantity or ()).to_dict()
@@ -140,6 +143,8 @@ def compare(
         return
     from leakmeter.runs.comparison_words import comparison_lines
 
+    for letter, path in zip("AB", paths, strict=True):
+        output.print_text(f"{letter}: {', '.join(filter(None, (path.resolve().name, label(entry_of(path)))))}")
     for line in comparison_lines(found):
         output.print_text(line)
 
@@ -220,10 +225,13 @@ def _record(path: Path, found: Summary) -> JsonObject:
     entry = found.entry
     return {
         "run": entry.name,
+        "name": entry.given_name,
         "directory": str(path),
         "state": entry.state,
         "finished": entry.finished,
         "measure": entry.measure,
+        "unit": entry.unit,
+        "data": entry.data,
         "cases": entry.n_cases,
         "cases_finished": entry.n_cases_finished,
         "measurements": found.n_measurements,
@@ -251,6 +259,9 @@ def _lines(path: Path, found: Summary) -> Iterator[str]:
     yield entry.name
     yield f"  directory     {path}"
     yield f"  state         {entry.state}{f', {entry.finished}' if entry.finished else ''}"
+    for heading, text in (("name", entry.given_name), ("data", entry.data), ("unit", entry.unit)):
+        if text:
+            yield f"  {heading:14}{text}"
     yield f"  measure       {entry.measure}"
     yield f"  cases         {_cases(entry)}"
     yield f"  measurements  {found.n_measurements:,} numbers"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.dry_run import predict_cases
-from leakmeter.commands.given import LoadedCases
+from leakmeter.commands.given import LoadedCases, as_unicode
 from leakmeter.commands.options import RunOptions
 from leakmeter.core import registry
 from leakmeter.core.measure import Measure
@@ -68,7 +68,7 @@ def run_cases(
     if run.html is not None:
         output.check_writable(run.html, "report", *read)
     from leakmeter.commands.progress import progress
-    from leakmeter.core.written import made_for
+    from leakmeter.core.written import files_among, made_for
     from leakmeter.runs.fingerprint import spec_of
     from leakmeter.runs.measure import Callbacks, measure_cases, n_parts
     from leakmeter.runs.rundir import RunDirectory
@@ -82,6 +82,7 @@ def run_cases(
     where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
     hidden = [*inputs, run.out, run.html] if hides_paths else []
     command = command_line(sys.argv[1:], without=hidden)
+    files = () if hides_paths or public else dict.fromkeys(as_unicode(str(path)) for path in files_among(inputs))
     shown: list[AnyResult] = []
     with ExitStack() as undone:
         undone.enter_context(made_for(run.out))
@@ -91,6 +92,8 @@ def run_cases(
             group_size=group_size,
             command=command,
             problems=kept.problems,
+            label=run.name,
+            data=", ".join(files) or None,
         )
         undone.enter_context(_kept_for(run.out / spec.id, kept_in))
         results_of = results or partial(registry.instrument(name).result.from_run, params=asdict(measure))
@@ -101,7 +104,10 @@ def run_cases(
             shown.append(result)
             if run.json:
                 output.print_json(result.to_dict())
-        if not directory.is_complete:
+        if directory.is_complete:
+            if run.name not in (None, directory.read_spec().get("name")) and not public:
+                output.tell(f"the run was finished before, and keeps its name; '{run.name}' is not written down")
+        else:
             directory.finish(spec, n_parts(len(prepared), group_size))
     if not run.json:
         output.print_results(shown)

@@ -14,7 +14,7 @@ from leakmeter.instruments.icl.math import FARTHEST, farthest_losses, log_ratio
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.quantities import ICL
 from leakmeter.instruments.icl.summary import Summary, summary
-from leakmeter.runs.result import Part, Result, Texts
+from leakmeter.runs.result import DEFINING, Part, PieceFields, Result, Texts
 from leakmeter.stats.posterior import posterior_of
 
 if TYPE_CHECKING:
@@ -101,6 +101,11 @@ class IclResult(Result):
 
     schema: ClassVar = "icl-2"
     quantities: ClassVar = ICL
+    defining: ClassVar = (
+        *DEFINING,
+        *(f"params.{name}" for name in ("space", "label_scoring", "calibration", "calibration_baseline")),
+    )
+    pieces_at: ClassVar = PieceFields("exemplars", nats="loss_nats")
 
     template: str
     """'plain' or 'chat'."""
