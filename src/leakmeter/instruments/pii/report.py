@@ -249,6 +249,7 @@ def _associations(summary: Summary) -> b.Table:
         b.Column("Decoys", "nats"),
         b.Column("True − decoys", "number"),
         b.Column("p ≤ 0.05 in", "number"),
+        b.Column("To tell", "count"),
         b.Column("Bits", "number"),
     )
     return _by_row(
@@ -259,6 +260,7 @@ def _associations(summary: Summary) -> b.Table:
             row.decoy_mean_nats,
             words.difference_text(row),
             words.share_text(row.share_low_p, row.share_low_p_interval),
+            words.values_to_tell(row),
             f"{row.mean_exposure_bits:.1f}",
         ),
         "Association of true values and decoys, nats, by type and kind of probe; exposure, bits",
