@@ -5,11 +5,18 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import count
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 
-from leakmeter.stats.enough import items_for_auc, items_for_distance, items_for_share, share_told_apart
+from leakmeter.stats.enough import (
+    items_for_auc,
+    items_for_correlation,
+    items_for_distance,
+    items_for_share,
+    share_told_apart,
+)
 from leakmeter.stats.ranks import auc
 
 
@@ -70,3 +77,15 @@ def test_an_interval_that_is_twice_too_wide_takes_four_times_as_many() -> None:
 def test_no_number_tells_a_share_from_itself() -> None:
     assert items_for_share(0.05, 0.05) is None
     assert items_for_share(0.5, 0.0) == 2
+
+
+def test_a_correlation_takes_as_many_as_its_interval_does() -> None:
+    for rho in (0.9, 0.5, -0.3, 0.1):
+        needed = items_for_correlation(rho)
+        assert needed is not None
+        ends = [
+            abs(math.atanh(rho)) - NormalDist().inv_cdf(0.975) * math.sqrt(1.06 / (n - 3)) for n in (needed - 1, needed)
+        ]
+        assert ends[0] <= 0 < ends[1]
+    assert items_for_correlation(0.0) is None
+    assert items_for_correlation(-1.0) == 4

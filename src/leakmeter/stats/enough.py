@@ -63,7 +63,9 @@ def items_for_share(share: float, by_chance: float, *, beyond: int = 0) -> int |
 
 
 def items_for_auc(auc: float) -> int | None:
-    """Fewest positives, and as many negatives, of which the 95 % interval of an AUC leaves out 0.5; see `stats.ranks.auc`.
+    """Fewest positives, and as many negatives, of which the 95 % interval of an AUC leaves out 0.5.
+
+    The interval is that of `stats.ranks.auc`.
 
     Args:
         auc: in [0, 1]; assumed to stay what it is.
@@ -76,6 +78,25 @@ def items_for_auc(auc: float) -> int | None:
     # V(0.5) of n and n is (1 + 2 (n − 1) / 3) / (4 n²): the root of a square in n.
     squared, sixth = (auc - 0.5) ** 2, _Z2 / 6.0
     return math.floor((sixth + math.sqrt(sixth**2 + 2.0 * squared * sixth)) / (2.0 * squared)) + 1
+
+
+def items_for_correlation(rho: float) -> int | None:
+    """Fewest items of which the 95 % interval of a Spearman correlation leaves out 0.
+
+    By Fisher's transformation with the standard error √(1.06 / (n − 3)) (Fieller, Hartley and Pearson, "Tests for rank
+    correlation coefficients. I", 1957).
+
+    Args:
+        rho: in [−1, 1]; assumed to stay what it is.
+
+    Returns:
+        None for 0.
+    """
+    if rho == 0.0:
+        return None
+    if abs(rho) >= 1.0:
+        return 4
+    return math.floor(3.0 + 1.06 * _Z2 / math.atanh(rho) ** 2) + 1
 
 
 def items_for_distance(n: int, distance: float, half_width: float) -> int | None:

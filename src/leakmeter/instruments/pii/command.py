@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial, wraps
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from leakmeter.text.entities.mention import Mention
 
 _MB: Final = 1_000_000
+_RARE: Final = 0.05
+"""A share of people that is small enough for a verdict."""
 _SAMPLED: Final = 2
 _SAMPLED_KINDS: Final[tuple[ProbeKind, ...]] = ("twin",)
 _TITLE: Final = "Inserted canaries against canaries held out"
@@ -241,6 +243,9 @@ def tune(
     from leakmeter.instruments.pii.subjects import load_subjects
     from leakmeter.instruments.pii.tuning import examples
     from leakmeter.instruments.pii.tuning.soft_prompt import tune as tuned
+    from leakmeter.instruments.pii.words import share_text
+    from leakmeter.stats.enough import items_for_share
+    from leakmeter.stats.stats import interval_of_share
 
     settings, chosen = tuning or SoftPromptTuning(), model or ModelOptions()
     output.check_writable(out, "soft prompt", subjects, validation, Path(chosen.model))
@@ -286,12 +291,18 @@ def tune(
     if json:
         output.print_json(told)
         return
+    interval = interval_of_share(round(told.exact_match * len(others)), len(others))
     output.print_text(
         f"Epoch {told.best_epoch} of {told.epochs} ({told.ended}): of {len(others)} people it was not tuned on "
-        f"{told.exact_match:.0%} are said word for word; their values cost "
+        f"{share_text(told.exact_match, interval)} are said word for word; their values cost "
         f"{told.validation_loss_before_nats_a_token:.2f} nats a token before, and "
         f"{told.validation_loss_nats_a_token:.2f} now."
     )
+    if not told.exact_match and interval[1] > _RARE:
+        output.print_text(
+            f"Too few people to tell that it says nobody's: {items_for_share(0.0, _RARE)} of whom it says none would "
+            f"leave {_RARE:.0%} of others at most."
+        )
     output.tell(f"soft prompt: {out}")
 
 
@@ -384,7 +395,7 @@ def check(
         Print one JSON object a row instead of the table.
     """
     from leakmeter.core.written import write_whole
-    from leakmeter.instruments.pii.check import Steps, checked
+    from leakmeter.instruments.pii.check import Steps, checked, findings
     from leakmeter.studies import tables
 
     wanted = asked or Check()
@@ -394,9 +405,10 @@ def check(
         settings = fine_tuning or FineTuning()
         found = checked(wanted, settings, backend, out, Steps(steps, epochs, output.tell), command=command)
     about = [
-        f"command: {command}",
+        *findings(found.rows),
         f"model: {backend.name}, fine-tuned; canaries, documents and draws by seed {wanted.seed}",
         "AUC: those inserted against those held out; 95 % interval (Newcombe, method 5)",
+        f"command: {command}",
     ]
     rows = [row.to_dict() for row in found.rows]
     markdown = tables.to_markdown(_TITLE, about, rows)
@@ -428,6 +440,15 @@ def _draw(found: Checked, out: Path, footer: str) -> None:
 
 
 Finds = Literal["structured", "relationships", "universities"]
+_NOBODY: Final[Mapping[Finds, str]] = {
+    "structured": "No document has a name, a telephone number, an e-mail and a postal address together. Without --ner "
+    "names are found only beside an e-mail address or behind 'Name:'.",
+    "relationships": "No document says whose relative somebody is in the forms that are looked for, such as "
+    '"Jane Doe\'s father, …".',
+    "universities": "No document has a name beside a university of the file. Without --ner names are found only beside "
+    "an e-mail address or behind 'Name:'.",
+}
+"""What it means that nobody was found, which is not that nobody is there."""
 Scope = Literal["sentence", "document"]
 
 
@@ -508,6 +529,8 @@ def extract(
         output.print_json(found)
     else:
         output.print_text(f"{found.n_subjects:,} people in {found.n_documents:,} documents.")
+        if not found.n_subjects:
+            output.print_text(_NOBODY[find])
     output.tell(f"people: {found.out}")
     if found.problems:
         output.tell(output.left_out(found.problems))

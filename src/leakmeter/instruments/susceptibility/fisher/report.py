@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from leakmeter.instruments.susceptibility.fisher.result import FisherResult, FisherSummary, Value, ValuesOfSigma
+from leakmeter.instruments.susceptibility.fisher.result import (
+    FEWEST_TO_CORRELATE,
+    FisherResult,
+    FisherSummary,
+    Value,
+    ValuesOfSigma,
+)
 from leakmeter.instruments.susceptibility.report import (
     ID,
     factor_table,
@@ -14,11 +20,13 @@ from leakmeter.instruments.susceptibility.report import (
     model_facts,
     n_queries,
     refuse_none,
+    too_few,
 )
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_cell, nats_text
 from leakmeter.report.words import about_seconds, interval_text
+from leakmeter.stats.enough import items_for_correlation
 
 CAVEAT: Final = (
     "Fisher susceptibility is how fast an answer begins to move, from gradients at the query itself. It follows no "
@@ -97,7 +105,11 @@ def verdict(result: FisherResult) -> str:
         _named(f"{nats_text(value.fisher_nats)} {interval_text(value)}".rstrip(), value.sigma)
         for value in result.values
     )
-    return f"Fisher susceptibility {told}, at place {result.place}."
+    n = result.n_probes
+    wide = next(
+        (few for one in result.values if (few := too_few(one.fisher_nats, one.interval_nats, 0.0, n, "probes"))), ""
+    )
+    return f"Fisher susceptibility {told}, at place {result.place}.{wide}"
 
 
 def explanation(result: FisherResult) -> str:
@@ -118,16 +130,33 @@ def scales(results: Sequence[FisherResult]) -> list[str]:
     ]
 
 
-def correlations(sigma: str, with_length: float | None, with_entropy: float | None) -> str | None:
-    """What else may explain a Σ's ranks; None where there are too few queries, or all are alike."""
-    with_what = ((with_length, "the query’s length in tokens"), (with_entropy, "the entropy of its next token"))
-    known = [f"{rho:.2f} with {what}" for rho, what in with_what if rho is not None]
+def correlations(row: ValuesOfSigma) -> str | None:
+    """What else may explain a Σ's ranks, or that there are too few queries to tell; None where all are alike."""
+    if row.n < FEWEST_TO_CORRELATE:
+        return (
+            f"Too few queries to tell what else explains the ranks of sigma {row.sigma}: correlations with the query’s "
+            f"length and its entropy take {FEWEST_TO_CORRELATE}."
+        )
+    with_what = (
+        (row.spearman_with_length, "the query’s length in tokens"),
+        (row.spearman_with_entropy, "the entropy of its next token"),
+    )
+    known = [f"{rho:.2f}{_too_few_for(rho, row.n)} with {what}" for rho, what in with_what if rho is not None]
     if not known:
         return None
     return (
-        f"Spearman correlation of sigma {sigma} {' and '.join(known)}: ranks that these explain tell nothing of "
+        f"Spearman correlation of sigma {row.sigma} {' and '.join(known)}: ranks that these explain tell nothing of "
         "contexts."
     )
+
+
+def _too_few_for(rho: float, n: int) -> str:
+    """That a correlation cannot be told from none."""
+    needed = items_for_correlation(rho)
+    if needed is not None and n >= needed:
+        return ""
+    takes = "" if needed is None else f": it takes {needed:,}"
+    return f" (too few queries to tell it from 0{takes})"
 
 
 def settings(results: Sequence[FisherResult]) -> dict[str, str]:
@@ -220,7 +249,7 @@ def _values(result: FisherResult) -> b.Table:
 
 
 def _sigma(results: Sequence[FisherResult], number: int, row: ValuesOfSigma) -> Iterator[b.Block]:
-    explained = correlations(row.sigma, row.spearman_with_length, row.spearman_with_entropy)
+    explained = correlations(row)
     if explained is not None:
         yield b.Text(explained)
     unit = _unit(row.sigma)
