@@ -76,7 +76,6 @@ def report(
             b.Column("Posterior", "posterior", on="wide"),
         ),
         case=("query", "queries"),
-        folded=True,
         sections_left_out="of smaller losses",
         notes=[b.Facts(_NOTES if several else [note for note in _NOTES if note[0] in _NOTES_OF_ONE])],
         guide_to="exemplar",

@@ -74,7 +74,6 @@ def report(
         ),
         index_caption="Values, strongest evidence first" if several else "",
         case=("value", "values"),
-        folded=several,
         sections_left_out="with less evidence",
         aside=(_grades(),),
         notes=[b.Facts(_NOTES)],

@@ -84,7 +84,6 @@ def report(
         index_caption="Queries, most susceptible first; susceptibility in nats",
         index_first=_QUERIES_LISTED,
         case=("query", "queries"),
-        folded=True,
         sections_left_out="that are less susceptible",
         notes=[b.Facts(_NOTES)],
         provenance=provenance,
