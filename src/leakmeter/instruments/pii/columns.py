@@ -8,7 +8,7 @@ name alone is told, and only where other columns are known, for a table without 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,7 +23,7 @@ FIELDS: Final = (*COLUMNS, *_NAMES, *_PARTS, *RELATIONS)
 """What `--map` may name, and relationship:KIND."""
 _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "id": ("contact id", "customer id", "person id", "record id", "user id"),
-    "name": ("contact name", "customer name", "display name", "full name", "person"),
+    "name": ("contact name", "customer name", "display name", "full name"),
     "first name": ("first", "forename", "given name"),
     "middle name": ("middle", "middle initial"),
     "last name": ("family name", "last", "surname"),
@@ -65,9 +65,7 @@ def letters(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
-_FIELD_OF: Final = {
-    letters(name): field for field in FIELDS for name in (field, *_ALIASES.get(field, ()))
-}
+_FIELD_OF: Final = {letters(name): field for field in FIELDS for name in (field, *_ALIASES.get(field, ()))}
 
 
 def field_of(column: str) -> str | None:
@@ -87,6 +85,8 @@ class Columns:
 
     region: str
     """ISO code of the country of addresses that say none."""
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    """Where fields stand, as `--map` says: no other column is one of them."""
     ignored: dict[str, str | None] = field(default_factory=dict)
     """Columns that are no field, in order, each with the field that has the nearest name."""
 
@@ -108,6 +108,8 @@ class Columns:
                 unknown.append(column)
             elif is_empty(value):
                 continue
+            elif known in self.mapping and column != known:
+                self.ignored.setdefault(column, None)
             elif known not in out:
                 out[known], columns[known] = value, column
             elif known in _SEVERAL and letters(column) != letters(columns[known]):
@@ -116,8 +118,11 @@ class Columns:
                 raise ValueError(f"has the column '{columns[known]}' twice; give each once")
             else:
                 raise ValueError(f"has '{columns[known]}' and '{column}', which are the same; give one of them")
+        paths = {re.split(r"[.\[]", path)[0] for path in self.mapping.values()}
         if columns:
             for column in unknown:
+                if column in paths:
+                    continue
                 self.ignored.setdefault(column, nearest_field(column))
         return self._joined(out)
 
@@ -144,10 +149,7 @@ def postal_address(parts: Mapping[str, str], region: str) -> str:
     if code.isdigit() and region == "US":
         # A program that took it for a number dropped what it begins with.
         code = code.zfill(5)
-    if region in _POSTCODE_FIRST:
-        place = (f"{code} {town}".strip(), state)
-    else:
-        place = (town, f"{state} {code}".strip())
+    place = (f"{code} {town}".strip(), state) if region in _POSTCODE_FIRST else (town, f"{state} {code}".strip())
     country = parts.get("country", "")
     own = letters(country) in (region.casefold(), *_COUNTRIES.get(region, ()))
     said = (parts["street"], parts.get("street 2", ""), *place, "" if own else country)
@@ -168,7 +170,9 @@ def left_out(ignored: Mapping[str, str | None]) -> str:
 
 def known_fields() -> str:
     """What an error says of the fields there are."""
-    return ", ".join((*COLUMNS, "first name and last name", "street, city, state, zip", "father and the like", f"{PREFIX}KIND"))
+    return ", ".join(
+        (*COLUMNS, "first name and last name", "street, city, state, zip", "father and the like", f"{PREFIX}KIND")
+    )
 
 
 def as_text(value: object) -> object:
@@ -183,8 +187,3 @@ def _text(value: object) -> str:
     if not isinstance(said, str):
         raise ValueError("has a part of a name or an address that is no text")
     return " ".join(said.split())
-
-
-def names_of(rows: Iterable[Mapping[str, object]]) -> list[str]:
-    """Columns of all rows, each once."""
-    return list(dict.fromkeys(column for row in rows for column in row))

@@ -19,7 +19,7 @@ from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.given import LoadedCases
-from leakmeter.commands.options import Flag, RunOptions
+from leakmeter.commands.options import Flag, RowOptions, RunOptions
 from leakmeter.commands.progress import counting
 from leakmeter.commands.renamed import renamed
 from leakmeter.core.files import check_readable
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from leakmeter.instruments.pii.check import Checked
     from leakmeter.instruments.pii.extraction.finders import Extractor, Find
     from leakmeter.instruments.pii.result import PiiResult
+    from leakmeter.instruments.pii.subjects import Loaded
     from leakmeter.runs.result import Part
     from leakmeter.text.entities.mention import Mention
 
@@ -103,6 +104,7 @@ def probe(
     soft_prompt: Path | None = None,
     region: str = "US",
     skip_bad: Flag = False,
+    rows: RowOptions | None = None,
     run: RunOptions | None = None,
 ) -> None:
     """Ask a model for people's data, and rank each value among decoys by how likely the model finds it.
@@ -115,8 +117,10 @@ def probe(
     Parameters
     ----------
     subjects
-        TOML, JSON lines, JSON, CSV or Parquet: 'name', and any of 'phone', 'email', 'address', 'university',
-        'relationships', 'id'. Ids are shown and kept; the record's number stands for one that says a name or a value.
+        CSV, JSON lines, JSON, Parquet or TOML, packed or not, or - for standard input: 'name', and any of 'phone',
+        'email', 'address', 'university', 'relationships', 'id', or the columns of an address book, such as 'First
+        Name', 'E-mail', 'Street' and 'Zip'. Ids are shown and kept; the record's number stands for one that says a name
+        or a value.
     kinds
         twin (behind the name), triplet (and one more value), quadruplet (and two), relationship, university; all by
         default.
@@ -136,7 +140,6 @@ def probe(
         Scores of people's data are never kept in the score cache, with this or without.
     """
     from leakmeter.instruments.pii.result import PiiResult
-    from leakmeter.instruments.pii.subjects import load_subjects
 
     run = replace(run or RunOptions(), no_cache=True)
     measure = Pii() if beams is None else Pii(tuple(width for width in beams if width or len(beams) > 1))
@@ -148,7 +151,7 @@ def probe(
 
         settings = behind(soft_prompt, settings)
     sample = Path(str(resources.files("leakmeter.samples").joinpath("subjects.toml")))
-    loaded = load_subjects(subjects or sample, region=region, skip_bad=skip_bad)
+    loaded = _people(subjects or sample, rows, region, skip_bad)
     found: list[PiiResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[PiiResult]:
@@ -185,6 +188,18 @@ def probe(
         output.print_json({"summary": PiiResult.summary(found)})
 
 
+def _people(source: Path, rows: RowOptions | None, region: str, skip_bad: bool) -> Loaded:
+    """People of a file; says which of its columns are left out."""
+    from leakmeter.instruments.pii.columns import left_out
+    from leakmeter.instruments.pii.subjects import field_map, load_subjects
+
+    mapping = field_map((rows or RowOptions()).map)
+    loaded = load_subjects(source, mapping=mapping, region=region, skip_bad=skip_bad)
+    if loaded.ignored:
+        output.tell(left_out(loaded.ignored))
+    return loaded
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tuned(Record):
     """A soft prompt that was tuned; numbers are None where they have no meaning."""
@@ -213,6 +228,7 @@ def tune(
     tuning: Annotated[SoftPromptTuning | None, Parameter(name="*", negative="")] = None,
     region: str = "US",
     skip_bad: Flag = False,
+    rows: RowOptions | None = None,
     json: Flag = False,
     model: ModelOptions | None = None,
 ) -> None:
@@ -240,7 +256,6 @@ def tune(
     json
         Print one JSON object instead of the summary.
     """
-    from leakmeter.instruments.pii.subjects import load_subjects
     from leakmeter.instruments.pii.tuning import examples
     from leakmeter.instruments.pii.tuning.soft_prompt import tune as tuned
     from leakmeter.instruments.pii.words import share_text
@@ -249,12 +264,12 @@ def tune(
 
     settings, chosen = tuning or SoftPromptTuning(), model or ModelOptions()
     output.check_writable(out, "soft prompt", subjects, validation, Path(chosen.model))
-    loaded = load_subjects(subjects, region=region, skip_bad=skip_bad)
+    loaded = _people(subjects, rows, region, skip_bad)
     known = list(dict.fromkeys(case.subject for case in examples.cases_of(loaded.subjects, type)))
     if validation is None:
         some, apart = examples.split(known, seed=settings.seed)
     else:
-        some, apart = known, list(load_subjects(validation, region=region, skip_bad=skip_bad).subjects)
+        some, apart = known, list(_people(validation, rows, region, skip_bad).subjects)
         examples.check_disjoint(some, apart)
     backend = chosen.load("tune for")
     tuned_on, others = (examples.examples_of(of, type, backend.tokenizer) for of in (some, apart))
