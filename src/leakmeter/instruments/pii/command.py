@@ -491,14 +491,14 @@ def extract(
     Parameters
     ----------
     files
-        JSON lines (.jsonl) or plain text (.txt, .md), compressed by gzip or not.
+        JSON lines, JSON, CSV, Parquet or plain text (.txt, .md), packed or not.
     out
         File of people to write; a name that ends in .jsonl.
     find
         structured (people of whom a document has name, telephone number, e-mail and postal address), relationships
         ("Jane Doe's father, …"), or universities (beside a name).
     field
-        Of JSON objects, the one that is the text.
+        Of a record, the field that is the text.
     region
         ISO code of the country whose numbers and addresses are looked for.
     ner
