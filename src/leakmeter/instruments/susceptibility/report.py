@@ -37,12 +37,41 @@ _SETTINGS: Final = "Settings, noise and cost"
 _NOTES: Final = (
     ("Persuasion", "of a context: KL(p(A | c, q) ‖ p̂(A | q)), where p̂ is the mixture of the answers’ distributions "
                    "behind all contexts."),
-    ("Susceptibility", "of a query: the mean persuasion of its contexts, which is the mutual information of context "
-                       "and answer."),
-    ("From bare", "KL(p(A | c, q) ‖ p(A | q)), where nothing stands before the query."),
+    ("From bare", "KL(p(A | c, q) ‖ p(A | q))."),
     ("Of most", "share of the entropy of the contexts’ weights, the logarithm of their number where all come as "
                 "often."),
 )  # fmt: skip
+MOST: Final = 0.5
+"""Share of the ceiling from which on an answer tells most of what there is to tell."""
+UNMOVED: Final = (
+    "nothing above the noise floor",
+    "the contexts do not reach the answers: look at the prompt (--separator, --template) before you call the model "
+    "deaf",
+)
+TOO_FEW: Final = (
+    "the interval reaches down to the noise floor",
+    "too little data to tell: ask more queries, behind more contexts, as many as the report says",
+)
+TELLS_MOST: Final = (
+    "half of the ceiling or more",
+    "an answer nearly says which context it was given: put nothing private there, or bound it (leakmeter decode "
+    "--epsilon)",
+)
+TELLS_SOME: Final = (
+    "above the noise floor, below half of the ceiling",
+    "answers depend on the context: open the queries at the top, and measure with leakmeter influence what of a "
+    "context does it",
+)
+BELIEVES: Final = (
+    "memorisation ratio below 50 %",
+    "the model follows what it is given: let nobody write contexts whom you do not trust",
+)
+KEEPS: Final = (
+    "memorisation ratio above 50 %",
+    "the model keeps to what it knew: do not expect a retrieved correction to be used",
+)
+DECISIONS: Final = (UNMOVED, TOO_FEW, TELLS_MOST, TELLS_SOME, BELIEVES, KEEPS)
+"""What to do about what was found, as the documentation has it."""
 
 
 def report(
@@ -66,9 +95,9 @@ def report(
     several = len(results) > 1
     n = "a query" if not several else f"{len(results):,} queries"
     return b.Report(
-        "How far contexts move these answers",
+        f"How far contexts move {'these answers' if several else 'this answer'}",
         "susceptibility",
-        [*(_of_all(results, summary) if several else _of_one(results[0])), *_charts(results, summary)],
+        [*(_of_all(results, summary) if several else _of_one(results[0], summary)), *_charts(results, summary)],
         lead=f"A language model was asked {n}, behind many contexts in turn. What it would answer behind each was "
         "compared with what it would answer behind any of them, in nats.",
         caveat=CAVEAT,
@@ -210,6 +239,24 @@ def settings(results: Sequence[SusceptibilityResult]) -> dict[str, str]:
     }
 
 
+def decisions(results: Sequence[SusceptibilityResult], summary: Summary) -> list[tuple[str, str]]:
+    """The rows of the decision table that these queries meet."""
+    floor = max(result.noise_floor_nats for result in results)
+    ceiling = max(result.ceiling_nats for result in results)
+    ends = summary.interval_nats if len(results) > 1 else results[0].interval_nats
+    if summary.mean_nats <= floor:
+        met = [UNMOVED]
+    elif ends is not None and ends[0] <= floor:
+        met = [TOO_FEW]
+    else:
+        met = [TELLS_MOST if ceiling and summary.mean_nats >= MOST * ceiling else TELLS_SOME]
+    counts = summary.memorisation
+    if counts is not None and counts.ratio is not None:
+        keeps = share_told_apart(counts.n_original, counts.n_original + counts.n_context, 0.5)
+        met += [] if keeps is None else [KEEPS if keeps else BELIEVES]
+    return met
+
+
 # ---- of both estimators ---------------------------------------------------------------------------------------------
 def refuse_none(results: Sequence[QueryResult]) -> None:
     """Refuse to report on nothing."""
@@ -262,6 +309,11 @@ def interval(ends: tuple[float, float] | None) -> b.Interval | None:
     return None if ends is None else b.Interval(*ends)
 
 
+def advice(met: Sequence[tuple[str, str]], table: Sequence[tuple[str, str]]) -> b.Advice:
+    """What to do, of the rows of a decision table those that are met."""
+    return b.Advice(met, [row for row in table if row not in met])
+
+
 def factor_table(factors: Mapping[str, Sequence[Level]], caption: str, mean: b.Column) -> Iterator[b.Table]:
     """Each factor's levels; factors of one level, or of too many to be read, are left out, and no table is empty."""
     rows = [
@@ -277,11 +329,12 @@ def factor_table(factors: Mapping[str, Sequence[Level]], caption: str, mean: b.C
 
 
 # ---- blocks ---------------------------------------------------------------------------------------------------------
-def _of_one(result: SusceptibilityResult) -> Iterator[b.Block]:
+def _of_one(result: SusceptibilityResult, summary: Summary) -> Iterator[b.Block]:
     facts = settings([result])
     facts |= {"Noise floor": f"{nats_text(result.noise_floor_nats)}\u00a0nats", "Cost": shared_words.cost([result])}
     yield b.Headline(verdict(result))
     yield b.Text(explanation(result))
+    yield advice(decisions([result], summary), DECISIONS)
     yield from _explained([result], result.memorisation)
     yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, ID)))
     yield _contexts(result)
@@ -292,6 +345,7 @@ def _of_all(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterat
     facts = settings(results) | {"Noise": noise(summary, results), "Cost": shared_words.cost(results)}
     yield b.Headline(headline(summary, results))
     yield b.Text(meaning(summary, results))
+    yield advice(decisions(results, summary), DECISIONS)
     yield from _explained(results, summary.memorisation)
     mean = b.Column("Mean", "nats", "nats", shade=True)
     yield from factor_table(summary.factors, "Factors, mean susceptibility", mean)

@@ -14,6 +14,7 @@ from leakmeter.instruments.susceptibility.fisher.result import (
 )
 from leakmeter.instruments.susceptibility.report import (
     ID,
+    advice,
     factor_table,
     interval,
     mean_text,
@@ -52,6 +53,21 @@ _OF: Final = {
     ),
 }
 _TEXT: Final = 300
+_EXPLAINS: Final = 0.5
+EXPLAINED: Final = (
+    "ranks go with the query’s length or its entropy (Spearman 0.5 or more)",
+    "the ranks tell little of contexts: compare queries of one length and form, or measure by Monte Carlo",
+)
+UNEXPLAINED: Final = (
+    "ranks go with neither",
+    "take the queries at the top, and measure them behind contexts that exist (--estimator monte-carlo)",
+)
+TOO_FEW: Final = (
+    "too few queries, or probes, to tell",
+    f"ask {FEWEST_TO_CORRELATE} queries or more, with as many --probes as the report says",
+)
+DECISIONS: Final = (EXPLAINED, UNEXPLAINED, TOO_FEW)
+"""What to do about what was found, as the documentation has it."""
 _NOTES: Final = (
     ("Value", "½ (tr(I Σ) + μᵀ I μ), with the Fisher information I of the next token about the vectors of a place, and "
               "covariance Σ and mean μ of how these change."),
@@ -80,7 +96,7 @@ def report(
     refuse_none(results)
     n = "a query" if len(results) == 1 else f"each of {len(results):,} queries"
     return b.Report(
-        "How far these answers would move",
+        f"How far {'this answer' if len(results) == 1 else 'these answers'} would move",
         "susceptibility",
         list(_blocks(results, FisherResult.summary(results))),
         lead=f"From gradients of a language model: how fast its answer to {n} begins to move when the vectors it reads "
@@ -150,6 +166,14 @@ def correlations(row: ValuesOfSigma) -> str | None:
     )
 
 
+def decisions(summary: FisherSummary) -> list[tuple[str, str]]:
+    """The row of the decision table that these queries meet."""
+    if summary.n < FEWEST_TO_CORRELATE:
+        return [TOO_FEW]
+    rhos = [rho for row in summary.values for rho in (row.spearman_with_length, row.spearman_with_entropy)]
+    return [EXPLAINED if any(rho is not None and abs(rho) >= _EXPLAINS for rho in rhos) else UNEXPLAINED]
+
+
 def _too_few_for(rho: float, n: int) -> str:
     """That a correlation cannot be told from none."""
     needed = items_for_correlation(rho)
@@ -214,6 +238,10 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
     yield b.Headline(headline(summary) if several else verdict(first))
     if not several:
         yield b.Text(explanation(first))
+    for row in summary.values if several else ():
+        if (explained := correlations(row)) is not None:
+            yield b.Text(explained)
+    yield advice(decisions(summary), DECISIONS)
     for line in (*scales(results), INTERVALS):
         yield b.Text(line, "soft")
     yield b.Details("Settings and cost", b.facts_of(settings(results) | {"Cost": cost(results)}))
@@ -249,9 +277,6 @@ def _values(result: FisherResult) -> b.Table:
 
 
 def _sigma(results: Sequence[FisherResult], number: int, row: ValuesOfSigma) -> Iterator[b.Block]:
-    explained = correlations(row)
-    if explained is not None:
-        yield b.Text(explained)
     unit = _unit(row.sigma)
     columns = (
         b.Column("Query"),
