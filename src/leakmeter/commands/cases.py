@@ -61,6 +61,9 @@ def run_cases(
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
     read = (settings, run.model, Path(run.model), *inputs)
+    if not public:
+        for note in given.notes:
+            output.tell(note)
     settings = settings.resolved()
     if run.dry_run:
         predict_cases(given, settings, measure, run, group_size=group_size)

@@ -30,6 +30,9 @@ Flag = Annotated[bool, Parameter(negative="")]
 Text = Annotated[str, Parameter(allow_leading_hyphen=True)]
 """What was said, which may be a list: '- first …'."""
 
+DataPath = Annotated[Path, Parameter(allow_leading_hyphen=True)]
+"""A file of data, or '-' for standard input."""
+
 
 @Parameter(name="*", negative="")
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class Source:
     """A text file of context; again for each further document."""
     query: Text | None = None
     """What the model is asked."""
-    data: Path | None = None
+    data: DataPath | None = None
     """Cases as JSON lines, JSON, CSV or Parquet, also packed (.gz, .zst), or '-' for standard input: 'context' (text or
     a list of documents) or 'messages', 'query', and optionally 'response', 'id'."""
     map: list[str] | None = None

@@ -15,7 +15,7 @@ from typing import Any, Final
 from leakmeter.core.case import DECODINGS, Case, Document, Message
 from leakmeter.data import formats
 from leakmeter.data.chat import ContextPattern, messages_of, without_answer
-from leakmeter.data.mapping import Fields, mapping_of, nearest, parsed_cell, renamed, suggested
+from leakmeter.data.mapping import Fields, is_name, mapping_of, nearest, parsed_cell, renamed, suggested
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
 from leakmeter.data.plain import fields_of, plain
@@ -100,10 +100,7 @@ def cases_of(
     first = next(good, None)
     preset = None
     if first is not None:
-        fields = first[1]
-        preset = formats.FORMATS.get(format or "")
-        if format is None and not isinstance(fields, Case) and not mapping and not _is_native(fields, pattern):
-            preset = formats.find(fields)
+        preset = _preset(*first, format, bool(mapping), pattern)
         if preset is not None and format is None:
             notes.append(f"data: read as --format {preset.name}: {preset.about}")
         good = chain((first,), good)
@@ -168,9 +165,21 @@ def _is_index(name: str) -> bool:
     return not name.strip() or name.startswith("Unnamed: ") or name == _INDEX
 
 
-def _is_native(fields: Fields, pattern: ContextPattern | None) -> bool:
+def _preset(
+    row: Row, fields: Fields | Case, format: str | None, is_mapped: bool, pattern: ContextPattern | None
+) -> formats.Format | None:
+    """What the rows are read by, from the first; None where its fields are a case's own."""
+    if format is not None:
+        return formats.FORMATS.get(format)
+    if isinstance(fields, Case) or (is_mapped and not _needed(fields)) or _is_native(row, fields, pattern):
+        return None
+    return formats.find(fields)
+
+
+def _is_native(row: Row, fields: Fields, pattern: ContextPattern | None) -> bool:
     has_context = "context" in fields or "messages" in fields or (pattern is not None and "query" in fields)
-    return has_context and all(name in FIELDS for name in fields)
+    # A table has columns of other things too.
+    return has_context and (all(name in FIELDS for name in fields) or (row.is_table and not _needed(fields)))
 
 
 def _known(fields: Fields, row: Row, is_mapped: bool, left_out: dict[str, None]) -> Fields:
@@ -186,8 +195,14 @@ def _known(fields: Fields, row: Row, is_mapped: bool, left_out: dict[str, None])
     if row.is_table and not _needed(fields) and not any(_may_be(name, missing) for name in unknown):
         left_out.update(dict.fromkeys(f"'{name}'" for name in unknown))
         return {name: _unpacked(name, value) for name, value in fields.items() if name in FIELDS}
-    said = unknown[0] if len(unknown[0]) <= 40 and unknown[0].isprintable() else "…"
-    raise DataError(f"{row.where}: unknown field '{said}'; known: {', '.join(FIELDS)}{_hint(fields)}")
+    raise _unknown(unknown[0], fields, row.where)
+
+
+def _unknown(name: str, fields: Fields, where: str) -> DataError:
+    if not is_name(name):
+        # It may be a text, and is not repeated.
+        return DataError(f"{where}: a field has a text in the place of its name; does the table begin with a heading?")
+    return DataError(f"{where}: unknown field '{name}'; known: {', '.join(FIELDS)}{_hint(fields)}")
 
 
 def _needed(fields: Fields) -> list[str]:
@@ -235,7 +250,7 @@ def case_of_fields(
     """
     for field in value:
         if field not in FIELDS:
-            raise DataError(f"{where}: unknown field '{field}'; known: {', '.join(FIELDS)}{_hint(value)}")
+            raise _unknown(field, value, where)
     said = value.get("messages")
     if pattern is not None and said is None and value.get("query") and "context" not in value:
         said = [{"role": "user", "content": value["query"]}]

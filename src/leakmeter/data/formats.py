@@ -148,7 +148,7 @@ def _fits_openai(fields: Fields) -> bool:
     answer = fields.get("response")
     if isinstance(answer, Mapping) and ("choices" in answer or isinstance(answer.get("body"), Mapping)):
         return True
-    return "messages" in fields and not {"context", "query"} & set(fields)
+    return "custom_id" in fields or ("messages" in fields and not {"context", "query"} & set(fields))
 
 
 def _renamed(
@@ -195,7 +195,7 @@ def _ragas(fields: Fields, where: str) -> Iterable[Fields]:
 
 
 def _langchain(fields: Fields, where: str) -> Iterable[Fields]:
-    if _first(fields, "chat_history") not in (None, []):
+    if _texts(_first(fields, "chat_history")) not in (None, []):
         raise DataError(f"{where}: 'chat_history' was part of the prompt; give the whole chat as 'messages'")
     answer = _first(fields, "result", "answer", "output", "response")
     yield {
@@ -285,7 +285,12 @@ _ALL = (
         "langchain",
         "input, question or query as the query, context or source_documents as the context, answer, result or output "
         "as the response",
-        _has(("query", "question", "input"), ("source_documents", "context", "documents")),
+        # One that is not a case's own name, lest a misspelled name be passed over.
+        _has(
+            ("query", "question", "input"),
+            ("source_documents", "context", "documents"),
+            ("question", "input", "source_documents", "documents", "result", "answer", "output"),
+        ),
         _renamed(_langchain),
     ),
 )

@@ -24,7 +24,8 @@ class Opened(io.BufferedIOBase):
     A few kilobytes may unpack to more than any memory holds, so that the limit is on what comes out.
     """
 
-    def __init__(self, inner: Any, where: str, most: int) -> None:
+    def __init__(self, raw: Any, inner: Any, where: str, most: int) -> None:
+        self._raw = raw
         self._inner = inner
         self._where = where
         self._most = most
@@ -67,8 +68,9 @@ class Opened(io.BufferedIOBase):
         return self.read(size)
 
     def close(self) -> None:
-        """Close the file too."""
+        """Close the file too, which what unpacks it leaves open."""
         self._inner.close()
+        self._raw.close()
         super().close()
 
 
@@ -89,7 +91,7 @@ def open_data(source: str | Path, what: str, *, most: int = MOST_BYTES) -> Opene
     else:
         check_readable(Path(source), what, most=most)
         try:
-            raw = Path(source).open("rb")  # noqa: SIM115: closed by what is given back
+            raw = Path(source).open("rb")  # noqa: SIM115 (closed with what is returned)
         except OSError as error:
             raise DataError(f"{where} cannot be read: {error.strerror or error}") from None
     start = raw.read(len(_ZSTD))
@@ -101,7 +103,7 @@ def open_data(source: str | Path, what: str, *, most: int = MOST_BYTES) -> Opene
         import pyarrow as pa
 
         inner = pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd")
-    return Opened(inner, where, most)
+    return Opened(raw, inner, where, most)
 
 
 def named(source: str | Path, what: str) -> str:

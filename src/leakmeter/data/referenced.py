@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from leakmeter.core.case import Case
@@ -22,15 +22,21 @@ class Referenced:
     """Of a data set by name; None for the user's own cases."""
     max_context_tokens: int | None = None
     """Where contexts of a data set by name are cut."""
+    notes: tuple[str, ...] = ()
+    """What to tell of how the user's own cases were read."""
 
 
-def load_referenced(source: str, *, n: int | None = None) -> Referenced:
+def load_referenced(
+    source: str, *, n: int | None = None, map: Iterable[str] | None = None, format: str | None = None
+) -> Referenced:
     """Records of a file.
 
     Args:
         source: a file of cases (see `data.cases`), each with a 'reference'; or NAME=FILE for a published data set by
             its name.
         n: how many to take, from the first; all by default, and where there are fewer.
+        map: see `cases.cases_of`.
+        format: likewise.
 
     Raises:
         DataError: a file that cannot be read, a case without reference, or one with a response.
@@ -39,9 +45,10 @@ def load_referenced(source: str, *, n: int | None = None) -> Referenced:
     if equals and name in named.names():
         dataset = named.find(name)
         return Referenced(tuple(dataset.load(path, n=n)), dataset.template, dataset.max_context_tokens)
-    loaded = cases_of(source)
+    loaded = cases_of(source, map=map, format=format)
     pairs = zip(loaded.cases, loaded.references, strict=True)
-    return Referenced(tuple(_record(case, reference, f"'{source}'") for case, reference in list(pairs)[:n]))
+    records = tuple(_record(case, reference, f"'{source}'") for case, reference in list(pairs)[:n])
+    return Referenced(records, notes=loaded.notes)
 
 
 def referenced(cases: Sequence[Fields]) -> list[Record]:
@@ -67,7 +74,7 @@ def _record(case: Case, reference: str | None, where: str) -> Record:
     if case.response is not None:
         raise DataError(
             f"case '{case.id}' of {where} has a response, and here responses are drawn; call it 'reference' if it says "
-            "what a good one would"
+            "what a good one would, or leave it out (in a file with --map response=)"
         )
     if reference is None or not reference.strip():
         raise DataError(

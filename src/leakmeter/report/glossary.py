@@ -42,6 +42,28 @@ TERMS: Final = (
     Term("by the answer", r"\bBy the answers?\b", "|log-ratio| of the label answered with the exemplar and without"),
     Term("worst case", r"\b[Ww]orst case\b", "the largest |log-ratio| of any label, however seldom it is answered"),
     Term("ICLInf", r"\bICLInf\b", "mean over queries of the worst case of any of their exemplars"),
+    Term(
+        "association", r"[Aa]ssociation", "log-likelihood of a value behind the name less that behind names of nobody"
+    ),
+    Term("p", r"\bp [=<≤] |^p$", "share of equally plausible values, the true one among them, that rank as high"),
+    Term("exposure", r"\b[Ee]xposure\b", "log₂ of the number of values over the true one’s rank, bits"),
+    Term("susceptibility", r"(?<!Fisher )[Ss]usceptibility", "mean persuasion: what an answer tells of its context"),
+    Term(
+        "persuasion", r"[Pp]ersuasion", "of a context: KL divergence of its answer from the mixture over all contexts"
+    ),
+    Term("from bare", r"\bFrom bare\b", "KL divergence from the answer with nothing before the query"),
+    Term("Fisher susceptibility", r"Fisher susceptibility", "how fast an answer begins to move, from gradients"),
+    Term("spread", r"\bSpread\b", "½ tr(I Σ), to second order the mutual information of context and answer"),
+    Term("drift", r"\bDrift\b", "½ μᵀ I μ, to second order how far the mixture over contexts is from the bare answer"),
+    Term(
+        "memorisation ratio",
+        r"Memorisation ratio",
+        "answers that keep to what the model knew, of those that give either",
+    ),
+    Term(
+        "Rényi divergence", r"Rényi", "how far leaving one exemplar out moves the next token’s distribution, by order"
+    ),
+    Term("perplexity", r"[Pp]erplexity", "e to the mean of −log p of the tokens, without exemplars"),
     Term("λ", "λ", "weight of the context in the distribution drawn from: 0 ignores it, 1 is the model itself"),
     Term("ε", "ε", "a bound, in nats: nothing is likelier under one context than another by more than e^ε"),
 )

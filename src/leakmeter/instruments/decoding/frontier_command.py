@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.options import Flag, PagelessRunOptions, RunOptions
+from leakmeter.commands.options import Flag, PagelessRunOptions, RunOptions, Text
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 
@@ -43,7 +43,9 @@ class _Drawing(Decode):
 @Parameter(name="*", negative="")
 def frontier(
     *,
-    data: str,
+    data: Text,
+    map: list[str] | None = None,
+    format: str | None = None,
     lambdas: Annotated[_Values, Parameter(name=("--lambda", "--cid-lambda")), _SWEPT] = None,
     epsilon: Annotated[_Values, _SWEPT] = None,
     drawing: Annotated[_Drawing | None, Parameter(name="*")] = None,
@@ -62,8 +64,12 @@ def frontier(
     Parameters
     ----------
     data
-        JSON lines as for `leakmeter decode`, each with a 'reference': what a good response says. Or NAME=FILE for a
+        Cases as for `leakmeter decode`, each with a 'reference': what a good response says. Or NAME=FILE for a
         published data set (pubmedqa, cnn_dm).
+    map
+        Fields of --data that have other names: query=question,context=docs[].text,reference=answer.
+    format
+        Preset for --data: openai, ragas, langchain, llamaindex or squad; found out by default.
     lambdas
         Values of λ to compare; 0 0.25 0.5 0.75 1 1.25 1.5 2 where none is given.
     epsilon
@@ -100,7 +106,9 @@ def frontier(
     if records is not None and records < 1:
         raise UsageError(f"records is {records}; it has to be 1 or more")
     sweep = sweep_of(lambdas, epsilon, asdict(drawing or _Drawing()))
-    loaded = load_referenced(data, n=records)
+    loaded = load_referenced(data, n=records, map=map, format=format)
+    for note in loaded.notes:
+        output.tell(note)
     settings = PromptSettings(
         # Only the whole context is taken away.
         unit="whole",
@@ -116,7 +124,8 @@ def frontier(
         return
     if sweep.kind == EPSILON and sweep.given_seed is not None:
         output.tell(SEED_WARNING)
-    words = {"--data": data, "--records": records, "--bertscore": bertscore, "--bertscore-layer": bertscore_layer}
+    words: dict[str, object] = {"--data": data, "--map": ",".join(map or ()) or None, "--format": format}
+    words |= {"--records": records, "--bertscore": bertscore, "--bertscore-layer": bertscore_layer}
     words |= {"--template": template, "--truncate": truncate or None}
     words |= {f"--{name}": getattr(asked, name) for name in ("model", "dtype", "device", "memory")}
     _run(sweep, loaded.records, settings, Quality(bertscore, bertscore_layer), run, _command(sweep, words))

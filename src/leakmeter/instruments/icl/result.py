@@ -105,7 +105,7 @@ class IclResult(Result):
         *DEFINING,
         *(f"params.{name}" for name in ("space", "label_scoring", "calibration", "calibration_baseline")),
     )
-    pieces_at: ClassVar = PieceFields("exemplars", nats="loss_nats")
+    pieces_at: ClassVar = PieceFields("exemplars", nats="answer_nats", name="id")
 
     template: str
     """'plain' or 'chat'."""
