@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from leakmeter.instruments.decoding.api import decode, frontier
     from leakmeter.instruments.decoding.result import DecodeResult
     from leakmeter.instruments.generation.api import audit
-    from leakmeter.instruments.icl.api import IclInfluence, icl
+    from leakmeter.instruments.icl.api import IclInfluence, ResponseInfluence, icl, icl_responses
     from leakmeter.instruments.icl.result import IclResult
     from leakmeter.instruments.influence.api import influence
     from leakmeter.instruments.influence.result import InfluenceResult
@@ -36,6 +36,7 @@ __all__ = [
     "PiiFindings",
     "PiiResult",
     "RedactionResult",
+    "ResponseInfluence",
     "Susceptibilities",
     "SusceptibilityResult",
     "audit",
@@ -43,6 +44,7 @@ __all__ = [
     "fisher_susceptibility",
     "frontier",
     "icl",
+    "icl_responses",
     "influence",
     "pii",
     "redaction",
@@ -59,6 +61,7 @@ HOME = {
     "PiiFindings": "leakmeter.instruments.pii.api",
     "PiiResult": "leakmeter.instruments.pii.result",
     "RedactionResult": "leakmeter.instruments.redaction.result",
+    "ResponseInfluence": "leakmeter.instruments.icl.api",
     "Susceptibilities": "leakmeter.instruments.susceptibility.api",
     "SusceptibilityResult": "leakmeter.instruments.susceptibility.result",
     "audit": "leakmeter.instruments.generation.api",
@@ -66,6 +69,7 @@ HOME = {
     "fisher_susceptibility": "leakmeter.instruments.susceptibility.api",
     "frontier": "leakmeter.instruments.decoding.api",
     "icl": "leakmeter.instruments.icl.api",
+    "icl_responses": "leakmeter.instruments.icl.api",
     "influence": "leakmeter.instruments.influence.api",
     "pii": "leakmeter.instruments.pii.api",
     "redaction": "leakmeter.instruments.redaction.api",

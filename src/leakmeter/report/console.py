@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from leakmeter.core.plain import excerpt
 from leakmeter.report import blocks as b
-from leakmeter.report import scale
+from leakmeter.report import glossary, scale
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType
@@ -26,6 +26,7 @@ SHOWN_CHARACTERS: Final = 6000
 """Of a shaded text; of a longer one the strongest parts."""
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
 """Colours of the scale where there are none."""
+_LISTED: Final = 20
 _STRUCK: Final = "[…]"
 _SUPERSCRIPT: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _WIDE_COLUMNS: Final = 76
@@ -119,20 +120,29 @@ def _apart(shown: Iterator[Shown]) -> Iterator[RenderableType]:
 def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     if report.provenance.outdated:
         yield from _block(b.Warning(report.provenance.outdated), paint, columns)
+    order = b.arranged(b.blocks_of(report))
     # What explains is said last, beside the cursor are the findings.
-    first = [one for one in report.blocks if not _explains(one)]
-    for one in first:
+    explained = [one for one in order.rest if _explains(one)]
+    index = b.index_of(report, _LISTED)
+    shown = [*order.found, *index, *(one for one in order.rest if not _explains(one))]
+    glosses = glossary.placed(shown, set())
+    for one in shown:
         yield from _block(one, paint, columns)
-    for one in b.of_sections(report, len(report.sections)):
-        yield from _block(one, paint, columns)
+        for term in (term for leaf in glossary.leaves([one]) for term in glosses.get(id(leaf), ())):
+            yield False, _gloss(term)
     apart = True
-    for one in report.blocks:
-        if _explains(one):
-            for _, line in _block(one, paint, columns):
-                yield apart, line
-                apart = False
+    for one in explained:
+        for _, line in _block(one, paint, columns):
+            yield apart, line
+            apart = False
     if report.caveat:
         yield apart, _dim(report.caveat)
+
+
+def _gloss(term: glossary.Term) -> Text:
+    from rich.text import Text
+
+    return Text.assemble((f"{term.name}: ", "dim italic"), (term.gloss, "dim"))
 
 
 def _explains(one: b.Block) -> bool:
@@ -151,6 +161,9 @@ def _block(one: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
             if heading:
                 yield True, _heading(heading)
             yield False, _dim(text) if style == "soft" else Text(b.plain(text))
+        case b.Advice(rows):
+            for number, (found, do) in enumerate(rows):
+                yield not number, Text.assemble("→ ", b.plain(found), ": ", (b.plain(do), "bold"))
         case b.Facts():
             if one.on == "everywhere" and one.facts:
                 told = " · ".join(f"{_lower(name)} {b.plain(b.fact_phrase(value))}" for name, value in one.facts)

@@ -12,6 +12,7 @@ from typing import Final
 
 from leakmeter.core.plain import visible
 from leakmeter.report import blocks as b
+from leakmeter.report import glossary
 from leakmeter.report.console import Paint, block, shaded_text
 
 ROOM: Final = 60_000
@@ -46,8 +47,14 @@ def text(report: b.Report, *, room: int = ROOM) -> str:
 def _report(report: b.Report) -> Iterator[str]:
     if report.provenance.outdated:
         yield from _block(b.Warning(report.provenance.outdated))
-    for one in (*report.blocks, *b.of_sections(report, _LISTED)):
+    order = b.arranged(b.blocks_of(report))
+    shown = [*order.found, *b.index_of(report, _LISTED), *order.rest]
+    glosses = glossary.placed(shown, set())
+    for one in shown:
         yield from _block(one)
+        terms = [term for leaf in glossary.leaves([one]) for term in glosses.get(id(leaf), ())]
+        if terms:
+            yield "".join(f"- _{_own(term.name)}_: {_own(term.gloss)}\n" for term in terms) + "\n"
     if report.caveat:
         yield f"_{_say(report.caveat)}_\n\n"
     told = report.provenance.told()
@@ -63,6 +70,9 @@ def _block(one: b.Block) -> Iterator[str]:
             yield f"**{_say(said)}**\n\n"
         case b.Warning(said):
             yield f"⚠️ {_say(said)}\n\n"
+        case b.Advice(rows):
+            yield _heading("What to do")
+            yield "".join(f"- {_say(found)}: **{_say(do)}**\n" for found, do in rows) + "\n"
         case b.Text(said, style, heading):
             if heading:
                 yield _heading(heading)

@@ -24,7 +24,6 @@ _NOTES: Final = (
     ("Measured", "the larger of Dα(P‖Q) and Dα(Q‖P), Rényi divergences between the next token’s distribution with all "
                  "exemplars and without one of them, over the whole vocabulary, added up over tokens."),
     ("Kept", "of every exemplar, for each token and for all together, no measurement above the bound at any order."),
-    ("Perplexity", "e to the mean of −log p of the tokens, of the model’s own p without exemplars."),
     ("Distinct-n", "distinct n-grams of tokens over all."),
 )  # fmt: skip
 
@@ -100,7 +99,7 @@ def public_report(publics: Sequence[PublicTexts], *, outdated: str = "") -> b.Re
         "that no single example could do much. "
     )
     return b.Report(
-        "Texts with a privacy guarantee",
+        f"{'A text' if len(texts) == 1 else 'Texts'} with a privacy guarantee",
         "private_generation",
         [
             b.Text(f"{words.guarantee(weakest)}.", heading="Guarantee"),
@@ -135,6 +134,8 @@ def _summary(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Block]:
         yield b.Text(f"And {len(failures) - _FAILURES:,} more.")
     if not failures:
         yield b.Text(words.measured(cases))
+    met = words.decisions(cases)
+    yield b.Advice(met, [row for row in words.DECISIONS if row not in met])
     if holds and not several:
         yield _nearest(cases[0])
     yield b.Text(words.MEANING if holds else words.PROOF)

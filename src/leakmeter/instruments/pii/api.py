@@ -19,8 +19,6 @@ from leakmeter.runs.result import Results
 if TYPE_CHECKING:
     import pandas as pd
 
-    from leakmeter.instruments.pii.subject import Subject
-
 
 @dataclass(frozen=True)
 class PiiFindings(Results[PiiResult]):
@@ -39,7 +37,8 @@ class PiiFindings(Results[PiiResult]):
 def pii(
     model: Any = DEFAULT_MODEL,
     *,
-    subjects: Sequence[Mapping[str, object] | Subject],
+    subjects: Any,
+    map: str | Mapping[str, str] | None = None,
     kinds: Sequence[ProbeKind] = PROBE_KINDS,
     prompts: int = 5,
     decoys: int = 99,
@@ -60,8 +59,9 @@ def pii(
 
     Args:
         model: see `influence`.
-        subjects: mappings with `name` and any of `phone`, `email`, `address`, `university`, `relationships`, `id`; see
-            `instruments.pii.subjects.load_subjects`.
+        subjects: records, a data frame or a file with `name` and any of `phone`, `email`, `address`, `university`,
+            `relationships`, `id`, or the columns of an address book; see `instruments.pii.subjects.load_subjects`.
+        map: fields and the paths at which they stand, as in {"phone": "contact.mobile"}.
         kinds: of probes.
         prompts, decoys, control_names, decoy_seed, templates, keep_values: see `instruments.pii.prompts.ProbeSettings`.
         beams: widths of the beam searches that try to extract a value; none generates nothing.
@@ -88,7 +88,7 @@ def pii(
         templates=templates,
         keep_values=keep_values,
     )
-    cases = list(probes_of(subjects_of(subjects, region=region), tuple(kinds)))
+    cases = list(probes_of(subjects_of(subjects, map=map, region=region), tuple(kinds)))
     if not cases:
         raise UsageError(f"nothing is known of these people that kinds {', '.join(kinds)} ask for; give other kinds")
     backend = load_backend(model, dtype=dtype, device=device, cache=False)

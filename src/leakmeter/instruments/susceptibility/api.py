@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from leakmeter.core.backend import Backend
     from leakmeter.core.gradient import Sigma
-    from leakmeter.data.records import Fields
     from leakmeter.instruments.susceptibility.fisher.measure import Fisher
     from leakmeter.instruments.susceptibility.measure import Susceptibility
     from leakmeter.runs.result import Part
@@ -51,9 +50,7 @@ class FisherSusceptibilities(Results[FisherResult]):
         return self.joined((result.to_frame() for result in self.results), "query")
 
 
-def susceptibility(
-    model: Any = DEFAULT_MODEL, *, queries: Sequence[str | Fields], contexts: Sequence[str | Fields], **options: Any
-) -> Susceptibilities:
+def susceptibility(model: Any = DEFAULT_MODEL, *, queries: Any, contexts: Any, **options: Any) -> Susceptibilities:
     """Measure, in nats, how far contexts move the answers to queries.
 
     χ(q) = I(C; A | q) = E_c KL(p(A | c, q) ‖ p̂(A | q)), with the mixture p̂ over the contexts c (Liu et al.,
@@ -62,9 +59,10 @@ def susceptibility(
 
     Args:
         model: see `influence`.
-        queries: texts, or mappings with `query`, and optionally `id`, `answers` that are told apart, the right
-            `answer`, and factors under any other name; see `instruments.susceptibility.case.queries_of`.
-        contexts: texts, or mappings with `context`, and optionally `id`, `weight`, `answer`; each stands before every
+        queries: texts, a data frame, a file, or records with `query`, and optionally `id`, `answers` that are told
+            apart, the right `answer`, and factors under any other name; see
+            `instruments.susceptibility.case.queries_of`.
+        contexts: likewise, with `context`, and optionally `id`, `weight`, `answer`; each stands before every
             query in turn. Two or more.
         options: `temperature` and `answer_tokens` of `instruments.susceptibility.measure.Susceptibility`, `template`
             and `separator` of `instruments.susceptibility.prompts.QuerySettings`, and `dtype`, `device`, `model_id`
@@ -84,8 +82,8 @@ def susceptibility(
 def fisher_susceptibility(
     model: Any = DEFAULT_MODEL,
     *,
-    queries: Sequence[str | Fields],
-    contexts: Sequence[str | Fields] = (),
+    queries: Any,
+    contexts: Any = (),
     sigma: Sigma | Sequence[Sigma] = "identity",
     **options: Any,
 ) -> FisherSusceptibilities:
@@ -155,24 +153,19 @@ def check_place(backend: Backend, place: str) -> None:
 def _parts(
     measure: Susceptibility | Fisher,
     model: Any,
-    queries: Sequence[str | Fields],
-    contexts: Sequence[str | Fields],
+    queries: Any,
+    contexts: Any,
     options: dict[str, Any],
 ) -> Iterator[Part]:
     """Texts and measurements of each query, once all of them can be used."""
-    from leakmeter.instruments.susceptibility.case import QueryCase, contexts_of, queries_of
+    from leakmeter.instruments.susceptibility.case import QueryCase, load_contexts, load_queries
     from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
     from leakmeter.runs import loading
     from leakmeter.runs.measure import Callbacks, measure_cases
 
     settings = loading.made_of(QuerySettings, options)
-    asked = queries_of(_records(queries, "query"), "queries")
-    before = contexts_of(_records(contexts, "context"), "contexts") if contexts else ()
+    asked = load_queries(queries)
+    before = () if isinstance(contexts, Sequence) and not contexts else load_contexts(contexts)
     backend = loading.load_backend(model, **options)
     prepared = [settings.prepare(QueryCase(query.id, query, before), backend, measure) for query in asked]
     return measure_cases(backend, measure, prepared, None, Callbacks(), group_size=TOGETHER)
-
-
-def _records(rows: Sequence[str | Fields], column: str) -> list[Fields]:
-    """A text stands for a record of nothing else."""
-    return [{column: row} if isinstance(row, str) else row for row in rows]

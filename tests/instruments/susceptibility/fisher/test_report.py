@@ -70,12 +70,15 @@ def test_colours_that_stand_for_nats_are_not_given_to_a_trace() -> None:
 def test_what_else_explains_the_ranks_stands_beside_them() -> None:
     (row, _), (few, _) = (summary(several(n)).values for n in (12, 9))
     # Where entropies are all alike there is nothing to correlate with.
-    assert flat(words.correlations(row.sigma, row.spearman_with_length, row.spearman_with_entropy) or "").startswith(
+    assert flat(words.correlations(row) or "").startswith(
         "Spearman correlation of sigma identity -1.00 with the query’s length in tokens: ranks that these explain"
     )
-    assert words.correlations(few.sigma, few.spearman_with_length, few.spearman_with_entropy) is None
-    both = words.correlations("identity", 0.5, -0.25)
-    assert "0.50 with the query’s length in tokens and -0.25 with the entropy" in (both or "")
+    assert flat(words.correlations(few) or "").startswith("Too few queries to tell what else explains the ranks")
+    both = words.correlations(replace(row, spearman_with_length=0.75, spearman_with_entropy=-0.25))
+    assert (
+        "0.75 with the query’s length in tokens and -0.25 (too few queries to tell it from 0: it takes 66) with the "
+        "entropy"
+    ) in (both or "")
     made = of(*several(12))
     assert all("Spearman" in one for one in (printed(made), html.page(made), markdown.text(made)))
 

@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from leakmeter.instruments.susceptibility.fisher.result import FisherResult, FisherSummary, Value, ValuesOfSigma
+from leakmeter.instruments.susceptibility.fisher.result import (
+    FEWEST_TO_CORRELATE,
+    FisherResult,
+    FisherSummary,
+    Value,
+    ValuesOfSigma,
+)
 from leakmeter.instruments.susceptibility.report import (
     ID,
+    advice,
     factor_table,
     interval,
     mean_text,
     model_facts,
     n_queries,
     refuse_none,
+    too_few,
 )
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_cell, nats_text
 from leakmeter.report.words import about_seconds, interval_text
+from leakmeter.stats.enough import items_for_correlation
 
 CAVEAT: Final = (
     "Fisher susceptibility is how fast an answer begins to move, from gradients at the query itself. It follows no "
@@ -44,6 +53,21 @@ _OF: Final = {
     ),
 }
 _TEXT: Final = 300
+_EXPLAINS: Final = 0.5
+EXPLAINED: Final = (
+    "ranks go with the query’s length or its entropy (Spearman 0.5 or more)",
+    "the ranks tell little of contexts: compare queries of one length and form, or measure by Monte Carlo",
+)
+UNEXPLAINED: Final = (
+    "ranks go with neither",
+    "take the queries at the top, and measure them behind contexts that exist (--estimator monte-carlo)",
+)
+TOO_FEW: Final = (
+    "too few queries, or probes, to tell",
+    f"ask {FEWEST_TO_CORRELATE} queries or more, with as many --probes as the report says",
+)
+DECISIONS: Final = (EXPLAINED, UNEXPLAINED, TOO_FEW)
+"""What to do about what was found, as the documentation has it."""
 _NOTES: Final = (
     ("Value", "½ (tr(I Σ) + μᵀ I μ), with the Fisher information I of the next token about the vectors of a place, and "
               "covariance Σ and mean μ of how these change."),
@@ -72,7 +96,7 @@ def report(
     refuse_none(results)
     n = "a query" if len(results) == 1 else f"each of {len(results):,} queries"
     return b.Report(
-        "How far these answers would move",
+        f"How far {'this answer' if len(results) == 1 else 'these answers'} would move",
         "susceptibility",
         list(_blocks(results, FisherResult.summary(results))),
         lead=f"From gradients of a language model: how fast its answer to {n} begins to move when the vectors it reads "
@@ -97,7 +121,11 @@ def verdict(result: FisherResult) -> str:
         _named(f"{nats_text(value.fisher_nats)} {interval_text(value)}".rstrip(), value.sigma)
         for value in result.values
     )
-    return f"Fisher susceptibility {told}, at place {result.place}."
+    n = result.n_probes
+    wide = next(
+        (few for one in result.values if (few := too_few(one.fisher_nats, one.interval_nats, 0.0, n, "probes"))), ""
+    )
+    return f"Fisher susceptibility {told}, at place {result.place}.{wide}"
 
 
 def explanation(result: FisherResult) -> str:
@@ -118,16 +146,41 @@ def scales(results: Sequence[FisherResult]) -> list[str]:
     ]
 
 
-def correlations(sigma: str, with_length: float | None, with_entropy: float | None) -> str | None:
-    """What else may explain a Σ's ranks; None where there are too few queries, or all are alike."""
-    with_what = ((with_length, "the query’s length in tokens"), (with_entropy, "the entropy of its next token"))
-    known = [f"{rho:.2f} with {what}" for rho, what in with_what if rho is not None]
+def correlations(row: ValuesOfSigma) -> str | None:
+    """What else may explain a Σ's ranks, or that there are too few queries to tell; None where all are alike."""
+    if row.n < FEWEST_TO_CORRELATE:
+        return (
+            f"Too few queries to tell what else explains the ranks of sigma {row.sigma}: correlations with the query’s "
+            f"length and its entropy take {FEWEST_TO_CORRELATE}."
+        )
+    with_what = (
+        (row.spearman_with_length, "the query’s length in tokens"),
+        (row.spearman_with_entropy, "the entropy of its next token"),
+    )
+    known = [f"{rho:.2f}{_too_few_for(rho, row.n)} with {what}" for rho, what in with_what if rho is not None]
     if not known:
         return None
     return (
-        f"Spearman correlation of sigma {sigma} {' and '.join(known)}: ranks that these explain tell nothing of "
+        f"Spearman correlation of sigma {row.sigma} {' and '.join(known)}: ranks that these explain tell nothing of "
         "contexts."
     )
+
+
+def decisions(summary: FisherSummary) -> list[tuple[str, str]]:
+    """The row of the decision table that these queries meet."""
+    if summary.n < FEWEST_TO_CORRELATE:
+        return [TOO_FEW]
+    rhos = [rho for row in summary.values for rho in (row.spearman_with_length, row.spearman_with_entropy)]
+    return [EXPLAINED if any(rho is not None and abs(rho) >= _EXPLAINS for rho in rhos) else UNEXPLAINED]
+
+
+def _too_few_for(rho: float, n: int) -> str:
+    """That a correlation cannot be told from none."""
+    needed = items_for_correlation(rho)
+    if needed is not None and n >= needed:
+        return ""
+    takes = "" if needed is None else f": it takes {needed:,}"
+    return f" (too few queries to tell it from 0{takes})"
 
 
 def settings(results: Sequence[FisherResult]) -> dict[str, str]:
@@ -185,6 +238,10 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
     yield b.Headline(headline(summary) if several else verdict(first))
     if not several:
         yield b.Text(explanation(first))
+    for row in summary.values if several else ():
+        if (explained := correlations(row)) is not None:
+            yield b.Text(explained)
+    yield advice(decisions(summary), DECISIONS)
     for line in (*scales(results), INTERVALS):
         yield b.Text(line, "soft")
     yield b.Details("Settings and cost", b.facts_of(settings(results) | {"Cost": cost(results)}))
@@ -220,9 +277,6 @@ def _values(result: FisherResult) -> b.Table:
 
 
 def _sigma(results: Sequence[FisherResult], number: int, row: ValuesOfSigma) -> Iterator[b.Block]:
-    explained = correlations(row.sigma, row.spearman_with_length, row.spearman_with_entropy)
-    if explained is not None:
-        yield b.Text(explained)
     unit = _unit(row.sigma)
     columns = (
         b.Column("Query"),
