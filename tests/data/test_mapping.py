@@ -150,7 +150,19 @@ def test_texts_in_the_place_of_names_are_not_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    "cell", ["[" * 100_000, "[1", "{not", "(1, 2)", "__import__('os')", "[__import__('os')]", 3, None]
+    "cell",
+    [
+        "[" * 100_000,
+        "[1",
+        r"['\d', x]",
+        "[" + "-" * 10_000 + "1]",
+        "{not",
+        "(1, 2)",
+        "__import__('os')",
+        "[__import__('os')]",
+        3,
+        None,
+    ],
 )
 def test_a_cell_that_holds_no_list_stays_what_it_is(cell: object) -> None:
     assert parsed_cell(cell) is cell

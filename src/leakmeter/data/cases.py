@@ -132,6 +132,8 @@ def cases_of(
         what = f"data file '{data}'" if isinstance(data, str | Path) else "the data"
         wanted = "good case" if problems else "case; expected one JSON object a line, or a table or list of records"
         raise DataError(f"{what} holds no {wanted}" + (f"; the first problem: {problems[0]}" if problems else ""))
+    if preset is not None and all(case.response is None for case in cases):
+        notes.append("data: no row has a response")
     if left_out:
         notes.append(f"data: columns left out: {', '.join(left_out)}")
     return Loaded(
