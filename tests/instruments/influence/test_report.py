@@ -225,11 +225,13 @@ def test_numbers_need_no_script() -> None:
 def test_data_for_the_script_is_numbers_alone() -> None:
     found = data_of(page_of(*every_case()))
     assert len(found) == 5
-    for case, block in zip(every_case(), found, strict=True):
+    ranked = sorted(every_case(), key=lambda case: -case.whole_nats)  # all of them above the placebo
+    for case, block in zip(ranked, found, strict=True):
         assert not set("<>&") & set(block)
         data = json.loads(block)
         assert [len(line) for line in data["t"]] == [len(case.response.tokens)] * len(case.pieces)
         assert data["w"] == pytest.approx(case.whole_signed_per_token_nats, rel=0.01)
+        assert len(data["p"]) == len(data["q"]) == len(case.response.tokens)
 
 
 def test_numbers_that_are_none_or_not_finite_still_make_a_page() -> None:
@@ -247,8 +249,8 @@ def test_equal_input_gives_equal_bytes_and_a_thousand_cases_stay_small() -> None
     assert page == page_of(*(InfluenceResult.from_dict(case.to_dict()) for case in cases))
     assert "object at 0x" not in page
     assert len(page.encode()) < 2_000_000
-    shown = page.count('<article class="case"')
-    assert 500 < shown < 1000
+    shown = page.count('<details class="line"')
+    assert 400 < shown < 1000
     assert f"{1000 - shown} further cases with less influence of their contexts are left out" in page
     assert "gave 1,000 responses" in page
 
@@ -256,10 +258,9 @@ def test_equal_input_gives_equal_bytes_and_a_thousand_cases_stay_small() -> None
 def test_the_cases_left_out_are_those_with_least_influence() -> None:
     cases = [replace(small(number), whole_nats=float((7 * number) % 10)) for number in range(10)]
     page = html.page(report(cases), room=len(page_of(*cases[:4]).encode()) + 300)
-    ids = [int(one) for one in re.findall(r'scope="row" class="t"><a href="#c\d+"><bdi>parcel-(\d+)<', page)]
+    ids = [int(one) for one in re.findall(r"<strong><bdi>parcel-(\d+)<", page)]
     assert 1 < len(ids) < 6
-    assert ids == sorted(ids)
-    assert {(7 * number) % 10 for number in ids} == set(range(10 - len(ids), 10))
+    assert [(7 * number) % 10 for number in ids] == list(range(9, 9 - len(ids), -1))
     assert f"{10 - len(ids)} further cases with less influence" in page
 
 
@@ -295,8 +296,11 @@ def test_pieces_that_are_not_alike_are_not_averaged() -> None:
 
 def test_pieces_of_one_case_have_intervals_where_responses_were_drawn() -> None:
     case = sampled()
-    (series,) = chart("pieces", case).panels[0].series
-    assert list(zip(series.low, series.high, strict=True)) == [piece.interval_nats for piece in case.pieces]
+    series = chart("pieces", case).panels[0].series
+    drawn = {x: ends for one in series for x, *ends in zip(one.x, one.low, one.high, strict=True)}
+    assert [tuple(drawn[place]) for place in range(len(case.pieces))] == [piece.interval_nats for piece in case.pieces]
+    # What is no finding is faded, and told apart in the legend.
+    assert [one.faded for one in series] == [False, True][: len(series)]
     panel = charts.figure(chart("pieces", small(1))).axes[0]
     assert list(panel.lines[0].get_xdata()) == [piece.nats for piece in small(1).pieces]  # type: ignore[arg-type]
 
@@ -306,14 +310,20 @@ def test_the_heat_map_is_of_the_case_with_most_influence() -> None:
     panel = charts.figure(chart("tokens", small(1), case, small(2))).axes[0]
     units = [piece for piece in case.pieces if piece.kind == "unit"]
     drawn: Any = panel.collections[0].get_array()
-    assert drawn.tolist() == [list(piece.per_token_nats) for piece in units]
+    floors = case.placebo_per_token_nats
+    assert floors is not None
+    for row, piece in zip(drawn.tolist(), units, strict=True):
+        found = piece.posterior is not None and piece.nats > 0.41
+        above = [max(0.0, nats - floor) for nats, floor in zip(piece.per_token_nats, floors, strict=True)]
+        assert row == (above if found else [0.0] * len(above))
     assert panel.get_xticklabels()[7].get_text().strip() == "cough"
 
 
 def test_headlines() -> None:
     assert InfluenceResult.findings([clinic()]).headline.startswith("The context as a whole changed this response by ")
     assert InfluenceResult.findings([small(1), small(2)]).headline == (
-        "The contexts changed 2 responses by 16.0 [16.0, 16.0]\u00a0nats on average, and one by 16.0\u00a0nats."
+        "The contexts changed 2 responses by 16.0 [16.0, 16.0]\u00a0nats on average; 2 of 2 (100\u00a0% [34, 100]) by "
+        "more than an irrelevant text does."
     )
 
 
