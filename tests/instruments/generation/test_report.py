@@ -336,7 +336,8 @@ def test_both_axes_of_the_drawing_are_logarithmic(case: Case) -> None:
     assert guide.across == "x"
     assert guide.at in panel.x.ticks
     assert all(later / earlier > 1.2 for earlier, later in zip(panel.x.ticks, panel.x.ticks[1:], strict=False))
-    (page_chart,) = [one for one in report([case]).sections[0].blocks if isinstance(one, b.Chart)]
+    on_pages = [one for one in report([case]).sections[0].blocks if isinstance(one, b.Chart) and one.on == "pages"]
+    (page_chart,) = on_pages
     assert page_chart.panels[0].series == panel.series
     drawn = charts.inline_svg(page_chart)
     assert "<title>order 2: bound" in drawn
