@@ -412,6 +412,7 @@ def check(
     from leakmeter.core.written import write_whole
     from leakmeter.instruments.pii.check import Steps, checked, findings
     from leakmeter.studies import tables
+    from leakmeter.studies.study_report import FINDING
 
     wanted = asked or Check()
     command = command_line(sys.argv[1:], without=[out])
@@ -420,7 +421,7 @@ def check(
         settings = fine_tuning or FineTuning()
         found = checked(wanted, settings, backend, out, Steps(steps, epochs, output.tell), command=command)
     about = [
-        *findings(found.rows),
+        *(f"{FINDING}{said}" for said in findings(found.rows)),
         f"model: {backend.name}, fine-tuned; canaries, documents and draws by seed {wanted.seed}",
         "AUC: those inserted against those held out; 95 % interval (Newcombe, method 5)",
         f"command: {command}",
