@@ -212,8 +212,14 @@ def test_no_line_is_wider_than_the_terminal_and_none_is_coloured(audited: list[C
 def test_several_batches_have_one_verdict_and_a_line_each(audited: list[Case]) -> None:
     other = broken(audited[1])
     for cases, said in (
-        (audited, "Kept: no measurement in any of 2 batches is above its bound; one is in 0 % [0, 66] of such batches."),
-        ([audited[0], other], "Broken: a measurement is above its bound in 1 of 2 batches, 50 % [9, 91] of such batches."),
+        (
+            audited,
+            "Kept: no measurement in any of 2 batches is above its bound; one is in 0 % [0, 66] of such batches.",
+        ),
+        (
+            [audited[0], other],
+            "Broken: a measurement is above its bound in 1 of 2 batches, 50 % [9, 91] of such batches.",
+        ),
     ):
         told, page = said_of(cases)
         assert flat(told).startswith(said)

@@ -15,6 +15,7 @@ from leakmeter.report import scale
 from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text
 from leakmeter.report.words import posterior_cell
+from leakmeter.text.exemplar import EXEMPLAR
 
 _LISTED: Final = 12
 _SURROGATE: Final = "With a surrogate"
@@ -66,18 +67,20 @@ def report(
         notes.insert(0, b.Part("How it was measured", b.facts_of(shared)))
     headlines: list[b.Block] = [b.Headline(_headline(cases))] if several else []
     return b.Report(
-        title="Influence of the context on this response" if title is None else b.Untrusted(title),
+        title=f"Influence of the {_whole(cases[0])} on {'these responses' if several else 'this response'}"
+        if title is None
+        else b.Untrusted(title),
         measure="influence",
         blocks=[*headlines, *charts(cases)],
-        lead=f"A language model gave {responses} after reading some context. Each piece of that context was ablated "
-        "in turn, and the same response scored again. What its log-probability moved, added up over its tokens, is the "
-        "influence of that piece on the response, in nats.",
+        lead=f"A language model gave {responses} after reading some {_whole(cases[0])}. Each {_piece(cases[0])} of "
+        "that was ablated in turn, and the same response scored again. What its log-probability moved, added up over its tokens, is the "
+        f"influence of that {_piece(cases[0])} on the response, in nats.",
         caveat=_CAVEAT,
         sections=[_section(case, shared if several else {}) for case in cases],
         index=(
             b.Column("Response", on="pages"),
             b.Column("Whole", "nats", "nats", shade=True),
-            b.Column("Strongest piece"),
+            b.Column(f"Strongest {_piece(cases[0])}"),
             b.Column("Without it", "nats", "nats"),
         ),
         sections_left_out="with less influence of their contexts",
@@ -91,7 +94,7 @@ def report(
 def _headline(cases: Sequence[InfluenceResult]) -> str:
     values = [case.whole_nats for case in cases]
     return (
-        f"The contexts changed {len(cases):,} responses by {mean_text(values)} on average, and one by "
+        f"The {_whole(cases[0], 's')} changed {len(cases):,} responses by {mean_text(values)} on average, and one by "
         f"{nats_text(max(values))}\u00a0nats."
     )
 
@@ -130,7 +133,8 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
         return posterior(case)
     what = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     moved = f"”: ablating {what} moves the response by {nats_text(piece.nats)}\u00a0nats."
-    return posterior(case), " The strongest piece is “", b.Untrusted(piece.text, 120), moved
+    called = piece.name if case.unit == EXEMPLAR else piece.text
+    return posterior(case), f" The strongest {_piece(case)} is “", b.Untrusted(called, 120), moved
 
 
 def _attribution(case: InfluenceResult) -> b.Attribution:
@@ -141,7 +145,7 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
         for token, nats in zip(response.tokens, case.whole_per_token_nats, strict=True)
     ]
     query: tuple[b.Block, ...] = (b.Text(b.Untrusted(case.query), "prose", heading="Query"),) if case.query else ()
-    tables = [_table(case, context.by_nats(case, "unit"), "Pieces of the context")]
+    tables = [_table(case, context.by_nats(case, "unit"), _pieces_caption(case))]
     values = context.by_nats(case, "value")
     if values:
         tables.append(_table(case, values, "Values with several mentions, all of them ablated together"))
@@ -203,7 +207,7 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
     swaps = _swaps(case)
     sampled = any(piece.mean_nats is not None for piece in case.pieces)
     columns = [
-        b.Column("Piece"),
+        b.Column(_piece(case).capitalize()),
         b.Column("Text"),
         b.Column("Without it", "nats", bar=True, role="nats"),
         *([b.Column(_SURROGATE, "nats", role="whole")] if swaps else []),
@@ -230,14 +234,14 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
     if case.placebo_nats is not None:
         marks.append(b.Mark("placebo", case.placebo_nats, _placebo(case)))
     return b.Table(
-        columns, rows, caption, rest=("piece", "pieces"), first=_LISTED, marks=marks, sortable=True,
-        filterable=caption.startswith("Pieces"), numbered=True,
+        columns, rows, caption, rest=(_piece(case), f"{_piece(case)}s"), first=_LISTED, marks=marks, sortable=True,
+        filterable=caption == _pieces_caption(case), numbered=True,
     )  # fmt: skip
 
 
 def _remarks(case: InfluenceResult, piece: Piece) -> list[b.Phrase]:
     found: list[b.Phrase] = []
-    if piece.document and len(case.documents) > 1:
+    if piece.document and len(case.documents) > 1 and piece.document != piece.name:
         found.append(b.Untrusted(piece.document, 40))
     n = len(piece.spans)
     if piece.kind == "value":
@@ -273,19 +277,32 @@ def _samples(case: InfluenceResult) -> Iterator[b.Block]:
     )
 
 
+def _whole(case: InfluenceResult, plural: str = "") -> str:
+    """What all pieces are together."""
+    return f"set{plural} of exemplars" if case.unit == EXEMPLAR else f"context{plural}"
+
+
+def _piece(case: InfluenceResult) -> str:
+    return EXEMPLAR if case.unit == EXEMPLAR else "piece"
+
+
+def _pieces_caption(case: InfluenceResult) -> str:
+    return "Exemplars" if case.unit == EXEMPLAR else "Pieces of the context"
+
+
 # ---- sentences ------------------------------------------------------------------------------------------------------
 def verdict(case: InfluenceResult) -> str:
     """One sentence: by how many nats the context as a whole changed the response."""
     if case.whole_nats <= case.noise_floor_nats:
-        return "The context as a whole left no measurable trace in this response."
-    return f"The context as a whole changed this response by {nats_text(case.whole_nats)}\u00a0nats."
+        return f"The {_whole(case)} as a whole left no measurable trace in this response."
+    return f"The {_whole(case)} as a whole changed this response by {nats_text(case.whole_nats)}\u00a0nats."
 
 
 def posterior(case: InfluenceResult) -> str:
     """One sentence: what someone who sees only the response can conclude about the context."""
     if case.whole_nats <= case.noise_floor_nats:
-        return "Whoever reads the response learns nothing from it about whether this context was there."
-    return context.posterior_sentence(case, "whole_", "this context")
+        return f"Whoever reads the response learns nothing from it about whether this {_whole(case)} was there."
+    return context.posterior_sentence(case, "whole_", f"this {_whole(case)}")
 
 
 def _placebo(case: InfluenceResult) -> str:
