@@ -72,9 +72,9 @@ def report(
         else b.Untrusted(title),
         measure="influence",
         blocks=[*headlines, *charts(cases)],
-        lead=f"A language model gave {responses} after reading some {_whole(cases[0])}. Each {_piece(cases[0])} of "
-        "that was ablated in turn, and the same response scored again. What its log-probability moved, added up over its tokens, is the "
-        f"influence of that {_piece(cases[0])} on the response, in nats.",
+        lead=f"A language model gave {responses} after reading some {_whole(cases[0])}. Each {_piece(cases[0])} of it "
+        "was ablated in turn, and the same response scored again. What its log-probability moved, added up over its "
+        f"tokens, is the influence of that {_piece(cases[0])} on the response, in nats.",
         caveat=_CAVEAT,
         sections=[_section(case, shared if several else {}) for case in cases],
         index=(
