@@ -36,6 +36,7 @@ def exemplar(position: int, *signed: float, **more: Any) -> Exemplar:
         answer_signed_nats=signed[0],
         answer_posterior=at_answer.probability,
         answer_posterior_note=at_answer.note,
+        answer_below_noise_floor=abs(signed[0]) <= 1e-5,
         loss_nats=loss,
         rank=1,
         worst_posterior=at_worst.probability,

@@ -59,6 +59,8 @@ class PieceFields:
     nats: str = "nats"
     """Field of each that is its main number."""
     name: str = "name"
+    prefix: str = ""
+    """Of the names of its further numbers, where those of several kinds stand beside each other."""
 
 
 class AnyResult(ABC):

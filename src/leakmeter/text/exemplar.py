@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from leakmeter.core.json_object import JsonObject
+
+EXEMPLAR: Final = "exemplar"
+"""Ablation unit of prompts with exemplars."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.icl.item import Answers, ExemplarItem
 from leakmeter.text import templates
 from leakmeter.text.build import check_unicode
-from leakmeter.text.exemplar import ExemplarCase, Task
+from leakmeter.text.exemplar import EXEMPLAR, ExemplarCase, Task
 from leakmeter.text.exemplar_prompts import Writer, joined, segments, spans_of
 from leakmeter.text.layout import SEPARATOR
 
@@ -120,7 +120,7 @@ def prepare_exemplars(
     )
     documents = tuple((example.id, *span.ranges[0]) for example, span in zip(exemplars, spans, strict=True))
     asked = query[0] if len(query) == 1 else joined(segments(task, query)[:-1])
-    return PreparedExemplars(item, SEPARATOR.join(shown), documents, asked, template, "exemplar", 0)
+    return PreparedExemplars(item, SEPARATOR.join(shown), documents, asked, template, EXEMPLAR, 0)
 
 
 def check_ids(case: ExemplarCase) -> None:

@@ -273,7 +273,7 @@ def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
         label = () if among_many else (b.Untrusted(one.label or "", _LABEL),)
         text = b.Untrusted(one.text, 108 if among_many else 130)
         moved = (one.answer_nats, _posterior(one), one.loss_nats, words.changed(one, _LABEL))
-        rows.append(b.Row((_id(one), *label, text, *moved), quiet=one.answer_nats <= floor))
+        rows.append(b.Row((_id(one), *label, text, *moved), quiet=one.answer_below_noise_floor))
     return b.Table(
         columns,
         rows,

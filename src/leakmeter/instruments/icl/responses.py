@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from leakmeter.core.backend import Backend
 from leakmeter.core.instrument import PlainSettings
@@ -21,12 +21,9 @@ from leakmeter.errors import DataError, UnknownNameError, UsageError, WindowErro
 from leakmeter.instruments.icl.prompts import TEMPLATES, check_ids
 from leakmeter.text import templates
 from leakmeter.text.build import PreparedContext, check_unicode, placebos
-from leakmeter.text.exemplar import Example, ExemplarCase, Task
+from leakmeter.text.exemplar import EXEMPLAR, Example, ExemplarCase, Task
 from leakmeter.text.exemplar_prompts import Writer, spans_of
 from leakmeter.text.layout import SEPARATOR
-
-UNIT: Final = "exemplar"
-"""Ablation unit of the results."""
 
 
 def free_form(input_column: str, output_column: str, instruction: str | None) -> Task:
@@ -139,7 +136,7 @@ class ResponseSettings(PlainSettings):
             window=window,
         )
         documents = tuple((example.id, *span.ranges[0]) for example, span in zip(exemplars, spans, strict=True))
-        return PreparedContext(item, SEPARATOR.join(shown), documents, query[0], template, UNIT, 0)
+        return PreparedContext(item, SEPARATOR.join(shown), documents, query[0], template, EXEMPLAR, 0)
 
 
 def _check_texts(case: ExemplarCase) -> None:

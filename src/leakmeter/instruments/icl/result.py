@@ -72,6 +72,8 @@ class Exemplar(Record):
     1 / (1 + e^−s). None where |s| is not above the noise floor."""
     answer_posterior_note: str | None
     """Why there is no such posterior; None where there is one."""
+    answer_below_noise_floor: bool
+    """Whether other ways to compute the same move `answer_nats` as much."""
     loss_nats: Unbounded
     """The worst case: max_y |log A(S, x)(y) − log A(S∖i, x)(y)|, over labels or the vocabulary, however seldom y is
     answered."""
@@ -105,7 +107,7 @@ class IclResult(Result):
         *DEFINING,
         *(f"params.{name}" for name in ("space", "label_scoring", "calibration", "calibration_baseline")),
     )
-    pieces_at: ClassVar = PieceFields("exemplars", nats="answer_nats", name="id")
+    pieces_at: ClassVar = PieceFields("exemplars", nats="answer_nats", name="id", prefix="answer_")
 
     template: str
     """'plain' or 'chat'."""
@@ -253,6 +255,7 @@ def _exemplars(
                 answer_signed_nats=at_answer,
                 answer_posterior=of_answer.probability,
                 answer_posterior_note=of_answer.note,
+                answer_below_noise_floor=abs(at_answer) <= answer_floor,
                 loss_nats=abs(signed_nats[i]),
                 rank=order.index(i) + 1,
                 worst_posterior=of_worst.probability,

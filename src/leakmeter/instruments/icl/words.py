@@ -152,7 +152,7 @@ def verdict(result: IclResult) -> Phrase:
         first: tuple[str | Untrusted, ...] = ("The answer “", answer, "”, scored by ", model, ",")
     else:
         first = ("The likeliest answer, “", answer, "”,")
-    if one.answer_nats <= result.answer_noise_floor_nats:
+    if one.answer_below_noise_floor:
         return *first, " reveals nothing measurable of any one exemplar."
     return *first, " reveals most of exemplar “", Untrusted(one.id), f"”: {nats_text(one.answer_nats)}\u00a0nats."
 
