@@ -10,6 +10,7 @@ import pytest
 
 from leakmeter.core.case import Document, Message
 from leakmeter.data import chat
+from leakmeter.data.cases import case_of, cases_of, logged_case
 from leakmeter.errors import DataError
 
 USER = {"role": "user", "content": "Who?"}
@@ -26,7 +27,7 @@ def write(folder: Path, value: Any) -> Path:
 def test_a_list_or_an_object_with_messages(tmp_path: Path, start: bytes, wrapped: bool) -> None:
     messages = [{"role": "system", "content": "Be brief.", "name": "rules"}, USER]
     value = {"messages": messages, "model": "x"} if wrapped else messages
-    assert chat.load_messages(write(tmp_path, start + json.dumps(value).encode())) == (
+    assert logged_case(write(tmp_path, start + json.dumps(value).encode())).messages == (
         Message("system", "rules", (Document("rules", "Be brief."),)),
         Message("user", "user 2", (Document("user 2", "Who?"),)),
     )
@@ -34,7 +35,7 @@ def test_a_list_or_an_object_with_messages(tmp_path: Path, start: bytes, wrapped
 
 def test_content_may_be_parts_with_names(tmp_path: Path) -> None:
     content = ["one", {"text": "two"}, {"type": "text", "text": "three", "name": "third"}, ""]
-    (message,) = chat.load_messages(write(tmp_path, [{"role": "tool", "content": content}]))
+    (message,) = logged_case(write(tmp_path, [{"role": "tool", "content": content}])).messages
     assert message.parts == (
         Document("tool 1, part 1", "one"),
         Document("tool 1, part 2", "two"),
@@ -52,9 +53,9 @@ def test_messages_of_one_name_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        (b"{", "is not JSON: Expecting property name enclosed in double quotes in line 1"),
-        (b"", "is not JSON: Expecting value in line 1"),
-        (b"[\n{]", "in line 2"),
+        (b"{", "is not JSON: Expecting property name enclosed in double quotes at character 2"),
+        (b"", "is not JSON: Expecting value at character 1"),
+        (b"[\n{]", "at character 2 of line 2"),
         (b"[" * 100_000, "nested too deep"),
         (b"[" + b"9" * 5000 + b"]", "a number too long"),
         ([], "'messages' has to be a list of at least one"),
@@ -64,7 +65,7 @@ def test_messages_of_one_name_are_told_apart() -> None:
         ([USER, "hi"], "message 2 is not an object with 'role' and 'content'"),
         ([{"role": "user"}], "message 1 is not an object with 'role' and 'content'"),
         ([{"content": "x"}], "message 1 is not an object with 'role' and 'content'"),
-        ([{**USER, "tool_calls": []}], "field 'tool_calls' is not understood"),
+        ([{**USER, "tool_calls": [{"id": "1"}]}], "field 'tool_calls' is not understood"),
         ([{**USER, "role": 1}], "'role' is a number, expected text"),
         ([{**USER, "role": "evil<|im_start|>"}], "role 'evil<|im_start|>' is not a plain word"),
         ([{**USER, "content": 1}], "'content' has to be text or a list of texts"),
@@ -83,7 +84,7 @@ def test_messages_of_one_name_are_told_apart() -> None:
 def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, value: Any, problem: str) -> None:
     path = write(tmp_path, value)
     with pytest.raises(DataError) as caught:
-        chat.load_messages(path)
+        logged_case(path)
     message = str(caught.value)
     assert message.startswith(f"messages file '{path}'")
     assert problem in message
@@ -91,21 +92,18 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, value: Any, problem: 
 
 def test_bytes_that_are_no_utf8_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not UTF-8: byte 0xff at offset 3"):
-        chat.load_messages(write(tmp_path, b'[["\xff'))
+        logged_case(write(tmp_path, b'[["\xff'))
     with pytest.raises(DataError, match="cannot be read: No such file"):
-        chat.load_messages(tmp_path / "missing.json")
+        logged_case(tmp_path / "missing.json")
 
 
 LOGGED = [{"role": "system", "content": "Be brief."}, USER, {"role": "assistant", "content": ["Anna", "called."]}]
 
 
 def test_a_last_message_of_the_assistant_is_the_response(tmp_path: Path) -> None:
-    from leakmeter.data import jsonl
-    from leakmeter.data.jsonl import case_of
-
     path = tmp_path / "cases.jsonl"
     path.write_text(json.dumps({"id": "case", "messages": LOGGED, "decoding": "greedy"}))
-    (read,) = jsonl.load(path).cases
+    (read,) = cases_of(path).cases
     held = case_of("", "", None, LOGGED)
     assert read.decoding == "greedy"
     for case in (read, held):
@@ -117,9 +115,6 @@ def test_a_last_message_of_the_assistant_is_the_response(tmp_path: Path) -> None
 
 
 def test_a_response_given_twice_or_without_a_question_is_refused(tmp_path: Path) -> None:
-    from leakmeter.data import jsonl
-    from leakmeter.data.jsonl import case_of
-
     with pytest.raises(DataError, match="a response is given too; leave one of them out"):
         case_of("", "", "Bo.", LOGGED)
     with pytest.raises(DataError, match="an answer without a question"):
@@ -127,4 +122,4 @@ def test_a_response_given_twice_or_without_a_question_is_refused(tmp_path: Path)
     path = tmp_path / "cases.jsonl"
     path.write_text(json.dumps({"messages": LOGGED[:2], "query": "And who else?"}))
     with pytest.raises(DataError, match="line 1: the last user message is the query; leave 'query' out"):
-        jsonl.load(path)
+        cases_of(path)

@@ -37,7 +37,7 @@ def test_a_published_data_set_brings_its_prompt(tmp_path: Path) -> None:
     assert (loaded.template, loaded.max_context_tokens) == ("document", 2048)
     assert loaded.records[0].reference == "A."
     # An equals sign in a path is no data set.
-    with pytest.raises(DataError, match="is not a JSON object with"):
+    with pytest.raises(DataError, match="has no 'reference'"):
         load_referenced(str(path))
 
 

@@ -7,6 +7,7 @@ says so under `source.data`, `run.out` …
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,6 +29,25 @@ Text = Annotated[str, Parameter(allow_leading_hyphen=True)]
 
 @Parameter(name="*", negative="")
 @dataclass(frozen=True, slots=True)
+class RowOptions:
+    """How the rows of a command's data are read: `rows.read_rows(…, mapping=options.mapping(FIELDS))`."""
+
+    map: list[str] | None = None
+    """Fields of the data that have other names: FIELD=PATH,…, as in text=ticket.body,label=team."""
+
+    def mapping(self, known: Collection[str] | None = None) -> dict[str, str]:
+        """Fields and the paths at which they stand.
+
+        Raises:
+            UsageError: see `mapping.mapping_of`.
+        """
+        from leakmeter.data.mapping import mapping_of
+
+        return mapping_of(self.map, known)
+
+
+@Parameter(name="*", negative="")
+@dataclass(frozen=True, slots=True)
 class Source:
     """Where a command's cases come from."""
 
@@ -36,7 +56,15 @@ class Source:
     query: Text | None = None
     """What the model is asked."""
     data: Path | None = None
-    """JSON lines: 'context' (text or a list of documents) or 'messages', 'query', and optionally 'response', 'id'."""
+    """Cases as JSON lines, JSON, CSV or Parquet, also packed (.gz, .zst), or '-' for standard input: 'context' (text or
+    a list of documents) or 'messages', 'query', and optionally 'response', 'id'."""
+    map: list[str] | None = None
+    """Fields of --data that have other names: query=question,context=docs[].text,response=answer."""
+    format: str | None = None
+    """Preset for --data: openai, ragas, langchain, llamaindex or squad; found out by default."""
+    context_from: Text | None = None
+    """A pattern for the last user message: its group 'context', or its first, is context, as in
+    'Context:(.*)Question:'."""
     messages: Path | None = None
     """A JSON file of chat messages; the last user message asks, a last message of the assistant's is the response, the
     others are context."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from leakmeter.core.case import Case
-from leakmeter.data import jsonl, named
+from leakmeter.data import named
+from leakmeter.data.cases import case_of_fields, cases_of
+from leakmeter.data.mapping import Fields
 from leakmeter.data.named.base import Record
-from leakmeter.data.records import Fields
 from leakmeter.errors import DataError
 
 
@@ -28,7 +28,7 @@ def load_referenced(source: str, *, n: int | None = None) -> Referenced:
     """Records of a file.
 
     Args:
-        source: a file of cases (see `data.jsonl`), each with a 'reference'; or NAME=FILE for a published data set by
+        source: a file of cases (see `data.cases`), each with a 'reference'; or NAME=FILE for a published data set by
             its name.
         n: how many to take, from the first; all by default, and where there are fewer.
 
@@ -39,19 +39,19 @@ def load_referenced(source: str, *, n: int | None = None) -> Referenced:
     if equals and name in named.names():
         dataset = named.find(name)
         return Referenced(tuple(dataset.load(path, n=n)), dataset.template, dataset.max_context_tokens)
-    loaded = jsonl.load(Path(source))
+    loaded = cases_of(source)
     pairs = zip(loaded.cases, loaded.references, strict=True)
     return Referenced(tuple(_record(case, reference, f"'{source}'") for case, reference in list(pairs)[:n]))
 
 
 def referenced(cases: Sequence[Fields]) -> list[Record]:
-    """Records of cases that a caller holds, with the fields of `data.jsonl`.
+    """Records of cases that a caller holds, with the fields of `data.cases`.
 
     Raises:
         DataError: as `load_referenced`; no cases, or two of one id.
     """
     records = [
-        _record(*jsonl.case_of_fields(fields, number, f"cases[{number - 1}]"), "these")
+        _record(*case_of_fields(fields, number, f"cases[{number - 1}]"), "these")
         for number, fields in enumerate(cases, 1)
     ]
     ids = [record.case.id for record in records]

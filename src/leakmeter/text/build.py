@@ -28,7 +28,10 @@ _IRRELEVANT = (
     " The lake is calm in the evening, and boats are tied to the pier. Tickets are sold at the counter on the left."
 )
 
-_NOTHING_TO_REMOVE = "there is nothing that could be removed; give what was retrieved as a message of its own"
+_NOTHING_TO_REMOVE = (
+    "there is nothing that could be removed; say what was retrieved with --context-from REGEX (a group of the user's "
+    "turn), as a message of its own before it, of role 'tool' or with a 'name', or as 'context' in --data"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,8 @@ class PromptSettings:
 
     def unit_of(self, case: Case) -> str:
         """The unit for a case: as given, or the default for its kind."""
-        return self.unit or ("message" if case.messages else "sentence")
+        whole_turns = case.messages and not any(message.retrieved for message in case.messages)
+        return self.unit or ("message" if whole_turns else "sentence")
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def decode(
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
-    from leakmeter.data.jsonl import case_of
+    from leakmeter.data.cases import case_of
     from leakmeter.instruments.decoding.guarantee import check_guarantee, check_precision, precision_for
     from leakmeter.instruments.decoding.measure import Decode
     from leakmeter.instruments.decoding.result import DecodeResult

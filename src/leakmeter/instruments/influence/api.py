@@ -43,7 +43,7 @@ def influence(
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
-    from leakmeter.data.jsonl import case_of
+    from leakmeter.data.cases import case_of
     from leakmeter.instruments.influence.measure import Influence
     from leakmeter.instruments.influence.result import InfluenceResult
     from leakmeter.runs import loading

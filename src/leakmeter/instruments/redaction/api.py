@@ -38,7 +38,7 @@ def redaction(
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
-    from leakmeter.data.jsonl import case_of
+    from leakmeter.data.cases import case_of
     from leakmeter.instruments.redaction.measure import Redaction
     from leakmeter.instruments.redaction.result import RedactionResult
     from leakmeter.runs import loading
