@@ -14,18 +14,30 @@ if TYPE_CHECKING:
     from leakmeter.errors import LeakmeterError
     from leakmeter.instruments import *  # noqa: F403
     from leakmeter.meter import Meter
-    from leakmeter.runs.loading import load_backend, load_run
+    from leakmeter.runs.loading import forget, load_backend, load_run
+    from leakmeter.runs.results import Results
     from leakmeter.runs.run import Run
 
 _HOME = {
     "LeakmeterError": "leakmeter.errors",
     "Meter": "leakmeter.meter",
+    "Results": "leakmeter.runs.results",
     "Run": "leakmeter.runs.run",
+    "forget": "leakmeter.runs.loading",
     "load_backend": "leakmeter.runs.loading",
     "load_run": "leakmeter.runs.loading",
     **instruments.HOME,
 }
-__all__ = ["LeakmeterError", "Meter", "Run", "load_backend", "load_run", *instruments.__all__]
+__all__ = [
+    "LeakmeterError",
+    "Meter",
+    "Results",
+    "Run",
+    "forget",
+    "load_backend",
+    "load_run",
+    *instruments.__all__,
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -120,7 +120,7 @@ def load_run(path: str | Path) -> Run:
     return Run.read(path)
 
 
-class Model:
+class KeptModel:
     """A model as it was given, loaded when it is first needed and kept; one call at a time measures with it.
 
     Args:
@@ -130,6 +130,9 @@ class Model:
     Raises:
         UsageError: an option that there is not.
     """
+
+    is_shared = False
+    """Whether calls of functions share it, rather than those of one meter."""
 
     def __init__(self, given: Any = DEFAULT_MODEL, **options: Any) -> None:
         for name in options:
@@ -144,16 +147,22 @@ class Model:
         """The precision that was asked for; None for the default of the device."""
         return self.options.get("dtype")
 
+    @property
+    def name(self) -> str:
+        """What the command line would call it; that of the back end where no name was given."""
+        return str(self.given) if isinstance(self.given, (str, Path)) else str(self.backend.name)
+
     @cached_property
     def backend(self) -> Backend:
         """The model, loaded."""
-        return load_backend(self.given, **self.options)
+        with self.lock:
+            return load_backend(self.given, **self.options)
 
-    def backend_in(self, dtype: str | None) -> Backend:
-        """The model in a precision that a guarantee needs; where it is loaded already, as it is."""
-        if dtype is not None and "backend" not in self.__dict__:
-            self.options["dtype"] = dtype
-        return self.backend
+    def in_precision(self, dtype: str | None) -> KeptModel:
+        """What measures in a precision that a guarantee needs; a meter's own model stays as it was loaded."""
+        if self.is_shared and dtype != self.dtype:
+            return model_of(self.given, **{**self.options, "dtype": dtype})
+        return self
 
     @contextmanager
     def without_cache(self) -> Iterator[Backend]:
@@ -170,29 +179,28 @@ class Model:
 
 
 LOAD_OPTIONS: Final[Mapping[str, Parameter]] = {
-    name: parameter
-    for name, parameter in signature(load_backend).parameters.items()
-    if name not in ("model", "notify")
+    name: parameter for name, parameter in signature(load_backend).parameters.items() if name not in ("model", "notify")
 }
 """How a model is loaded, as options of what measures with it."""
-_kept: tuple[object, Model] | None = None
+_kept: tuple[object, KeptModel] | None = None
 _keeping = Lock()
 
 
-def model_of(given: Any, **options: Any) -> Model:
+def model_of(given: Any, **options: Any) -> KeptModel:
     """What measures with a model: that of the call before, where the same name or path is given alike.
 
-    A path whose files have changed since, and other settings of the environment, are not the same. What is no name, such
-    as a (model, tokenizer) pair, may be trained between two calls, and is not kept.
+    A path whose files have changed since, and other settings of the environment, are not the same. What is no name,
+    such as a (model, tokenizer) pair, may be trained between two calls, and is not kept.
 
     Args:
         given: see `leakmeter.influence`.
         options: how it is loaded; see `load_backend`.
     """
     global _kept
+    made = KeptModel(given, **options)
+    made.is_shared = True
     if not isinstance(given, (str, Path)):
-        return Model(given, **options)
-    made = Model(given, **options)
+        return made
     key = (str(given), tuple(sorted(options.items())), _files_of(Path(given)), _environment())
     with _keeping:
         if _kept is None or _kept[0] != key:

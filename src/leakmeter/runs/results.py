@@ -46,7 +46,7 @@ class Results(Generic[R]):
 
     Example:
         >>> import leakmeter
-        >>> cases = [{"id": name, "context": f"{name} is 41.", "query": "Who?", "response": name} for name in ("Ana", "Bo")]
+        >>> cases = [{"id": name, "context": f"{name} is 41.", "response": name} for name in ("Ana", "Bo")]
         >>> many = leakmeter.influence("toy", cases)
         >>> len(many), many["Bo"].id, [result.id for result in many]
         (2, 'Bo', ['Ana', 'Bo'])
@@ -162,16 +162,16 @@ class Results(Generic[R]):
         import pandas as pd
 
         if detail:
-            found: list[Any] = [one for one in self.cases]
+            found: list[Any] = list(self.cases)
             frames = [one.to_frame().assign(case=one.id) for one in found]
-            frame = pd.concat([one for one in frames if len(one)] or frames[:1], ignore_index=True)
-            return frame[["case", *(name for name in frame.columns if name != "case")]]
+            frame: pd.DataFrame = pd.concat([one for one in frames if len(one)] or frames[:1], ignore_index=True)
+            return frame.reindex(columns=["case", *(name for name in frame.columns if name != "case")])
         measured = self.measured
         values = {quantity.name: measured.values(quantity) for quantity in case_quantities(measured)}
         return pd.DataFrame({"id": measured.ids, **values})
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as one plain object: 'results', each as `--json` prints it, and 'summary', null where there is none."""
+        """All of it as one object: 'results', each as `--json` prints it, and 'summary', None where there is none."""
         found: list[Any] = list(self.cases)
         return {"results": [one.to_dict() for one in found], "summary": self.summary}
 
