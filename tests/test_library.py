@@ -1,4 +1,4 @@
-"""The library's calls: one case, many, many kept; the same numbers as the commands, and one shape for all instruments."""
+"""The library's calls: one case, many, many kept; the commands' numbers, and one shape for all instruments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import leakmeter
-from helpers.command_line import Call
+from helpers.command_line import Ended
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.runs import loading
 
@@ -21,7 +21,7 @@ CASES = [
 ]
 TASK = {"instruction": "Mood?", "fields": {"said": "Said"}, "answer": "Mood", "labels": ["Glad", "Sad"]}
 ROWS = [{"said": f"It is day {i}.", "label": ("Glad", "Sad")[i % 2]} for i in range(6)]
-PEOPLE = [{"name": "Mara Ellsworth", "phone": "617-555-0134"}, {"name": "Odo Finch", "email": "odo@finch.example"}]
+PEOPLE = [{"name": "Mara Ellsworth", "phone": "617-555-0134"}]
 CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "influence": (CASES, {"unit": "word"}),
     "decode": ([{**case, "response": None} for case in CASES], {"max_new_tokens": 3, "seed": 1}),
@@ -68,13 +68,18 @@ def test_every_instrument_has_the_same_shape(name: str) -> None:
         assert list(one.to_frame()["id"]) == [result.id for result in one]
         detail = one.to_frame(detail=True)
         assert set(detail["case"]) == {result.id for result in one}
-        assert one.figures().keys() == one.findings.figures.keys()
         assert [result["id"] for result in one.to_dict()["results"]] == [result.id for result in one]
-        assert one.save_html("page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
         for text in ("Ana is", "It is day", "Emma", "sea is calm", "555"):
             assert text not in repr(one)
-        with pytest.raises(UnknownNameError, match="no case named 'nobody'"):
-            one["nobody"]
+    with pytest.raises(UnknownNameError, match="no case named 'nobody'"):
+        many["nobody"]
+
+
+def test_results_are_drawn_and_written() -> None:
+    many = leakmeter.influence("toy", CASES)
+    assert list(many.figures()) == list(many.findings.figures) != []
+    assert many.save_html("page.html").read_text(encoding="utf-8") == many.render_page()
+    assert many.summary is None
 
 
 def test_one_case_is_a_result_and_many_are_the_same() -> None:
@@ -101,7 +106,7 @@ def test_data_come_in_any_form() -> None:
     assert plain(leakmeter.influence("toy", iter(CASES))) == expected
 
 
-def test_a_kept_call_is_the_commands_run(cli: Call) -> None:
+def test_a_kept_call_is_the_commands_run(cli: Callable[..., Ended]) -> None:
     Path("cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in CASES), encoding="utf-8")
     ended = cli("influence", "--data", "cases.jsonl", "--model", "toy", "--unit", "word", "--out", "by_command")
     assert ended.code == 0, ended.err
@@ -112,7 +117,10 @@ def test_a_kept_call_is_the_commands_run(cli: Call) -> None:
         assert path.read_bytes() == (run.path / path.name).read_bytes()
     mine, other = (json.loads((of / "spec.json").read_bytes()) for of in (run.path, theirs))
     assert mine.pop("command") is None
-    assert other.pop("command").startswith("leakmeter influence")
+    assert other.pop("command").startswith("leakmeter")
+    # Hashes of the texts are of their times too.
+    for of in (mine, other):
+        of["files_sha256"] = list(of["files_sha256"])
     assert mine == other
 
 
@@ -146,8 +154,14 @@ def test_bad_cases_are_left_out_and_named() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: leakmeter.influence("toy", CASES, unti="word"), "no option of influence named 'unti'; did you mean 'unit'"),
-        (lambda: leakmeter.Meter("toy").icl(ROWS, dtype="float32"), "'dtype' says how a model is loaded; give it to Meter"),
+        (
+            lambda: leakmeter.influence("toy", CASES, unti="word"),
+            "no option of influence named 'unti'; did you mean 'unit'",
+        ),
+        (
+            lambda: leakmeter.Meter("toy").icl(ROWS, dtype="float32"),
+            "'dtype' says how a model is loaded; give it to Meter",
+        ),
         (lambda: leakmeter.Meter("toy", dtpe="x"), "no option named 'dtpe'; did you mean 'dtype'"),
         (lambda: leakmeter.influence("toy", CASES, context="Ana."), "give either data, or one case"),
         (lambda: leakmeter.decode("toy", context="Ana.", map={"query": "q"}), "map and format say how data are read"),
@@ -165,7 +179,10 @@ def test_the_old_name_of_the_data_is_understood(capsys: pytest.CaptureFixture[st
     of_old: Any = leakmeter.susceptibility
     found = of_old("toy", queries=["Who?"], contexts=["Emma is by Poe.", "It rains."])
     assert len(found) == 1
-    assert capsys.readouterr().err == "susceptibility: queries is called data now; the old name goes with the next release\n"
+    assert (
+        capsys.readouterr().err
+        == "susceptibility: queries is called data now; the old name goes with the next release\n"
+    )
 
 
 def test_weights_are_loaded_once_and_kept_until_they_change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -184,7 +201,7 @@ def test_weights_are_loaded_once_and_kept_until_they_change(monkeypatch: pytest.
     assert len(loaded) == 2
     leakmeter.influence(str(folder), CASES, cache=False)
     assert loaded[2:] == [(str(folder), {"cache": False})]
-    monkeypatch.setenv("LEAKMETER_SCORES", "off")
+    monkeypatch.setenv("LEAKMETER_SCORES", str(tmp_path / "scores"))
     leakmeter.influence(str(folder), CASES, cache=False)
     assert len(loaded) == 4
     leakmeter.influence(str(folder), CASES, cache=False)
@@ -199,7 +216,7 @@ def test_a_guarantee_gets_its_precision_and_leaves_other_calls_theirs(monkeypatc
     monkeypatch.setattr(loading, "load_backend", lambda model, **options: loaded.append(options.get("dtype")) or toy)
     leakmeter.forget()
     for epsilon in (None, 1.0, None):
-        leakmeter.decode("some-model", context="Ana.", epsilon=epsilon, max_new_tokens=1, seed=1)
+        leakmeter.decode("some-model", context="Ana.", query="Who?", epsilon=epsilon, max_new_tokens=1, seed=1)
     assert loaded == [None, "float32", None]
     leakmeter.forget()
 
