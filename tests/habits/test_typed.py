@@ -67,6 +67,8 @@ def test_every_option_is_that_of_its_dataclass(name: str) -> None:
             if shown[option].default is not ...:
                 assert shown[option].default == defaults[option].default
             own.add(option)
+    if not hasattr(function, "on"):
+        return
     assert list(inspect.signature(function.on).parameters) == [one for one in shown if one not in LOAD_OPTIONS]
 
 

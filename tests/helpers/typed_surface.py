@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from leakmeter.core import registry
 from leakmeter.instruments import HOME
 from leakmeter.runs.loading import LOAD_OPTIONS
 
@@ -26,9 +25,9 @@ _WORD = re.compile(r"(?<![\w.'\"])[A-Za-z_]\w*")
 
 
 def functions() -> dict[str, Any]:
-    """The public functions of our instruments whose first parameter is a model."""
-    names = {at.rpartition(":")[2] for one in registry.instruments() for at in registry.instrument(one).functions}
-    return {name: getattr(importlib.import_module(HOME[name]), name) for name in sorted(names & HOME.keys())}
+    """The public functions of our instruments whose options are fields of dataclasses."""
+    found = {name: getattr(importlib.import_module(HOME[name]), name) for name in sorted(HOME)}
+    return {name: one for name, one in found.items() if hasattr(one, "parts")}
 
 
 def stub() -> str:
@@ -36,7 +35,7 @@ def stub() -> str:
     imports: dict[str, str] = {"Any": "typing", "overload": "typing"}
     methods, plain = [], []
     for name, function in functions().items():
-        for self_ in (True, False):
+        for self_ in (True, False) if hasattr(function, "on") else (False,):
             forms = [*_forms(name, function, imports, is_method=self_)]
             told = ["@overload\n" + form for form in forms] if len(forms) > 1 else forms
             (methods if self_ else plain).extend(told)

@@ -127,11 +127,14 @@ class Some:
         return taken if self.raw else self.kind(**taken)
 
 
-def function(*, case: Sequence[str] = (), was: str = "", **kinds: type | Some) -> Callable[[F], F]:
+def function(
+    *, case: Sequence[str] = (), was: str = "", takes_model: bool = True, **kinds: type | Some
+) -> Callable[[F], F]:
     """What makes a function of the library: of any model, with the fields of dataclasses as options.
 
     Args:
         case: parameters of a single case, which go without `data`.
+        takes_model: whether it measures with a model; one that does not takes its data, if any, alone.
         was: what `data` was called in the release before: understood, with a notice. Drop it in the next.
         kinds: the dataclasses by the parameters that take them.
 
@@ -150,35 +153,45 @@ def function(*, case: Sequence[str] = (), was: str = "", **kinds: type | Some) -
         known = [one.name for one in (*named, *options)]
         name = of.__name__
 
+        def parsed(given: dict[str, Any]) -> dict[str, Any]:
+            own = {one.name: given.pop(one.name) for one in named if one.name in given}
+            made = {parameter: part.made(given) for parameter, part in parts.items()}
+            for unknown in given:
+                if unknown in LOAD_OPTIONS and takes_model:
+                    raise UsageError(f"'{unknown}' says how a model is loaded; give it to Meter(…)")
+                raise UnknownNameError(f"option of {name}", unknown, known)
+            return {**own, **made}
+
         def on(model: KeptModel, data: Any = None, **given: Any) -> Any:
             if was and was in given:
                 tell(f"{name}: {was} is called data now; the old name goes with the next release")
                 data = given.pop(was)
-            own = {one.name: given.pop(one.name) for one in named if one.name in given}
-            made = {parameter: part.made(given) for parameter, part in parts.items()}
-            for unknown in given:
-                if unknown in LOAD_OPTIONS:
-                    raise UsageError(f"'{unknown}' says how a model is loaded; give it to Meter(…)")
-                raise UnknownNameError(f"option of {name}", unknown, known)
-            return of(model, data, **own, **made)
+            return of(model, data, **parsed(given))
 
         @wraps(of)
         def called(model: Any = DEFAULT_MODEL, data: Any = None, **given: Any) -> Any:
             loading = {name: given.pop(name) for name in LOAD_OPTIONS if name in given}
             return on(model_of(model, **loading), data, **given)
 
+        @wraps(of)
+        def alone(*data: Any, **given: Any) -> Any:
+            return of(*data, **parsed(given))
+
+        def showing(which: Any, *parameters: Parameter) -> Any:
+            which.__signature__ = Signature(parameters, return_annotation=signature(of).return_annotation)
+            which.parts, which.case = parts, tuple(case)
+            return which
+
+        shown = [*sorted(named, key=lambda one: one.default is not Parameter.empty), *options]
+        if not takes_model:
+            return cast("F", showing(alone, *(one for one in plain if one not in named), *shown))
         first = [
             Parameter("model", Parameter.POSITIONAL_OR_KEYWORD, default=DEFAULT_MODEL, annotation="Any"),
             Parameter("data", Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="Any"),
         ]
-        shown = [*sorted(named, key=lambda one: one.default is not Parameter.empty), *options]
-        own = signature(of)
-        told: Any
-        for told, parameters in ((called, [*first, *shown, *LOAD_OPTIONS.values()]), (on, [*first, *shown])):
-            told.__signature__ = Signature(parameters, return_annotation=own.return_annotation)
+        showing(called, *first, *shown, *LOAD_OPTIONS.values())
+        called.on = showing(on, *first, *shown)  # type: ignore[attr-defined]
         on.__doc__, on.__name__ = of.__doc__, name
-        told = called
-        told.on, told.parts, told.case = on, parts, tuple(case)
         return cast("F", called)
 
     return decorated

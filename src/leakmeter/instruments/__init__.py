@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from leakmeter._typed import (
         audit,
+        calibrate,
         decode,
         fisher_susceptibility,
         frontier,
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
         icl_select,
         influence,
         pii,
+        pii_check,
+        pii_insert,
+        pii_tune,
         redaction,
         susceptibility,
     )
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from leakmeter.instruments.generation.result import PrivateGenerationResult
     from leakmeter.instruments.icl.result import IclResult
     from leakmeter.instruments.influence.result import InfluenceResult
+    from leakmeter.instruments.pii.api import pii_extract
     from leakmeter.instruments.pii.result import PiiResult
     from leakmeter.instruments.redaction.result import RedactionResult
     from leakmeter.instruments.susceptibility.fisher.result import FisherResult
@@ -37,6 +42,7 @@ __all__ = [
     "RedactionResult",
     "SusceptibilityResult",
     "audit",
+    "calibrate",
     "decode",
     "fisher_susceptibility",
     "frontier",
@@ -44,6 +50,10 @@ __all__ = [
     "icl_select",
     "influence",
     "pii",
+    "pii_check",
+    "pii_extract",
+    "pii_insert",
+    "pii_tune",
     "redaction",
     "susceptibility",
 ]
@@ -58,6 +68,7 @@ HOME = {
     "RedactionResult": "leakmeter.instruments.redaction.result",
     "SusceptibilityResult": "leakmeter.instruments.susceptibility.result",
     "audit": "leakmeter.instruments.generation.api",
+    "calibrate": "leakmeter.instruments.generation.api",
     "decode": "leakmeter.instruments.decoding.api",
     "fisher_susceptibility": "leakmeter.instruments.susceptibility.api",
     "frontier": "leakmeter.instruments.decoding.api",
@@ -65,6 +76,7 @@ HOME = {
     "icl_select": "leakmeter.instruments.icl.api",
     "influence": "leakmeter.instruments.influence.api",
     "pii": "leakmeter.instruments.pii.api",
+    **dict.fromkeys(("pii_check", "pii_extract", "pii_insert", "pii_tune"), "leakmeter.instruments.pii.api"),
     "redaction": "leakmeter.instruments.redaction.api",
     "susceptibility": "leakmeter.instruments.susceptibility.api",
 }

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from leakmeter.commands.call import CallOptions, Row, RowNames, Some, function, measured
 from leakmeter.commands.given import LoadedCases
 from leakmeter.errors import UsageError
+from leakmeter.instruments.generation.command import Wanted
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.prompts import GenerationSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from leakmeter.instruments.generation.calibration import Calibration
     from leakmeter.instruments.generation.result import PrivateGenerationResult
     from leakmeter.privacy.mechanism import Mechanism
     from leakmeter.runs.loading import KeptModel
@@ -133,6 +135,34 @@ def audit(
         results=results if how.out is None else None,
         settle=settled if seeded.seed is None and how.out is not None else None,
     )
+
+
+@function(takes_model=False, wanted=Wanted)
+def calibrate(*, wanted: Wanted) -> Calibration:
+    """Find the temperature, clip or subset size at which private token generation has a guarantee.
+
+    Nothing is loaded or run: a guarantee depends on these three and on how many tokens there may be (Li et al.,
+    "Evaluating Privacy Leakage From In-Context Learning", Section 5).
+
+    Args:
+        wanted: `epsilon`, the most that is guaranteed; `free`, which of 'temperature', 'clip' and 'subset-size' is
+            sought; the other two; `samples`, `max_new_tokens`, `delta`, `adjacency` and `normalise_by`.
+
+    Returns:
+        The setting, and its guarantees.
+
+    Raises:
+        UsageError: a number is out of range or missing, or no setting has the guarantee.
+
+    Example:
+        >>> import leakmeter
+        >>> found = leakmeter.calibrate(epsilon=8, free="temperature", clip=10, subset_size=24)
+        >>> found.guarantees["add-remove"].epsilon <= 8
+        True
+    """
+    from leakmeter.instruments.generation.calibration import calibrated
+
+    return calibrated(wanted)
 
 
 def described(mechanism: Mechanism | None) -> dict[str, object] | None:
