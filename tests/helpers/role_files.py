@@ -32,9 +32,7 @@ def chat_log(path: Path) -> Path:
 def chat_log_with_the_note_in_the_question(path: Path) -> Path:
     """The same where the note stands in the user's turn, between tags."""
     asked = f"Use the notes.\n<notes>\n{NOTE}\n</notes>\n{QUESTION}"
-    return _lines(
-        path, [{"messages": [{"role": "user", "content": asked}, {"role": "assistant", "content": ANSWER}]}]
-    )
+    return _lines(path, [{"messages": [{"role": "user", "content": asked}, {"role": "assistant", "content": ANSWER}]}])
 
 
 def completions_log(path: Path) -> Path:
@@ -94,7 +92,14 @@ def cases(path: Path) -> Path:
     case = {"context": {"rent": "Flat 3b pays 640 a month.", "other": "Flat 4a pays 710 a month."}}
     return _lines(
         path,
-        [{"id": "rent", "context": list(case["context"].values()), "query": "What does flat 3b pay?", "response": "640"}],
+        [
+            {
+                "id": "rent",
+                "context": list(case["context"].values()),
+                "query": "What does flat 3b pay?",
+                "response": "640",
+            }
+        ],
     )
 
 
