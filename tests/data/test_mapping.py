@@ -84,6 +84,7 @@ def test_pairs_are_read_from_texts_and_dicts() -> None:
         ("query=a..b", "'a..b' is no path"),
         ("query=[].", "'[].' is no path"),
         ("query=a[x]", "'a[x]' is no path"),
+        ("query=a[-]", "'a[-]' is no path"),
         ("query=a]b", "'a]b' is no path"),
     ],
 )

@@ -14,7 +14,7 @@ from leakmeter.errors import DataError, UsageError
 Fields = Mapping[str, object]
 """A record: values by the names of their fields, as a file or the hub has them."""
 
-_STEP = re.compile(r"(?P<name>[^.\[\]]+)|\[(?P<index>-?\d{0,9})\]")
+_STEP = re.compile(r"(?P<name>[^.\[\]]+)|\[(?P<index>(?:-?\d{1,9})?)\]")
 _LONGEST_NAME = 40
 _MOST_SPACES = 3
 _MOST_LISTED = 20
