@@ -260,3 +260,17 @@ def test_what_needs_weights_refuses_a_model_without_any(cli: Call, people: Path,
     assert ended.code == 2
     assert "'toy' has no weights" in ended.err
     assert not (tmp_path / "out").exists()
+
+
+def test_an_export_of_an_address_book_is_probed_as_it_is(probe: Call, tmp_path: Path) -> None:
+    path = tmp_path / "crm.csv"
+    path.write_text(
+        "First Name,Last Name,E-mail,Company,Emial\nMara,Ellsworth,mara@example.org,Ellsworth Ltd,x@y.example\n"
+    )
+    ended = probe("--dry-run", subjects=path)
+    assert ended.code == 0, ended.err
+    assert "columns that are not asked for: 'Company', 'Emial' (--map email=Emial uses it)\n" in ended.err
+    assert "Ltd" not in ended.err + ended.out
+    refused = probe("--dry-run", "--map", "emial=Emial", subjects=path)
+    assert (refused.code, refused.out) == (2, "")
+    assert "no field 'emial'; did you mean 'email'?" in refused.err

@@ -348,6 +348,16 @@ def test_parts_of_an_address_stand_in_the_order_of_the_country(region: str, part
     assert postal_address({"street": "1 Elm", "city": "Troy", "state": "NY"} | parts, region) == said
 
 
+def test_parts_of_two_addresses_are_not_mixed() -> None:
+    columns = {"Home Street": "1 Elm", "Home City": "", "Mailing Street": "2 Oak", "Mailing City": "Troy"}
+    assert subjects_of([{"name": "N", **columns}])[0].address == "1 Elm"
+    assert subjects_of([{"name": "N", **columns, "Home Street": ""}])[0].address == "2 Oak, Troy"
+    nested = {"street": "1 Elm", "city": "Troy", "postalCode": "12180", "geo": {"lat": 1}}
+    assert subjects_of([{"name": "N", "address": nested}])[0].address == "1 Elm, Troy, 12180"
+    with pytest.raises(DataError, match="a name and nothing that could be asked"):
+        subjects_of([{"name": "N", "City": "Troy", "Zip": "12180"}])
+
+
 def test_a_number_of_a_data_frame_is_text() -> None:
     frame = pd.DataFrame([{"name": "N", "phone": 2055550123.0, "zip": 2110, "street": "1 Elm", "city": "Troy"}])
     (subject,) = subjects_of(frame)

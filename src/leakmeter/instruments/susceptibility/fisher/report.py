@@ -304,7 +304,7 @@ def _section(result: FisherResult) -> b.Section:
         ranking, b.Untrusted(result.query, _SHORT), interval(result.values[0].interval_nats), *others,
         result.entropy_nats, result.n_query_tokens,
     )  # fmt: skip
-    blocks = [b.Text(b.Untrusted(result.query), "prose"), b.Text(explanation(result)), _values(result)]
+    blocks: list[b.Block] = [b.Text(b.Untrusted(result.query), "prose"), b.Text(explanation(result)), _values(result)]
     return b.Section(b.Untrusted(result.id, ID), blocks, cells, weight=result.values[0].fisher_nats)
 
 
