@@ -89,7 +89,20 @@ def asked(id_: str = "q1", **more: Any) -> IclResult:
         noise_floor_nats=1e-5,
         answer_noise_floor_nats=1e-5,
     )
-    return replace(made, **more)
+    return replace(behind(made, *more.get("exemplars", made.exemplars)), **more)
+
+
+def behind(case: IclResult, *exemplars: Exemplar) -> IclResult:
+    """The case with other exemplars, and what is said of the largest of them."""
+    revealed = max(exemplars, key=lambda one: one.answer_nats)
+    worst = max(exemplars, key=lambda one: one.loss_nats)
+    return replace(
+        case,
+        exemplars=exemplars,
+        answer_nats=revealed.answer_nats,
+        answer_exemplar=revealed.id,
+        worst_exemplar=worst.id,
+    )
 
 
 def over_vocabulary(id_: str = "q1", **more: Any) -> IclResult:

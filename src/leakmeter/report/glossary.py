@@ -45,7 +45,11 @@ TERMS: Final = (
     Term(
         "association", r"[Aa]ssociation", "log-likelihood of a value behind the name less that behind names of nobody"
     ),
-    Term("p", r"\bp [=<≤] |^p$", "share of equally plausible values, the true one among them, that rank as high"),
+    Term(
+        "p",
+        r"(?<!Wilcoxon )\bp [=<≤] |^p$",
+        "share of equally plausible values, the true one among them, that rank as high",
+    ),
     Term("exposure", r"\b[Ee]xposure\b", "log₂ of the number of values over the true one’s rank, bits"),
     Term("susceptibility", r"(?<!Fisher )[Ss]usceptibility", "mean persuasion: what an answer tells of its context"),
     Term(

@@ -62,13 +62,12 @@ def report(
         index_caption="Queries, those whose answers reveal most first; nats",
         index_first=_QUERIES_IN_A_TERMINAL,
         index=(
-            b.Column("By the answer", "nats", shade=True),
+            b.Column("Nats", "nats", shade=True),
             b.Column("Text"),
             b.Column("Answer"),
             b.Column("Right", on="wide"),
             b.Column("Exemplar", on="wide"),
             b.Column("Posterior", "posterior", on="wide"),
-            b.Column("Worst case", "nats", on="wide"),
         ),
         case=("query", "queries"),
         sections_left_out="that reveal less",
@@ -199,14 +198,12 @@ def _section(result: IclResult) -> b.Section:
         b.Untrusted(result.gold or "", _LABEL),
         _id(revealed),
         _posterior(revealed),
-        result.loss_nats,
     )
     if len(text) > _QUERY_CHARACTERS:
         text = f"{text[:_QUERY_CHARACTERS].rstrip()}…"
     blocks = (
         b.Text(b.Untrusted(text), "prose"),
         b.Text(words.answer(result)),
-        b.Text(words.worst_case_of_one(result)),
         _labels_of(result),
         _exemplars_of(result, among_many=True),
     )
@@ -263,7 +260,7 @@ def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
         *(() if among_many else (b.Column("Label"),)),
         b.Column("Text"),
         b.Column("By the answer", "nats", shade=among_many, bar=not among_many),
-        b.Column("Posterior", "posterior"),
+        *(() if among_many else (b.Column("Posterior", "posterior"),)),
         b.Column("Worst case", "nats"),
         b.Column("At"),
     )
@@ -272,7 +269,8 @@ def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
     for one in sorted(result.exemplars, key=lambda one: -one.answer_nats):
         label = () if among_many else (b.Untrusted(one.label or "", _LABEL),)
         text = b.Untrusted(one.text, 108 if among_many else 130)
-        moved = (one.answer_nats, _posterior(one), one.loss_nats, words.changed(one, _LABEL))
+        posterior = () if among_many else (_posterior(one),)
+        moved = (one.answer_nats, *posterior, one.loss_nats, words.changed(one, _LABEL))
         rows.append(b.Row((_id(one), *label, text, *moved), quiet=one.answer_below_noise_floor))
     return b.Table(
         columns,
