@@ -32,6 +32,7 @@ def shown(*cases: Any, **more: Any) -> ShownRun:
         measure="influence",
         model="toy",
         n_cases=120,
+        label="before, cases.jsonl, unit word, 2026-03-04 05:06 UTC",
         headline="The contexts changed 120 responses.",
         quantities={"influence.mean": NATS},
         about={"influence.mean": "Influence of the context."},
@@ -45,8 +46,9 @@ def comparison(**more: object) -> dict[str, object]:
         "quantity": "influence", "unit": "nats", "first": 1.85, "second": 2.95, "difference": 1.1,
         "interval": [0.4, 1.9], "p_value": 0.01, "holm_p_value": 0.03, "n_pairs": 117, "verdict": "worse",
     }  # fmt: skip
-    settings = [{"name": "params.temperature", "first": 1.0, "second": 0.7}]
-    return {"n_pairs": 117, "n_other_texts": 0, "settings": settings, "quantities": [row], **more}
+    settings = [{"name": "prompts.template", "first": "plain", "second": "chat"}]
+    told = {"n_pairs": 117, "n_other_texts": 0, "settings": settings, "incomparable": [], "quantities": [row]}
+    return {**told, **more}
 
 
 def page_of(*runs: ShownRun, comparisons: Any = ()) -> str:
@@ -78,7 +80,7 @@ def test_runs_stand_side_by_side_and_their_pages_lie_within() -> None:
     assert "The contexts changed 120 responses." in said
     assert "influence.mean Influence of the context. nats 7.31 [5.20, 9.90] 120 7.31 [5.20, 9.90] 120" in said
     assert "Run 2 less run 1 117 cases are in both." in said
-    assert "params.temperature: 1, then 0.7" in said
+    assert "prompts.template: plain, then chat" in said
     assert "influence nats 1.85 2.95 1.10 [0.40, 1.90] 0.03 117 worse" in said
     assert "runs/second" in said
     assert pages_within(page) == [html.page(report([clinic()]))] * 2 + [html.page(report([small(1)]))]
@@ -119,10 +121,10 @@ def test_texts_stay_texts() -> None:
 
 def test_many_cases_share_the_room() -> None:
     cases = [small(number) for number in range(60)]
-    page = html.page(runs_report([shown(*cases), shown(cases[0])] * 2), room=300_000)
-    assert len(page.encode()) <= 300_000
-    counts = [one.count('<article class="case"') for one in pages_within(page)]
-    assert counts[1] == counts[3] == 1
+    page = html.page(runs_report([shown(*cases), shown(cases[0])] * 2), room=330_000)
+    assert len(page.encode()) <= 330_000
+    counts = [one.count('<details class="line"') for one in pages_within(page)]
+    assert counts[1] == counts[3] == 0  # an only case is no line
     # What the pages of one case leave goes to those behind them.
     assert 1 < counts[0] <= counts[2] <= 60
     assert "left out of this page" in pages_within(page)[0]
@@ -136,19 +138,20 @@ def test_no_run() -> None:
 @pytest.mark.long
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the page was not opened in a browser")
 def test_runs_on_one_page_work_as_they_do_alone(tmp_path: Path) -> None:
-    pages = [[clinic(), hostile()], [small(number) for number in range(45)]]
+    pages = [[clinic(), hostile()], [small(number) for number in range(55)]]
     runs = [shown(*cases, directory=HOSTILE, model=HOSTILE, headline=HOSTILE) for cases in pages]
     file = tmp_path / "page.html"
     file.write_text(page_of(*runs), encoding="utf-8")
     with Browser() as browser:
         browser.open(file.as_uri())
         assert browser.run("document.querySelectorAll('img, script').length") == 0
-        found = "document.querySelector('tbody tr').cells[4].textContent"
+        found = "document.querySelector('tbody tr').cells[5].textContent"
         assert browser.run(found).startswith("</script><img src=x")
         assert browser.run("document.querySelector('details').open") is False
         browser.run("document.querySelector('a[href=\"#page1\"]').click()")
         assert browser.run("document.querySelector('details').open") is True
         with browser.frame(0):
+            browser.run("document.querySelector('#c1').open = true; new Promise(done => setTimeout(done))")
             assert browser.run(FIRST) == "s1"
             losartan = next(i for i, t in enumerate(clinic().response.tokens) if t == " los")
             browser.run(f"document.querySelectorAll('.tokens b')[{losartan}].click()")
@@ -165,9 +168,9 @@ def test_runs_on_one_page_work_as_they_do_alone(tmp_path: Path) -> None:
                 browser.run("getComputedStyle(document.querySelector('.tokens b.h20, .tokens b')).cursor") == "pointer"
             )
         with browser.frame(1):
-            browser.run("document.querySelector('a[href=\"#c42\"]').click()")
+            browser.run("location.hash = '#c52'")
             browser.run("new Promise(done => setTimeout(done))")
-            listed = "[...document.querySelectorAll('article.case:not([hidden])')].map(a => a.id)"
-            assert browser.run(listed) == ["c41", "c42", "c43", "c44", "c45"]
+            listed = "[...document.querySelectorAll('details.line:not([hidden])')].map(a => a.id)"
+            assert browser.run(listed) == ["c51", "c52", "c53", "c54", "c55"]
         assert [url for url in browser.requests if not url.startswith("data:")] == [file.as_uri()]
         assert browser.complaints == []

@@ -152,7 +152,7 @@ def _fits_openai(fields: Fields) -> bool:
     if "custom_id" in fields:
         return True
     # Logs have fields of all kinds; one that is nearly called 'response' is no reason to draw another.
-    misspelled = any(nearest(name, ("response",), alike=90) for name in fields if name != "response")
+    misspelled = any(nearest(name, ("response",), at_least=90) for name in fields if name != "response")
     return "messages" in fields and not {"context", "query"} & set(fields) and not misspelled
 
 

@@ -103,11 +103,11 @@ def renamed(names: Collection[str], wanted: Mapping[str, Sequence[str]]) -> dict
     return out
 
 
-def nearest(name: str, known: Collection[str], *, alike: int = 60) -> str | None:
-    """The known name that is spelled most alike, if one is: by so many per cent of the letters."""
+def nearest(name: str, known: Collection[str], *, at_least: float = 60.0) -> str | None:
+    """The known name that is spelled most alike, if one is near: `at_least` is a share of letters, in per cent."""
     from rapidfuzz import fuzz, process
 
-    found = process.extractOne(name, known, scorer=fuzz.ratio, processor=_letters, score_cutoff=alike)
+    found = process.extractOne(name, known, scorer=fuzz.ratio, processor=_letters, score_cutoff=at_least)
     return None if found is None else str(found[0])
 
 

@@ -294,7 +294,10 @@ def _of_table(source: object, lines: Iterator[str], where: str, delimiter: str |
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            raise DataError(f"{where}, line {reader.line_num}: {error}") from None
+            number += 1
+            row = Row(number, f"line {start}", str(source), is_table=True)
+            yield replace(row, problem=DataError(f"{row.where}: {error}"))
+            continue
         if cells is None:
             break
         if not cells:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.quantities import INFLUENCE
-from leakmeter.runs.result import DocumentRange, Part, Response, Result, Texts
+from leakmeter.runs.result import DEFINING, DocumentRange, Part, PieceFields, Response, Result, Texts
 from leakmeter.stats.posterior import posterior_of
 from leakmeter.stats.stats import bootstrap_interval_of_mean
 from leakmeter.text.entity_results import entity_fields, entity_warnings, ranks
@@ -131,6 +131,8 @@ class Sample(Record):
 class ContextResult(Result):
     """What a response and its context are, and the influence of the whole context on it."""
 
+    defining: ClassVar = (*DEFINING, *(f"prompts.{name}" for name in ("group", "region", "entity_patterns", "ner")))
+
     unit: str
     """Ablation unit: 'word', 'sentence', 'document', 'ngram:N:STRIDE' …"""
     removal: str
@@ -200,6 +202,7 @@ class InfluenceResult(ContextResult):
 
     schema: ClassVar = "influence-1"
     quantities: ClassVar = INFLUENCE
+    pieces_at: ClassVar = PieceFields("pieces")
 
     pieces: tuple[Piece, ...]
     """In the order of the context; values said several times come last."""
@@ -214,6 +217,10 @@ class InfluenceResult(ContextResult):
     """Largest size of its signed sum."""
     placebo_alone_nats: Unbounded | None
     """What it does as the only context."""
+    placebo_per_token_nats: tuple[Unbounded, ...] | None
+    """`placebo_nats` of each response token."""
+    placebo_alone_per_token_nats: tuple[Unbounded, ...] | None
+    """`placebo_alone_nats` of each response token."""
     placebo_alone_signed_nats: Unbounded | None
     """Size of its signed sum as the only context; of runs of version 0.1, `placebo_signed_nats`."""
     samples: tuple[Sample, ...]
@@ -256,6 +263,8 @@ class InfluenceResult(ContextResult):
             placebo_nats=float(np.mean([_sum(values) for values in placebos])) if placebos else None,
             placebo_signed_nats=placebo_signed_nats,
             placebo_alone_nats=None if alone is None else _sum(alone),
+            placebo_per_token_nats=tuple(np.mean(np.abs(placebos), axis=0).tolist()) if placebos else None,
+            placebo_alone_per_token_nats=None if alone is None else tuple(np.abs(alone).tolist()),
             placebo_alone_signed_nats=alone_signed_nats,
             samples=tuple(
                 Sample(text=told["text"], tokens=tuple(told["tokens"]), whole_nats=nats, piece_nats=tuple(by_piece))
