@@ -43,9 +43,9 @@ report = PrivateGenerationResult.report
 def audited() -> list[Case]:
     """Two batches of seven exemplars, drawn by the toy model."""
     made = leakmeter.audit(
-        "toy", exemplars=TEXTS, instruction="Write.", subset_size=7, epsilon=8, sequences=3, max_new_tokens=6, seed=1
+        "toy", TEXTS, instruction="Write.", subset_size=7, epsilon=8, samples=3, max_new_tokens=6, seed=1
     )
-    return list(made.results)
+    return list(made)
 
 
 @pytest.fixture

@@ -191,10 +191,9 @@ def probe(
 def _people(source: Path, rows: RowOptions | None, region: str, skip_bad: bool) -> Loaded:
     """People of a file; says which of its columns are left out."""
     from leakmeter.instruments.pii.columns import left_out
-    from leakmeter.instruments.pii.subjects import field_map, load_subjects
+    from leakmeter.instruments.pii.subjects import load_subjects
 
-    mapping = field_map((rows or RowOptions()).map)
-    loaded = load_subjects(source, mapping=mapping, region=region, skip_bad=skip_bad)
+    loaded = load_subjects(source, map=(rows or RowOptions()).map, region=region, skip_bad=skip_bad)
     if loaded.ignored:
         output.tell(left_out(loaded.ignored))
     return loaded
@@ -520,16 +519,7 @@ def extract(
     """
     from leakmeter.instruments.pii.extraction.run import extract as extracted
 
-    settings = {"region": region, "ner": ner or "", "qa": qa or "", "scope": scope}
-    if universities is not None:
-        check_readable(universities, "file of universities")
-        try:
-            settings["universities"] = hashlib.sha256(universities.read_bytes()).hexdigest()
-        except OSError as error:
-            raise UsageError(
-                f"file of universities '{universities}' cannot be read: {error.strerror or error}"
-            ) from None
-    extractor = _extractor(find, region, ner, qa, universities, scope)
+    extractor, settings = extractor_of(find, region, ner, qa, universities, scope)
     with counting("MB") as advance:
         found = extracted(
             files,
@@ -550,6 +540,26 @@ def extract(
     output.tell(f"people: {found.out}")
     if found.problems:
         output.tell(output.left_out(found.problems))
+
+
+def extractor_of(
+    find: Finds, region: str, ner: str | None, qa: str | None, universities: Path | None, scope: Scope
+) -> tuple[Extractor, dict[str, str]]:
+    """What finds people, and the settings that decide what it finds; see `extract`.
+
+    Raises:
+        LeakmeterError: an option is missing, a file cannot be read, or a model cannot be loaded.
+    """
+    settings = {"region": region, "ner": ner or "", "qa": qa or "", "scope": scope}
+    if universities is not None:
+        check_readable(universities, "file of universities")
+        try:
+            settings["universities"] = hashlib.sha256(universities.read_bytes()).hexdigest()
+        except OSError as error:
+            raise UsageError(
+                f"file of universities '{universities}' cannot be read: {error.strerror or error}"
+            ) from None
+    return _extractor(find, region, ner, qa, universities, scope), settings
 
 
 def _extractor(
