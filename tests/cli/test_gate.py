@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,8 @@ from leakmeter.core.quantity import RunQuantity
 from leakmeter.runs.measured import read_measured
 
 Call = Callable[..., Any]
+WORSE = ("--template", "{context} {query}")
+"""A change that lets through more."""
 NAMES = ("Anna", "Bo", "Cora", "Dan", "Eve", "Fay")
 
 
@@ -149,7 +152,7 @@ def test_confident(cli: Call, measured: Call) -> None:
 
 
 def test_a_baseline_and_a_regression(cli: Call, measured: Call) -> None:
-    before, after = measured(), measured("--temperature", "0.5")
+    before, after = measured(), measured(*WORSE)
     written = cli("gate", before, "--max", "influence.p95 <= 1e6", "--write-baseline", "b.json")
     assert (written.code, written.err) == (0, "baseline: b.json\n")
     text = Path("b.json").read_text(encoding="utf-8")
@@ -159,10 +162,69 @@ def test_a_baseline_and_a_regression(cli: Call, measured: Call) -> None:
     worse = cli("gate", after, "--against", "b.json", "--junit", "junit.xml")
     assert worse.code == 1
     assert "BROKEN  influence went from" in worse.out
-    assert "note    set otherwise: params.temperature: 1, then 0.5" in worse.out
+    assert "note    set otherwise: prompts.template: none, then not shown" in worse.out
     assert "influence is no worse than the baseline" in Path("junit.xml").read_text(encoding="utf-8")
     told = json.loads(cli("gate", after, "--against", "b.json", "--json").out)
-    assert told["baseline"][0]["settings"] == [{"name": "params.temperature", "first": 1.0, "second": 0.5}]
+    assert told["baseline"][0]["settings"] == [{"name": "prompts.template", "first": None, "second": "not shown"}]
+
+
+@pytest.mark.parametrize("options", [("--temperature", "0.5"), ("--unit", "word"), ("--removal", "mask")])
+def test_a_baseline_of_numbers_that_mean_something_else_is_refused(
+    cli: Call, measured: Call, options: tuple[str, ...]
+) -> None:
+    assert cli("gate", measured(), "--write-baseline", "b.json").code == 0
+    ended = cli("gate", measured(*options), "--against", "b.json")
+    assert (ended.code, ended.out) == (2, "")
+    assert "run 1 and the baseline have numbers that mean different things (" in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_a_baseline_that_has_no_unit_is_understood(cli: Call, measured: Call) -> None:
+    """As an earlier version wrote it where the unit was left to the kind of case."""
+    run = measured()
+    cli("gate", run, "--write-baseline", "b.json")
+    kept = Path("b.json").read_text(encoding="utf-8")
+    assert '"prompts.unit": "sentence"' in kept
+    Path("b.json").write_text(kept.replace('"prompts.unit": "sentence"', '"prompts.unit": null'), encoding="utf-8")
+    assert cli("gate", run, "--against", "b.json").code == 0
+
+
+def test_the_latest_run(cli: Call, measured: Call) -> None:
+    """By the time when it was finished; it is told which, without its name, which is made of texts."""
+    first, second = measured(), measured("--unit", "word", "--name", "after")
+    for run, when in ((first, 2_000_000_000), (second, 1_000_000_000)):
+        os.utime(run / "spec.json", (when, when))
+    ended = cli("gate", "--latest", "--max", "influence.max <= 1e6")
+    told = "run 1: influence, 6 cases, unit sentence, 2033-05-18 03:33 UTC: the newest of 2 under 'runs'\n"
+    assert (ended.code, ended.err) == (0, told)
+    os.utime(second / "spec.json", (2_000_000_001, 2_000_000_001))
+    assert "influence, 6 cases, after, unit word" in cli("gate", "--latest", "--max", "influence.max <= 1e6").err
+    both = cli("gate", first, "--latest", "--max", "influence.max <= 1e6")
+    assert both.code == 2
+    assert "--latest takes the run by itself" in both.err
+    empty = cli("gate", "--latest", "--runs", "empty", "--max", "influence.max <= 1e6")
+    assert (empty.code, "no directory of runs 'empty'" in empty.err) == (2, True)
+    Path("empty").mkdir()
+    empty = cli("gate", "--latest", "--runs", "empty", "--max", "influence.max <= 1e6")
+    assert "no finished run under 'empty'" in empty.err
+
+
+def test_all_runs_of_directories(cli: Call, measured: Call) -> None:
+    measured()
+    measured("--unit", "word")
+    other = measured("--unit", "word", "--removal", "mask", "--out", "others")
+    words = ("--max", "influence.max <= 1e6", "--junit", "all.xml", "--sarif", "all.sarif")
+    ended = cli("gate", "--runs", "runs", "--runs", "others", *words)
+    assert ended.code == 0
+    assert [line.split()[:3] for line in ended.out.splitlines()] == [["holds", "run", f"{n}:"] for n in (1, 2, 3)]
+    assert re.findall(r'classname="leakmeter.run-(\d)"', Path("all.xml").read_text(encoding="utf-8")) == ["1", "2", "3"]
+    broken = cli("gate", "--runs", "runs", "--runs", other, "--max", "influence.max < 0", "--sarif", "all.sarif")
+    assert broken.code == 1
+    results = json.loads(Path("all.sarif").read_text(encoding="utf-8"))["runs"][0]["results"]
+    assert [one["message"]["text"][:5] for one in results if one["level"] == "error"] == ["Run 1", "Run 2", "Run 3"]
+    # A run by its name may lie in any of them.
+    assert cli("gate", other.name, "--runs", "runs", "--runs", "others", "--max", "influence.max <= 1e6").code == 0
+    assert "no run is given" in cli("gate", "--max", "influence.max <= 1e6").err
 
 
 def test_a_baseline_on_another_machine(cli: Call, measured: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +239,7 @@ def test_a_baseline_on_another_machine(cli: Call, measured: Call, monkeypatch: p
 
 
 def test_a_broken_gate_writes_no_baseline_over_a_good_one(cli: Call, measured: Call) -> None:
-    before, after = measured(), measured("--temperature", "0.5")
+    before, after = measured(), measured(*WORSE)
     assert cli("gate", before, "--write-baseline", "b.json").code == 0
     kept = Path("b.json").read_bytes()
     Path("new.json").write_bytes(b"{}")

@@ -13,6 +13,7 @@ import pytest
 
 import leakmeter
 from helpers.places import DOCS
+from leakmeter.core.quantity import Quantity
 from leakmeter.instruments.influence.result import InfluenceResult
 
 Call = Callable[..., Any]
@@ -61,16 +62,52 @@ def reported(runs: Path) -> list[tuple[str, InfluenceResult, Any]]:
 
 
 def pieces(rows: Rows, runs: Path) -> None:
-    expected = {(run, case.id, piece.name): piece.nats for run, case, _ in reported(runs) for piece in case.pieces}
-    found = {(row["run"], row["item"], row["piece"]): row["nats"] for row in rows}
-    assert len(found) == len(rows)
-    assert found == pytest.approx(expected, rel=1e-12)
+    """Whatever columns of pieces an example asks for, of the pieces that it asks for."""
+    expected = [
+        {"run": run, "item": case.id, "piece": piece.name, "of": piece}
+        for run, case, _ in reported(runs)
+        for piece in case.pieces
+        if not piece.below_noise_floor
+    ]
+    assert len(rows) == len(expected) > 0
+
+    def row_of(told: dict[str, Any]) -> tuple[Any, ...]:
+        named = {"run": told["run"], "item": told["item"], "piece": told["piece"]}
+        return tuple(named[name] if name in named else getattr(told["of"], name) for name in rows[0])
+
+    assert Counter(tuple(row.values()) for row in rows) == Counter(map(row_of, expected))
+    if "run" not in rows[0] and "signed_nats" not in rows[0]:
+        assert [row["nats"] for row in rows] == sorted((row["nats"] for row in rows), reverse=True)
+
+
+def of_gate(rows: Rows, runs: Path) -> None:
+    """The numbers of a run, as a gate and the report have them."""
+    expected = {
+        (run.path.name, name): (number.value, *(number.interval or (None, None)), number.unit)
+        for run in {run.path: run for _, _, run in reported(runs)}.values()
+        for name, number in run.quantities().items()
+    }
+    found = {(row.get("run"), row["quantity"]): tuple(row[n] for n in ("value", "low", "high", "unit")) for row in rows}
+    if "run" in rows[0]:
+        assert found == expected
+    else:
+        assert Counter(tuple(row[n] for n in ("quantity", "value", "low", "high", "unit")) for row in rows) == Counter(
+            (name, *numbers) for (_, name), numbers in expected.items()
+        )
+
+
+def quantities_of_cases(rows: Rows, runs: Path) -> None:
+    known = {one.name.replace(".", "_"): one for one in InfluenceResult.quantities if isinstance(one, Quantity)}
+    expected = [
+        tuple(case.id if name == "id" else known[name].of(case) for name in rows[0]) for _, case, _ in reported(runs)
+    ]
+    assert Counter(tuple(row.values()) for row in rows) == Counter(expected)
+    assert [row["influence"] for row in rows] == sorted((row["influence"] for row in rows), reverse=True)
 
 
 def wholes(rows: Rows, runs: Path) -> None:
-    name = list(rows[0])[-1]
-    expected = {(run, case.id): getattr(case, f"whole_{name}") for run, case, _ in reported(runs)}
-    assert {(row["run"], row["item"]): row[name] for row in rows} == pytest.approx(expected, rel=1e-12)
+    expected = Counter(tuple(getattr(case, name) for name in rows[0]) for _, case, _ in reported(runs))
+    assert Counter(tuple(row.values()) for row in rows) == expected
 
 
 def means(rows: Rows, runs: Path) -> None:
@@ -78,7 +115,7 @@ def means(rows: Rows, runs: Path) -> None:
     for _, case, _ in reported(runs):
         by_temperature.setdefault(case.temperature, []).append(case.whole_nats)
     expected = {t: sum(values) / len(values) for t, values in by_temperature.items()}
-    assert {float(row["t"]): row["mean_nats"] for row in rows} == pytest.approx(expected, rel=1e-12)
+    assert {row["temperature"]: row["mean_nats"] for row in rows} == pytest.approx(expected, rel=1e-12)
     # The report's own mean, to the digits that its headline shows.
     for run in {run.path: run for _, _, run in reported(runs)}.values():
         from leakmeter.report.findings import mean_text
@@ -114,19 +151,25 @@ def texts(rows: Rows, runs: Path) -> None:
 
 
 CHECKS: dict[str, Callable[[Rows, Path], None]] = {
-    "statistic = 'without_this'": pieces,
-    "avg(nats)": means,
-    "statistic = 'whole'": wholes,
+    "from pieces": pieces,
+    "from quantities": of_gate,
+    "from results": quantities_of_cases,
+    "avg(whole_nats)": means,
+    "left(context, 40)": texts,
+    "from influence_results": wholes,
     "count(*)": counts,
     "seconds_a_case": times,
-    "from cases": texts,
 }
 """By what an example has in it, the first that fits."""
 
 
 def test_there_are_examples() -> None:
-    assert len(in_help()) == 1
-    assert len(in_documentation()) == 7
+    assert len(in_help()) == 2
+    assert len(in_documentation()) == 9
+    # Raw values are for who knows what they hold.
+    assert [sql for sql in EXAMPLES if "measurements" in sql] == [
+        "select unit, statistic, count(*) from measurements group by all order by all"
+    ]
 
 
 @pytest.mark.parametrize("sql", EXAMPLES, ids=lambda sql: sql[:70])

@@ -59,6 +59,7 @@ def interrupted_after(n: int, cli: Call, data: Path, out: str, monkeypatch: pyte
 def test_runs_are_listed(cli: Call, run: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = Path("runs") / "study-figure_8-laptop-0123456789abcdef"
     study.mkdir()
+    monkeypatch.setenv("COLUMNS", "200")
     ended = cli("runs", "list", "--json")
     assert (ended.code, ended.err) == (0, "")
     found = {entry["name"]: entry for entry in map(json.loads, ended.out.splitlines())}
@@ -68,13 +69,56 @@ def test_runs_are_listed(cli: Call, run: Path, data: Path, monkeypatch: pytest.M
     assert (entry["kind"], entry["state"], entry["measure"], entry["model"]) == ("run", "complete", "influence", "toy")
     assert (entry["n_cases"], entry["n_cases_finished"], entry["dtype"], entry["device"]) == (3, 3, "float64", "cpu")
     shown = cli("runs", "list").out.splitlines()
-    assert shown[0].split() == ["name", "state", "model", "cases", "finished"]
+    assert " ".join(shown[0].split()) == "name state cases finished, UTC model, name, data, unit"
     assert shown[1].split()[:2] == [run.name, "complete"]
+    assert entry["finished"][:16].replace("T", " ") in shown[1]
+    told = (entry["given_name"], entry["data"], entry["unit"])
+    assert told == (None, str(data), "sentence")
     assert shown[2].split() == [study.name, "study"]
     interrupted_after(1, cli, data, "others", monkeypatch)
     assert "1 of 3" in cli("runs", "list", "--runs", "others").out
     Path("empty").mkdir()
     assert cli("runs", "list", "--runs", "empty").err == "no runs under 'empty'\n"
+
+
+def test_a_run_has_a_name(cli: Call, run: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no part of the run's identity, and is in no export."""
+    named = cli("influence", *options(data, "named"), "--name", "before the change")
+    path = Path(named.err.splitlines()[-1].removeprefix("run: "))
+    assert path.name == run.name
+    (entry,) = map(json.loads, cli("runs", "list", "--runs", "named", "--json").out.splitlines())
+    assert entry["given_name"] == "before the change"
+    monkeypatch.setenv("COLUMNS", "300")
+    assert "toy, before the change, " in cli("runs", "list", "--runs", "named").out
+    assert json.loads(cli("runs", "show", path, "--json").out)["name"] == "before the change"
+    assert "  name          before the change\n" in cli("runs", "show", path).out
+    asked = cli("query", "select name, data from runs", "--runs", "named", "--json").out
+    assert json.loads(asked) == {"name": "before the change", "data": str(data)}
+    again = cli("influence", *options(data, "named"), "--name", "another")
+    assert "the run was finished before, and keeps its name; 'another' is not written down" in again.err
+    for out, one in (("a", run), ("b", path)):
+        assert cli("runs", "export", one, "--out", out, "--redact").code == 0
+    assert contents("a") == contents("b")
+    assert cli("runs", "verify", path).code == 0
+
+
+@pytest.mark.parametrize("name", ["", " ", "x" * 81, "a\nb", "\x1b[31m"])
+def test_a_name_is_a_line(cli: Call, data: Path, name: str) -> None:
+    ended = cli("influence", *options(data), "--name", name)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == "leakmeter: a run's name is one line of 1 to 80 characters; give another with --name\n"
+    assert not Path("runs").exists()
+
+
+def test_what_names_people_is_not_told(cli: Call, tmp_path: Path) -> None:
+    people = tmp_path / "Anna_Ek.jsonl"
+    people.write_text('{"name": "Anna Ek", "phone": "+1 212 555 0123"}\n', encoding="utf-8")
+    assert cli("pii", "probe", "--subjects", people, "--model", "toy", "--decoys", 50).code == 0
+    (entry,) = map(json.loads, cli("runs", "list", "--json").out.splitlines())
+    assert entry["data"] is None
+    (path,) = Path("runs").iterdir()
+    for told in (cli("runs", "list").out, cli("runs", "show", path).out, (path / "spec.json").read_text("utf-8")):
+        assert "Anna_Ek" not in told
 
 
 def test_a_run_is_shown(cli: Call, run: Path, data: Path) -> None:

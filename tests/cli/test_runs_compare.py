@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,18 @@ Call = Callable[..., Any]
 
 
 @pytest.fixture
-def runs(cli: Call, tmp_path: Path) -> tuple[Path, Path]:
-    """Of five notes and of four of them at another temperature, one with another text."""
+def runs(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Of five notes and of four of them with another limit, one with another text."""
+    monkeypatch.chdir(tmp_path)
     found = []
-    for number, temperature in enumerate(("1", "0.5")):
+    for number, limit in enumerate((6, 7)):
         path = tmp_path / "cases.jsonl"
         lines = [
             {"id": name, "context": f"{name} sang.{' Often.' * (number and name == 'Bo')}", "query": "Who?"}
             for name in ("Anna", "Bo", "Cora", "Dan", "Eve")[: 5 - number]
         ]
         path.write_text("".join(json.dumps({**line, "response": "Bo"}) + "\n" for line in lines), encoding="utf-8")
-        ended = cli("influence", "--data", path, "--model", "toy", "--temperature", temperature, "--json")
+        ended = cli("influence", "--data", path, "--model", "toy", "--max-new-tokens", limit, "--json")
         found.append(Path(ended.err.splitlines()[-1].removeprefix("run: ")))
     return found[0], found[1]
 
@@ -34,12 +36,14 @@ def runs(cli: Call, tmp_path: Path) -> tuple[Path, Path]:
 def test_what_it_says(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     compare(*map(str, runs))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:3] == [
+    assert re.fullmatch(r"A: influence-[0-9a-f]{16}, .*cases\.jsonl, unit sentence, 20.* UTC", lines[0])
+    assert lines[1].startswith("B: influence-")
+    assert lines[2:5] == [
         "4 cases in both, 1 in A only, 0 in B only",
         "1 with other texts in B than in A: the same id, but not the same case",
-        "set otherwise: params.temperature: 1, then 0.5",
+        "set otherwise: params.max_new_tokens: 6, then 7",
     ]
-    assert [line.partition(",")[0] for line in lines[3:]] == [
+    assert [line.partition(",")[0] for line in lines[5:]] == [
         "influence",
         "influence.per_token",
         "influence.worst_piece",
@@ -58,7 +62,42 @@ def test_json_and_one_quantity(runs: tuple[Path, Path], capsys: pytest.CaptureFi
 
 def test_by_name(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     compare(*(run.name for run in runs), runs=runs[0].parent)
-    assert capsys.readouterr().out.startswith("4 cases in both")
+    assert "\n4 cases in both" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "setting"),
+    [
+        (("--unit", "word"), "prompts.unit: sentence, then word"),
+        (("--removal", "mask"), "prompts.removal: drop, then mask"),
+        (("--temperature", "0.5"), "params.temperature: 1, then 0.5"),
+        (("--cid-lambda", "0.5"), "params.cid_lambda: 1, then 0.5"),
+        (("--group",), "prompts.group: False, then True"),
+    ],
+)
+def test_no_verdict_where_the_numbers_mean_different_things(
+    runs: tuple[Path, Path], cli: Call, options: tuple[str, ...], setting: str
+) -> None:
+    ended = cli("influence", "--data", "cases.jsonl", "--model", "toy", "--max-new-tokens", "7", *options, "--json")
+    other = ended.err.splitlines()[-1].removeprefix("run: ")
+    ended = cli("runs", "compare", runs[1], other)
+    assert f"no verdict: the numbers mean different things ({setting})\n" in ended.out
+    assert not any(word in ended.out for word in ("worse", "better", "no finding", "effect", " by "))
+    told = json.loads(cli("runs", "compare", runs[1], other, "--json").out)
+    assert [one["name"] for one in told["incomparable"]] == [setting.partition(":")[0]]
+    assert {(row["verdict"], row["difference"], row["interval"]) for row in told["quantities"]} == {("", None, None)}
+    cli("report", runs[1], other, "--html", "both.html")
+    page = Path("both.html").read_text(encoding="utf-8")
+    assert "no verdict: the numbers mean different things" in page
+    assert "Paired differences" not in page
+
+
+def test_a_unit_that_was_named_and_the_same_by_default_are_one(runs: tuple[Path, Path], cli: Call) -> None:
+    words = ("influence", "--data", "cases.jsonl", "--model", "toy", "--max-new-tokens", "7", "--unit", "sentence")
+    other = cli(*words, "--json").err.splitlines()[-1].removeprefix("run: ")
+    out = cli("runs", "compare", runs[1], other).out
+    assert "set otherwise" not in out
+    assert "no verdict" not in out
 
 
 def test_what_is_refused(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,6 +32,7 @@ def shown(*cases: Any, **more: Any) -> ShownRun:
         measure="influence",
         model="toy",
         n_cases=120,
+        label="before, cases.jsonl, unit word, 2026-03-04 05:06 UTC",
         headline="The contexts changed 120 responses.",
         quantities={"influence.mean": NATS},
         about={"influence.mean": "Influence of the context."},
@@ -45,8 +46,9 @@ def comparison(**more: object) -> dict[str, object]:
         "quantity": "influence", "unit": "nats", "first": 1.85, "second": 2.95, "difference": 1.1,
         "interval": [0.4, 1.9], "p_value": 0.01, "holm_p_value": 0.03, "n_pairs": 117, "verdict": "worse",
     }  # fmt: skip
-    settings = [{"name": "params.temperature", "first": 1.0, "second": 0.7}]
-    return {"n_pairs": 117, "n_other_texts": 0, "settings": settings, "quantities": [row], **more}
+    settings = [{"name": "prompts.template", "first": "plain", "second": "chat"}]
+    told = {"n_pairs": 117, "n_other_texts": 0, "settings": settings, "incomparable": [], "quantities": [row]}
+    return {**told, **more}
 
 
 def page_of(*runs: ShownRun, comparisons: Any = ()) -> str:
@@ -78,7 +80,7 @@ def test_runs_stand_side_by_side_and_their_pages_lie_within() -> None:
     assert "The contexts changed 120 responses." in said
     assert "influence.mean Influence of the context. nats 7.31 [5.20, 9.90] 120 7.31 [5.20, 9.90] 120" in said
     assert "Run 2 less run 1 117 cases are in both." in said
-    assert "params.temperature: 1, then 0.7" in said
+    assert "prompts.template: plain, then chat" in said
     assert "influence nats 1.85 2.95 1.10 [0.40, 1.90] 0.03 117 worse" in said
     assert "runs/second" in said
     assert pages_within(page) == [html.page(report([clinic()]))] * 2 + [html.page(report([small(1)]))]
@@ -143,7 +145,7 @@ def test_runs_on_one_page_work_as_they_do_alone(tmp_path: Path) -> None:
     with Browser() as browser:
         browser.open(file.as_uri())
         assert browser.run("document.querySelectorAll('img, script').length") == 0
-        found = "document.querySelector('tbody tr').cells[4].textContent"
+        found = "document.querySelector('tbody tr').cells[5].textContent"
         assert browser.run(found).startswith("</script><img src=x")
         assert browser.run("document.querySelector('details').open") is False
         browser.run("document.querySelector('a[href=\"#page1\"]').click()")

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from helpers.places import DOCS
 from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.runs.catalogue import complete_runs
-from leakmeter.runs.query import VIEWS, ask
+from leakmeter.runs.query import VIEWS, all_views, ask
 from leakmeter.runs.rundir import RunDirectory
 
 PAGE = DOCS / "runs.md"
@@ -71,17 +72,17 @@ def test_cases_and_runs(runs: list[Path]) -> None:
     assert rows("select parameters->>'$.temperature' from runs", runs) == [("0.5",), ("0.5",)]
 
 
-def described(runs: list[Path]) -> dict[str, list[tuple[str, str]]]:
+def described(runs: list[Path], views: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
     return {
         view: [row[:2] for row in rows(f"select column_name, column_type from (describe {view}) -- cases", runs)]
-        for view in VIEWS
+        for view in views
     }
 
 
 def test_views_are_as_described(runs: list[Path]) -> None:
-    said = {view: [(column.name, column.type) for column in columns] for view, columns in VIEWS.items()}
-    assert described(runs) == said
-    assert described([]) == said
+    said = {view: [(column.name, column.type) for column in columns] for view, columns in all_views().items()}
+    assert described(runs, VIEWS) == {view: said[view] for view in VIEWS}
+    assert described([], said) == said
     assert (
         rows("select * from measurements", [])
         == rows("select * from cases", [])
@@ -93,14 +94,15 @@ def test_views_are_as_described(runs: list[Path]) -> None:
 def test_the_page_describes_them_too() -> None:
     line = re.compile(r"^\| `(\w+)` \| `(\w+)` \| (\w+) \| (.*) \|$", re.MULTILINE)
     said = line.findall(PAGE.read_text(encoding="utf-8"))
-    assert said == [(view, c.name, c.type, c.about) for view, columns in VIEWS.items() for c in columns]
+    shown = {view: all_views()[view] for view in ("pieces", "quantities", *VIEWS)}
+    assert said == [(view, c.name, c.type, c.about) for view, columns in shown.items() for c in columns]
 
 
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
         ("selec 1", r"Parser Error: syntax error at or near \"selec\"$"),
-        ("", r"the query is empty; give one SELECT, over measurements, cases, runs$"),
+        ("", r"the query is empty; give one SELECT, over results, pieces, quantities, measurements, cases, runs$"),
         ("select 1; select 2", "the query is SELECT and SELECT; give one SELECT"),
         ("drop view measurements", "the query is DROP; give one SELECT"),
         ("set threads = 1", "the query is SET; give one SELECT"),

@@ -162,12 +162,12 @@ def test_usual_aggregates_are_those_of_the_cases() -> None:
 
 
 def test_runs_of_one_measure_are_compared_and_others_only_shown() -> None:
-    first, second, other = measured("influence"), measured("influence", "--temperature", "0.7"), measured("decode")
+    first, second, other = measured("influence"), measured("influence", "--truncate"), measured("decode")
     page = page_of_runs([first, other, second])
     assert page.count("<iframe") == 3
     assert page.count("Paired differences") == 1
     assert "Run 3 less run 1" in page
-    assert "params.temperature: 1, then 0.7" in page
+    assert "prompts.truncate: False, then True" in page
     assert "<img" not in page
 
 

@@ -47,5 +47,5 @@ def demo(
         PromptSettings(unit="sentence", group=True),
         Influence(),
         "influence",
-        RunOptions(model=model, out=out, html=html, no_cache=no_cache, dry_run=dry_run),
+        RunOptions(model=model, out=out, name="demo", html=html, no_cache=no_cache, dry_run=dry_run),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_format
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
-from leakmeter.errors import UsageError
+from leakmeter.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
     from leakmeter.core.check import Check
@@ -26,7 +26,8 @@ _BROKEN: Final = 1
 
 def gate(
     *run: str,
-    runs: Path = Path("runs"),
+    runs: Annotated[list[Path] | None, Parameter(negative="")] = None,
+    latest: Flag = False,
     upper: Annotated[list[str] | None, Parameter(name="--max", negative="")] = None,
     lower: Annotated[list[str] | None, Parameter(name="--min", negative="")] = None,
     confident: Flag = False,
@@ -39,6 +40,9 @@ def gate(
 ) -> None:
     """Hold finished runs against bounds and a baseline: exit code 1 where one is broken.
 
+    Give the runs; or --latest; or --runs alone, for all finished runs of a directory. A bound is held against each run
+    that has its quantity, and is broken where one of them breaks it.
+
     A bound is of QUANTITY.AGGREGATE: influence.p95, influence.max, icl.accuracy, audit.ratio. Aggregates over the cases
     are mean, median, min, max and p1 to p99. A quantity of each case is in no bound without one, but for those that
     have one obvious aggregate. What quantities there are is told where one is asked for that there is not.
@@ -46,9 +50,11 @@ def gate(
     Parameters
     ----------
     run
-        A run, by its directory or its name; a bound is held against each run that has its quantity.
+        A run, by its directory or its name.
     runs
-        Directory of runs, where one is given by name.
+        Directory of runs, runs by default; again for each further one. One may be a run.
+    latest
+        Take the newest finished run of the directory, and say which it is.
     upper
         What may be at most so much, such as "influence.p95 <= 5"; again for each further bound.
     lower
@@ -66,26 +72,27 @@ def gate(
     about
         The file of your repository at which code scanning shows what SARIF says.
     json
-        Print one JSON object instead; null stands for what is infinite or has no meaning.
+        Print one JSON object instead; null stands for what has no meaning.
     """
     from leakmeter.runs.bounds import check_bounds, parse_bound
-    from leakmeter.runs.catalogue import find_run
     from leakmeter.runs.measured import read_measured
 
     bounds = [parse_bound(text, "max") for text in upper or ()] + [parse_bound(text, "min") for text in lower or ()]
-    if not run:
-        raise UsageError("no run is given; give the directory of one, such as runs/influence-…")
+    if latest and run:
+        raise UsageError("--latest takes the run by itself; leave the names of runs out")
+    if not (run or latest or runs):
+        raise UsageError("no run is given; give the directory of one, such as runs/influence-…, or --latest")
     if not bounds and against is None and write_baseline is None:
         raise UsageError("nothing to hold the run against; give --max, --min or --against, or --write-baseline")
     written = {"baseline": write_baseline, "JUnit file": junit, "SARIF file": sarif}
-    found = [find_run(name, runs) for name in run]
+    found = _found(run, runs or [Path("runs")], latest=latest)
     for what, path in written.items():
         if path is not None:
             output.check_writable(path, what, found, against)
     output.check_apart(write_baseline=write_baseline, junit=junit, sarif=sarif)
     measured = [read_measured(path) for path in found]
-    for name, one in zip(run, measured, strict=True):
-        output.tell_outdated(name, one.spec)
+    for name, one in zip(run or found, measured, strict=True):
+        output.tell_outdated(str(name), one.spec)
     checks = check_bounds(measured, bounds, confident=confident)
     held = [] if against is None else _held(measured, against)
     checks += [check for one in held for check in one.checks]
@@ -103,6 +110,36 @@ def gate(
         output.tell(f"leakmeter: baseline '{write_baseline}' is not written, since not everything holds")
     if not holds:
         sys.exit(_BROKEN)
+
+
+def _found(names: Sequence[str], roots: Sequence[Path], *, latest: bool) -> list[Path]:
+    """Directories of the runs that are asked for.
+
+    Raises:
+        StoreError: there is no such run, or no finished one.
+    """
+    from leakmeter.runs.catalogue import complete_runs, entry_of, find_run, label
+
+    if names:
+        return [find_run(name, *roots) for name in names]
+    found: list[Path] = []
+    for root in roots:
+        complete, problems = complete_runs(root)
+        if problems:
+            output.tell(f"left out {len(problems)} of the runs under '{root}', which `leakmeter runs verify` looks at")
+        found += complete
+    where = " and ".join(f"'{root}'" for root in roots)
+    if not found:
+        raise StoreError(f"no finished run under {where}; name their directory with --runs")
+    if not latest:
+        return found
+    newest = max(found, key=lambda path: (path / "spec.json").stat().st_mtime_ns)
+    entry = entry_of(newest)
+    # Not by its name, which is a hash of private texts.
+    n = "1 case" if entry.n_cases == 1 else f"{entry.n_cases:,} cases"
+    about = ", ".join(filter(None, (entry.measure, n, label(replace(entry, data=None)))))
+    output.tell(f"run 1: {about}: the newest of {len(found)} under {where}")
+    return [newest]
 
 
 def _held(runs: Sequence[Measured], path: Path) -> list[Held]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv as csv_format
 import json as json_format
-import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,10 +32,12 @@ def query(
 ) -> None:
     """Ask finished runs a question in SQL.
 
-    There are three tables: measurements, the numbers; cases, the texts; runs, the settings. The influence of each
-    piece, as the report has it: "select run, item, piece, sum(abs(value)) as nats from measurements where statistic =
-    'without_this' and sample = 0 group by all order by nats desc". Always name a statistic: one of them holds token
-    ids. DuckDB answers; it reads the runs and nothing else, and changes nothing.
+    The numbers of reports are in results, one row a case, pieces, one row a piece of a context or an exemplar, and
+    quantities, one row a number of a run with its interval. For example: "select item, piece, nats, posterior from
+    pieces order by nats desc", or "select quantity, value, low, high, unit from quantities". Each measure's own
+    results, and the parts of them, are views too. Settings are in runs, texts in cases. The raw values of all response
+    tokens are in measurements: token ids stand there beside nats, and its columns unit and statistic tell them apart.
+    DuckDB answers; it reads the runs and nothing else, and changes nothing.
 
     Parameters
     ----------
@@ -44,9 +46,9 @@ def query(
     runs
         Directory of runs, or one run.
     schema
-        Show the tables' columns, their types and units instead.
+        Show the columns of all views, their types and units instead.
     json
-        Write one JSON object a row; what is no number is null.
+        Write one JSON object a row; null is missing, and an infinite number the text "Infinity".
     csv
         Write comma-separated values, with a line of names first.
     """
@@ -56,6 +58,9 @@ def query(
         raise UsageError("give either a query, in quotation marks, or --schema")
     if sql is None:
         columns, rows = _schema()
+        if not (json or csv):
+            _show_schema(rows)
+            return
     else:
         columns, rows = _answer(sql, runs)
     if json:
@@ -63,14 +68,26 @@ def query(
     elif csv:
         _write_csv(columns, rows)
     else:
-        _write_table(columns, rows, is_cut=sql is not None)
+        _write_table(columns, rows)
 
 
 def _schema() -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
-    from leakmeter.runs.query import VIEWS
+    from leakmeter.runs.query import all_views
 
-    rows = ((view, column.name, column.type, column.about) for view, of in VIEWS.items() for column in of)
-    return ("table", "column", "type", "about"), rows
+    rows = ((view, column.name, column.type, column.about) for view, of in all_views().items() for column in of)
+    return ("view", "column", "type", "about"), rows
+
+
+def _show_schema(rows: Iterable[Sequence[Any]]) -> None:
+    from rich.table import Table
+
+    for view, of in groupby(rows, key=itemgetter(0)):
+        table = Table(box=None, pad_edge=False, show_header=False, title=view, title_justify="left", title_style="bold")
+        for fixed in (True, True, False):
+            table.add_column(no_wrap=fixed)
+        for _, *cells in of:
+            table.add_row(*cells)
+        output.console().print(table)
 
 
 def _answer(sql: str, root: Path) -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
@@ -84,6 +101,8 @@ def _answer(sql: str, root: Path) -> tuple[Sequence[str], Iterator[Sequence[Any]
     if not found:
         raise StoreError(f"no finished run under '{root}'; name their directory with --runs")
     answer = ask(sql, found)
+    for problem in answer.left_out:
+        output.tell(f"left out {problem}")
     return answer.columns, answer.rows
 
 
@@ -103,7 +122,7 @@ def _write_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         writer.writerow([cell(value) for value in row])
 
 
-def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]], *, is_cut: bool) -> None:
+def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -113,7 +132,7 @@ def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]], *, is_cu
     table = Table(box=None, pad_edge=False)
     for number, name in enumerate(columns):
         numeric = bool(first) and all(isinstance(row[number], (int, float, Decimal, type(None))) for row in first)
-        table.add_column(Text(excerpt(name, _WIDEST)), justify="right" if numeric else "left", no_wrap=is_cut)
+        table.add_column(Text(excerpt(name, _WIDEST)), justify="right" if numeric else "left", no_wrap=True)
     for row in first:
         table.add_row(*(Text(_shown(value)) for value in row))
     output.console().print(table)
@@ -133,7 +152,7 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, (float, Decimal)):
-        return float(value) if math.isfinite(value) else None
+        return float(value)
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
     if isinstance(value, dict):

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import App, Parameter
 
@@ -44,7 +44,7 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
     json
         Write one JSON object a directory instead of a table.
     """
-    from leakmeter.runs.catalogue import entries
+    from leakmeter.runs.catalogue import entries, minute
 
     found = entries(runs)
     if json:
@@ -62,14 +62,15 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
     table = Table(box=None, pad_edge=False)
     # A name is there to be copied: other columns give way to it.
     table.add_column("name", overflow="fold", min_width=min(_WIDEST, max(len(entry.name) for entry in found)))
-    for heading in ("state", "model"):
-        table.add_column(heading)
-    for heading in ("cases", "finished"):
-        table.add_column(heading, justify="right")
+    table.add_column("state")
+    for heading in ("cases", "finished, UTC"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("model, name, data, unit", overflow="fold")
     for entry in found:
         state = f"{entry.state}, outdated" if entry.outdated else entry.state or entry.kind
-        cells = (entry.name, state, entry.model, _cases(entry), (entry.finished or "")[:10])
-        table.add_row(*(Text(excerpt(str(cell or ""), _WIDEST)) for cell in cells))
+        about = (entry.model, entry.given_name, entry.data, entry.unit)
+        cells = (entry.name, state, _cases(entry), minute(entry), ", ".join(filter(None, about)))
+        table.add_row(*(Text(excerpt(cell, _WIDEST)) for cell in cells))
     output.console().print(table)
     for note in dict.fromkeys(entry.outdated for entry in found if entry.outdated):
         output.tell(f"outdated: {note}")
@@ -112,7 +113,8 @@ def compare(
 
     Differences are B − A, means over pairs of cases with the same id, with 95 % bootstrap intervals. p is of Wilcoxon's
     signed-rank test, by Holm's rule among the quantities; effect is its rank-biserial correlation. A difference within
-    its interval of 0, or within the noise floor of both runs, is no finding.
+    its interval of 0, or within the noise floor of both runs, is no finding. There is no verdict where settings differ
+    that change what the numbers mean, such as the ablation unit, the removal, λ or T.
 
     Parameters
     ----------
@@ -125,13 +127,14 @@ def compare(
     quantity
         Compare this quantity, such as 'influence' or 'icl.accuracy'; again for each further one. All by default.
     json
-        Print one JSON object instead; null stands for what is infinite or has no meaning.
+        Print one JSON object instead; null stands for what has no meaning.
     """
-    from leakmeter.runs.catalogue import find_run
+    from leakmeter.runs.catalogue import entry_of, find_run, label
     from leakmeter.runs.compare import compare as compared
     from leakmeter.runs.measured import read_measured
 
-    first, second = (read_measured(find_run(name, runs)) for name in (a, b))
+    paths = [find_run(name, runs) for name in (a, b)]
+    first, second = map(read_measured, paths)
     for name, one in ((a, first), (b, second)):
         output.tell_outdated(name, one.spec)
     found = compared(first, second, quantity or ()).to_dict()
@@ -140,6 +143,8 @@ def compare(
         return
     from leakmeter.runs.comparison_words import comparison_lines
 
+    for letter, path in zip("AB", paths, strict=True):
+        output.print_text(f"{letter}: {', '.join(filter(None, (path.resolve().name, label(entry_of(path)))))}")
     for line in comparison_lines(found):
         output.print_text(line)
 
@@ -203,6 +208,41 @@ def export(run: str, /, *, out: Path, redact: Flag = False, runs: Path = Path("r
     output.tell(f"export: {out}")
 
 
+@app.command
+def log(
+    run: str,
+    /,
+    *,
+    to: Literal["mlflow", "wandb"],
+    project: str = "leakmeter",
+    online: Flag = False,
+    runs: Path = Path("runs"),
+) -> None:
+    """Log a run's numbers and settings to MLflow or Weights & Biases, where that is installed.
+
+    Numbers are those that `leakmeter gate` bounds; settings are those that are a number or one word. Texts, ids, paths,
+    seeds and the run's name stay here. MLflow writes to where MLFLOW_TRACKING_URI says.
+
+    Parameters
+    ----------
+    run
+        The run.
+    to
+        The tracker.
+    project
+        Name of the experiment or project there.
+    online
+        Let Weights & Biases upload at once; otherwise it writes files here, which `wandb sync` uploads.
+    runs
+        Directory of runs, where the run is given by name.
+    """
+    from leakmeter.runs.catalogue import find_run
+    from leakmeter.runs.tracking import log_run
+
+    log_run(find_run(run, runs), to, project=project, online=online)
+    output.tell(f"logged to {to}, project {project}{'' if online or to == 'mlflow' else ', offline'}")
+
+
 def _write_lines(lines: Iterable[str]) -> None:
     """What was given, such as a command or a file's name, may hold anything, and is one line."""
     sys.stdout.write("".join(visible(line).replace("\n", "␊") + "\n" for line in lines))
@@ -220,10 +260,13 @@ def _record(path: Path, found: Summary) -> JsonObject:
     entry = found.entry
     return {
         "run": entry.name,
+        "name": entry.given_name,
         "directory": str(path),
         "state": entry.state,
         "finished": entry.finished,
         "measure": entry.measure,
+        "unit": entry.unit,
+        "data": entry.data,
         "cases": entry.n_cases,
         "cases_finished": entry.n_cases_finished,
         "measurements": found.n_measurements,
@@ -251,6 +294,9 @@ def _lines(path: Path, found: Summary) -> Iterator[str]:
     yield entry.name
     yield f"  directory     {path}"
     yield f"  state         {entry.state}{f', {entry.finished}' if entry.finished else ''}"
+    for heading, text in (("name", entry.given_name), ("data", entry.data), ("unit", entry.unit)):
+        if text:
+            yield f"  {heading:14}{text}"
     yield f"  measure       {entry.measure}"
     yield f"  cases         {_cases(entry)}"
     yield f"  measurements  {found.n_measurements:,} numbers"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.dry_run import predict_cases
-from leakmeter.commands.given import LoadedCases
+from leakmeter.commands.given import LoadedCases, as_unicode
 from leakmeter.commands.options import RunOptions
 from leakmeter.core import registry
 from leakmeter.core.measure import Measure
@@ -74,6 +74,7 @@ def run_cases(
     if run.html is not None:
         output.check_writable(run.html, "report", *read)
     from leakmeter.commands.progress import progress
+    from leakmeter.core.written import files_among
     from leakmeter.runs.measure import Callbacks
 
     backend = run.load_backend()
@@ -84,6 +85,7 @@ def run_cases(
         measure.check(prepared[0].item)
     hidden = [*inputs, run.out, run.html] if hides_paths else []
     command = command_line(sys.argv[1:], without=hidden)
+    files = () if hides_paths or public else dict.fromkeys(as_unicode(str(path)) for path in files_among(inputs))
     shown: list[AnyResult] = []
     watch = nullcontext(Callbacks()) if public else progress(backend, len(prepared))
     with (
@@ -92,15 +94,20 @@ def run_cases(
             *(backend, measure, name, settings, prepared, kept, run.out),
             group_size=group_size,
             command=command,
+            label=run.name,
+            data=", ".join(files) or None,
             callbacks=callbacks,
             settle=settle,
         ) as (directory, settled, parts),
     ):
+        kept_name = directory.read_spec().get("name") if directory.is_complete else run.name
         results_of = results or partial(registry.instrument(name).result.from_run, params=asdict(settled))
         for result in results_of(parts):
             shown.append(result)
             if run.json:
                 output.print_json(result.to_dict())
+    if run.name not in (None, kept_name) and not public:
+        output.tell(f"the run was finished before, and keeps its name; '{run.name}' is not written down")
     if not run.json:
         output.print_results(shown)
     if run.html is not None:
@@ -124,6 +131,8 @@ def kept_parts(
     *,
     group_size: int = 1,
     command: str | None = None,
+    label: str | None = None,
+    data: str | None = None,
     callbacks: Callbacks,
     settle: Callable[[], tuple[Measure, Path]] | None = None,
 ) -> Iterator[tuple[RunDirectory, Measure, Iterator[Part]]]:
@@ -133,6 +142,8 @@ def kept_parts(
         prepared: the cases for the back end, which are those of `kept`.
         out: directory of runs.
         command: the command line, for the reader.
+        label: what the user calls the run.
+        data: the files it is of, as they were given.
         callbacks: told of the progress.
         backend, measure, name, settings, group_size, settle: see `run_cases`.
     """
@@ -150,6 +161,8 @@ def kept_parts(
             group_size=group_size,
             command=command,
             problems=kept.problems,
+            label=label,
+            data=data,
         )
         undone.enter_context(_kept_for(out / spec.id, kept_in))
         directory = undone.enter_context(RunDirectory.open(out, spec))

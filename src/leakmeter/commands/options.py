@@ -10,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
+from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
     from leakmeter.runs.prediction import Predictor
+
+MOST_NAME: Final = 80
+"""Characters of a run's name."""
 
 Flag = Annotated[bool, Parameter(negative="")]
 """An option that is given or not: there is no `--no-…` of it."""
@@ -69,10 +73,21 @@ class Source:
     """A pattern for the last user message: its group 'context', or its first, is context, as in
     'Context:(.*)Question:'."""
     messages: Path | None = None
-    """A JSON file of chat messages; the last user message asks, a last message of the assistant's is the response, the
-    others are context."""
+    """A JSON file of chat messages, or the log of a completion; the last user message asks, a last message of the
+    assistant's is the response, the others are context."""
     skip_bad: bool = False
-    """Leave out lines of --data that cannot be used, and say how many."""
+    """Leave out rows of --data that cannot be used, and say how many."""
+
+
+def checked_name(name: str | None) -> str | None:
+    """A run's name as a user gives it.
+
+    Raises:
+        UsageError: it is empty, longer than a line, or holds what no line can.
+    """
+    if name is not None and not (name.strip() and len(name) <= MOST_NAME and name.isprintable()):
+        raise UsageError(f"a run's name is one line of 1 to {MOST_NAME} characters; give another with --name")
+    return name
 
 
 @Parameter(name="*", negative="")
@@ -91,6 +106,8 @@ class RunOptions:
     default. One sequence, and one row of prompts that are reduced together, may take more."""
     out: Path = Path("runs")
     """Directory of runs."""
+    name: str | None = None
+    """A name for the run, which `leakmeter runs list` and pages show; it changes neither numbers nor the run's id."""
     html: Path | None = None
     """Also write the report to this file."""
     json: bool = False
@@ -99,6 +116,10 @@ class RunOptions:
     """Neither use nor keep scores in the score cache (see `leakmeter cache`)."""
     dry_run: bool = False
     """Predict tokens, memory and time instead; nothing is run or written."""
+
+    def __post_init__(self) -> None:
+        """Refuse a name that would not fit into a line."""
+        checked_name(self.name)
 
     def load_backend(self) -> Backend:
         """The model, ready to score.
@@ -129,6 +150,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class PagelessRunOptions(RunOptions):
-    """The same for what has no page."""
+    """The same for what has no page, and runs of its own."""
 
+    name: Annotated[str | None, Parameter(parse=False)] = None
     html: Annotated[Path | None, Parameter(parse=False)] = None

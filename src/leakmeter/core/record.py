@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from leakmeter.core.plain import INFINITY, to_plain
 from leakmeter.errors import DataError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_SCALARS = {bool, int, float, str, NoneType}
+_SCALARS = (bool, int, float, str)
 
 
 class _MayBeInfinite:
@@ -83,9 +83,25 @@ def frame_of(kind: type[Record], records: Iterable[Record]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    hints = get_type_hints(kind)
-    names = [field.name for field in fields(kind) if _SCALARS.issuperset(_alternatives(hints[field.name]))]
+    names = list(scalar_fields(kind))
     return pd.DataFrame([{name: getattr(one, name) for name in names} for one in records], columns=names)
+
+
+def scalar_fields(kind: type[Record]) -> dict[str, type]:
+    """Fields of a record that hold one number or text, or None, and which of bool, int, float and str it is.
+
+    Args:
+        kind: the record's class.
+    """
+    hints = get_type_hints(kind)
+    found = {field.name: _scalar(hints[field.name]) for field in fields(kind)}
+    return {name: of for name, of in found.items() if of is not None}
+
+
+def _scalar(hint: Any) -> type | None:
+    """The scalar that a field holds beside None; a choice of words is a text."""
+    kinds = {type(get_args(of)[0]) if get_origin(of) is Literal else of for of in _alternatives(hint)} - {NoneType}
+    return kinds.pop() if len(kinds) == 1 and kinds <= {*_SCALARS} else None
 
 
 def schema(kind: type[Record], name: str) -> dict[str, Any]:
@@ -101,11 +117,11 @@ def schema(kind: type[Record], name: str) -> dict[str, Any]:
     inner = made.get("$defs", {})
     for record in {*_records_in(kind)}:
         told = inner.get(record.__name__, made if record is kind else {})
-        docstrings = _docstrings(record)
+        said = docstrings(record)
         for name_, field in told.get("properties", {}).items():
             field.pop("title", None)
-            if name_ in docstrings:
-                field["description"] = docstrings[name_]
+            if name_ in said:
+                field["description"] = said[name_]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:leakmeter:{name}",
@@ -128,8 +144,12 @@ def _records_in(kind: Any) -> Iterator[type]:
         yield from _records_in(inner)
 
 
-def _docstrings(record: type) -> dict[str, str]:
-    """Docstring of each field, those of the classes that it derives from too."""
+def docstrings(record: type) -> dict[str, str]:
+    """Docstring of each field of a dataclass, those of the classes that it derives from too.
+
+    Args:
+        record: the class; its source has to be at hand.
+    """
     found: dict[str, str] = {}
     for base in reversed(record.__mro__):
         if not is_dataclass(base):

@@ -39,10 +39,17 @@ TERMS: Final = (
     Term("alone", r"\bAlone\b|“alone”", "how far the response moves when the piece is all the context there is"),
     Term("surrogate", r"[Ss]urrogate", "an invented value of the same kind, put in the place of the true one"),
     Term("decoy", r"\b[Dd]ecoys?\b", "an invented value of the same form, as plausible as the true one"),
+    Term("by the answer", r"\bBy the answers?\b", "|log-ratio| of the label answered with the exemplar and without"),
+    Term("worst case", r"\b[Ww]orst case\b", "the largest |log-ratio| of any label, however seldom it is answered"),
+    Term("ICLInf", r"\bICLInf\b", "mean over queries of the worst case of any of their exemplars"),
     Term(
         "association", r"[Aa]ssociation", "log-likelihood of a value behind the name less that behind names of nobody"
     ),
-    Term("p", r"\bp [=<≤] |^p$", "share of equally plausible values, the true one among them, that rank as high"),
+    Term(
+        "p",
+        r"(?<!Wilcoxon )\bp [=<≤] |^p$",
+        "share of equally plausible values, the true one among them, that rank as high",
+    ),
     Term("exposure", r"\b[Ee]xposure\b", "log₂ of the number of values over the true one’s rank, bits"),
     Term("susceptibility", r"(?<!Fisher )[Ss]usceptibility", "mean persuasion: what an answer tells of its context"),
     Term(

@@ -30,7 +30,8 @@ from leakmeter.core.prompt import IntArray
 from leakmeter.core.quantity import Quantity
 from leakmeter.errors import DataError, UsageError
 from leakmeter.runs.bounds import WORST_AT_MOST
-from leakmeter.runs.compare import HIDDEN, Setting, differing, is_seed
+from leakmeter.runs.compare import HIDDEN, Setting, differing, incomparable, is_seed
+from leakmeter.runs.comparison_words import setting_line
 from leakmeter.runs.gate_words import regression_sentence
 from leakmeter.runs.measured import Measured, case_quantities
 from leakmeter.runs.pseudonym import pseudonym
@@ -229,7 +230,7 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes, *, 
         seed: of the bootstrap.
 
     Raises:
-        UsageError: the baseline has no such run, or no case of it can be paired.
+        UsageError: the baseline has no such run, its numbers mean something else, or no case of it can be paired.
     """
     if number > len(baseline.runs) or baseline.runs[number - 1].measure != run.measure:
         measures = excerpt(", ".join(one.measure for one in baseline.runs), 100) or "nothing"
@@ -239,6 +240,18 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes, *, 
         )
     before = baseline.runs[number - 1]
     by_order = baseline.key != _key_name(key)
+    now = _plain_settings(run, key)
+    unknown = {name for name in now if by_order and _is_hashed(now[name]) and _is_hashed(before.settings.get(name))}
+    changed = [one for one in differing(before.settings, now) if one.name not in unknown]
+    settings = [Setting(one.name, _shown(one.first), _shown(one.second)) for one in changed]
+    # A baseline of an earlier version has no word for a unit that was left to the kind of case.
+    known = {name: value for name, value in before.settings.items() if (name, value) != ("prompts.unit", None)}
+    if of := incomparable(settings, known, now, run.defining):
+        told = "; ".join(setting_line(one.name, one.first, one.second) for one in of)
+        raise UsageError(
+            f"run {number} and the baseline have numbers that mean different things ({told}); measure as the "
+            "baseline was, or write another with --write-baseline"
+        )
     pairs = _pairs(run, before.cases, key, by_order)
     checks = []
     for name, kept in before.quantities.items():
@@ -246,13 +259,6 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes, *, 
         if quantity is None:
             raise UsageError(f"the baseline has a quantity that {run.measure} does not have; write another baseline")
         checks.append(_regression(run, number, quantity, kept, pairs, seed))
-    now = _plain_settings(run, key)
-    unknown = {name for name in now if by_order and _is_hashed(now[name]) and _is_hashed(before.settings.get(name))}
-    settings = [
-        Setting(one.name, _shown(one.first), _shown(one.second))
-        for one in differing(before.settings, now)
-        if one.name not in unknown
-    ]
     only_now, only_then = len(run.cases) - len(pairs), len(before.cases) - len(pairs)
     return Held(tuple(checks), tuple(settings), len(unknown), by_order, only_now, only_then)
 
@@ -317,11 +323,16 @@ def _plain_settings(run: Measured, key: bytes) -> dict[str, object]:
     return {name: _plain(name, value, key) for name, value in run.settings().items()}
 
 
+def is_plain(value: object) -> bool:
+    """Whether a setting is a number or one word, which a choice is, and no text, path or list."""
+    if isinstance(value, str):
+        return _WORD.fullmatch(value) is not None
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
 def _plain(name: str, value: object, key: bytes) -> object:
     """A setting as it is where it is a number or a word, which a choice is; else its hash."""
-    is_word = isinstance(value, str) and _WORD.fullmatch(value) is not None
-    is_number = isinstance(value, int | float) and math.isfinite(value)
-    if value is None or ((is_word or is_number) and not is_seed(name)):
+    if value is None or (is_plain(value) and not is_seed(name)):
         return value
     return _HASHED + pseudonym(key, "baseline setting", name, json.dumps(value, sort_keys=True))
 

@@ -40,6 +40,12 @@ class Entry:
     n_cases_finished: int | None = None
     finished: str | None = None
     """When `spec.json` was written, UTC."""
+    given_name: str | None = None
+    """What the user calls the run."""
+    data: str | None = None
+    """Files that its cases came from, as they were given; None where they are not known or may name people."""
+    unit: str | None = None
+    """Ablation unit; None of measures without one."""
     outdated: str | None = None
     """See `runs.spec.outdated`."""
 
@@ -141,8 +147,32 @@ def _entry(
         n_cases=n_cases,
         n_cases_finished=n_done,
         finished=finished,
+        given_name=record.get("name"),
+        data=record.get("data"),
+        unit=_unit(path, record.get("prompts") or {}),
         outdated=outdated(version, model),
     )
+
+
+def _unit(path: Path, prompts: JsonObject) -> str | None:
+    """The ablation unit; where it was left to the kind of case, that of the first one."""
+    if "unit" not in prompts or prompts["unit"] is not None:
+        return prompts.get("unit")
+    run = RunDirectory(path)
+    unit = run.read_texts(0)[0].get("unit") if run.has_part(0) else None
+    return unit if isinstance(unit, str) else None
+
+
+def minute(entry: Entry) -> str:
+    """When a run was finished, '2026-03-04 05:06' UTC; empty where it is not."""
+    return (entry.finished or "")[:16].replace("T", " ")
+
+
+def label(entry: Entry) -> str:
+    """What tells a run from others of its measure: name, data, unit, time."""
+    when = minute(entry)
+    said = (entry.given_name, entry.data, entry.unit and f"unit {entry.unit}", when and f"{when} UTC")
+    return ", ".join(one for one in said if one)
 
 
 def summary(path: Path) -> Summary:
@@ -187,23 +217,26 @@ def spec_of(run: RunDirectory) -> RunSpec:
     return RunSpec(**{**given, "cases": tuple(record["cases"]), "problems": tuple(record.get("problems", ()))})
 
 
-def find_run(given: str, root: Path) -> Path:
-    """A run by its directory, by its name under `root`, or by as much of its name as tells it from others.
+def find_run(given: str, *roots: Path) -> Path:
+    """A run by its directory, by its name under one of `roots`, or by as much of its name as tells it from others.
 
     Raises:
-        StoreError: there is none, there are several, or there is no directory `root`.
+        StoreError: there is none, there are several, or there is no directory of `roots`.
     """
-    for path in (Path(given), root / given):
+    for path in (Path(given), *(root / given for root in roots)):
         if path.is_dir():
             if is_run(path):
                 return path
             raise StoreError(f"'{path}' is no run; `leakmeter runs list` shows which there are")
-    names = [path.name for path in _directories(root) if path.name.startswith(given) and is_run(path)]
-    if len(names) == 1:
-        return root / names[0]
-    if names:
-        raise StoreError(f"'{given}' may be any of {len(names)} runs under '{root}', '{names[0]}' …; give more of it")
-    raise StoreError(f"no run '{given}', neither as a directory nor under '{root}'; `leakmeter runs list` shows them")
+    found = [path for root in roots for path in _directories(root) if path.name.startswith(given) and is_run(path)]
+    if len(found) == 1:
+        return found[0]
+    where = " and ".join(f"'{root}'" for root in roots)
+    if found:
+        raise StoreError(
+            f"'{given}' may be any of {len(found)} runs under {where}, '{found[0].name}' …; give more of it"
+        )
+    raise StoreError(f"no run '{given}', neither as a directory nor under {where}; `leakmeter runs list` shows them")
 
 
 def complete_runs(root: Path) -> tuple[list[Path], list[str]]:

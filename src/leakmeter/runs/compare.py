@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Literal
 
@@ -18,6 +18,10 @@ from leakmeter.stats.rank_tests import PairedDifference, holm, paired_difference
 Verdict = Literal["worse", "better", "no finding"]
 HIDDEN: Final = "not shown"
 """Stands for a setting that has to stay secret."""
+_UNDECIDED: Final = {
+    **dict.fromkeys(("difference", "interval", "p_value", "holm_p_value", "rank_biserial", "noise_floor")),
+    "verdict": "",
+}
 _NAMES: Final = ("quantity", "unit", "about", "worse", "first", "second")
 _COUNTS: Final = ("measure", "n_pairs", "n_only_first", "n_only_second", "n_other_texts")
 
@@ -86,6 +90,8 @@ class Comparison:
     """Of the pairs those whose texts differ: the same id for something else."""
     settings: tuple[Setting, ...]
     """What was set otherwise."""
+    incomparable: tuple[Setting, ...]
+    """Of them those that make the numbers mean something else: there is no verdict then."""
     moved: tuple[Moved, ...]
     """Quantities of cases that some pair has."""
     whole: tuple[WholeMoved, ...]
@@ -94,12 +100,15 @@ class Comparison:
     def to_dict(self) -> JsonObject:
         """One plain object; 'first' is A, 'second' B, differences are B − A.
 
-        Numbers may be infinite, or NaN where they have no meaning; a quantity of a run as a whole has no interval.
+        Numbers may be infinite, or NaN where they have no meaning; a quantity of a run as a whole has no interval. Of
+        runs that cannot be compared nothing says how far a quantity moved.
         """
+        rows = [*map(_moved_record, self.moved), *(_whole_record(one, self.n_pairs) for one in self.whole)]
         return {
             **{name: getattr(self, name) for name in _COUNTS},
             "settings": [asdict(one) for one in self.settings],
-            "quantities": [*map(_moved_record, self.moved), *(_whole_record(one, self.n_pairs) for one in self.whole)],
+            "incomparable": [asdict(one) for one in self.incomparable],
+            "quantities": [{**row, **_UNDECIDED} for row in rows] if self.incomparable else rows,
         }
 
 
@@ -134,6 +143,8 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
         for quantity in case_quantities(first)
         if quantity in asked and (one := _moved(first, second, pairs, quantity, seed)) is not None
     ]
+    of_first, of_second = first.settings(), second.settings()
+    settings = differing(of_first, of_second)
     found = {one.quantity for one in moved}
     for quantity in asked:
         if names and isinstance(quantity, Quantity) and quantity.name not in found:
@@ -144,7 +155,8 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
         len(first.cases) - len(pairs),
         len(second.cases) - len(pairs),
         _n_other_texts(first.spec.get("cases") or (), second.spec.get("cases") or ()),
-        tuple(differing(first.settings(), second.settings())),
+        tuple(settings),
+        incomparable(settings, of_first, of_second, second.defining),
         _tested(moved),
         tuple(
             WholeMoved(
@@ -197,6 +209,20 @@ def differing(first: Mapping[str, object], second: Mapping[str, object]) -> list
         for name in names
         if first.get(name) != second.get(name)
     ]
+
+
+def incomparable(
+    settings: Sequence[Setting], first: Mapping[str, object], second: Mapping[str, object], defining: Container[str]
+) -> tuple[Setting, ...]:
+    """Settings that make the numbers of two runs mean different things.
+
+    Args:
+        settings: that the runs have otherwise.
+        first: all settings of the one; what one of the two lacks, as an early version may, says nothing.
+        second: of the other.
+        defining: names of settings that say what is measured.
+    """
+    return tuple(one for one in settings if one.name in defining and one.name in first and one.name in second)
 
 
 def is_seed(name: str) -> bool:

@@ -23,6 +23,16 @@ def _setting(value: Any) -> str:
     return excerpt("none" if value is None else str(value), _VALUE_AT_MOST)
 
 
+def incomparable_line(settings: Sequence[Mapping[str, Any]]) -> str:
+    """Why there is no verdict.
+
+    Args:
+        settings: that make the numbers mean different things; one or more.
+    """
+    told = "; ".join(setting_line(one["name"], one["first"], one["second"]) for one in settings)
+    return f"no verdict: the numbers mean different things ({told})"
+
+
 def comparison_lines(comparison: Mapping[str, Any]) -> list[str]:
     """What goes together, what was set otherwise, and how far each quantity moved.
 
@@ -36,15 +46,17 @@ def comparison_lines(comparison: Mapping[str, Any]) -> list[str]:
     if other:
         lines.append(f"{other:,} with other texts in B than in A: the same id, but not the same case")
     settings = [setting_line(one["name"], one["first"], one["second"]) for one in comparison["settings"]]
-    return [*lines, *(f"set otherwise: {line}" for line in settings), *_moved(comparison["quantities"])]
+    lines += [f"set otherwise: {line}" for line in settings]
+    if comparison["incomparable"]:
+        lines.append(incomparable_line(comparison["incomparable"]))
+    return [*lines, *map(_moved, comparison["quantities"])]
 
 
-def _moved(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [
-        f"{row['quantity']}, {row['unit']}: {nats_text(row['first'])} in A, {nats_text(row['second'])} in B, by "
-        f"{nats_text(row['difference'])}{interval_text(row['interval'])}{_test(row)}"
-        for row in rows
-    ]
+def _moved(row: Mapping[str, Any]) -> str:
+    means = f"{row['quantity']}, {row['unit']}: {nats_text(row['first'])} in A, {nats_text(row['second'])} in B"
+    if row["difference"] is None:
+        return means
+    return f"{means}, by {nats_text(row['difference'])}{interval_text(row['interval'])}{_test(row)}"
 
 
 def _test(row: Mapping[str, Any]) -> str:

@@ -24,6 +24,8 @@ def spec_of(
     group_size: int = 1,
     command: str | None = None,
     problems: Sequence[str] = (),
+    label: str | None = None,
+    data: str | None = None,
 ) -> RunSpec:
     """The spec of measuring these cases; more than one scored together are part of how they are prompted."""
     return RunSpec(
@@ -49,4 +51,6 @@ def spec_of(
         },
         command=command,
         problems=tuple(problems),
+        name=label,
+        data=data,
     )

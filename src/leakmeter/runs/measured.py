@@ -59,9 +59,18 @@ class Measured:
                 return quantity, last
         return None
 
+    @property
+    def defining(self) -> tuple[str, ...]:
+        """Settings, by dotted names, without which equal numbers are not comparable; see `AnyResult.defining`."""
+        kinds = {type(case): None for case in self.cases}
+        return tuple(dict.fromkeys(name for kind in kinds for name in getattr(kind, "defining", ())))
+
     def settings(self) -> dict[str, Any]:
         """What determines the numbers beside the cases, by dotted names: 'model.dtype', 'params.seed' … 'version'."""
         told = {f"{of}.{name}": value for of in _SETTINGS for name, value in (self.spec.get(of) or {}).items()}
+        # Where it was left to the kind of case, results say which unit it was.
+        if units := dict.fromkeys(unit for case in self.cases if (unit := getattr(case, "unit", None))):
+            told["prompts.unit"] = ", ".join(units)
         return {**told, "version": self.spec.get("version")}
 
 

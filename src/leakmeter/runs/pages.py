@@ -9,6 +9,7 @@ from leakmeter.core.written import check_outside_runs, store_errors, write_whole
 from leakmeter.errors import UsageError
 from leakmeter.report import charts, html
 from leakmeter.report.blocks import Report
+from leakmeter.runs.catalogue import entry_of, label
 from leakmeter.runs.compare import compare
 from leakmeter.runs.run import Run
 from leakmeter.runs.runs_report import ShownComparison, ShownRun, runs_report
@@ -64,6 +65,7 @@ def _shown(run: Run) -> ShownRun:
         measure=run.measure,
         model="" if model is None else str(model),
         n_cases=len(run.cases),
+        label=label(entry_of(run.path)),
         headline=run.headline,
         quantities={name: number for name, (_, number) in found.items()},
         about={name: quantity.about for name, (quantity, _) in found.items()},

@@ -1,5 +1,8 @@
 """SQL over complete runs, read-only: DuckDB reads their Parquet files, and is shut off from everything else.
 
+The views of `runs.views` have the numbers of reports; `measurements`, `cases` and `runs` what lies on the disk. A view
+that is not a Parquet file is filled only where the query names it.
+
 The query is the user's own; runs are data. File names and values reach DuckDB as values and never within a statement,
 extensions are neither fetched nor loaded, no other file can be opened, and one SELECT is all that is run.
 """
@@ -22,8 +25,10 @@ import pyarrow as pa
 from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.runs.catalogue import Taken, spec_of
+from leakmeter.runs.run import Run
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.runs.schema import SCHEMA
+from leakmeter.runs.views import PIECES, QUANTITIES, RESULTS, RUN, TYPES, Column, filled, may_name_a_view, views
 
 _T = TypeVar("_T")
 _Row = JsonObject
@@ -36,6 +41,8 @@ _SHUT_OFF: Final[dict[str, str | bool | int | float | list[str]]] = {
     "python_enable_replacements": False,  # a name that is no table would be looked up among Python's variables
     "temp_directory": "",  # what does not fit into memory would be written beside the user's files
 }
+_FIRST: Final = (RESULTS, PIECES, QUANTITIES)
+"""Views that queries begin with."""
 _PATTERN: Final = re.compile(r"[*?\[]")
 _AT_ONCE: Final = 10_000
 _PART: Final = re.compile(r"[\w-]+/(?:measurements|readings)-\d+\.parquet")
@@ -47,37 +54,23 @@ _OF_THE_QUERY: Final = (
     duckdb.PermissionException,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a view."""
-
-    name: str
-    type: str
-    """As DuckDB calls it."""
-    about: str
-    """What it holds, and in which unit."""
-
-
-_TYPES: Final = {
-    "VARCHAR": pa.string(),
-    "INTEGER": pa.int32(),
-    "BIGINT": pa.int64(),
-    "DOUBLE": pa.float64(),
+_ABOUT: Final = {
+    "value": "in the unit beside it: token ids too, so name a unit or a statistic wherever values are summed",
+    "unit": "'nats', 'token id' of the drawn or given response (statistic 'token'), 'weight', 'count' …",
 }
-_RUN: Final = Column("run", "VARCHAR", "id of the run, which is its directory's name")
+"""Of columns of measurements, what more than their Parquet files says who asks in SQL has to know."""
 
 
 def _column(field: Any) -> Column:
     stored = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    name = next(name for name, type_ in _TYPES.items() if type_ == stored)
-    return Column(field.name, name, field.metadata[b"about"].decode())
+    name = next(name for name, type_ in TYPES.items() if type_ == stored)
+    return Column(field.name, name, _ABOUT.get(field.name) or field.metadata[b"about"].decode())
 
 
 VIEWS: Final[Mapping[str, tuple[Column, ...]]] = {
-    "measurements": (_RUN, *(_column(field) for field in SCHEMA)),
+    "measurements": (RUN, *(_column(field) for field in SCHEMA)),
     "cases": (
-        _RUN,
+        RUN,
         Column("number", "INTEGER", "place of the case in its run, from 0"),
         Column("id", "VARCHAR", "what the case is called, as in measurements.item"),
         Column("query", "VARCHAR", "what was asked; null where there is no query"),
@@ -102,12 +95,20 @@ VIEWS: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("prompts", "VARCHAR", "how prompts were made, as JSON"),
         Column("environment", "VARCHAR", "versions of what computes, as JSON"),
         Column("command", "VARCHAR", "the command line; null of a run made in Python"),
+        Column("name", "VARCHAR", "what the user calls the run; see --name"),
+        Column("data", "VARCHAR", "files that its cases came from; null where they are not known or may name people"),
         Column("n_cases", "BIGINT", "number of cases"),
         Column("n_left_out", "BIGINT", "lines of the data that could not be used"),
         Column("seconds", "DOUBLE", "sum over the cases, seconds"),
     ),
 }
-"""Every view's columns, in order."""
+"""Columns, in order, of the views of what lies on the disk."""
+
+
+def all_views() -> dict[str, tuple[Column, ...]]:
+    """Every view's columns, in order."""
+    made = views()
+    return {**{name: made.pop(name) for name in _FIRST}, **VIEWS, **made}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +117,15 @@ class Answer:
 
     columns: tuple[str, ...]
     rows: Iterator[tuple[Any, ...]]
+    left_out: tuple[str, ...] = ()
+    """Why runs are not in a view that the query names."""
 
 
 def ask(sql: str, runs: Sequence[Path]) -> Answer:
     """What a query says of complete runs.
 
     Args:
-        sql: one SELECT over `VIEWS`.
+        sql: one SELECT over `all_views`.
         runs: their directories.
 
     Raises:
@@ -135,19 +138,27 @@ def ask(sql: str, runs: Sequence[Path]) -> Answer:
         statements = connection.extract_statements(sql)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         kinds = " and ".join(statement.type.name for statement in statements) or "empty"
-        raise UsageError(f"the query is {kinds}; give one SELECT, over {', '.join(VIEWS)}")
+        raise UsageError(f"the query is {kinds}; give one SELECT, over {', '.join((*_FIRST, *VIEWS))}")
     _view_measurements(connection, runs)
     # Its name in version 0.1, for one release.
     connection.execute("CREATE VIEW readings AS SELECT * FROM measurements")
-    if any(name in sql.lower() for name in ("cases", "runs")):
-        for name, table in _filled(runs).items():
-            connection.register(name, table)
+    asked = sql.lower()
+    tables: dict[str, pa.Table] = {}
+    left_out: list[str] = []
+    if any(name in asked for name in ("cases", "runs")):
+        tables |= _filled(runs)
+    if may_name_a_view(sql):
+        wanted = {name: columns for name, columns in views().items() if name in asked}
+        typed, left_out = filled([Run.read(path) for path in runs], wanted)
+        tables |= typed
+    for name, table in tables.items():
+        connection.register(name, table)
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     with _as_usage_errors():
         _interruptible(connection, partial(connection.execute, statements[0]))
         columns = tuple(column[0] for column in connection.description or ())
-    return Answer(columns, _rows(connection))
+    return Answer(columns, _rows(connection), tuple(left_out))
 
 
 def _view_measurements(connection: duckdb.DuckDBPyConnection, runs: Sequence[Path]) -> None:
@@ -244,6 +255,8 @@ def _run(run: RunDirectory, seconds: float) -> _Row:
         "prompts": _json(spec.prompts),
         "environment": _json(spec.environment),
         "command": spec.command,
+        "name": spec.name,
+        "data": spec.data,
         "n_cases": len(spec.cases),
         "n_left_out": len(spec.problems),
         "seconds": seconds,
@@ -252,7 +265,7 @@ def _run(run: RunDirectory, seconds: float) -> _Row:
 
 def _table(view: str, rows: list[_Row]) -> pa.Table:
     columns = VIEWS[view]
-    arrays = [pa.array([_fitting(row[c.name], c) for row in rows], type=_TYPES[c.type]) for c in columns]
+    arrays = [pa.array([_fitting(row[c.name], c) for row in rows], type=TYPES[c.type]) for c in columns]
     return pa.Table.from_arrays(arrays, names=[c.name for c in columns])
 
 

@@ -45,6 +45,23 @@ Part = tuple[Texts, Sequence[Measurement]]
 """A case's texts and its measurements."""
 
 
+DEFINING: Final = ("prompts.unit", "prompts.removal", "params.temperature", "params.cid_lambda")
+"""See `AnyResult.defining`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PieceFields:
+    """Where the pieces of a result lie, for the view `pieces` of `leakmeter query`."""
+
+    field: str
+    """Of the result, a tuple of records: 'pieces', 'exemplars' …"""
+    nats: str = "nats"
+    """Field of each that is its main number."""
+    name: str = "name"
+    prefix: str = ""
+    """Of the names of its further numbers, where those of several kinds stand beside each other."""
+
+
 class AnyResult(ABC):
     """What every result can do.
 
@@ -56,6 +73,10 @@ class AnyResult(ABC):
     """Whether it may be published."""
     quantities: ClassVar[tuple[AnyQuantity, ...]] = ()
     """What of it can be compared and bounded, the first that one thinks of first."""
+    defining: ClassVar[tuple[str, ...]] = DEFINING
+    """Settings that say what is measured, by dotted names: numbers under others are no better and no worse."""
+    pieces_at: ClassVar[PieceFields | None] = None
+    """None where a case has no pieces with a number each."""
     schema: ClassVar[str]
     """Name and version of the schema of what `to_dict` gives, 'influence-1'; the version changes where a key goes, or
     means another thing."""

@@ -44,10 +44,10 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("id", "measure", "version"), str),
     **dict.fromkeys(("params", "prompts", "model", "environment"), dict),
     **dict.fromkeys(("cases", "problems"), list),
-    "command": (str, type(None)),
+    **dict.fromkeys(("command", "name", "data"), (str, type(None))),
 }
 """Fields of a spec whose kind is known."""
-_NEEDED = _KINDS.keys() - {"environment", "problems", "command"} | {"n_parts", "files_sha256"}
+_NEEDED = _KINDS.keys() - {"environment", "problems", "command", "name", "data"} | {"n_parts", "files_sha256"}
 PREFIXES: Final = ("measurements-", "readings-")
 """Of the names of files with numbers: today's, and that of version 0.1."""
 _NUMBERS = re.compile(rf"(?:{'|'.join(PREFIXES)})(\d{{5,}})\.parquet")

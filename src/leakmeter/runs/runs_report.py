@@ -11,7 +11,7 @@ from leakmeter.core.check import Number
 from leakmeter.errors import UsageError
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import NOT_MEASURED, interval_text, nats_text
-from leakmeter.runs.comparison_words import setting_line
+from leakmeter.runs.comparison_words import incomparable_line, setting_line
 
 _NAME: Final = 80
 _HEADLINE: Final = 600
@@ -25,6 +25,8 @@ class ShownRun:
     measure: str
     model: str
     n_cases: int
+    label: str
+    """Name, data, unit and time; see `catalogue.label`."""
     headline: str
     quantities: Mapping[str, Number]
     """By QUANTITY.AGGREGATE."""
@@ -63,7 +65,7 @@ def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[ShownComparison]
             *_measures(runs),
             *map(_comparison, comparisons),
             *(
-                b.Embedded((f"Run {number}: ", b.Untrusted(run.measure)), run.report, anchor=f"page{number}")
+                b.Embedded((f"Run {number}: ", b.Untrusted(_title(run))), run.report, anchor=f"page{number}")
                 for number, run in enumerate(runs, 1)
             ),
         ],
@@ -79,9 +81,14 @@ def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[ShownComparison]
     )
 
 
+def _title(run: ShownRun) -> str:
+    return f"{run.measure}, {run.label}" if run.label else run.measure
+
+
 def _table(runs: Sequence[ShownRun]) -> b.Table:
     columns = (
-        b.Column("Run", "count"), b.Column("Measure"), b.Column("Model"), b.Column("Cases", "count"),
+        b.Column("Run", "count"), b.Column("Measure"), b.Column("Name, data, unit, time"), b.Column("Model"),
+        b.Column("Cases", "count"),
         b.Column("What was found"), b.Column("Directory"),
     )  # fmt: skip
     rows = [
@@ -89,6 +96,7 @@ def _table(runs: Sequence[ShownRun]) -> b.Table:
             (
                 number,
                 b.Untrusted(run.measure, _NAME),
+                b.Untrusted(run.label, 2 * _NAME),
                 b.Untrusted(run.model, _NAME),
                 run.n_cases,
                 b.Untrusted(run.headline, _HEADLINE) if run.headline else NOT_MEASURED,
@@ -149,18 +157,18 @@ def _comparison(one: ShownComparison) -> b.Part:
         ))
         for row in told["quantities"]
     ]  # fmt: skip
+    about: list[b.Block] = [
+        b.Text(f"{n:,} case{'s are' if n != 1 else ' is'} in both{others}."),
+        *(b.Text(("Set otherwise: ", b.Untrusted(line)), "soft") for line in settings),
+    ]
+    title = f"Run {second} less run {first}"
+    if told["incomparable"]:
+        return b.Part(title, [b.Text(("Not compared: ", b.Untrusted(incomparable_line(told["incomparable"])))), *about])
     caption = (
         "Paired differences, means over cases with 95\u00a0% bootstrap intervals; p of Wilcoxon’s signed-rank test, "
         "by Holm’s rule"
     )
-    return b.Part(
-        f"Run {second} less run {first}",
-        [
-            b.Text(f"{n:,} case{'s are' if n != 1 else ' is'} in both{others}."),
-            *(b.Text(("Set otherwise: ", b.Untrusted(line)), "soft") for line in settings),
-            b.Table(columns, rows, caption, rest=("quantity", "quantities"), first=len(rows)),
-        ],
-    )
+    return b.Part(title, [*about, b.Table(columns, rows, caption, rest=("quantity", "quantities"), first=len(rows))])
 
 
 def _p(p: float | None) -> str:

@@ -39,11 +39,15 @@ class RunSpec:
     """The command line, for the reader."""
     problems: tuple[str, ...] = ()
     """Lines of the data that were left out, for the reader."""
+    name: str | None = None
+    """What the user calls the run."""
+    data: str | None = None
+    """Files that the cases came from, as they were given, for the reader; None where they may name people."""
 
     def deciding(self) -> JsonObject:
         """What determines the numbers, as a plain object."""
         record = asdict(self)
-        for name in ("environment", "command", "problems"):
+        for name in ("environment", "command", "problems", "name", "data"):
             del record[name]
         return record
 

@@ -310,7 +310,7 @@ def _item(
         cuts={span.name: cut((span.name,)) for span in named},
         alone={span.name: prompt.only(*span.pieces) for span in named},
         blank=prompt.blank(),
-        placebos=_placebos(prompt, named, spare, tokenizer),
+        placebos=placebos(prompt, named, spare, tokenizer),
         response=response,
         stop_ids=tokenizer.stop_ids,
         swaps=swaps,
@@ -334,7 +334,7 @@ def _span(layout: Layout, numbers: Sequence[int], cover: Cover, repeated: tuple[
     )
 
 
-def _placebos(prompt: Prompt, named: list[Span], spare: int | None, tokenizer: Tokenizer) -> tuple[Prompt, ...]:
+def placebos(prompt: Prompt, named: Sequence[Span], spare: int | None, tokenizer: Tokenizer) -> tuple[Prompt, ...]:
     """The prompt with an irrelevant piece of a unit's median length at the start, middle and end of the context."""
     sizes = [span.n_tokens for span in named if span.kind == "unit"]
     n = max(1, round(statistics.median(sizes))) if sizes else 0

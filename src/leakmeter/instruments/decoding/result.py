@@ -181,6 +181,7 @@ class DecodeResult(Result):
 
     schema: ClassVar = "decode-1"
     quantities: ClassVar = DECODE
+    defining: ClassVar = ()
 
     template: str
     query: str = field(repr=False)

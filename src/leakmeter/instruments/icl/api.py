@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,14 @@ from leakmeter.commands.given import LoadedCases
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings
+from leakmeter.instruments.icl.responses import ResponseSettings
+from leakmeter.instruments.influence.measure import Influence
 
 if TYPE_CHECKING:
-    from leakmeter.data.tasks.base import TaskData
+    from leakmeter.instruments.icl.given import Given
     from leakmeter.instruments.icl.result import IclResult
     from leakmeter.instruments.icl.selection import Selection
+    from leakmeter.instruments.influence.result import InfluenceResult
     from leakmeter.runs.loading import KeptModel
     from leakmeter.runs.results import Results
     from leakmeter.text.exemplar import Example
@@ -28,9 +32,12 @@ def icl(
     model: KeptModel,
     data: Any = None,
     *,
-    task: str | Row,
     exemplars: Any = None,
     pool: Any = None,
+    task: str | Row | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    instruction: str | None = None,
     shots: int | None = None,
     seed: int = 0,
     max_queries: int | None = None,
@@ -46,12 +53,16 @@ def icl(
 
     Args:
         model: see `influence`.
-        data: queries to classify: a file, records, a frame …; without a label they have no accuracy.
-        task: 'agnews', 'dbpedia14', 'trec', a file NAME.toml, or what such a file says: {'instruction': …, 'fields':
-            {column: heading}, 'answer': heading of the label, 'labels': [word, …] or {name in the data: word},
-            'label_column': …}.
+        data: queries to classify: texts, a file, records, a frame …; without a label they have no accuracy. `response`
+            is the label that was answered.
         exemplars: labelled examples that stand before every query, in their order; or
         pool: labelled examples to draw exemplars from, anew for each query.
+        task: 'agnews', 'dbpedia14', 'trec', a file NAME.toml, or what such a file says: {'instruction': …, 'fields':
+            {column: heading}, 'answer': heading of the label, 'labels': [word, …] or {name in the data: word},
+            'label_column': …}. Without a task the columns say all:
+        text_column: of texts, 'text' by default; its name is their heading in the prompt.
+        label_column: of labels, 'label' by default; the labels are those that occur in it.
+        instruction: first lines of the prompt; by default they list the labels.
         shots: exemplars drawn for each query, 4 by default.
         seed: of the draws, and of the choice of queries.
         max_queries: measure so many at most, chosen at random; all by default.
@@ -68,11 +79,11 @@ def icl(
 
     Example:
         >>> import leakmeter
-        >>> task = {"instruction": "Name the mood.", "fields": {"said": "Said"}, "labels": ["Glad", "Sad"]}
-        >>> rows = [{"said": "Sun.", "label": "Glad"}, {"said": "Rain.", "label": "Sad"}]
-        >>> found = leakmeter.icl("toy", [{"said": "Hail."}], task=task, exemplars=rows, label_scoring="whole-sequence")
-        >>> len(found[0].exemplars)
-        2
+        >>> shots = [{"review": "A delight.", "mood": "good"}, {"review": "Two hours lost.", "mood": "bad"}]
+        >>> columns = {"text_column": "review", "label_column": "mood", "label_scoring": "whole-sequence"}
+        >>> found = leakmeter.icl("toy", ["I slept through it."], exemplars=shots, **columns)
+        >>> found[0].answer_exemplar
+        'record 1'
     """
     from leakmeter.instruments.icl.draw import (
         FIXED_TOGETHER,
@@ -82,21 +93,97 @@ def icl(
         fixed_cases,
     )
 
-    if (exemplars is None or exemplars == []) == (pool is None or pool == []):
-        raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
+    _check_one(exemplars, pool)
     if exemplars is not None and shots is not None:
         raise UsageError("shots is for exemplars that are drawn, and exemplars gives all of them; leave one out")
-    described = _task(task)
-    asked = choose_queries(_examples(described, data, "queries", names, labelled=False), max_queries, seed)
+    given = _given(task, text_column, label_column, instruction, names, exemplars, pool, data)
+    asked = choose_queries(_queries(given, data), max_queries, seed)
     if exemplars is not None:
-        cases, size = fixed_cases(_examples(described, exemplars, "exemplars", names), asked), FIXED_TOGETHER
+        cases, size = fixed_cases(given.examples(exemplars, "train", "exemplars"), asked), FIXED_TOGETHER
     else:
-        drawn_from = _examples(described, pool, "pool", names)
+        drawn_from = given.examples(pool, "train", "a pool")
         cases = draw_cases(drawn_from, asked, shots=4 if shots is None else shots, seed=seed)
         size = REDRAWN_TOGETHER
-    prompts = ExemplarSettings(task=described.task, **settings)
-    given = LoadedCases(tuple(cases), skip_bad=how.skip_bad)
-    return measured(model, "icl", measure, prompts, given, how, group_size=size)
+    prompts = ExemplarSettings(task=given.task.task, **settings)
+    loaded = LoadedCases(tuple(cases), skip_bad=how.skip_bad)
+    return measured(model, "icl", measure, prompts, loaded, how, group_size=size)
+
+
+@function(
+    settings=Some(ResponseSettings, without=("task",), raw=True), measure=Influence, names=RowNames, how=CallOptions
+)
+def icl_responses(
+    model: KeptModel,
+    data: Any = None,
+    *,
+    exemplars: Any = None,
+    pool: Any = None,
+    input_column: str = "input",
+    output_column: str = "output",
+    instruction: str | None = None,
+    shots: int = 4,
+    max_queries: int | None = None,
+    seed: int = 0,
+    settings: dict[str, Any],
+    measure: Influence,
+    names: RowNames,
+    how: CallOptions,
+) -> Results[InfluenceResult]:
+    """Measure, in nats, the influence of each input–output exemplar of a prompt on a free response.
+
+    Of exemplar i and response y it gives Σ_t |log p(y_t | S, x, y_<t) − log p(y_t | S∖i, x, y_<t)| (Flemings et al.,
+    Definition 3.2, with exemplars as the pieces of the context) and the same sum with signs, the log-likelihood ratio.
+
+    Args:
+        model: see `influence`.
+        data: inputs: texts, a file, records, a frame …; the output of one is the response that was given. Without it,
+            one is drawn.
+        exemplars: inputs with outputs, which stand before every query, in their order; or
+        pool: such to draw exemplars from, anew for each query.
+        input_column: of inputs; its name is their heading in the prompt.
+        output_column: of outputs; its name is their heading in the prompt.
+        instruction: first lines of the prompt.
+        shots: exemplars drawn for each query.
+        max_queries: measure so many at most, chosen at random; all by default.
+        seed: of the draws, of exemplars and of responses, and of the choice of queries.
+        settings: `template` of the prompts.
+        measure: options of the measure; see `instruments.influence.measure.Influence`.
+        names: what the fields of queries, exemplars and pool are called.
+        how: as of `influence`.
+
+    Returns:
+        A `Results`, or with `out` a `Run`, with a result for each query.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+
+    Example:
+        >>> import leakmeter
+        >>> shots = [{"input": "2 + 2", "output": "four"}, {"input": "3 + 3", "output": "six"}]
+        >>> found = leakmeter.icl_responses("toy", [{"input": "1 + 1", "output": "two"}], exemplars=shots)
+        >>> [piece.name for piece in found[0].pieces]
+        ['record 1', 'record 2']
+    """
+    from leakmeter.instruments.icl.given import response_cases
+    from leakmeter.instruments.icl.responses import free_form
+
+    _check_one(exemplars, pool)
+    if data is None:
+        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+    task = free_form(input_column, output_column, instruction)
+    cases = response_cases(
+        task,
+        queries=data,
+        exemplars=exemplars,
+        pool=pool,
+        map=names.map,
+        max_queries=max_queries,
+        shots=shots,
+        seed=seed,
+    )
+    loaded = LoadedCases(tuple(cases), skip_bad=how.skip_bad)
+    prompts = ResponseSettings(task=task, **settings)
+    return measured(model, "influence", replace(measure, seed=seed), prompts, loaded, how)
 
 
 @function(settings=_SETTINGS, measure=Icl, names=RowNames, how=Some(CallOptions, only=("out", "progress")))
@@ -104,9 +191,12 @@ def icl_select(
     model: KeptModel,
     data: Any = None,
     *,
-    task: str | Row,
     exemplars: Any,
     pool: Any = None,
+    task: str | Row | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    instruction: str | None = None,
     moves: Sequence[str] = (),
     max_steps: int = 5,
     candidates: int = 8,
@@ -126,9 +216,9 @@ def icl_select(
     Args:
         model: see `influence`.
         data: labelled queries.
-        task: see `icl`.
         exemplars: labelled examples that stand before every query, in their order.
         pool: further labelled examples, which may replace exemplars or be added.
+        task, text_column, label_column, instruction: see `icl`.
         moves: 'reorder' (two change places), 'drop', 'replace', 'add' (at the end); all that can be made by default.
         max_steps: moves taken at most.
         candidates: examples of the pool that are tried, chosen at random.
@@ -167,17 +257,19 @@ def icl_select(
     from leakmeter.runs.measure import Callbacks
     from leakmeter.studies.cells import write
 
-    described = _task(task)
+    if data is None:
+        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+    given = _given(task, text_column, label_column, instruction, names, exemplars, pool, data)
     scope = scope_of(
-        _examples(described, exemplars, "exemplars", names),
-        None if pool is None else _examples(described, pool, "pool", names),
-        choose_queries(_examples(described, data, "queries", names), max_queries, seed),
+        given.examples(exemplars, "train", "exemplars"),
+        None if pool is None else given.examples(pool, "train", "a pool"),
+        choose_queries(given.examples(data, "test", "queries"), max_queries, seed),
         moves=list(moves),
         max_steps=max_steps,
         n_candidates=candidates,
         seed=seed,
     )
-    prompts = ExemplarSettings(task=described.task, **settings)
+    prompts = ExemplarSettings(task=given.task.task, **settings)
     with model.lock, TemporaryDirectory() if how.out is None else nullcontext(how.out) as out:
         machine = {name: model.options.get(name) for name in ("dtype", "device", "memory")}
         directory = selection.selection_directory(scope, prompts, measure, model.name, Path(out), **machine)
@@ -196,16 +288,28 @@ def icl_select(
     return chosen
 
 
-def _task(task: str | Row) -> TaskData:
-    from leakmeter.data.tasks import load_task, task_of
+def _check_one(exemplars: Any, pool: Any) -> None:
+    if (exemplars is None) == (pool is None):
+        raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
 
-    return load_task(task) if isinstance(task, str) else task_of(task, "task")
+
+def _given(
+    task: str | Row | None,
+    text_column: str | None,
+    label_column: str | None,
+    instruction: str | None,
+    names: RowNames,
+    *sources: Any,
+) -> Given:
+    """What the task and the columns say of labelled examples, and then of queries."""
+    from leakmeter.data.tasks import task_of
+    from leakmeter.instruments.icl.given import Given, TaskOptions
+
+    named, own = (task, None) if task is None or isinstance(task, str) else (None, task_of(task, "task"))
+    return Given(TaskOptions(None, named, text_column, label_column, instruction), *sources, task=own, map=names.map)
 
 
-def _examples(described: TaskData, data: Any, what: str, names: RowNames, *, labelled: bool = True) -> list[Example]:
-    """Records of any data, as a task reads them."""
+def _queries(given: Given, data: Any) -> list[Example]:
     if data is None:
-        raise UsageError(f"there are no {what}; give some")
-    text = described.texts[0][0][0] if described.texts else "text"
-    source = f"'{data}'" if isinstance(data, str | Path) else what
-    return described.examples(names.rows(data, text), source, labelled=labelled)
+        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+    return given.examples(data, "test", "queries", labelled=False, answered=True)

@@ -18,6 +18,7 @@ from leakmeter.report.scale import nats_text
 from leakmeter.report.words import posterior_cell
 from leakmeter.stats.posterior import BELOW_NOISE
 from leakmeter.stats.stats import interval_of_share
+from leakmeter.text.exemplar import EXEMPLAR
 
 _LISTED: Final = 12
 _SURROGATE: Final = "With a surrogate"
@@ -83,7 +84,9 @@ def report(
     shared = _shared_settings(cases)
     several = len(cases) > 1
     responses = "a response" if not several else f"{len(cases):,} responses"
-    what = "Influence of the contexts on these responses" if several else "Influence of the context on this response"
+    what = f"Influence of the {_whole(cases[0], 's')} on these responses"
+    if not several:
+        what = f"Influence of the {_whole(cases[0])} on this response"
     swapped = any(_swaps(case) for case in cases)
     notes: list[b.Block] = [b.Facts([note for note in _NOTES if swapped or note[0] != _SURROGATE])]
     if several and shared:
@@ -93,15 +96,15 @@ def report(
         title=what if title is None else b.Untrusted(title),
         measure="influence",
         blocks=[*found, *charts(cases)],
-        lead=f"A language model gave {responses} after reading some context. Each piece of that context was ablated "
-        "in turn, and the same response scored again. What its log-probability moved, added up over its tokens, is the "
-        "influence of that piece on the response, in nats.",
+        lead=f"A language model gave {responses} after reading a {_whole(cases[0])}. Each {_piece(cases[0])} of it "
+        "was ablated in turn, and the same response scored again. What its log-probability moved, added up over its "
+        f"tokens, is the influence of that {_piece(cases[0])} on the response, in nats.",
         caveat=_CAVEAT,
         sections=[_section(case, shared if several else {}) for case in cases],
         index=(
             b.Column("Whole", "nats", "nats", shade=True),
             b.Column("Response", on="pages"),
-            b.Column("Strongest piece"),
+            b.Column(f"Strongest {_piece(cases[0])}"),
             b.Column("Without it", "nats", "nats"),
         ),
         index_caption="Responses, most influence of their contexts first" if several else "",
@@ -122,7 +125,7 @@ def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     who = "For the scoring model, the" if given else "The"
     what = "given responses" if given == n else "responses"
     yield b.Headline(
-        f"{who} contexts changed {n:,} {what} by {mean_text(values)} on average; {above:,} of {n:,} "
+        f"{who} {_whole(cases[0], 's')} changed {n:,} {what} by {mean_text(values)} on average; {above:,} of {n:,} "
         f"({100 * above / n:.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]) by more than an irrelevant text does."
     )
     if given:
@@ -188,7 +191,8 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
     sure = f" An observer would be {scale.percent(piece.posterior)} sure that it was there."
     moved = f"”: ablating {what} moves the response by {nats_text(piece.nats)}\u00a0nats{irrelevant}."
-    return posterior(case), " The strongest piece is “", b.Untrusted(piece.text, 120), moved + sure
+    called = piece.name if case.unit == EXEMPLAR else piece.text
+    return posterior(case), f" The strongest {_piece(case)} is “", b.Untrusted(called, 120), moved + sure
 
 
 def _attribution(case: InfluenceResult) -> b.Attribution:
@@ -200,7 +204,7 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
         for token, nats, floor in zip(response.tokens, case.whole_per_token_nats, floors, strict=True)
     ]
     query: tuple[b.Block, ...] = (b.Text(b.Untrusted(case.query), "prose", heading="Query"),) if case.query else ()
-    tables = [_table(case, context.by_nats(case, "unit"), "Pieces of the context")]
+    tables = [_table(case, context.by_nats(case, "unit"), _pieces_caption(case))]
     values = context.by_nats(case, "value")
     if values:
         tables.append(_table(case, values, "Values with several mentions, all of them ablated together"))
@@ -279,7 +283,7 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
     swaps = _swaps(case)
     sampled = any(piece.mean_nats is not None for piece in case.pieces)
     columns = [
-        b.Column("Piece"),
+        b.Column(_piece(case).capitalize()),
         b.Column("Text"),
         b.Column("Without it", "nats", bar=True, role="nats"),
         *([b.Column(_SURROGATE, "nats", role="whole")] if swaps else []),
@@ -306,7 +310,7 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
     if case.placebo_nats is not None:
         marks.append(b.Mark("placebo", case.placebo_nats, _placebo(case)))
     return b.Table(
-        columns, rows, caption, rest=("piece", "pieces"), first=_LISTED, marks=marks,
+        columns, rows, caption, rest=(_piece(case), f"{_piece(case)}s"), first=_LISTED, marks=marks,
         floor_nats=_floor(case), sortable=len(rows) > 1, filterable=len(rows) > _LISTED, numbered=True,
     )  # fmt: skip
 
@@ -356,16 +360,29 @@ def _samples(case: InfluenceResult) -> Iterator[b.Block]:
     )
 
 
+def _whole(case: InfluenceResult, plural: str = "") -> str:
+    """What all pieces are together."""
+    return f"set{plural} of exemplars" if case.unit == EXEMPLAR else f"context{plural}"
+
+
+def _piece(case: InfluenceResult) -> str:
+    return EXEMPLAR if case.unit == EXEMPLAR else "piece"
+
+
+def _pieces_caption(case: InfluenceResult) -> str:
+    return "Exemplars" if case.unit == EXEMPLAR else "Pieces of the context"
+
+
 # ---- sentences ------------------------------------------------------------------------------------------------------
 def verdict(case: InfluenceResult) -> str:
     """One sentence: by how many nats the context as a whole changed the response."""
     which = "this response" if case.response.sampled else "this given response"
     who = "The" if case.response.sampled else "For the scoring model, the"
     if case.whole_nats <= case.noise_floor_nats:
-        return f"{who} context as a whole left no measurable trace in {which}."
+        return f"{who} {_whole(case)} as a whole left no measurable trace in {which}."
     over = _over_samples(case, "whole_")
     draws = "" if over is None else f" (mean of {len(case.samples)} draws {over})"
-    said = f"{who} context as a whole changed {which} by {nats_text(case.whole_nats)}\u00a0nats{draws}"
+    said = f"{who} {_whole(case)} as a whole changed {which} by {nats_text(case.whole_nats)}\u00a0nats{draws}"
     if context.is_finding(case):
         return f"{said}."
     signs = "" if case.whole_nats <= context.floor_nats(case) else "with signs "
@@ -376,10 +393,10 @@ def verdict(case: InfluenceResult) -> str:
 def posterior(case: InfluenceResult) -> str:
     """One sentence: what someone who sees only the response can conclude about the context."""
     if case.whole_nats <= case.noise_floor_nats:
-        return "Whoever reads the response learns nothing from it about whether this context was there."
+        return f"Whoever reads the response learns nothing from it about whether this {_whole(case)} was there."
     if case.whole_posterior is not None and not context.is_finding(case):
         return "No posterior is shown: without signs the sum is no larger than an irrelevant text’s."
-    return context.posterior_sentence(case, "whole_", "this context")
+    return context.posterior_sentence(case, "whole_", f"this {_whole(case)}")
 
 
 def _placebo(case: InfluenceResult) -> str:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.quantities import INFLUENCE
-from leakmeter.runs.result import DocumentRange, Part, Response, Result, Texts
+from leakmeter.runs.result import DEFINING, DocumentRange, Part, PieceFields, Response, Result, Texts
 from leakmeter.stats.posterior import posterior_of
 from leakmeter.stats.stats import bootstrap_interval_of_mean
 from leakmeter.text.entity_results import entity_fields, entity_warnings, ranks
@@ -131,6 +131,8 @@ class Sample(Record):
 class ContextResult(Result):
     """What a response and its context are, and the influence of the whole context on it."""
 
+    defining: ClassVar = (*DEFINING, *(f"prompts.{name}" for name in ("group", "region", "entity_patterns", "ner")))
+
     unit: str
     """Ablation unit: 'word', 'sentence', 'document', 'ngram:N:STRIDE' …"""
     removal: str
@@ -200,6 +202,7 @@ class InfluenceResult(ContextResult):
 
     schema: ClassVar = "influence-1"
     quantities: ClassVar = INFLUENCE
+    pieces_at: ClassVar = PieceFields("pieces")
 
     pieces: tuple[Piece, ...]
     """In the order of the context; values said several times come last."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -13,11 +12,11 @@ from leakmeter.commands.call import CallOptions, RowNames, Some, function, measu
 from leakmeter.commands.given import LoadedCases
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
-from leakmeter.instruments.pii.columns import left_out
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind, ProbeTemplates, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.settings import FineTuning, SoftPromptTuning
+from leakmeter.runs.loading import tell
 
 if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     from leakmeter.instruments.pii.tuning.soft_prompt import Tuned
     from leakmeter.runs.loading import KeptModel
     from leakmeter.runs.results import Results
-
-_CALLER = 5
-"""Frames from whoever calls the library to the reading of people."""
 
 
 @function(
@@ -61,8 +57,8 @@ def pii(
 
     Args:
         model: see `influence`.
-        data: people: a file, a data frame or records with `name` and any of `phone`, `email`, `address`, `university`,
-            `relationships`, `id`, or the columns of an address book; or `Subject`s; see
+        data: people: a file, a frame, records with `name` and any of `phone`, `email`, `address`, `university`,
+            `relationships`, `id`, or the columns of an address book, or `Subject`s; see
             `instruments.pii.subjects.load_subjects`.
         kinds: of probes.
         templates: texts in the place of the published ones, of the kinds that are named.
@@ -254,11 +250,11 @@ def pii_extract(
     interruption.
 
     Args:
-        files: JSON lines, JSON, CSV, Parquet or plain text (.txt, .md), packed or not.
+        files: JSON lines (.jsonl) or plain text (.txt, .md), compressed by gzip or not.
         out: file of people to write; a name that ends in .jsonl.
         find: 'structured' (people of whom a document has name, telephone number, e-mail and postal address),
             'relationships', or 'universities'.
-        field: of a record, the one that is the text.
+        field: of JSON objects, the one that is the text.
         region: ISO code of the country whose numbers and addresses are looked for.
         ner: recogniser of names, a directory or a spaCy pipeline; without one, names beside e-mail addresses, behind
             'Name:', and before "'s father" are found.
@@ -315,10 +311,11 @@ def _refuse_data(data: Any) -> None:
 
 
 def _subjects(data: Any, region: str, names: RowNames, how: CallOptions) -> tuple[Sequence[Subject], tuple[str, ...]]:
-    """People of any data, and what was wrong with those that are left out; other columns are named in a warning."""
+    """People of any data, and what was wrong with those that are left out."""
+    from leakmeter.instruments.pii.columns import left_out
     from leakmeter.instruments.pii.subjects import load_subjects
 
     loaded = load_subjects(data, map=names.map, region=region, skip_bad=how.skip_bad)
     if loaded.ignored:
-        warnings.warn(left_out(loaded.ignored), stacklevel=_CALLER)
+        tell(left_out(loaded.ignored))
     return loaded.subjects, tuple(f"{one.where} {one.reason}" for one in loaded.skipped)

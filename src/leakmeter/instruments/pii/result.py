@@ -70,6 +70,7 @@ class PiiResult(Result):
 
     schema: ClassVar = "pii-1"
     quantities: ClassVar = PII
+    defining: ClassVar = ("prompts.decoys", "prompts.control_names")
 
     subject: str
     """Id of the subject."""

@@ -17,7 +17,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.math import Spread, spread
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.memorisation import Kind, Memorisation, MemorisationOfAll, begins, kinds_of
-from leakmeter.runs.result import Part, Result, Texts
+from leakmeter.runs.result import Part, PieceFields, Result, Texts
 from leakmeter.stats import stats
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ class SusceptibilityResult(QueryResult):
 
     schema: ClassVar = "susceptibility-1"
     quantities: ClassVar = _QUANTITIES
+    pieces_at: ClassVar = PieceFields("contexts", nats="persuasion_nats", name="id")
 
     temperature: float
     answer_tokens: int

@@ -49,6 +49,7 @@
         el.setAttribute("aria-pressed", "false");
         el.setAttribute("aria-describedby", "tip");
         el.tabIndex = i ? -1 : 0;
+        if (!el.textContent.trim()) el.setAttribute("aria-label", "space");
       });
     }
     for (const row of state.rows) {
