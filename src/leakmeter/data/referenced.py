@@ -57,7 +57,7 @@ def _record(case: Case, reference: str | None, where: str) -> Record:
     if case.response is not None:
         raise DataError(
             f"case '{case.id}' of {where} has a response, and here responses are drawn; call it 'reference' if it says "
-            "what a good one would, or leave it out (in a file with --map response=)"
+            "what a good one would"
         )
     if reference is None or not reference.strip():
         raise DataError(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -262,7 +264,9 @@ def test_what_needs_weights_refuses_a_model_without_any(cli: Call, people: Path,
     assert not (tmp_path / "out").exists()
 
 
-def test_an_export_of_an_address_book_is_probed_as_it_is(probe: Call, tmp_path: Path) -> None:
+def test_an_export_of_an_address_book_is_probed_as_it_is(
+    probe: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "crm.csv"
     path.write_text(
         "First Name,Last Name,E-mail,Company,Emial\nMara,Ellsworth,mara@example.org,Ellsworth Ltd,x@y.example\n"
@@ -271,6 +275,8 @@ def test_an_export_of_an_address_book_is_probed_as_it_is(probe: Call, tmp_path: 
     assert ended.code == 0, ended.err
     assert "columns that are not asked for: 'Company', 'Emial' (--map email=Emial uses it)\n" in ended.err
     assert "Ltd" not in ended.err + ended.out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    assert probe("--dry-run", subjects="-").err.count("columns that are not asked for") == 1
     refused = probe("--dry-run", "--map", "emial=Emial", subjects=path)
     assert (refused.code, refused.out) == (2, "")
     assert "no field 'emial'; did you mean 'email'?" in refused.err

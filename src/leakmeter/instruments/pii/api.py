@@ -313,9 +313,9 @@ def _refuse_data(data: Any) -> None:
 def _subjects(data: Any, region: str, names: RowNames, how: CallOptions) -> tuple[Sequence[Subject], tuple[str, ...]]:
     """People of any data, and what was wrong with those that are left out."""
     from leakmeter.instruments.pii.columns import left_out
-    from leakmeter.instruments.pii.subjects import field_map, load_subjects
+    from leakmeter.instruments.pii.subjects import load_subjects
 
-    loaded = load_subjects(data, mapping=field_map(names.map), region=region, skip_bad=how.skip_bad)
+    loaded = load_subjects(data, map=names.map, region=region, skip_bad=how.skip_bad)
     if loaded.ignored:
         tell(left_out(loaded.ignored))
     return loaded.subjects, tuple(f"{one.where} {one.reason}" for one in loaded.skipped)

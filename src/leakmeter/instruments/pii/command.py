@@ -19,7 +19,7 @@ from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.given import LoadedCases
-from leakmeter.commands.options import Flag, RowOptions, RunOptions
+from leakmeter.commands.options import DataPath, Flag, RowOptions, RunOptions
 from leakmeter.commands.progress import counting
 from leakmeter.commands.renamed import renamed
 from leakmeter.core.files import check_readable
@@ -96,7 +96,7 @@ class ModelOptions:
 @renamed("--null-seed", "--decoy-seed")
 def probe(
     *,
-    subjects: Path | None = None,
+    subjects: DataPath | None = None,
     kinds: Annotated[list[ProbeKind] | None, Parameter(consume_multiple=True)] = None,
     asked: Annotated[ProbeSettings | None, Parameter(name="*", negative="")] = None,
     beams: Annotated[list[int] | None, Parameter(consume_multiple=True)] = None,
@@ -191,10 +191,9 @@ def probe(
 def _people(source: Path, rows: RowOptions | None, region: str, skip_bad: bool) -> Loaded:
     """People of a file; says which of its columns are left out."""
     from leakmeter.instruments.pii.columns import left_out
-    from leakmeter.instruments.pii.subjects import field_map, load_subjects
+    from leakmeter.instruments.pii.subjects import load_subjects
 
-    mapping = field_map((rows or RowOptions()).map)
-    loaded = load_subjects(source, mapping=mapping, region=region, skip_bad=skip_bad)
+    loaded = load_subjects(source, map=(rows or RowOptions()).map, region=region, skip_bad=skip_bad)
     if loaded.ignored:
         output.tell(left_out(loaded.ignored))
     return loaded
@@ -221,7 +220,7 @@ class _Tuned(Record):
 @app.command
 def tune(
     *,
-    subjects: Path,
+    subjects: DataPath,
     out: Path,
     validation: Path | None = None,
     type: ValueType = "phone",

@@ -48,7 +48,7 @@ def susceptibility(
             query in turn. Two or more.
         measure: options of the measure; see `instruments.susceptibility.measure.Susceptibility`.
         settings: template, and what stands between a context and the query.
-        names: what the fields of the queries are called.
+        names: what the fields of queries and contexts are called, as `--map` has them.
         how: as of `influence`.
 
     Returns:
@@ -154,12 +154,13 @@ def check_place(backend: Backend, place: str) -> None:
 def _cases(data: Any, contexts: Any, names: RowNames, how: CallOptions) -> LoadedCases[QueryCase]:
     """Every query with all contexts."""
     from leakmeter.data.mapping import mapping_of
-    from leakmeter.instruments.susceptibility.case import QUERY_FIELDS, QueryCase, load_contexts, load_queries
+    from leakmeter.instruments.susceptibility import case
 
     if data is None:
         raise UsageError("there are no queries; give some as data, the parameter behind the model")
-    asked = load_queries(data, mapping_of(names.map, QUERY_FIELDS))
+    ours, theirs = case.split_mapping(mapping_of(names.map, (*case.QUERY_FIELDS, *case.CONTEXT_FIELDS)))
+    asked = case.load_queries(data, ours)
     before: tuple[Context, ...] = ()
-    if contexts is not None and not (isinstance(contexts, Sequence) and not contexts):
-        before = load_contexts(contexts)
-    return LoadedCases(tuple(QueryCase(one.id, one, before) for one in asked), skip_bad=how.skip_bad)
+    if contexts is not None and (not isinstance(contexts, Sequence) or len(contexts)):
+        before = case.load_contexts(contexts, theirs)
+    return LoadedCases(tuple(case.QueryCase(one.id, one, before) for one in asked), skip_bad=how.skip_bad)
