@@ -99,7 +99,7 @@ def icl(
     measure = loading.made_of(Icl, options)
     named, own = (task, None) if task is None or isinstance(task, str) else (None, task_of(task, "task"))
     told = TaskOptions(None, named, text_column, label_column, instruction)
-    given = Given(told, exemplars, pool, queries, task=own, map=map)
+    given = Given(told, exemplars=exemplars, pool=pool, queries=queries, task=own, map=map)
     asked = given.examples(queries, "test", "queries", labelled=False, answered=True)
     if exemplars is not None:
         cases = fixed_cases(given.examples(exemplars, "train", "exemplars"), asked)
