@@ -10,6 +10,11 @@ LOCK := constraints.txt
 TORCH := $(shell sed -n 's/^torch==//p' $(LOCK))
 CPU_INDEX := https://download.pytorch.org/whl/cpu
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+# pip says nothing until it is done, which may take minutes: a dot every two seconds meanwhile, and a line's end.
+DOTS = parent=$$$$; dotted() { \
+	  ( trap 'exit 0' TERM; while sleep 2 >/dev/null 2>&1 && kill -0 $$parent 2>/dev/null; do \
+	    printf . >&2; trap 'echo >&2; exit 0' TERM; done ) & \
+	  dots=$$!; code=0; "$$@" || code=$$?; kill $$dots 2>/dev/null || :; wait $$dots 2>/dev/null || :; return $$code; };
 # Short on purpose: a machine without that index should not wait for it.
 BRIEF := --timeout 15 --retries 0
 
@@ -63,22 +68,23 @@ model: $(VENV)/.installed-test
 
 $(VENV)/.installed-demo: $(VENV)/.torch pyproject.toml $(LOCK)
 	@echo "== install: leakmeter and what it needs, versions of $(LOCK)"
-	@$(PIP) install -c $(LOCK) -e .
+	@$(DOTS) dotted $(PIP) install -c $(LOCK) -e .
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.torch pyproject.toml $(LOCK)
 	@echo "== install: leakmeter with what its tests need, versions of $(LOCK)"
-	@$(PIP) install -c $(LOCK) -e '.[test]'
+	@$(DOTS) dotted $(PIP) install -c $(LOCK) -e '.[test]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed-test
 	@echo "== install: development tools too, versions of $(LOCK)"
-	@$(PIP) install -c $(LOCK) -e '.[dev]'
+	@$(DOTS) dotted $(PIP) install -c $(LOCK) -e '.[dev]'
 	@touch $@
 
 $(VENV)/.torch: $(VENV)/.made $(LOCK)
-	@plain() { $(PIP) install -c $(LOCK) "torch==$(TORCH)"; }; \
-	cpu() { $(PIP) install $(BRIEF) -c $(LOCK) "torch==$(TORCH)+cpu" "$$@" 2>/dev/null; }; \
+	@$(DOTS) plain() { dotted $(PIP) install -c $(LOCK) "torch==$(TORCH)"; }; \
+	quiet() { "$$@" 2>/dev/null; }; \
+	cpu() { dotted quiet $(PIP) install $(BRIEF) -c $(LOCK) "torch==$(TORCH)+cpu" "$$@"; }; \
 	if nvidia-smi >/dev/null 2>&1; then \
 	  echo "== torch $(TORCH): NVIDIA driver found, with CUDA (gigabytes)"; plain; \
 	elif [ "$$(uname -s)" = Darwin ]; then \

@@ -168,3 +168,14 @@ def test_an_unused_name_is_not_taken(taken: list[str], name: str) -> None:
     assert out not in taken
     assert out.startswith(name)
     assert (out == name) == (name not in taken)
+
+
+def test_cells_of_a_table_hold_lists_of_documents_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text("query,docs,response\nWho?,\"['Anna sang.', 'Bo ate.']\",\nWho?,[Anna] sang.,Anna\n")
+    expected = ((Document("d1", "Anna sang."), Document("d2", "Bo ate.")), (Document("context", "[Anna] sang."),))
+    mapped = cases.cases_of(path, map="context=docs")
+    assert tuple(case.documents for case in mapped.cases) == expected
+    assert [case.response for case in mapped.cases] == [None, "Anna"]
+    path.write_text(path.read_text().replace("docs", "context"))
+    assert cases.cases_of(path).cases == mapped.cases

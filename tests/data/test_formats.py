@@ -138,6 +138,7 @@ ANSWERED = {"id": "b1", "custom_id": "r1", "response": {"status_code": 200, "bod
         ([{"messages": [*MESSAGES, ANSWER]}], "1"),
         ([{"request": BODY, "response": COMPLETION}], "1"),
         ([{"messages": MESSAGES, "response": "Anna.", "latency": 3}], "1"),
+        ([{"messages": MESSAGES, "output": "Anna.", "latency": 3}], "1"),
         ([REQUEST, ANSWERED], "r1"),
         ([ANSWERED, REQUEST], "r1"),
         ([{**REQUEST, "response": ANSWERED["response"]}], "r1"),
@@ -157,6 +158,8 @@ def test_requests_and_answers_of_a_batch_are_joined_in_the_order_of_the_requests
     answers = [{**ANSWERED, "custom_id": f"r{n}"} for n in (2, 0)]
     found = cases_of([*requests, *answers])
     assert [(case.id, case.response) for case in found.cases] == [("r0", "Anna."), ("r1", None), ("r2", "Anna.")]
+    assert cases_of(requests).notes[1:] == ("data: no row has a response",)
+    assert cases_of([*requests, *answers]).notes[1:] == ()
     with pytest.raises(DataError, match="the answer of a batch without its request; give the lines of both files"):
         cases_of(answers)
     with pytest.raises(DataError, match="record 2: id 'r1' was already used in record 1"):
@@ -270,6 +273,7 @@ def test_a_mapping_goes_before_a_format() -> None:
         ({"query": "Who?", "context": "a", "respnse": "b"}, "unknown field 'respnse'; known: id, context, query, resp"),
         ({"query": "Who?", "context": "a", "respnse": "b"}, "by another name, give --map response=respnse"),
         ({"query": "Who?", "context": "a", "latency": 3}, "to leave other fields out, give --map context=context"),
+        ({"messages": MESSAGES, "respone": "Anna.", "model": "m"}, "unknown field 'respone'"),
         ({"utterance": "Who?"}, "name the fields with --map query=…,context=…"),
         ({"query": "Who?", "contexts": "a"}, "give --map context=contexts"),
     ],

@@ -84,6 +84,7 @@ def test_pairs_are_read_from_texts_and_dicts() -> None:
         ("query=a..b", "'a..b' is no path"),
         ("query=[].", "'[].' is no path"),
         ("query=a[x]", "'a[x]' is no path"),
+        ("query=a[-]", "'a[-]' is no path"),
         ("query=a]b", "'a]b' is no path"),
     ],
 )
@@ -150,7 +151,19 @@ def test_texts_in_the_place_of_names_are_not_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    "cell", ["[" * 100_000, "[1", "{not", "(1, 2)", "__import__('os')", "[__import__('os')]", 3, None]
+    "cell",
+    [
+        "[" * 100_000,
+        "[1",
+        r"['\d', x]",
+        "[" + "-" * 10_000 + "1]",
+        "{not",
+        "(1, 2)",
+        "__import__('os')",
+        "[__import__('os')]",
+        3,
+        None,
+    ],
 )
 def test_a_cell_that_holds_no_list_stays_what_it_is(cell: object) -> None:
     assert parsed_cell(cell) is cell

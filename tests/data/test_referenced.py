@@ -10,7 +10,7 @@ import pytest
 
 from leakmeter.core.case import Case, Document
 from leakmeter.data.named.base import Record
-from leakmeter.data.referenced import load_referenced, referenced
+from leakmeter.data.referenced import load_referenced
 from leakmeter.errors import DataError
 
 GOOD = {"context": "Anna sang.", "query": "Who?", "reference": "Anna."}
@@ -27,7 +27,7 @@ def test_cases_and_references_belong_together(tmp_path: Path) -> None:
     assert (loaded.template, loaded.max_context_tokens) == (None, None)
     assert load_referenced(str(path), n=1).records == (first,)
     assert load_referenced(str(path), n=9).records == loaded.records
-    assert referenced(lines) == list(loaded.records)
+    assert load_referenced(lines).records == loaded.records
 
 
 def test_a_published_data_set_brings_its_prompt(tmp_path: Path) -> None:
@@ -44,14 +44,14 @@ def test_a_published_data_set_brings_its_prompt(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cases", "told"),
     [
-        ([], "no cases; give at least one"),
-        ([GOOD, {**GOOD, "id": 1}], "id '1' stands for two of the cases"),
+        ([], "the data holds no case"),
+        ([GOOD, {**GOOD, "id": 1}], "id '1' was already used in record 1"),
         ([{**GOOD, "reference": None}], "case '1' of these has no 'reference'"),
-        ([GOOD, {**GOOD, "reference": 5}], r"cases\[1\]: 'reference' is a number"),
+        ([GOOD, {**GOOD, "reference": 5}], "record 2: 'reference' is a number"),
         ([{**GOOD, "response": "Anna"}], "call it 'reference'"),
-        ([{**GOOD, "answer": "Anna"}], r"cases\[0\]: unknown field 'answer'"),
+        ([{**GOOD, "answer": "Anna"}], "call it 'reference'"),
     ],
 )
 def test_what_cannot_be_used_is_told(cases: list[dict[str, Any]], told: str) -> None:
     with pytest.raises(DataError, match=told):
-        referenced(cases)
+        load_referenced(cases)

@@ -88,6 +88,9 @@ def test_standard_input_and_files_without_suffix_are_known_by_their_content(
 ) -> None:
     content = PACK[packed](content_of(kind))
     monkeypatch.setattr(sys, "stdin", Piped(content))
+    first, _ = read_rows("-")
+    assert first.where.startswith("standard input, ")
+    monkeypatch.setattr(sys, "stdin", Piped(content))
     assert fields_in("-") == RECORDS
     (tmp_path / "export").write_bytes(content)
     assert fields_in(tmp_path / "export") == RECORDS
@@ -132,6 +135,19 @@ def test_one_object_is_one_row_and_objects_by_id_are_several(tmp_path: Path) -> 
     chat = {"messages": [{"role": "user", "content": "x"}], "choices": [{"message": {"content": "y"}}]}
     path.write_text(json.dumps(chat))
     assert fields_in(path) == [chat]
+
+
+def test_what_a_record_holds_is_not_taken_for_the_records(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text('{"question": "Who?", "items": [{"text": "a"}]}')
+    assert fields_in(path) == [{"question": "Who?", "items": [{"text": "a"}]}]
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("answer,,,answer\na,b,c,d\n")
+    with pytest.raises(DataError, match="the heading has two columns 'answer'; give each a name of its own"):
+        fields_in(path)
 
 
 @dataclass

@@ -65,6 +65,12 @@ def test_other_programs_are_told_of_what_is_there(where: str, line: str) -> None
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         named = re.findall(r"(?:leakmeter|\.)\[([\w,]+)\]", line)
         assert {extra for extras in named for extra in extras.split(",")} <= set(project["optional-dependencies"])
+    elif program == "docker":
+        # The words behind the image's name are leakmeter's.
+        assert (ROOT / "Dockerfile").is_file()
+        assert words[0] in ("build", "run")
+        devices = re.findall(r"DEVICE=(\w+)", line)
+        assert set(devices) <= {"cpu", "cuda"}
     elif words[:1] == ["-m"]:
         assert words[1] == "benchmarks"
         assert (ROOT / "benchmarks" / "__main__.py").is_file()

@@ -19,6 +19,7 @@ NAMES = [str(path.relative_to(SOURCE)) for path in MODULES]
 ROWS = (
     ("__main__",),
     ("cli",),
+    ("testing", "pytest_plugin"),
     ("meter",),
     ("instruments",),
     ("commands",),

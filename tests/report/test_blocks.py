@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -93,7 +94,7 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
     chart = b.Chart("losses", "Losses", (panel,), footer="Bars: intervals")
     attribution = b.Attribution(
         shaded, tokens, (replace(table, filterable=True, sortable=True),), (4.0, 0.0), ((2.0, 2.0), (0.0, 0.0)),
-        (2.0, -1.0), (b.Text(told, "prose", heading=more),),
+        (2.0, -1.0), (0.1, 0.1), (0.1, math.inf), (b.Text(told, "prose", heading=more),),
     )  # fmt: skip
     inner = b.Report(told, "inner", (b.Headline(told), table), sections=(b.Section(told, (b.Headline(more),)),))
     lines = [b.Segment(told, line="dotted"), b.Segment(more, 2.0, line="solid")]
@@ -367,7 +368,7 @@ def test_rows_that_a_reader_opens_come_after_the_others_and_need_no_script() -> 
     assert "<summary>5 more rows</summary>" in opened
     assert ("row 2" in shown, "row 3" in shown, "row 3" in opened, "row 7" in opened) == (True, False, True, True)
     assert page.count("0.0123\u00a0%") == 8
-    assert '<h2 class="headline good">' in page
+    assert '<h2 class="finding good">' in page
     assert "<script" not in page
     assert "data-sort" not in page.split("</style>")[1]
     assert "3 more rows\n" in re.sub(" +\n", "\n", printed(report))
@@ -539,8 +540,8 @@ def test_many_cases_come_a_screenful_at_a_time(tmp_path: Path) -> None:
         assert browser.run("document.querySelector('#c52').open")
         browser.run("document.querySelector('.pager button').click()")
         assert browser.run(shown)[::49] == ["c1", "c50"]
-        type_ = "(box => { box.value = '7'; box.dispatchEvent(new Event('input')); })(document.querySelector('.tools input'))"
-        browser.run(type_)
+        browser.run("const box = document.querySelector('.tools input'); box.value = '7';"
+                    "box.dispatchEvent(new Event('input'))")  # fmt: skip
         assert 0 < browser.run(f"{shown}.length") < 50
         assert browser.complaints == []
 

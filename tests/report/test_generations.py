@@ -176,7 +176,7 @@ def test_cells_are_side_by_side_in_their_lines() -> None:
     columns = [column(f"λ = {weight}", f"model {model}") for model in "ab" for weight in (0, 1)]
     other = replace(record("8", *columns[:2]), query="")
     text = body(page(record("7", *columns), other))
-    heads = text[text.index('<p class="heads"') :].split("</p>")[0]
+    heads = text[text.index('<p class="columns"') :].split("</p>")[0]
     assert re.findall(r'<span class="n"><bdi>([^<]*)', heads) == [
         f"model {model}: λ = {weight}" for model in "ab" for weight in (0, 1)
     ]

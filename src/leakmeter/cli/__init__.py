@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Final, NoReturn
 
-from cyclopts import App, CycloptsError, UnknownOptionError
+from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 
 from leakmeter.cli import process
 from leakmeter.commands.renamed import with_new_command, with_new_names
@@ -46,6 +46,8 @@ def program(first: str | None = None) -> App:
         help="Measure, in nats, how much of its context a language model leaks into its answers.",
         version=lambda: metadata.version("leakmeter"),
         suppress_keyboard_interrupt=False,
+        # An option that is not given is off, or empty: there is neither --no-… nor --empty-….
+        default_parameter=Parameter(negative="", show_default=_shown_default),
     )
     commands = {
         name: (f"leakmeter.cli.{name}:{'app' if name in _GROUPS else name}", text) for name, text in _COMMANDS.items()
@@ -54,8 +56,21 @@ def program(first: str | None = None) -> App:
         instrument = registry.instrument(kind)
         commands |= {one.name: (f"{instrument.package}.{one.at}", one.about) for one in instrument.commands}
     for name, (where, text) in commands.items():
-        app.command(where, name=name, help=None if name == first else text)
+        if name == first:
+            app.command(where, name=name)
+        elif where.endswith(":app"):
+            # A text given with an App becomes its help for good, and this one is shared by all who import it.
+            app.command(App(name=name, help=text))
+        else:
+            app.command(where, name=name, help=text)
     return app
+
+
+def _shown_default(value: object) -> str | None:
+    """A default as it would be typed; None where it is that an option is not given."""
+    if value is None or isinstance(value, bool):
+        return None
+    return " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

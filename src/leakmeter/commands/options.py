@@ -73,10 +73,10 @@ class Source:
     """A pattern for the last user message: its group 'context', or its first, is context, as in
     'Context:(.*)Question:'."""
     messages: Path | None = None
-    """A JSON file of chat messages; the last user message asks, a last message of the assistant's is the response, the
-    others are context."""
+    """A JSON file of chat messages, or the log of a completion; the last user message asks, a last message of the
+    assistant's is the response, the others are context."""
     skip_bad: bool = False
-    """Leave out lines of --data that cannot be used, and say how many."""
+    """Leave out rows of --data that cannot be used, and say how many."""
 
 
 def checked_name(name: str | None) -> str | None:

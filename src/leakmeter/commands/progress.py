@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar once the work has taken two seconds, nothing where nobody looks."""
+"""Progress on standard error: a bar on a terminal after two seconds, elsewhere a line now and then."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from leakmeter.runs.measure import Callbacks
 
 _QUIET_SECONDS = 2.0
+LINE_SECONDS = 10.0
+"""Least time between two lines where there is no terminal."""
 
 
 @contextmanager
@@ -96,6 +98,16 @@ class _State:
         share = (backend.n_tokens_run - self.before) / self.planned if backend is not None and self.planned else 0.0
         return self.done + self.weight * min(1.0, (self.case + min(share, 0.99)) / self.n_cases)
 
+    @property
+    def where(self) -> str:
+        """Which case is being measured, and of which cell where there are several."""
+        case = f"case {min(self.case + 1, self.n_cases):,}/{self.n_cases:,}"
+        return case if len(self.weights) == 1 else f"cell {self.n_begun}/{len(self.weights)}, {case}"
+
+    def rate(self, seconds: float) -> str:
+        """Tokens run by now, and in a second."""
+        return f"{self.n_run:,} tokens, {self.n_run / seconds:,.0f} a second"
+
     def _begin_case(self, number: int, case_id: str) -> None:
         self.case, self.planned = number, 0
 
@@ -105,17 +117,23 @@ class _State:
 
 @contextmanager
 def _drawn(state: _State) -> Iterator[_State]:
-    if not sys.stderr.isatty():
-        yield state
-        return
     ended = threading.Event()
-    thread = threading.Thread(target=_draw, args=(state, ended), daemon=True)
+    thread = threading.Thread(target=_draw if sys.stderr.isatty() else _write, args=(state, ended), daemon=True)
     thread.start()
     try:
         yield state
     finally:
         ended.set()
         thread.join()
+
+
+def _write(state: _State, ended: threading.Event) -> None:
+    """A line a case at most; a case that takes long has one."""
+    started, told = time.monotonic(), ""
+    while not ended.wait(LINE_SECONDS):
+        if state.n_begun and (where := state.where) != told:
+            told = where
+            tell(f"{where}, {state.rate(time.monotonic() - started)}")
 
 
 def _draw(state: _State, ended: threading.Event) -> None:
@@ -134,18 +152,23 @@ def _draw(state: _State, ended: threading.Event) -> None:
     with Progress(*columns, console=output.console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=sum(state.weights.values()) or None, where="", rate="")
         while not ended.wait(0.2):
-            where = f"case {min(state.case + 1, state.n_cases):,}/{state.n_cases:,}"
-            if len(state.weights) > 1:
-                where = f"cell {state.n_begun}/{len(state.weights)}, {where}"
-            rate = f"{state.n_run:,} tokens, {state.n_run / (time.monotonic() - started):,.0f} a second"
-            bar.update(task, completed=state.completed, where=where, rate=rate)
+            rate = state.rate(time.monotonic() - started)
+            bar.update(task, completed=state.completed, where=state.where, rate=rate)
 
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A function that is told how many of how many are done, and draws a bar of them."""
+    """A function that is told how many of how many are done, and shows it."""
     if not sys.stderr.isatty():
-        yield lambda n_done, n: None
+        told = time.monotonic()
+
+        def write(n_done: int, n: int) -> None:
+            nonlocal told
+            if (now := time.monotonic()) - told >= LINE_SECONDS:
+                told = now
+                tell(f"{what}: {n_done:,} of {n:,}")
+
+        yield write
         return
     from rich.progress import (
         BarColumn,

@@ -129,9 +129,11 @@ def cases_of(
         cases.append(case)
         references.append(reference)
     if not cases:
-        what = f"data file '{data}'" if isinstance(data, str | Path) else "the data"
+        what = named_file(data, "data file") if isinstance(data, str | Path) else "the data"
         wanted = "good case" if problems else "case; expected one JSON object a line, or a table or list of records"
         raise DataError(f"{what} holds no {wanted}" + (f"; the first problem: {problems[0]}" if problems else ""))
+    if preset is not None and all(case.response is None for case in cases):
+        notes.append("data: no row has a response")
     if left_out:
         notes.append(f"data: columns left out: {', '.join(left_out)}")
     return Loaded(
@@ -151,7 +153,8 @@ def _good(rows: Iterable[Row], bad: Any) -> Iterator[tuple[Row, Fields | Case]]:
             bad(error)
             continue
         if row.is_table:
-            fields = {name: value for name, value in fields.items() if value not in (None, "") and not _is_index(name)}
+            kept = ((name, value) for name, value in fields.items() if value not in (None, "") and not _is_index(name))
+            fields = {name: _unpacked(name, value) for name, value in kept}
         yield row, fields
 
 
@@ -194,7 +197,7 @@ def _known(fields: Fields, row: Row, is_mapped: bool, left_out: dict[str, None])
     missing = _missing(fields)
     if row.is_table and not _needed(fields) and not any(_may_be(name, missing) for name in unknown):
         left_out.update(dict.fromkeys(f"'{name}'" for name in unknown))
-        return {name: _unpacked(name, value) for name, value in fields.items() if name in FIELDS}
+        return {name: value for name, value in fields.items() if name in FIELDS}
     raise _unknown(unknown[0], fields, row.where)
 
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from leakmeter.data.mapping import Fields, is_name, parsed_cell
+from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell
 from leakmeter.data.rows import Row
 from leakmeter.errors import DataError
 
+_ANSWERS = ("response", "completion", "answer", "output")
 _TEXTS = ("text", "page_content", "content")
 _NAMES = ("title", "id", "id_", "doc_id")
 _METADATA_NAMES = ("source", "title", "file_name", "name", "id", "doc_id")
@@ -87,7 +88,7 @@ def _exchange(fields: Fields) -> dict[str, Any]:
     """What a record says of request and answer."""
     request: Any = next((held for name in ("body", "request") if isinstance(held := fields.get(name), Mapping)), fields)
     request = request["body"] if isinstance(request.get("body"), Mapping) else request
-    answer: Any = fields.get("response", fields.get("completion"))
+    answer: Any = next((fields[name] for name in _ANSWERS if fields.get(name) is not None), None)
     answer = answer["body"] if isinstance(answer, Mapping) and isinstance(answer.get("body"), Mapping) else answer
     messages = parsed_cell(request.get("messages", fields.get("messages")))
     choices = fields.get("choices")
@@ -148,7 +149,11 @@ def _fits_openai(fields: Fields) -> bool:
     answer = fields.get("response")
     if isinstance(answer, Mapping) and ("choices" in answer or isinstance(answer.get("body"), Mapping)):
         return True
-    return "custom_id" in fields or ("messages" in fields and not {"context", "query"} & set(fields))
+    if "custom_id" in fields:
+        return True
+    # Logs have fields of all kinds; one that is nearly called 'response' is no reason to draw another.
+    misspelled = any(nearest(name, ("response",), at_least=90) for name in fields if name != "response")
+    return "messages" in fields and not {"context", "query"} & set(fields) and not misspelled
 
 
 def _renamed(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,10 +14,11 @@ from leakmeter.errors import DataError, UsageError
 Fields = Mapping[str, object]
 """A record: values by the names of their fields, as a file or the hub has them."""
 
-_STEP = re.compile(r"(?P<name>[^.\[\]]+)|\[(?P<index>-?\d{0,9})\]")
+_STEP = re.compile(r"(?P<name>[^.\[\]]+)|\[(?P<index>(?:-?\d{1,9})?)\]")
 _LONGEST_NAME = 40
 _MOST_SPACES = 3
 _MOST_LISTED = 20
+_LONGEST_CELL = 2_000_000
 
 
 def mapping_of(
@@ -101,11 +103,11 @@ def renamed(names: Collection[str], wanted: Mapping[str, Sequence[str]]) -> dict
     return out
 
 
-def nearest(name: str, known: Collection[str]) -> str | None:
-    """The known name that is spelled most alike, if one is near."""
+def nearest(name: str, known: Collection[str], *, at_least: float = 60.0) -> str | None:
+    """The known name that is spelled most alike, if one is near: `at_least` is a share of letters, in per cent."""
     from rapidfuzz import fuzz, process
 
-    found = process.extractOne(name, known, scorer=fuzz.ratio, processor=_letters, score_cutoff=60)
+    found = process.extractOne(name, known, scorer=fuzz.ratio, processor=_letters, score_cutoff=at_least)
     return None if found is None else str(found[0])
 
 
@@ -147,9 +149,13 @@ def parsed_cell(value: object) -> object:
     """A list or an object that a table holds as text, in JSON or as Python writes it; anything else as it is."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return value
-    for parse in (json.loads, ast.literal_eval):
+    # What Python parses takes a hundred times its length.
+    for parse in (json.loads, ast.literal_eval)[: 2 if len(value) <= _LONGEST_CELL else 1]:
         try:
-            found = parse(value)
+            with warnings.catch_warnings():
+                # A text may have what looks like an escape sequence and is none.
+                warnings.simplefilter("ignore")
+                found = parse(value)
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             continue
         if isinstance(found, list | dict):

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal, cast, get_args
 
 from leakmeter.core.files import MOST_BYTES
-from leakmeter.data.mapping import mapped, renamed
-from leakmeter.data.opened import Opened, named, open_data
+from leakmeter.data.mapping import listed, mapped, renamed
+from leakmeter.data.opened import STDIN, Opened, named, open_data
 from leakmeter.data.plain import fields_of, plain
 from leakmeter.data.text import parsed_json
 from leakmeter.errors import DataError, UnknownNameError
@@ -36,6 +36,8 @@ _SUFFIXES: dict[str, Kind] = {
 }
 _PACKED = (".gz", ".gzip", ".zst", ".zstd")
 _HOLDERS = ("data", "rows", "records", "examples", "samples", "items", "cases")
+# What has one of these is a record itself, whatever else it holds.
+_OF_A_CASE = {"query", "question", "context", "messages"}
 _MOST_ROWS: Final = 2_000_000
 _ROWS_AT_ONCE = 256
 _PARQUET = b"PAR1"
@@ -159,7 +161,7 @@ def _of_object(data: Any, keys_are_ids: bool) -> Iterator[Row]:
     held = fields_of(data)
     if held is not None:
         rows = _records(held, keys_are_ids) if isinstance(data, Mapping) else [data]
-        if len(rows) == 1 and rows[0] in (held, data):
+        if len(rows) == 1 and (rows[0] is held or rows[0] is data):
             return iter((Row(1, "", "the record", rows[0]),))
         return _numbered(rows, "the data", "record")
     if isinstance(data, Iterable) and not isinstance(data, bytes | bytearray):
@@ -176,6 +178,7 @@ def _of_file(source: str | Path, kind: Kind | None, keys_are_ids: bool, what: st
     where = named(source, what)
     with open_data(source, what) as opened:
         kind = kind or _kind_of_name(source) or ("parquet" if opened.starts_with(_PARQUET) else None)
+        source = where if str(source) == STDIN else source
         if kind == "parquet":
             yield from _of_parquet(source, opened, where)
         elif kind in ("csv", "tsv"):
@@ -258,7 +261,7 @@ def _is_object(line: str) -> bool:
 
 def _records(value: Mapping[Any, Any], keys_are_ids: bool) -> list[Any]:
     """The records that one object holds: a list of them, columns, records by id; or itself alone."""
-    for name in _HOLDERS:
+    for name in () if _OF_A_CASE & value.keys() else _HOLDERS:
         if isinstance(held := value.get(name), list) and held and all(fields_of(one) is not None for one in held):
             return held
     columns = list(value.values())
@@ -301,6 +304,8 @@ def _of_table(source: object, lines: Iterator[str], where: str, delimiter: str |
             continue
         if heading is None:
             heading = cells
+            if twice := next((name for i, name in enumerate(cells) if name.strip() and name in cells[:i]), None):
+                raise DataError(f"{where}: the heading has two columns {listed([twice])}; give each a name of its own")
             continue
         number += 1
         row = Row(number, f"line {start}", str(source), is_table=True)

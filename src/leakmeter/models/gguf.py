@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
+from leakmeter.core.heartbeat import heartbeat
 from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import ModelError
 from leakmeter.models.cache import (
@@ -44,7 +45,8 @@ def convert_file(gguf: Path, *, notify: Notify) -> Path:
     def build(scratch: Path) -> Path:
         notify(f"converting '{gguf.name}' once to '{folder}' …")
         folder_in_scratch = scratch / "converted"
-        convert(gguf, folder_in_scratch, gguf_sha256=gguf_sha256, source={"file": gguf.name})
+        with heartbeat(notify, f"converting '{gguf.name}'"):
+            convert(gguf, folder_in_scratch, gguf_sha256=gguf_sha256, source={"file": gguf.name})
         return folder_in_scratch
 
     folder = folder_of(gguf_sha256)

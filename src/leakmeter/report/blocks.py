@@ -193,6 +193,8 @@ class Table:
     """Rows that a page shows at once, where a reader opens the others."""
     marks: Sequence[Mark] = ()
     """Two at most."""
+    floor_nats: float = 0.0
+    """Where colours of nats begin."""
     sortable: bool = False
     """A reader of the page may sort it; adds the script to a page."""
     filterable: bool = False
@@ -237,9 +239,10 @@ class ShadedText:
     passages: Sequence[Passage]
     heading: Phrase = ""
     floor_nats: float = 0.0
-    """At and below which there is no colour."""
+    """At and below which there is no colour: the placebo where there is one, else the noise floor."""
     floor_said_nats: float | None = None
-    """The noise floor that the legend names; where None, `floor_nats`, or as `tokens` no legend."""
+    """The floor that the legend names; where None, `floor_nats`, or as `tokens` no legend."""
+    floor_name: str = "noise"
     style: Literal["pieces", "tokens"] = "pieces"
 
 
@@ -251,10 +254,14 @@ class Attribution:
     response: ShadedText
     tables: Sequence[Table]
     nats: Sequence[float]
-    """Of each piece, in the order of their numbers; 0 below the noise floor."""
+    """Of each piece, in the order of their numbers; 0 of one that is no finding."""
     signed_by_token: Sequence[Sequence[float]]
     """(piece, response token), nats."""
     whole_signed_by_token: Sequence[float]
+    floor_by_token: Sequence[float]
+    """At and below which a piece did nothing to a response token."""
+    whole_floor_by_token: Sequence[float]
+    """As that, of the whole context; infinite where it is no finding."""
     beside: Sequence[Block] = ()
     """Shown above the response, such as the query."""
 
@@ -480,7 +487,7 @@ class Report:
     title: Phrase
     measure: str
     blocks: Sequence[Block] = ()
-    """About all cases together; where there is one section, its blocks follow them."""
+    """About all cases together; where there is one section, they follow its blocks."""
     lead: str = ""
     """What was done, for who sees a page without its run; a terminal leaves it out."""
     caveat: str = ""
@@ -555,11 +562,11 @@ def cell_phrase(cell: Cell, column: Column) -> Phrase:
     return cell
 
 
-def heat_of(cell: Cell, row: Row) -> int:
+def heat_of(cell: Cell, row: Row, floor_nats: float = 0.0) -> int:
     """Colour of a cell, 1 to `scale.BINS`, or 0 for none."""
     if isinstance(cell, Shaded):
         return cell.heat
-    return scale.heat(cell, 0.0) if isinstance(cell, float | int) and not row.quiet else 0
+    return scale.heat(cell, floor_nats) if isinstance(cell, float | int) and not row.quiet else 0
 
 
 def left_out(n: int, names: tuple[str, str], held_by: str, which: str = "") -> str:
@@ -650,9 +657,9 @@ def arranged(blocks: Sequence[Block]) -> Arranged:
 
 
 def blocks_of(report: Report) -> Sequence[Block]:
-    """The blocks of a report that are not folded away: its own, and those of an only section."""
+    """The blocks of a report that are not folded away: those of an only section, and its own."""
     only = report.sections[0].blocks if len(report.sections) == 1 else ()
-    return (*report.blocks, *only)
+    return (*only, *report.blocks)
 
 
 def ranked(report: Report) -> Sequence[Section]:

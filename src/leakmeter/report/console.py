@@ -31,6 +31,7 @@ _STRUCK: Final = "[…]"
 _SUPERSCRIPT: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _WIDE_COLUMNS: Final = 76
 _NAME_COLUMNS: Final = 16
+_HEAD_COLUMNS: Final = 10
 
 
 def view(report: b.Report, *, width: int | None = None) -> Composed:
@@ -228,7 +229,7 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
         column = table.columns[i]
         text = column.kind == "text"
         drawn.add_column(
-            Text(b.plain(column.title)),
+            _column_head(column),
             justify="right" if column.is_numeric else "left",
             no_wrap=not text or (i == longest and not folded),
             overflow="fold" if text and (i != longest or folded) else "ellipsis",
@@ -243,7 +244,7 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
         cells = [Text(str(number))] if table.numbered else []
         for i in shown:
             column, cell = table.columns[i], row.cells[i]
-            heat = b.heat_of(cell, row)
+            heat = b.heat_of(cell, row, table.floor_nats)
             cells.append(_cell(cell, column, max(60, columns) if i == longest else 40))
             if column.shade or isinstance(cell, b.Shaded):
                 cells[-1].stylize(paint.style(heat))
@@ -257,6 +258,18 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
         at = int(table.numbered) + len(before) + sum(wide and table.columns[i].bar for i in before)
         drawn.add_row(*[Text()] * at, said)
     return drawn
+
+
+def _column_head(column: b.Column) -> Text:
+    """The title, on two lines where it is wider than the numbers beneath."""
+    from rich.text import Text
+
+    title = b.plain(column.title)
+    spaces = [i for i, letter in enumerate(title) if letter == " "]
+    if not column.is_numeric or len(title) <= _HEAD_COLUMNS or not spaces:
+        return Text(title)
+    middle = min(spaces, key=lambda i: abs(2 * i - len(title)))
+    return Text(f"{title[:middle]}\n{title[middle + 1 :]}")
 
 
 def _is_own(cell: b.Cell) -> bool:
@@ -325,7 +338,9 @@ def shaded_text(text: b.ShadedText, paint: Paint) -> Iterator[Text]:
     if text.style == "tokens":
         yield _tokens(text, paint)
         if text.floor_said_nats is not None:
-            noise = f" below noise {scale.nats_text(text.floor_said_nats)} " if text.floor_said_nats else ""
+            noise = (
+                f" above {text.floor_name} {scale.nats_text(text.floor_said_nats)}: " if text.floor_said_nats else ""
+            )
             yield _legend(paint, noise)
         return
     if all(segment.nats is None for passage in text.passages for segment in passage.segments):
@@ -333,7 +348,7 @@ def shaded_text(text: b.ShadedText, paint: Paint) -> Iterator[Text]:
         return
     yield _passages(text, paint)
     floor = text.floor_nats if text.floor_said_nats is None else text.floor_said_nats
-    yield _legend(paint, f" below noise {scale.nats_text(floor)} ", after="   ¹ ² ³ rank in the table")
+    yield _legend(paint, f" above {text.floor_name} {scale.nats_text(floor)}: ", after="   ¹ ² ³ rank in the table")
 
 
 def _tokens(text: b.ShadedText, paint: Paint) -> Text:

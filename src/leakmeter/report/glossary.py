@@ -35,7 +35,7 @@ TERMS: Final = (
     Term("placebo", r"[Pp]lacebo", "what an irrelevant text does in the same place; at or below it is no finding"),
     Term("posterior", r"[Pp]osterior", "an observer’s probability that it was there: even odds and the signed sum"),
     Term("without it", r"\bWithout it\b", "Σ|τ|, by how much the response’s log-probabilities move when it is ablated"),
-    Term("signed", r"\bSigned\b", "the same sum with signs; above 0, the piece made the response likelier"),
+    Term("signed", r"\bSigned\b(?!-)", "the same sum with signs; above 0, the piece made the response likelier"),
     Term("alone", r"\bAlone\b|“alone”", "how far the response moves when the piece is all the context there is"),
     Term("surrogate", r"[Ss]urrogate", "an invented value of the same kind, put in the place of the true one"),
     Term("decoy", r"\b[Dd]ecoys?\b", "an invented value of the same form, as plausible as the true one"),
@@ -69,7 +69,7 @@ TERMS: Final = (
     ),
     Term("perplexity", r"[Pp]erplexity", "e to the mean of −log p of the tokens, without exemplars"),
     Term("λ", "λ", "weight of the context in the distribution drawn from: 0 ignores it, 1 is the model itself"),
-    Term("ε", "ε", "a bound, in nats: nothing is likelier under one context than another by more than e^ε"),
+    Term("ε", "ε", "a bound, in nats: what is protected changes no probability by more than a factor e^ε"),
 )
 _PATTERNS: Final = {term.name: re.compile(term.pattern) for term in TERMS}
 

@@ -201,9 +201,11 @@ def _token(segment: b.Segment) -> tuple[str, str]:
 
 
 def _numbers(one: b.Attribution) -> dict[str, Any]:
-    """Numbers for the script: noise floor, totals, signed nats a token; no text of the case at all."""
+    """Numbers for the script: floors, totals, signed nats a token; no text of the case at all."""
     return {
-        "f": _short(one.response.floor_nats),
+        "f": _short(one.context.floor_nats),
+        "p": [_short(nats) for nats in one.floor_by_token],
+        "q": [_short(nats) for nats in one.whole_floor_by_token],
         "n": [_short(nats) for nats in one.nats],
         "w": [_short(nats) for nats in one.whole_signed_by_token],
         "t": [[_short(nats) for nats in row] for row in one.signed_by_token],

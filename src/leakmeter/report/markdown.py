@@ -109,7 +109,10 @@ def _table(table: b.Table) -> Iterator[str]:
     columns = [(i, column) for i, column in enumerate(table.columns) if column.on != "pages"]
     heads = [_say(column.title) for _, column in columns]
     rules = ["---:" if column.is_numeric else "---" for _, column in columns]
-    shown = [[_cell(row.cells[i], column, row) for i, column in columns] for row in table.rows[: table.first]]
+    shown = [
+        [_cell(row.cells[i], column, row, table.floor_nats) for i, column in columns]
+        for row in table.rows[: table.first]
+    ]
     lines = [heads, rules, *shown]
     if table.numbered:
         lines = [[first, *line] for first, line in zip(["#", "---:", *_numbers(len(lines) - 2)], lines, strict=True)]
@@ -124,12 +127,12 @@ def _numbers(n: int) -> list[str]:
     return [str(number) for number in range(1, n + 1)]
 
 
-def _cell(cell: b.Cell, column: b.Column, row: b.Row) -> str:
+def _cell(cell: b.Cell, column: b.Column, row: b.Row, floor_nats: float) -> str:
     said = _say(b.cell_phrase(cell, column))
     if isinstance(cell, b.Noted):
         said += "".join(f"<br>_{_say(note)}_" for note in cell.notes)
     coloured = column.bar or column.shade or isinstance(cell, b.Shaded)
-    heat = b.heat_of(cell, row) if coloured and column.kind != "share" else 0
+    heat = b.heat_of(cell, row, floor_nats) if coloured and column.kind != "share" else 0
     said = f"{said} {block(heat)}" if heat else said
     return f"**{said}**" if row.strong and said else said
 

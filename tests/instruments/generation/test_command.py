@@ -289,12 +289,10 @@ def test_another_question_has_another_nonce(audit: Call) -> None:
 def test_from_python_it_is_the_same(audit: Call) -> None:
     cases, told = objects_of(audit("--json", seed=5))
     made = leakmeter.audit(
-        "toy", exemplars=TEXTS, instruction="Write a notice.", subset_size=3, epsilon=8, samples=4,
+        "toy", TEXTS, instruction="Write a notice.", subset_size=3, epsilon=8, samples=4,
         max_new_tokens=60, seed=5,
     )  # fmt: skip
-    assert [list(result.texts) for result in made.results] == [
-        [one["text"] for one in case["samples"]] for case in cases
-    ]
+    assert [list(result.texts) for result in made] == [[one["text"] for one in case["samples"]] for case in cases]
     assert json.loads(json.dumps(made.summary.to_dict())) == told
 
 

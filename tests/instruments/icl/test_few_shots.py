@@ -176,22 +176,22 @@ def test_free_responses_are_scored_behind_inputs_and_outputs(cli: Call, files: N
 def test_python_takes_few_shots_of_any_kind() -> None:
     shots = [{"review": "A delight.", "mood": "good"}, {"review": "Two hours lost.", "mood": "bad"}]
     columns = {"text_column": "review", "label_column": "mood", "label_scoring": "whole-sequence"}
-    of_texts = leakmeter.icl("toy", exemplars=shots, queries=["So long."], **columns)
+    of_texts = leakmeter.icl("toy", ["So long."], exemplars=shots, **columns)
     objects = [SimpleNamespace(**one) for one in shots]
-    assert of_texts.results[0].labels == ("good", "bad")
+    assert of_texts[0].labels == ("good", "bad")
     with pytest.raises(LeakmeterError, match="record 1 is not a JSON object, or another record with fields"):
-        leakmeter.icl("toy", exemplars=objects, queries=["So long."], **columns)
+        leakmeter.icl("toy", ["So long."], exemplars=objects, **columns)
     pandas = pytest.importorskip("pandas")
-    of_frame = leakmeter.icl("toy", exemplars=pandas.DataFrame(shots), queries=["So long."], **columns)
+    of_frame = leakmeter.icl("toy", ["So long."], exemplars=pandas.DataFrame(shots), **columns)
     assert of_frame.summary.mean_nats == of_texts.summary.mean_nats
-    drawn = leakmeter.icl("toy", pool=iter(shots), shots=1, queries=iter(["So long.", "Short."]), **columns)
-    assert [len(one.exemplars) for one in drawn.results] == [1, 1]
+    drawn = leakmeter.icl("toy", iter(["So long.", "Short."]), pool=iter(shots), shots=1, **columns)
+    assert [len(one.exemplars) for one in drawn] == [1, 1]
     free = leakmeter.icl_responses(
-        "toy", exemplars=[{"ask": "A?", "to": {"say": "B."}}], queries=["C?"], map={"input": "ask", "output": "to.say"},
+        "toy", ["C?"], exemplars=[{"ask": "A?", "to": {"say": "B."}}], map={"input": "ask", "output": "to.say"},
         max_new_tokens=3,
     )  # fmt: skip
-    assert free.results[0].pieces[0].text == "Input: A?\nOutput: B."
-    assert list(free.to_frame()["name"]) == ["record 1"]
+    assert free[0].pieces[0].text == "Input: A?\nOutput: B."
+    assert list(free.to_frame(detail=True)["name"]) == ["record 1"]
 
 
 @pytest.mark.parametrize(

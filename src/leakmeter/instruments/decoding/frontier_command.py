@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.options import Flag, PagelessRunOptions, RunOptions, Text
+from leakmeter.commands.options import Flag, RunOptions, Text
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 
@@ -54,7 +54,7 @@ def frontier(
     bertscore_layer: int | None = None,
     template: str | None = None,
     truncate: Flag = False,
-    run: PagelessRunOptions | None = None,
+    run: RunOptions | None = None,
 ) -> None:
     """Sweep λ or ε over your own cases: what each setting leaks, what it is good for, and which to ship.
 
@@ -92,6 +92,8 @@ def frontier(
         float32, bfloat16 or float16; float32 on a CPU or with epsilon, which the others would void, bfloat16 on CUDA.
     run.out
         Directory of runs; the sweep gets a directory of its own beside them.
+    run.html
+        Write the table and the figure as a page here, for you alone to read.
     run.json
         Print one JSON object instead of the table.
     """
@@ -117,11 +119,13 @@ def frontier(
         truncate=truncate or loaded.max_context_tokens is not None,
         max_context_tokens=loaded.max_context_tokens,
     )
-    asked = run or PagelessRunOptions()
+    asked = run or RunOptions()
     run = replace(asked, dtype=precision_for(sweep.measures[0], asked.model, asked.dtype))
     if run.dry_run:
         _predict(sweep, loaded.records, settings, run)
         return
+    if run.html is not None:
+        output.check_writable(run.html, "report", Path(data.rpartition("=")[2]), Path(run.model))
     if sweep.kind == EPSILON and sweep.given_seed is not None:
         output.tell(SEED_WARNING)
     words: dict[str, object] = {"--data": data, "--map": ",".join(map or ()) or None, "--format": format}
@@ -174,6 +178,7 @@ def _write(
 ) -> None:
 
     from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
+    from leakmeter.instruments.decoding.frontier_report import report
     from leakmeter.instruments.decoding.sweep import EPSILON
     from leakmeter.report import console
     from leakmeter.studies.cells import items_csv, write
@@ -206,6 +211,11 @@ def _write(
     else:
         output.console().print(console.view(found.report()))
     output.tell(f"frontier: {directory}")
+    if run.html is not None:
+        from leakmeter.report import html
+
+        output.save_page(run.html, html.page(report(found, command=command)))
+        output.tell_page(run.html, public=False)
 
 
 def _command(sweep: Sweep, words: Mapping[str, object]) -> str:

@@ -66,8 +66,9 @@ class Options:
 
     model: str | None = None
     """A known name (see `leakmeter models`), hf:ORG/NAME, a directory, or a .gguf file; smollm2-135m by default."""
-    exemplars: str | None = None
-    """Private texts: a CSV, JSON lines, JSON or Parquet file, or tickets, the invented sample."""
+    exemplars: Text | None = None
+    """Private texts: a CSV, JSON lines, JSON or Parquet file, packed or not, - for standard input, or tickets, the
+    invented sample."""
     column: str | None = None
     """Column of the texts, where there is no task; text by default."""
     task: str | None = None

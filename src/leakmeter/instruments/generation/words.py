@@ -80,7 +80,7 @@ def verdict(cases: Sequence[PrivateGenerationResult]) -> str:
     share = f"{100 * n_broken / n:.0f}\u00a0% [{low}, {high}] of such batches"
     if n_broken:
         return f"Broken: a measurement is above its bound in {n_broken:,} of {n:,} batches, {share}."
-    return f"Kept: no measurement in any of {n:,} batches is above its bound; one is in {share}."
+    return f"Kept: no measurement in any of {n:,} batches is above its bound; above it would be {share}."
 
 
 def decisions(cases: Sequence[PrivateGenerationResult]) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ INSTRUMENT = Instrument(
     measure_at="measure:Icl",
     result_at="result:IclResult",
     example_at="example:example",
-    functions=("api:icl", "api:icl_responses"),
+    functions=("api:icl", "api:icl_responses", "api:icl_select"),
     study_at="study:KIND",
     commands=(
         Command(

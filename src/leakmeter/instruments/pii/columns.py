@@ -34,21 +34,17 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "email": ("email 1", "email 1 value", "email address", "mail", "primary email", "work email"),
     "address": ("address 1 formatted", "full address", "home address", "mailing address", "postal address"),
-    "street": (
-        *("address 1", "address line 1", "billing street", "home street", "mailing street", "street 1"),
-        *("street address",),
-    ),
+    "street": ("address 1", "address line 1", "street 1", "street address"),
     "street 2": ("address 2", "address line 2", "apartment", "apt", "suite", "unit"),
-    "city": ("billing city", "home city", "locality", "mailing city", "town"),
-    "state": ("billing state", "home state", "mailing state", "province", "state province", "state region"),
-    "zip": (
-        *("billing postal code", "billing zip", "home postal code", "mailing postal code", "mailing zip"),
-        *("post code", "postal code", "postcode", "zip code", "zip postal code"),
-    ),
-    "country": ("billing country", "country region", "home country", "home country region", "mailing country"),
+    "city": ("locality", "town"),
+    "state": ("province", "state province", "state region"),
+    "zip": ("post code", "postal code", "zip code", "zip postal code"),
+    "country": ("country code", "country name", "country region"),
     "university": ("affiliation", "alma mater", "college"),
 }
-_SEVERAL: Final = frozenset({"phone", "email", *_PARTS})
+_PLACES: Final = ("home", "mailing", "billing", "primary")
+"""What stands before the parts of one of several addresses."""
+_SEVERAL: Final = frozenset({"phone", "email"})
 """Fields of which a table may have several columns: the first that says something is taken."""
 _POSTCODE_FIRST: Final = frozenset(
     ("AT", "BE", "CH", "CZ", "DE", "DK", "ES", "FI", "FR", "IT", "LU", "NL", "NO", "PL", "PT", "SE", "SK")
@@ -71,7 +67,15 @@ _FIELD_OF: Final = {letters(name): field for field in FIELDS for name in (field,
 def field_of(column: str) -> str | None:
     """The field that a column is, or None."""
     named = column.strip().lower()
-    return named if named.startswith(PREFIX) else _FIELD_OF.get(letters(named))
+    return named if named.startswith(PREFIX) else _FIELD_OF.get(letters(named)) or _place_and_part(column)[1]
+
+
+def _place_and_part(column: str) -> tuple[str, str | None]:
+    """The place and the part of 'Mailing Street', 'Home Zip' and the like; None of what is no part of an address."""
+    spelled = letters(column)
+    place = next((place for place in _PLACES if spelled.startswith(place)), "")
+    part = _FIELD_OF.get(spelled.removeprefix(place))
+    return place, part if part in _PARTS else None
 
 
 def is_empty(value: object) -> bool:
@@ -99,6 +103,8 @@ class Columns:
         out: dict[str, object] = {}
         columns: dict[str, str] = {}
         unknown: list[str] = []
+        # By what they are of, so that no address has the street of one place and the town of another.
+        addresses: dict[str, dict[str, object]] = {}
         for column, value in row.items():
             # A table that was written with its row numbers has a column without a name.
             if not column.strip():
@@ -110,6 +116,15 @@ class Columns:
                 continue
             elif known in self.mapping and column != known:
                 self.ignored.setdefault(column, None)
+            elif known in _PARTS:
+                columns[known] = column
+                addresses.setdefault(_place_and_part(column)[0], {}).setdefault(known, value)
+            elif known == "address" and isinstance(value, Mapping):
+                columns[known] = column
+                own = addresses.setdefault("", {})
+                for name, one in value.items():
+                    if (part := field_of(str(name))) in _PARTS and not is_empty(one):
+                        own.setdefault(part, one)
             elif known not in out:
                 out[known], columns[known] = value, column
             elif known in _SEVERAL and letters(column) != letters(columns[known]):
@@ -124,11 +139,11 @@ class Columns:
                 if column in paths:
                     continue
                 self.ignored.setdefault(column, nearest_field(column))
-        return self._joined(out)
+        own = next((one for one in addresses.values() if "street" in one), addresses.get("", {}))
+        return self._joined(out, {name: _text(value) for name, value in own.items()})
 
-    def _joined(self, known: dict[str, object]) -> dict[str, object]:
+    def _joined(self, known: dict[str, object], parts: dict[str, str]) -> dict[str, object]:
         names = [_text(known.pop(name)) for name in _NAMES if name in known]
-        parts = {name: _text(known.pop(name)) for name in _PARTS if name in known}
         if names and "name" not in known:
             known["name"] = " ".join(names)
         given = known.get("address")
@@ -158,7 +173,7 @@ def postal_address(parts: Mapping[str, str], region: str) -> str:
 
 def nearest_field(column: str) -> str | None:
     """The field with a name that is spelled most alike."""
-    found = nearest(column, [name for field in FIELDS for name in (field, *_ALIASES.get(field, ()))])
+    found = nearest(column, [name for field in FIELDS for name in (field, *_ALIASES.get(field, ()))], at_least=80)
     return None if found is None else field_of(found)
 
 

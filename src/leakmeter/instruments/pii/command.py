@@ -19,7 +19,7 @@ from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.given import LoadedCases
-from leakmeter.commands.options import Flag, RowOptions, RunOptions
+from leakmeter.commands.options import DataPath, Flag, RowOptions, RunOptions
 from leakmeter.commands.progress import counting
 from leakmeter.commands.renamed import renamed
 from leakmeter.core.files import check_readable
@@ -96,7 +96,7 @@ class ModelOptions:
 @renamed("--null-seed", "--decoy-seed")
 def probe(
     *,
-    subjects: Path | None = None,
+    subjects: DataPath | None = None,
     kinds: Annotated[list[ProbeKind] | None, Parameter(consume_multiple=True)] = None,
     asked: Annotated[ProbeSettings | None, Parameter(name="*", negative="")] = None,
     beams: Annotated[list[int] | None, Parameter(consume_multiple=True)] = None,
@@ -191,10 +191,9 @@ def probe(
 def _people(source: Path, rows: RowOptions | None, region: str, skip_bad: bool) -> Loaded:
     """People of a file; says which of its columns are left out."""
     from leakmeter.instruments.pii.columns import left_out
-    from leakmeter.instruments.pii.subjects import field_map, load_subjects
+    from leakmeter.instruments.pii.subjects import load_subjects
 
-    mapping = field_map((rows or RowOptions()).map)
-    loaded = load_subjects(source, mapping=mapping, region=region, skip_bad=skip_bad)
+    loaded = load_subjects(source, map=(rows or RowOptions()).map, region=region, skip_bad=skip_bad)
     if loaded.ignored:
         output.tell(left_out(loaded.ignored))
     return loaded
@@ -221,7 +220,7 @@ class _Tuned(Record):
 @app.command
 def tune(
     *,
-    subjects: Path,
+    subjects: DataPath,
     out: Path,
     validation: Path | None = None,
     type: ValueType = "phone",
@@ -412,6 +411,7 @@ def check(
     from leakmeter.core.written import write_whole
     from leakmeter.instruments.pii.check import Steps, checked, findings
     from leakmeter.studies import tables
+    from leakmeter.studies.study_report import FINDING
 
     wanted = asked or Check()
     command = command_line(sys.argv[1:], without=[out])
@@ -420,7 +420,7 @@ def check(
         settings = fine_tuning or FineTuning()
         found = checked(wanted, settings, backend, out, Steps(steps, epochs, output.tell), command=command)
     about = [
-        *findings(found.rows),
+        *(f"{FINDING}{said}" for said in findings(found.rows)),
         f"model: {backend.name}, fine-tuned; canaries, documents and draws by seed {wanted.seed}",
         "AUC: those inserted against those held out; 95 % interval (Newcombe, method 5)",
         f"command: {command}",
@@ -519,16 +519,7 @@ def extract(
     """
     from leakmeter.instruments.pii.extraction.run import extract as extracted
 
-    settings = {"region": region, "ner": ner or "", "qa": qa or "", "scope": scope}
-    if universities is not None:
-        check_readable(universities, "file of universities")
-        try:
-            settings["universities"] = hashlib.sha256(universities.read_bytes()).hexdigest()
-        except OSError as error:
-            raise UsageError(
-                f"file of universities '{universities}' cannot be read: {error.strerror or error}"
-            ) from None
-    extractor = _extractor(find, region, ner, qa, universities, scope)
+    extractor, settings = extractor_of(find, region, ner, qa, universities, scope)
     with counting("MB") as advance:
         found = extracted(
             files,
@@ -549,6 +540,26 @@ def extract(
     output.tell(f"people: {found.out}")
     if found.problems:
         output.tell(output.left_out(found.problems))
+
+
+def extractor_of(
+    find: Finds, region: str, ner: str | None, qa: str | None, universities: Path | None, scope: Scope
+) -> tuple[Extractor, dict[str, str]]:
+    """What finds people, and the settings that decide what it finds; see `extract`.
+
+    Raises:
+        LeakmeterError: an option is missing, a file cannot be read, or a model cannot be loaded.
+    """
+    settings = {"region": region, "ner": ner or "", "qa": qa or "", "scope": scope}
+    if universities is not None:
+        check_readable(universities, "file of universities")
+        try:
+            settings["universities"] = hashlib.sha256(universities.read_bytes()).hexdigest()
+        except OSError as error:
+            raise UsageError(
+                f"file of universities '{universities}' cannot be read: {error.strerror or error}"
+            ) from None
+    return _extractor(find, region, ner, qa, universities, scope), settings
 
 
 def _extractor(

@@ -119,9 +119,9 @@ def _only(case: PiiResult, summary: Summary, *, kept: bool) -> Iterator[b.Block]
     yield b.Headline(words.verdict(case))
     yield _advice(summary)
     yield from _warnings([case], kept=kept)
-    yield from _said(case, heading=b.Untrusted(case.id, _ID))
     yield charts.densities_of([case])
     yield charts.p_values_of(summary)
+    yield from _said(case, heading=b.Untrusted(case.id, _ID))
     yield from _tables(case)
 
 

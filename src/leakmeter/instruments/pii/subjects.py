@@ -12,7 +12,6 @@ import json
 import re
 import tomllib
 import unicodedata
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,7 +30,6 @@ from leakmeter.instruments.pii.columns import (
     field_of,
     is_empty,
     known_fields,
-    left_out,
 )
 from leakmeter.instruments.pii.subject import RELATIONS, Relation, Subject
 
@@ -69,7 +67,11 @@ class Loaded:
 
 
 def load_subjects(
-    source: Any, *, mapping: Mapping[str, str] | None = None, region: str = "US", skip_bad: bool = False
+    source: Any,
+    *,
+    map: str | Sequence[str] | Mapping[str, str] | None = None,
+    region: str = "US",
+    skip_bad: bool = False,
 ) -> Loaded:
     """People of a file or of a table in memory, in order.
 
@@ -82,17 +84,20 @@ def load_subjects(
     is not used: the number stands for it, since ids are shown and kept.
 
     Args:
-        source: a path, '-' for standard input, a frame, or records; see `data.rows.read_rows`.
-        mapping: fields and the paths at which they stand in a record.
+        source: a path, '-' for standard input, a frame, or records; see `data.rows.read_rows`. People who are
+            `Subject`s are taken as they are.
+        map: fields and the paths at which they stand in a record, as `--map` has them.
         region: ISO 3166 code of the country that telephone numbers without a country code are of.
         skip_bad: leave bad records out and name them in `skipped`, rather than stop at the first.
 
     Raises:
         DataError: no such file, a bad record, or no good one.
         UnknownNameError: a region that has no telephone numbers.
+        UsageError: a map that is none.
     """
     _check_region(region)
-    columns = Columns(region, mapping or {})
+    mapping = _field_map(map)
+    columns = Columns(region, mapping)
     where = "subjects"
     if isinstance(source, str | Path):
         where = f"'{source}'" if str(source) != STDIN else named(source, _FILE)
@@ -100,7 +105,7 @@ def load_subjects(
     skipped: list[Skipped] = []
     n_renamed = 0
     seen: dict[str, str] = {}
-    for number, row in enumerate(_rows_of(source, mapping or {}), 1):
+    for number, row in enumerate(_rows_of(source, mapping), 1):
         place = row.place or "record 1"
         try:
             given = row.given if isinstance(row.given, Subject) else _subject(_fields(row), number, columns)
@@ -119,26 +124,7 @@ def load_subjects(
     return Loaded(tuple(subjects), tuple(skipped), n_renamed, columns.ignored)
 
 
-def subjects_of(given: Any, *, map: str | Mapping[str, str] | None = None, region: str = "US") -> tuple[Subject, ...]:
-    """People of a table in memory or of a file, in order; columns that are no field are named in a warning.
-
-    Args:
-        given: records, a frame, a path, or people, who are taken as they are.
-        map: fields and the paths at which they stand, as `--map` has them.
-        region: see `load_subjects`.
-
-    Raises:
-        DataError: a bad record, two of one id, or none.
-        UnknownNameError: a region that has no telephone numbers.
-        UsageError: a map that is none.
-    """
-    loaded = load_subjects(given, mapping=field_map(map), region=region)
-    if loaded.ignored:
-        warnings.warn(left_out(loaded.ignored), stacklevel=3)
-    return loaded.subjects
-
-
-def field_map(given: str | Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
+def _field_map(given: str | Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
     """What `--map` says: fields of subjects, and the paths at which they stand.
 
     Raises:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import LoadedCases
-from leakmeter.commands.options import Flag, RowOptions, RunOptions
+from leakmeter.commands.options import DataPath, Flag, RowOptions, RunOptions
 from leakmeter.core import registry
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
@@ -29,8 +29,8 @@ Estimator = Literal["monte-carlo", "fisher"]
 
 def susceptibility(
     *,
-    queries: Path | None = None,
-    contexts: Path | None = None,
+    queries: DataPath | None = None,
+    contexts: DataPath | None = None,
     estimator: Estimator = "monte-carlo",
     template: Literal["plain", "chat"] = "plain",
     separator: Annotated[str, Parameter(allow_leading_hyphen=True, show_default=False)] = "\n",

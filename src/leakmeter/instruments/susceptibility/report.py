@@ -105,12 +105,12 @@ def report(
         if several
         else (),
         index=(
-            b.Column("Susceptibility", "nats", shade=True),
+            b.Column("Nats", "nats", shade=True),
             b.Column("Text"),
             b.Column("Interval", "interval"),
             b.Column("Of most", "share"),
         ),
-        index_caption="Queries, most susceptible first; susceptibility in nats",
+        index_caption="Queries, most susceptible first",
         index_first=_QUERIES_LISTED,
         case=("query", "queries"),
         sections_left_out="that are less susceptible",
@@ -314,7 +314,7 @@ def advice(met: Sequence[tuple[str, str]], table: Sequence[tuple[str, str]]) -> 
     return b.Advice(met, [row for row in table if row not in met])
 
 
-def factor_table(factors: Mapping[str, Sequence[Level]], caption: str, mean: b.Column) -> Iterator[b.Table]:
+def factor_table(factors: Mapping[str, Sequence[Level]], caption: b.Phrase, mean: b.Column) -> Iterator[b.Table]:
     """Each factor's levels; factors of one level, or of too many to be read, are left out, and no table is empty."""
     rows = [
         b.Row((b.Untrusted(name, ID), b.Untrusted(one.level, ID), one.n, one.mean_nats, interval(one.interval_nats)))

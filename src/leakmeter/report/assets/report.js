@@ -49,6 +49,7 @@
         el.setAttribute("aria-pressed", "false");
         el.setAttribute("aria-describedby", "tip");
         el.tabIndex = i ? -1 : 0;
+        if (!el.textContent.trim()) el.setAttribute("aria-label", "space");
       });
     }
     for (const row of state.rows) {
@@ -63,16 +64,24 @@
   const roles = (row) => [...row.closest("table").tHead.rows[0].cells]
     .map((head, i) => [i, head.dataset.r]).filter(([, role]) => role);
 
+  // Beside a whole response one token is little: of one token, or one piece, colours are shares of the strongest.
+  const share = (n, floor, most) => n > floor ? Math.max(1, Math.round(bins * n / most)) : 0;
+  const largest = (numbers) => numbers.reduce((most, n) => Math.max(most, n), 0);
+
   const show = (state) => {
     const { data, token, piece } = state;
-    const floor = token === null ? 0 : data.f;
+    const floor = token === null ? 0 : data.p[token] ?? Infinity;
     const nats = (i) => token === null ? data.n[i] : size(data.t[i][token]);
+    const most = token === null ? 0 : largest(data.t.map((row) => size(row[token])));
+    const colour = (n) => token === null ? heat(n, n > 0 ? data.f : 0) : share(n, floor, most);
     for (const span of state.spans) {
-      paint(span, heat(Math.max(0, ...units(span).map(nats)), floor));
+      paint(span, colour(largest(units(span).map(nats))));
       span.setAttribute("aria-pressed", String(piece !== null && [...units(span), ...values(span)].includes(piece)));
     }
+    const peak = piece === null ? 0 : largest(data.t[piece].map(size));
     state.tokens.forEach((el, t) => {
-      paint(el, heat(size((piece === null ? data.w : data.t[piece])[t]), data.f));
+      paint(el, piece === null ? size(data.w[t]) > (data.q[t] ?? Infinity) ? heat(size(data.w[t]), 0) : 0
+        : share(size(data.t[piece][t]), data.p[t] ?? Infinity, peak));
       el.setAttribute("aria-pressed", String(t === token));
       el.classList.toggle("pin", t === token);
     });
@@ -87,7 +96,7 @@
       }
       row.classList.toggle("q", !(now > floor));
       row.classList.toggle("pin", i === piece);
-      paint(bar, heat(now, floor));
+      paint(bar, colour(now));
       bar.style.setProperty("width", 86 * position(now) + "%");
     }
     for (const table of new Set(state.rows.map((row) => row.closest("table")))) {
@@ -99,11 +108,13 @@
     if (token !== null) {
       const total = make("span", `Context and table now show the token “`);
       total.append(make("bdi", state.tokens[token].textContent.trim() || "␣"),
-        `” alone: the whole context moved it by ${cell(size(data.w[token]))} nats.`);
+        `” alone: the whole context moved it by ${cell(size(data.w[token]))} nats. ` + (most > floor
+          ? `Darkest is what moved it most, by ${cell(most)}.` : "No single piece moved it by more than an irrelevant one."));
       state.says.replaceChildren(total, back);
     } else if (piece !== null) {
       const total = make("span", "The response now shows what “");
-      total.append(make("bdi", state.kept.get(state.row.get(piece))[0]), `” alone did to each token.`);
+      total.append(make("bdi", state.kept.get(state.row.get(piece))[0]), `” alone did to each token${
+        peak > 0 ? `; darkest is what it moved most, by ${cell(peak)} nats` : ""}.`);
       state.says.replaceChildren(total, back);
     } else {
       state.says.replaceChildren(make("span",

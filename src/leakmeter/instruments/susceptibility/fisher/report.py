@@ -52,7 +52,8 @@ _OF: Final = {
         "Changes as large as a context makes need not keep to second order."
     ),
 }
-_TEXT: Final = 300
+_SHORT: Final = 90
+_QUERIES_LISTED: Final = 20
 _EXPLAINS: Final = 0.5
 EXPLAINED: Final = (
     "ranks go with the query’s length or its entropy (Spearman 0.5 or more)",
@@ -102,6 +103,12 @@ def report(
         lead=f"From gradients of a language model: how fast its answer to {n} begins to move when the vectors it reads "
         "change.",
         caveat=CAVEAT,
+        sections=[_section(one) for one in results] if len(results) > 1 else (),
+        index=_index(results[0]),
+        index_caption="Queries, highest first",
+        index_first=_QUERIES_LISTED,
+        case=("query", "queries"),
+        sections_left_out="that are lower",
         notes=[b.Facts(_NOTES)],
         provenance=provenance,
         command=None if command is None else b.Command(b.Untrusted(command)),
@@ -248,8 +255,9 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
     for warning in shared_words.warnings(results):
         yield b.Warning(b.Untrusted(warning))
     if several:
-        for number, row in enumerate(summary.values):
-            yield b.Part(("Sigma ", b.Untrusted(row.sigma)), list(_sigma(results, number, row)))
+        for row in summary.values:
+            caption = ("Factors, sigma ", b.Untrusted(row.sigma))
+            yield from factor_table(row.factors, caption, b.Column("Mean", "nats", _unit(row.sigma)))
     else:
         yield b.Text(b.Untrusted(first.query), "prose", heading=("Query ", b.Untrusted(first.id, ID)))
         yield _values(first)
@@ -276,25 +284,28 @@ def _values(result: FisherResult) -> b.Table:
     return b.Table(columns, rows, caption="Values, nats; of identity half the trace")
 
 
-def _sigma(results: Sequence[FisherResult], number: int, row: ValuesOfSigma) -> Iterator[b.Block]:
-    unit = _unit(row.sigma)
-    columns = (
-        b.Column("Query"),
-        b.Column("Text"),
-        b.Column("Value", "nats", shade=not _is_rank(row.sigma)),
-        b.Column("Interval", "interval"),
-        b.Column("Spread", "nats", on="pages"),
-        b.Column("Drift", "nats", on="pages"),
-        b.Column("Entropy", "nats"),
+def _index(first: FisherResult) -> Sequence[b.Column]:
+    """A value for each Σ, the first of which ranks."""
+    ranking, *others = [
+        b.Column(b.Untrusted(value.sigma), "nats", shade=not _is_rank(value.sigma)) for value in first.values
+    ]
+    return (
+        ranking, b.Column("Text"), b.Column("Interval", "interval"), *others, b.Column("Entropy", "nats"),
         b.Column("Tokens", "count"),
-    )
-    rows = []
-    for result in sorted(results, key=lambda result: -result.values[number].fisher_nats):
-        said = b.Untrusted(result.id, ID), b.Untrusted(result.query, _TEXT)
-        rows.append(b.Row((*said, *_numbers(result.values[number]), result.entropy_nats, result.n_query_tokens)))
-    caption = f"Queries, highest first; value: {unit}, entropy: nats"
-    yield b.Table(columns, rows, caption=caption, rest=("query", "queries"), numbered=True)
-    yield from factor_table(row.factors, "Factors", b.Column("Mean", "nats", unit))
+    )  # fmt: skip
+
+
+def _section(result: FisherResult) -> b.Section:
+    # Colours stand for nats, which a trace is not.
+    ranking, *others = [
+        nats_cell(value.fisher_nats) if _is_rank(value.sigma) else value.fisher_nats for value in result.values
+    ]
+    cells = (
+        ranking, b.Untrusted(result.query, _SHORT), interval(result.values[0].interval_nats), *others,
+        result.entropy_nats, result.n_query_tokens,
+    )  # fmt: skip
+    blocks: list[b.Block] = [b.Text(b.Untrusted(result.query), "prose"), b.Text(explanation(result)), _values(result)]
+    return b.Section(b.Untrusted(result.id, ID), blocks, cells, weight=result.values[0].fisher_nats)
 
 
 def _chart(results: Sequence[FisherResult], summary: FisherSummary) -> b.Chart:

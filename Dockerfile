@@ -1,0 +1,31 @@
+# docker build -t leakmeter .                                  for a CPU
+# docker build -t leakmeter:cuda --build-arg DEVICE=cuda .     for CUDA: docker run --gpus all …
+#
+# docker run --rm -v "$PWD:/work" --user "$(id -u):$(id -g)" leakmeter influence --data cases.jsonl
+ARG PYTHON=3.12
+
+FROM python:${PYTHON}-slim AS build
+ARG DEVICE=cpu
+WORKDIR /source
+RUN python -m venv /opt/leakmeter
+COPY constraints.txt ./
+RUN torch=$(sed -n 's/^torch==//p' constraints.txt) && \
+    case "$DEVICE" in \
+      cpu) set -- "torch==$torch+cpu" --extra-index-url https://download.pytorch.org/whl/cpu ;; \
+      cuda) set -- "torch==$torch" ;; \
+      *) echo "DEVICE is '$DEVICE'; it has to be cpu or cuda" >&2; exit 1 ;; \
+    esac && \
+    /opt/leakmeter/bin/pip install --no-cache-dir -c constraints.txt "$@"
+COPY pyproject.toml README.md LICENSE ./
+COPY src ./src
+RUN /opt/leakmeter/bin/pip install --no-cache-dir -c constraints.txt .
+
+FROM python:${PYTHON}-slim
+COPY --from=build /opt/leakmeter /opt/leakmeter
+# Whoever runs it: models, secrets and runs lie in the directory that is mounted at /work.
+RUN useradd --uid 10001 --no-create-home --home-dir /work leakmeter && mkdir /work && chown leakmeter /work
+ENV PATH=/opt/leakmeter/bin:$PATH HOME=/work
+USER leakmeter
+WORKDIR /work
+ENTRYPOINT ["leakmeter"]
+CMD ["--help"]

@@ -1,0 +1,104 @@
+"""Progress where there is no terminal: a line now and then, of what is being done and of no text."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from leakmeter.backends.toy import Toy
+from leakmeter.commands import progress
+from leakmeter.core.heartbeat import heartbeat
+
+Call = Callable[..., Any]
+CASES = """{"id": "Anna", "context": "Anna sang.", "query": "Who?", "response": "A"}
+{"id": "Bo", "context": "Bo sang.", "query": "Who?", "response": "B"}
+"""
+
+
+class Said:
+    """Lines that were told, each of which can be waited for."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._more = threading.Condition()
+
+    def tell(self, line: str) -> None:
+        with self._more:
+            self.lines.append(line)
+            self._more.notify_all()
+
+    def wait_for(self, n: int) -> None:
+        with self._more:
+            assert self._more.wait_for(lambda: len(self.lines) >= n, timeout=60)
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> Said:
+    made = Said()
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.001)
+    monkeypatch.setattr(progress, "tell", made.tell)
+    return made
+
+
+def test_a_line_a_case(said: Said) -> None:
+    with progress.progress(Toy(), 1_200) as callbacks:
+        for number in range(3):
+            callbacks.on_case(number, "note of Anna")
+            said.wait_for(number + 1)
+    assert [re.fullmatch(r"case (\d)/1,200, 0 tokens, 0 a second", line)[1] for line in said.lines] == ["1", "2", "3"]
+
+
+def test_a_line_of_each_cell(said: Said) -> None:
+    with progress.study_progress({0: 1.0, 1: 3.0}) as state:
+        for number in (0, 1):
+            with state.of_cell(number)(Toy(), 2) as callbacks:
+                callbacks.on_case(1, "note of Anna")
+                said.wait_for(number + 1)
+    assert said.lines[0].startswith("cell 1/2, case ")
+    assert said.lines[-1].startswith("cell 2/2, case ")
+
+
+def test_no_line_before_ten_seconds() -> None:
+    assert progress.LINE_SECONDS == 10.0
+
+
+def test_a_command_without_a_terminal(cli: Call, said: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.001)
+    score = Toy.score
+
+    def waiting(self: Toy, chunk: Any) -> Any:
+        said.wait_for(1)
+        return score(self, chunk)
+
+    monkeypatch.setattr(Toy, "score", waiting)
+    (tmp_path / "cases.jsonl").write_text(CASES, encoding="utf-8")
+    ended = cli("influence", "--data", tmp_path / "cases.jsonl", "--model", "toy", "--json")
+    assert ended.code == 0
+    assert said.lines[0].startswith("case 1/2, ")
+    assert not any(name in line for line in said.lines for name in ("Anna", "Bo"))
+
+
+def test_counting(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    with progress.counting("documents read") as count:
+        count(1_000, 2_000)
+    assert said.lines == ["documents read: 1,000 of 2,000"]
+    monkeypatch.setattr(progress, "LINE_SECONDS", 10.0)
+    with progress.counting("documents read") as count:
+        count(2_000, 2_000)
+    assert len(said.lines) == 1
+
+
+def test_a_heartbeat() -> None:
+    said = Said()
+    with heartbeat(said.tell, "converting", every_s=0.001):
+        said.wait_for(2)
+    n = len(said.lines)
+    assert re.fullmatch(r"converting: \d+ s so far …", said.lines[0])
+    with heartbeat(said.tell, "converting"):
+        pass
+    assert len(said.lines) == n

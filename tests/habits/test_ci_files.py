@@ -1,0 +1,264 @@
+"""What others put into their own pipelines: the composite action, the pre-commit hooks, the image. Run or linted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from helpers.places import ROOT
+
+yaml: Any = pytest.importorskip("yaml")
+ACTION: Final = ROOT / "action.yml"
+HOOKS: Final = ROOT / ".pre-commit-hooks.yaml"
+DOCKERFILE: Final = ROOT / "Dockerfile"
+BASH: Final = shutil.which("bash")
+needs_bash = pytest.mark.skipif(BASH is None, reason="there is no bash here")
+# Of GitHub's "Metadata syntax" for composite actions.
+ACTION_SCHEMA: Final = {
+    "type": "object",
+    "required": ["name", "description", "runs"],
+    "additionalProperties": False,
+    "properties": {
+        "name": {"type": "string"},
+        "author": {"type": "string"},
+        "description": {"type": "string", "maxLength": 125},
+        "branding": {"type": "object", "required": ["icon", "color"]},
+        "inputs": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "required": ["description"],
+                "additionalProperties": False,
+                "properties": {
+                    "description": {"type": "string"},
+                    "required": {"type": "boolean"},
+                    "default": {"type": "string"},
+                },
+            },
+        },
+        "outputs": {"type": "object"},
+        "runs": {
+            "type": "object",
+            "required": ["using", "steps"],
+            "additionalProperties": False,
+            "properties": {
+                "using": {"const": "composite"},
+                "steps": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "additionalProperties": False,
+                        "properties": {
+                            **{key: {"type": "string"} for key in ("name", "id", "if", "run", "shell", "uses")},
+                            "env": {"type": "object", "additionalProperties": {"type": "string"}},
+                            "with": {"type": "object", "additionalProperties": {"type": "string"}},
+                            "working-directory": {"type": "string"},
+                        },
+                        "oneOf": [{"required": ["uses"]}, {"required": ["run", "shell"]}],
+                    },
+                },
+            },
+        },
+    },
+}
+CASES: Final = [
+    {"id": name, "context": f"{name} Ek lives in Graz.", "query": "Who?", "response": name} for name in ("Anna", "Bo")
+]
+
+
+def loaded(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def steps() -> dict[str, dict[str, Any]]:
+    return {step["name"]: step for step in loaded(ACTION)["runs"]["steps"] if "name" in step}
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A directory with cases, and `leakmeter` on the path."""
+    monkeypatch.chdir(tmp_path)
+    Path("cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in CASES), encoding="utf-8")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "leakmeter").write_text(
+        f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m leakmeter "$@"\n', encoding="utf-8"
+    )
+    (programs / "leakmeter").chmod(0o755)
+    (tmp_path / "temporary").mkdir()
+    return {
+        **os.environ,
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT / "src"),
+        "LEAKMETER_CONFIG": str(tmp_path / "config"),
+        "RUNNER_TEMP": str(tmp_path / "temporary"),
+        "TMPDIR": str(tmp_path / "temporary"),
+    }
+
+
+def step(name: str, environment: dict[str, str], **inputs: str) -> subprocess.CompletedProcess[str]:
+    """A step of the action with its inputs, as GitHub runs it."""
+    given = {key: one.get("default", "") for key, one in loaded(ACTION)["inputs"].items()} | inputs
+    one = steps()[name]
+    env = {
+        key: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: given[found[1]], value)
+        for key, value in one["env"].items()
+    }
+    command = [str(BASH), "--noprofile", "--norc", "-eo", "pipefail", "-c", one["run"]]
+    return subprocess.run(command, env={**environment, **env}, capture_output=True, text=True, check=False)
+
+
+def test_the_action_is_one() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    action = loaded(ACTION)
+    jsonschema.validate(action, ACTION_SCHEMA)
+    # An input within a script would be code; it is given by the environment.
+    scripts = [one["run"] for one in action["runs"]["steps"] if "run" in one]
+    assert not any("${{" in script for script in scripts)
+    used = set(re.findall(r"inputs\.([\w-]+)", ACTION.read_text(encoding="utf-8")))
+    assert used == set(action["inputs"])
+    assert all(re.fullmatch(r"[\w/-]+@v\d+", one["uses"]) for one in action["runs"]["steps"] if "uses" in one)
+    # Scores are private text in effect: pull requests can read what a workflow has cached.
+    (cache,) = (
+        one["with"]["path"] for one in action["runs"]["steps"] if one.get("uses", "").startswith("actions/cache")
+    )
+    assert cache.split() == ["~/.cache/pip", "~/.cache/leakmeter/models"]
+    assert "download.pytorch.org/whl/cpu" in steps()["install"]["run"]
+
+
+@needs_bash
+def test_scripts_are_bash() -> None:
+    scripts = [one["run"] for one in steps().values()]
+    for script in scripts:
+        subprocess.run([str(BASH), "-n", "-c", script], check=True)
+    if shutil.which("shellcheck"):
+        for script in scripts:
+            subprocess.run(["shellcheck", "-s", "bash", "-"], input=script, text=True, check=True)
+
+
+@needs_bash
+def test_the_action_measures_and_gates(environment: dict[str, str]) -> None:
+    options = "--unit=word\n--max-new-tokens=4\n"
+    measured = step("measure", environment, data="cases.jsonl", model="toy", **{"measure-options": options})
+    assert (measured.returncode, measured.stdout) == (0, ""), measured.stderr
+    reports = {"junit": "gate.xml", "sarif": "gate.sarif", "about": "cases.jsonl"}
+    bounds = "influence.max <= 1e6\ninfluence.worst_piece.max <= 1e6\n"
+    held = step("gate", environment, data="cases.jsonl", max=bounds, min="influence.min >= 0", **reports)
+    assert held.returncode == 0, held.stderr
+    assert held.stdout.count("holds") == 3
+    assert "influence, 2 cases, unit word" in held.stderr
+    assert json.loads(Path("gate.sarif").read_bytes())["runs"][0]["results"] == []
+    assert Path("gate.xml").read_text(encoding="utf-8").count("<testcase") == 3
+    broken = step("gate", environment, data="cases.jsonl", max="influence.max < 0", confident="true")
+    assert broken.returncode == 1
+    hostile = step("gate", environment, data="cases.jsonl", max='"; touch harmed; $(touch harmed) `touch harmed`')
+    assert hostile.returncode == 2
+    assert not Path("harmed").exists()
+
+
+@needs_bash
+def test_the_hooks_gate(environment: dict[str, str]) -> None:
+    hooks = {hook["id"]: hook for hook in loaded(HOOKS)}
+    assert set(hooks) == {"leakmeter-gate", "leakmeter-gate-data"}
+    for hook in hooks.values():
+        assert {"id", "name", "description", "entry", "language"} <= hook.keys()
+        assert (hook["language"], hook["pass_filenames"], hook["always_run"]) == ("python", False, True)
+
+    def code(name: str, *words: str) -> int:
+        command = [*shlex.split(hooks[name]["entry"]), *words]
+        env = {**environment, "LEAKMETER_MODEL": "toy"}
+        return subprocess.run(command, env=env, capture_output=True, check=False).returncode
+
+    assert code("leakmeter-gate-data", "cases.jsonl", "--max", "influence.max <= 1e6") == 0
+    assert code("leakmeter-gate-data", "cases.jsonl", "--max", "influence.max < 0") == 1
+    assert code("leakmeter-gate-data", "missing.jsonl", "--max", "influence.max <= 1e6") == 2
+    # Nothing is left behind, neither where it ran nor among temporary files.
+    assert {path.name for path in Path().iterdir()} <= {"cases.jsonl", "bin", "temporary", "config"}
+    assert list(Path("temporary").iterdir()) == []
+    assert code("leakmeter-gate", "--max", "influence.max <= 1e6") == 2
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Of the Dockerfile: each with what stands behind it, lines that go on joined."""
+    text = re.sub(r"\\\n", "", re.sub(r"^#.*\n", "", DOCKERFILE.read_text(encoding="utf-8"), flags=re.MULTILINE))
+    return [(name, rest) for name, _, rest in (line.partition(" ") for line in text.splitlines() if line.strip())]
+
+
+def test_the_dockerfile_is_made_as_it_should_be() -> None:
+    found = instructions()
+    assert {name for name, _ in found} <= {
+        "ARG", "FROM", "WORKDIR", "RUN", "COPY", "ENV", "USER", "ENTRYPOINT", "CMD"
+    }  # fmt: skip
+    stages = [number for number, (name, _) in enumerate(found) if name == "FROM"]
+    assert len(stages) == 2
+    build, final = found[: stages[1]], found[stages[1] :]
+    assert ("ARG", "DEVICE=cpu") in build
+    assert "whl/cpu" in " ".join(rest for _, rest in build)
+    users = [rest for name, rest in final if name == "USER"]
+    assert users
+    assert users[-1] not in ("root", "0")
+    assert ("ENTRYPOINT", '["leakmeter"]') in final
+    assert json.loads(dict(final)["CMD"]) == ["--help"]
+    # Only what the image is made of is sent to the builder, and all of it is there.
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split("\n")
+    assert "*" in ignored
+    sent = {line.removeprefix("!") for line in ignored if line.startswith("!")}
+    copied = {word for name, rest in build if name == "COPY" for word in rest.split()[:-1]}
+    assert copied == sent
+    assert all((ROOT / name).exists() for name in copied)
+    assert not any(name.startswith("--from") for name in copied)
+
+
+@needs_bash
+def test_the_dockerfiles_scripts_are_shell() -> None:
+    scripts = [rest for name, rest in instructions() if name == "RUN"]
+    assert len(scripts) == 4
+    for script in scripts:
+        subprocess.run([str(BASH), "-n", "-c", script], check=True)
+    (choosing,) = (script for script in scripts if "case" in script)
+    said = {}
+    for device in ("cpu", "cuda", "tpu"):
+        shown = choosing.replace("/opt/leakmeter/bin/pip", "echo")
+        said[device] = subprocess.run(
+            ["sh", "-c", shown], cwd=ROOT, env={**os.environ, "DEVICE": device}, capture_output=True, text=True
+        )
+    assert re.search(
+        r"torch==[\d.]+\+cpu --extra-index-url https://download.pytorch.org/whl/cpu$", said["cpu"].stdout.strip()
+    )
+    assert re.search(r"torch==[\d.]+$", said["cuda"].stdout.strip())
+    assert (said["tpu"].returncode, said["tpu"].stderr) == (1, "DEVICE is 'tpu'; it has to be cpu or cuda\n")
+
+
+def builder() -> str | None:
+    for name in ("docker", "podman"):
+        if shutil.which(name):
+            done = subprocess.run([name, "info"], capture_output=True, check=False)
+            if done.returncode == 0:
+                return name
+    return None
+
+
+@pytest.mark.long
+def test_the_image_is_built() -> None:
+    name = builder()
+    if name is None:
+        pytest.skip("no docker or podman that works is here: the image was linted, and not built")
+    built = subprocess.run([name, "build", "-q", "-t", "leakmeter-test", str(ROOT)], capture_output=True, text=True)
+    if built.returncode and re.search(r"resolv|network|timed? ?out|pull access|TLS", built.stderr):
+        pytest.skip("no registry is within reach")
+    assert built.returncode == 0, built.stderr
+    shown = subprocess.run([name, "run", "--rm", "leakmeter-test", "--version"], capture_output=True, text=True)
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*\n", shown.stdout)
+    whose = subprocess.run(
+        [name, "run", "--rm", "--entrypoint", "id", "leakmeter-test", "-u"], capture_output=True, text=True
+    )
+    assert whose.stdout.strip() != "0"
