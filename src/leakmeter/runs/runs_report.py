@@ -163,7 +163,7 @@ def _comparison(one: ShownComparison) -> b.Part:
     ]
     title = f"Run {second} less run {first}"
     if told["incomparable"]:
-        return b.Part(title, [b.Text(("Not compared: ", b.Untrusted(incomparable_line(told["incomparable"])))), *about])
+        return b.Part(title, [b.Text((b.Untrusted(incomparable_line(told["incomparable"])),)), *about])
     caption = (
         "Paired differences, means over cases with 95\u00a0% bootstrap intervals; p of Wilcoxon’s signed-rank test, "
         "by Holm’s rule"
