@@ -11,21 +11,72 @@ from typing import TYPE_CHECKING, Any
 from leakmeter import instruments
 
 if TYPE_CHECKING:
+    from leakmeter.commands.study import list_studies, study
     from leakmeter.errors import LeakmeterError
     from leakmeter.instruments import *  # noqa: F403
     from leakmeter.meter import Meter
-    from leakmeter.runs.loading import load_backend, load_run
+    from leakmeter.models.library import list_models, pull_model
+    from leakmeter.runs.library import (
+        compare_runs,
+        export_run,
+        gate,
+        list_runs,
+        query,
+        save_report,
+        schema,
+        verify_run,
+        write_baseline,
+    )
+    from leakmeter.runs.loading import forget, load_backend, load_run
+    from leakmeter.runs.results import Results
     from leakmeter.runs.run import Run
 
 _HOME = {
     "LeakmeterError": "leakmeter.errors",
     "Meter": "leakmeter.meter",
+    "Results": "leakmeter.runs.results",
     "Run": "leakmeter.runs.run",
+    "compare_runs": "leakmeter.runs.library",
+    "export_run": "leakmeter.runs.library",
+    "forget": "leakmeter.runs.loading",
+    "gate": "leakmeter.runs.library",
+    "list_models": "leakmeter.models.library",
+    "list_runs": "leakmeter.runs.library",
+    "list_studies": "leakmeter.commands.study",
     "load_backend": "leakmeter.runs.loading",
     "load_run": "leakmeter.runs.loading",
+    "pull_model": "leakmeter.models.library",
+    "query": "leakmeter.runs.library",
+    "save_report": "leakmeter.runs.library",
+    "schema": "leakmeter.runs.library",
+    "study": "leakmeter.commands.study",
+    "verify_run": "leakmeter.runs.library",
+    "write_baseline": "leakmeter.runs.library",
     **instruments.HOME,
 }
-__all__ = ["LeakmeterError", "Meter", "Run", "load_backend", "load_run", *instruments.__all__]
+__all__ = [
+    "LeakmeterError",
+    "Meter",
+    "Results",
+    "Run",
+    "compare_runs",
+    "export_run",
+    "forget",
+    "gate",
+    "list_models",
+    "list_runs",
+    "list_studies",
+    "load_backend",
+    "load_run",
+    "pull_model",
+    "query",
+    "save_report",
+    "schema",
+    "study",
+    "verify_run",
+    "write_baseline",
+    *instruments.__all__,
+]
 
 
 def __getattr__(name: str) -> Any:

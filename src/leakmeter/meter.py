@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.core import registry
@@ -11,47 +11,62 @@ from leakmeter.models import DEFAULT_MODEL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from leakmeter._typed import MeterMethods
     from leakmeter.core.backend import Backend
+else:
+    MeterMethods = object
 
 
-class Meter:
+class Meter(MeterMethods):
     """A model, and the functions of all instruments as methods, those of other packages' instruments too.
 
-    `meter.influence(…)` is `leakmeter.influence(model, …)`, with the model loaded once.
+    `meter.influence(…)` is `leakmeter.influence(model, …)`, on a model that this meter keeps.
 
     Args:
-        model: see `leakmeter.influence`; it is loaded when it is first needed.
+        model: a known name, 'hf:ORG/NAME', a directory, a .gguf file, a loaded (model, tokenizer) pair, or a back end
+            from `load_backend`; it is loaded when it is first needed.
         options: how it is loaded: dtype, device, memory, model_id, cache; see `load_backend`.
+
+    Raises:
+        UnknownNameError: an option that there is not.
 
     Example:
         >>> meter = Meter("toy")
         >>> result = meter.influence(context="Ana is 41.", query="How old is Ana?", response="41")
         >>> result.id
         'case'
+        >>> many = meter.influence([{"context": "Ana is 41.", "query": "How old is Ana?"}], max_new_tokens=2)
+        >>> len(many)
+        1
     """
 
     def __init__(self, model: Any = DEFAULT_MODEL, **options: Any) -> None:
-        self._model = model
-        self._options = options
+        from leakmeter.runs.loading import KeptModel
 
-    @cached_property
+        self._model = KeptModel(model, **options)
+
+    @property
     def backend(self) -> Backend:
         """The model, loaded."""
-        from leakmeter.runs.loading import load_backend
+        return self._model.backend
 
-        return load_backend(self._model, **self._options)
+    if not TYPE_CHECKING:
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        for instrument in map(registry.instrument, registry.instruments()):
-            if (function := instrument.function(name)) is not None:
-                return partial(function, self.backend)
-        raise AttributeError(f"no instrument has a function '{name}'; there are {', '.join(_names())}")
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            for instrument in map(registry.instrument, registry.instruments()):
+                if (function := instrument.function(name)) is not None:
+                    if hasattr(function, "on"):
+                        return partial(function.on, self._model)
+                    # A function of another package takes a back end.
+                    return partial(function, self.backend)
+            raise AttributeError(f"no instrument has a function '{name}'; there are {', '.join(_names())}")
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *_names()})
 
     def __repr__(self) -> str:
-        return f"<Meter of {self.backend.name if 'backend' in self.__dict__ else self._model!r}>"
+        loaded = "backend" in self._model.__dict__
+        return f"<Meter of {self.backend.name if loaded else self._model.given!r}>"
 
 
 def _names() -> list[str]:

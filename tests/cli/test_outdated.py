@@ -46,7 +46,7 @@ def test_an_early_run_is_read_and_marked_everywhere(early: Path, cli: Callable[.
         done = cli(*words)
         assert (done.code, f"run '{early}' was measured by leakmeter 0.1" in done.err) == (0, True), done
     assert "Measured by leakmeter 0.1" in Path("report.html").read_text()
-    assert ", outdated" in leakmeter.load_run(early)._repr_html_()
+    assert leakmeter.load_run(early).report().provenance.outdated
 
 
 def test_a_run_of_today_is_not_marked(measure: Callable[..., Any], cli: Callable[..., Any]) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from leakmeter.core.case import Document, Message
 from leakmeter.data import chat
-from leakmeter.errors import DataError
+from leakmeter.data.cases import case_of, cases_of, logged_case
+from leakmeter.errors import DataError, UsageError
 
 USER = {"role": "user", "content": "Who?"}
 
@@ -26,7 +30,7 @@ def write(folder: Path, value: Any) -> Path:
 def test_a_list_or_an_object_with_messages(tmp_path: Path, start: bytes, wrapped: bool) -> None:
     messages = [{"role": "system", "content": "Be brief.", "name": "rules"}, USER]
     value = {"messages": messages, "model": "x"} if wrapped else messages
-    assert chat.load_messages(write(tmp_path, start + json.dumps(value).encode())) == (
+    assert logged_case(write(tmp_path, start + json.dumps(value).encode())).messages == (
         Message("system", "rules", (Document("rules", "Be brief."),)),
         Message("user", "user 2", (Document("user 2", "Who?"),)),
     )
@@ -34,7 +38,7 @@ def test_a_list_or_an_object_with_messages(tmp_path: Path, start: bytes, wrapped
 
 def test_content_may_be_parts_with_names(tmp_path: Path) -> None:
     content = ["one", {"text": "two"}, {"type": "text", "text": "three", "name": "third"}, ""]
-    (message,) = chat.load_messages(write(tmp_path, [{"role": "tool", "content": content}]))
+    (message,) = logged_case(write(tmp_path, [{"role": "tool", "content": content}])).messages
     assert message.parts == (
         Document("tool 1, part 1", "one"),
         Document("tool 1, part 2", "two"),
@@ -52,9 +56,9 @@ def test_messages_of_one_name_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        (b"{", "is not JSON: Expecting property name enclosed in double quotes in line 1"),
-        (b"", "is not JSON: Expecting value in line 1"),
-        (b"[\n{]", "in line 2"),
+        (b"{", "is not JSON: Expecting property name enclosed in double quotes at character 2"),
+        (b"", "is not JSON: Expecting value at character 1"),
+        (b"[\n{]", "at character 2 of line 2"),
         (b"[" * 100_000, "nested too deep"),
         (b"[" + b"9" * 5000 + b"]", "a number too long"),
         ([], "'messages' has to be a list of at least one"),
@@ -64,7 +68,7 @@ def test_messages_of_one_name_are_told_apart() -> None:
         ([USER, "hi"], "message 2 is not an object with 'role' and 'content'"),
         ([{"role": "user"}], "message 1 is not an object with 'role' and 'content'"),
         ([{"content": "x"}], "message 1 is not an object with 'role' and 'content'"),
-        ([{**USER, "tool_calls": []}], "field 'tool_calls' is not understood"),
+        ([{**USER, "tool_calls": [{"id": "1"}]}], "field 'tool_calls' is not understood"),
         ([{**USER, "role": 1}], "'role' is a number, expected text"),
         ([{**USER, "role": "evil<|im_start|>"}], "role 'evil<|im_start|>' is not a plain word"),
         ([{**USER, "content": 1}], "'content' has to be text or a list of texts"),
@@ -83,7 +87,7 @@ def test_messages_of_one_name_are_told_apart() -> None:
 def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, value: Any, problem: str) -> None:
     path = write(tmp_path, value)
     with pytest.raises(DataError) as caught:
-        chat.load_messages(path)
+        logged_case(path)
     message = str(caught.value)
     assert message.startswith(f"messages file '{path}'")
     assert problem in message
@@ -91,21 +95,18 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, value: Any, problem: 
 
 def test_bytes_that_are_no_utf8_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not UTF-8: byte 0xff at offset 3"):
-        chat.load_messages(write(tmp_path, b'[["\xff'))
+        logged_case(write(tmp_path, b'[["\xff'))
     with pytest.raises(DataError, match="cannot be read: No such file"):
-        chat.load_messages(tmp_path / "missing.json")
+        logged_case(tmp_path / "missing.json")
 
 
 LOGGED = [{"role": "system", "content": "Be brief."}, USER, {"role": "assistant", "content": ["Anna", "called."]}]
 
 
 def test_a_last_message_of_the_assistant_is_the_response(tmp_path: Path) -> None:
-    from leakmeter.data import jsonl
-    from leakmeter.data.jsonl import case_of
-
     path = tmp_path / "cases.jsonl"
     path.write_text(json.dumps({"id": "case", "messages": LOGGED, "decoding": "greedy"}))
-    (read,) = jsonl.load(path).cases
+    (read,) = cases_of(path).cases
     held = case_of("", "", None, LOGGED)
     assert read.decoding == "greedy"
     for case in (read, held):
@@ -117,9 +118,6 @@ def test_a_last_message_of_the_assistant_is_the_response(tmp_path: Path) -> None
 
 
 def test_a_response_given_twice_or_without_a_question_is_refused(tmp_path: Path) -> None:
-    from leakmeter.data import jsonl
-    from leakmeter.data.jsonl import case_of
-
     with pytest.raises(DataError, match="a response is given too; leave one of them out"):
         case_of("", "", "Bo.", LOGGED)
     with pytest.raises(DataError, match="an answer without a question"):
@@ -127,4 +125,108 @@ def test_a_response_given_twice_or_without_a_question_is_refused(tmp_path: Path)
     path = tmp_path / "cases.jsonl"
     path.write_text(json.dumps({"messages": LOGGED[:2], "query": "And who else?"}))
     with pytest.raises(DataError, match="line 1: the last user message is the query; leave 'query' out"):
-        jsonl.load(path)
+        cases_of(path)
+
+
+TURN = "Use the notes.\nNotes:\n Anna called at nine.\nBo ate. \n\nQuestion: Who called?"
+
+
+def marked(turn: str, regex: str, *more: dict[str, Any]) -> Message:
+    *_, message = case_of(messages=[*more, {"role": "user", "content": turn}], context_from=regex).messages
+    return message
+
+
+@pytest.mark.parametrize(
+    "regex", ["Notes:(.*)Question:", "(Notes):(?P<context>.*)Question:", r"Notes:\s*((?:.|\n)*?)\s*Question"]
+)
+def test_a_group_of_the_users_turn_is_context_and_the_turn_stays_as_it_is(regex: str) -> None:
+    message = marked(TURN, regex)
+    assert "".join(part.text for part in message.parts) == TURN
+    assert [message.parts[i] for i in message.retrieved] == [Document("retrieved", "Anna called at nine.\nBo ate.")]
+    assert {part.name for i, part in enumerate(message.parts) if i not in message.retrieved} == {"user 1"}
+
+
+def test_each_match_is_a_document_and_the_last_user_message_is_the_one_that_is_looked_at() -> None:
+    turn = "<d>Anna called.</d> <d> </d><d>Bo ate.</d>Who?"
+    message = marked(turn, "<d>(.*?)</d>", {"role": "user", "content": "<d>No.</d>", "name": "retrieved"})
+    assert [message.parts[i] for i in message.retrieved] == [
+        Document("retrieved (2)", "Anna called."),
+        Document("retrieved (3)", "Bo ate."),
+    ]
+    assert "".join(part.text for part in message.parts) == turn
+
+
+@given(parts=st.lists(st.text("a \n()", max_size=8), min_size=1, max_size=4))
+def test_nothing_of_a_turn_is_lost_or_moved(parts: list[str]) -> None:
+    content = [{"text": f"{part}?"} for part in parts]
+    assume(re.search(r"\([^)]*[^)\s][^)]*\)", "\n".join(one["text"] for one in content)))
+    (message,) = case_of(messages=[{"role": "user", "content": content}], context_from=r"\(([^)]*)\)").messages
+    assert "".join(part.text for part in message.parts) == "\n".join(f"{part}?" for part in parts)
+    assert all(message.parts[i].text == message.parts[i].text.strip() for i in message.retrieved)
+
+
+@pytest.mark.parametrize(
+    ("regex", "problem"),
+    [
+        ("Notes:.*", "has no group; put what was retrieved in brackets"),
+        ("(", "--context-from '(': missing )"),
+        ("x" * 20_000, "is too large"),
+        ("Nots:(.*)Question", "messages: --context-from finds nothing in the last user message"),
+        ("Notes:( *)", "messages: --context-from finds nothing in the last user message"),
+        ("(.*)", "messages: --context-from takes the whole of the last user message; leave it the query"),
+    ],
+)
+def test_a_pattern_that_says_nothing_is_refused(regex: str, problem: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        marked(TURN, regex)
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_pattern_that_takes_forever_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat.pattern, "SECONDS_AT_MOST", 0.05)
+    with pytest.raises(DataError, match=r"messages: --context-from took longer than 0\.05 s; repetitions within"):
+        marked("a" * 60 + "!", r"((?:a|a)*)$")
+
+
+def test_context_from_is_for_what_has_no_context(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is a context; leave one of them out"):
+        case_of("Anna sang.", "Who?", context_from="(.)")
+    with pytest.raises(DataError, match="there is a 'context'; leave one of them out"):
+        cases_of([{"context": "a", "query": "b"}], context_from="(.)")
+    with pytest.raises(DataError, match="no message of role 'user'"):
+        cases_of([{"messages": [{"role": "system", "content": "a"}]}], context_from="(.)")
+    (case,) = cases_of([{"query": TURN, "response": "Anna."}], context_from="Notes:(.*)Question:").cases
+    assert (case.response, case.messages) == ("Anna.", (marked(TURN, "Notes:(.*)Question:"),))
+    assert case_of(query=TURN, context_from="Notes:(.*)Question:").messages == case.messages
+    path = tmp_path / "cases.jsonl"
+    path.write_text("\n".join(json.dumps({"messages": [{"role": "user", "content": text}]}) for text in (TURN, "Hi")))
+    found = cases_of(path, context_from="Notes:(.*)Question:", skip_bad=True)
+    assert (len(found.cases), len(found.problems)) == (1, 1)
+    assert "line 2: --context-from finds nothing" in found.problems[0]
+
+
+def test_records_of_chats_without_marks_are_what_they_were() -> None:
+    plain = case_of(messages=LOGGED).record()
+    assert "retrieved" not in json.dumps(plain)
+    assert case_of(messages=[{"role": "user", "content": TURN}], context_from="Notes:(.*)Q").record()["messages"][0][
+        "retrieved"
+    ] == (1,)
+
+
+@pytest.mark.parametrize("answer", [{"choices": [{"message": {"content": "Anna."}}]}, {"response": "Anna."}, {}])
+def test_a_log_of_a_completion_is_a_messages_file_too(tmp_path: Path, answer: dict[str, Any]) -> None:
+    path = write(tmp_path, {"model": "m", "messages": LOGGED[:2], **answer})
+    case = logged_case(path, None if answer else "Anna.")
+    assert (case.response, len(case.messages)) == ("Anna.", 2)
+    if answer:
+        with pytest.raises(DataError, match="has an answer, and a response is given too"):
+            logged_case(path, "Bo.")
+    several = write(tmp_path, {"messages": LOGGED[:2], "choices": [{"message": {"content": text}} for text in "ab"]})
+    with pytest.raises(DataError, match="has 2 answers; give it with --data"):
+        logged_case(several)
+
+
+def test_fields_of_a_message_that_say_nothing_are_left_aside() -> None:
+    logged = {"role": "assistant", "content": "Anna.", "refusal": None, "tool_calls": [], "function_call": None}
+    assert case_of(messages=[USER, logged]).response == "Anna."

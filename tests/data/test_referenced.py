@@ -10,7 +10,7 @@ import pytest
 
 from leakmeter.core.case import Case, Document
 from leakmeter.data.named.base import Record
-from leakmeter.data.referenced import load_referenced, referenced
+from leakmeter.data.referenced import load_referenced
 from leakmeter.errors import DataError
 
 GOOD = {"context": "Anna sang.", "query": "Who?", "reference": "Anna."}
@@ -27,7 +27,7 @@ def test_cases_and_references_belong_together(tmp_path: Path) -> None:
     assert (loaded.template, loaded.max_context_tokens) == (None, None)
     assert load_referenced(str(path), n=1).records == (first,)
     assert load_referenced(str(path), n=9).records == loaded.records
-    assert referenced(lines) == list(loaded.records)
+    assert load_referenced(lines).records == loaded.records
 
 
 def test_a_published_data_set_brings_its_prompt(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_published_data_set_brings_its_prompt(tmp_path: Path) -> None:
     assert (loaded.template, loaded.max_context_tokens) == ("document", 2048)
     assert loaded.records[0].reference == "A."
     # An equals sign in a path is no data set.
-    with pytest.raises(DataError, match="is not a JSON object with"):
+    with pytest.raises(DataError, match="has no 'reference'"):
         load_referenced(str(path))
 
 
@@ -54,4 +54,4 @@ def test_a_published_data_set_brings_its_prompt(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_used_is_told(cases: list[dict[str, Any]], told: str) -> None:
     with pytest.raises(DataError, match=told):
-        referenced(cases)
+        load_referenced(cases)

@@ -79,10 +79,13 @@ def test_a_title_and_a_description_are_one_text(tmp_path: Path, kind: str) -> No
         {"Class Index": 1, "Title": "Talks", "Description": ""},
     ]
     examples = tasks.find("agnews").load(write(tmp_path, rows, kind), "test")
+    # A record without an id is called by its place, as in errors.
+    lines = {"jsonl": ("line 1", "line 2", "line 3"), "csv": ("line 2", "line 4", "line 5")}
+    places = lines.get(kind, ("record 1", "record 2", "record 3"))
     assert [(e.id, e.texts, e.label) for e in examples] == [
-        ("0", ("Fears for pension  Unions are disappointed.\nAll of them.",), "Business"),
-        ("1", ("A second team.",), "Technology"),
-        ("2", ("Talks",), "World"),
+        (places[0], ("Fears for pension  Unions are disappointed.\nAll of them.",), "Business"),
+        (places[1], ("A second team.",), "Technology"),
+        (places[2], ("Talks",), "World"),
     ]
 
 
@@ -165,7 +168,7 @@ def test_the_hub_numbers_questions_in_two_orders(tmp_path: Path) -> None:
     assert labels_of(tmp_path, "trec", "label-coarse", list(range(6))) == earlier
     assert labels_of(tmp_path, "trec", "label_coarse", list(range(6))) == earlier
     # Elsewhere a number may be one of the fifty finer types.
-    with pytest.raises(DataError, match=r"record 1: 'label' is '3', expected one of 'NUM', .*'ABBR'$"):
+    with pytest.raises(DataError, match=r"line 1: 'label' is '3', expected one of 'NUM', .*'ABBR'$"):
         labels_of(tmp_path, "trec", "label", [3])
 
 
@@ -189,7 +192,7 @@ def test_records_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        ({"text": "A.", "label": 4}, "record 1: 'label' is '4', expected one of 'World', 'Sports', 'Business', "),
+        ({"text": "A.", "label": 4}, "line 1: 'label' is '4', expected one of 'World', 'Sports', 'Business', "),
         ({"text": "A.", "label": 4}, "'Sci/Tech', a number from 0 to 3"),
         ({"text": "A.", "class index": 0}, "'class index' is '0', expected one of"),
         ({"text": "A.", "class index": 0}, "a number from 1 to 4"),
@@ -200,9 +203,9 @@ def test_records_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"text": "A.", "label": "a\nb" + "c" * 99}, "'label' is 'a\\nb" + "c" * 37 + "…', expected"),
         ({"text": "A.", "label": None}, "'label' is empty, expected one of"),
         ({"text": "A.", "label": " "}, "'label' is empty, expected one of"),
-        ({"text": "A.", "Topic": 1}, "record 1 has no column 'class index' or 'label'; it has 'text', 'topic'"),
+        ({"text": "A.", "Topic": 1}, "line 1 has no column 'class index' or 'label'; it has 'text', 'topic'"),
         ({"body": "A.", "label": 1}, "has no column 'text' or 'title' with 'description'; it has 'body', 'label'"),
-        ({"text": " ", "label": 1}, "record 1 has no text"),
+        ({"text": " ", "label": 1}, "line 1 has no text"),
         ({"text": 5, "label": 1}, "'text' is a number, expected text"),
         ({"text": "\ud800", "label": 1}, "'text' holds half a surrogate pair"),
     ],
@@ -239,7 +242,7 @@ def test_queries_may_do_without_labels(tmp_path: Path) -> None:
     ]
     path = write(tmp_path, rows)
     assert [e.label for e in tasks.find("agnews").load(path, "test", labelled=False)] == ["Sports", None, None, None]
-    with pytest.raises(DataError, match="record 2: 'label' is empty"):
+    with pytest.raises(DataError, match="line 2: 'label' is empty"):
         tasks.find("agnews").load(path, "test")
     with pytest.raises(DataError, match="'label' is 'Weather'"):
         tasks.find("agnews").load(write(tmp_path, [{"text": "A.", "label": "Weather"}]), "test", labelled=False)
@@ -279,12 +282,52 @@ def test_what_ones_own_task_may_leave_out(tmp_path: Path) -> None:
     assert task.labels == (("Good", "Good"), ("Bad", "Bad"))
 
 
+def test_columns_make_a_task(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"user_review": "Fine.", "Mood": "good"},
+        {"user_review": "Poor.", "Mood": " Bad "},
+        {"user_review": "Good!", "Mood": "GOOD"},
+    ]
+    queries = [{"user_review": "So so.", "Mood": "mixed"}, {"user_review": "?", "Mood": None}]
+    made = tasks.task_of_columns([rows, queries], text="user_review", label="Mood")
+    assert made.task.words == ("good", "Bad", "mixed")
+    assert made.task.instruction == "Classify each text as good, Bad, or mixed."
+    assert (made.task.fields, made.task.answer) == ((("user_review", "User review"),), "Mood")
+    assert [(one.id, one.label) for one in made.examples(write(tmp_path, rows, "csv"))] == [
+        ("line 2", "good"), ("line 3", "Bad"), ("line 4", "good"),
+    ]  # fmt: skip
+    two = tasks.task_of_columns([rows[:2]], text="user_review", label="Mood", instruction="")
+    assert two.task.instruction == ""
+    paths = {"text": "ticket.body", "label": "team"}
+    nested = [{"ticket": {"body": "A."}, "team": 1.0}, {"ticket": {"body": "B."}, "team": 0}]
+    mapped = tasks.task_of_columns([nested], mapping=paths)
+    assert (mapped.task.words, mapped.task.instruction) == (("1", "0"), "Classify each text as 1 or 0.")
+    assert [one.texts for one in mapped.examples(nested, mapping=paths)] == [("A.",), ("B.",)]
+    # A query may do without what a mapping names for exemplars.
+    (bare,) = mapped.examples([{"ticket": {"body": "C."}}], labelled=False, mapping=paths)
+    assert (bare.texts, bare.label) == (("C.",), None)
+    for columns, missing in (({"text": "body", "label": "Mood"}, "body"), ({"text": "user_review"}, "label")):
+        with pytest.raises(DataError, match=rf"record 1 has no column '{missing}'; it has .*--text-column"):
+            tasks.task_of_columns([rows], **columns)
+
+
+def test_the_answer_that_was_given_is_a_label() -> None:
+    own = tasks.task_of({"fields": {"text": "Review"}, "labels": ["Good", "Bad"]}, "task")
+    rows = [{"text": "A.", "response": "bad"}, {"text": "B.", "response": ""}, {"text": "C."}]
+    assert [one.answer for one in own.examples(rows, labelled=False, answered=True)] == ["Bad", None, None]
+    assert [one.answer for one in own.examples(rows, labelled=False)] == [None] * 3
+    with pytest.raises(DataError, match=r"record 1: 'response' is 'Awful', expected one of 'Good', 'Bad'$"):
+        own.examples([{"text": "A.", "response": "Awful"}], labelled=False, answered=True)
+
+
 def test_a_task_and_records_that_a_caller_holds() -> None:
     own = tasks.task_of({"fields": {"Text": "Review"}, "labels": ("Good", "Bad"), "label_column": "Mood"}, "task")
     assert own.task.name == "own"
     rows: list[dict[str, Any]] = [{"TEXT": "Fine.", "Mood": "good"}, {"text": "Poor."}]
     examples = own.examples(rows, "queries", labelled=False)
-    assert [(e.id, e.texts, e.label) for e in examples] == [("0", ("Fine.",), "Good"), ("1", ("Poor.",), None)]
+    assert [(e.id, e.texts, e.label) for e in examples] == [
+        ("record 1", ("Fine.",), "Good"), ("record 2", ("Poor.",), None),
+    ]  # fmt: skip
     with pytest.raises(DataError, match=r"^queries, record 2 has no column 'mood'; it has 'text'$"):
         own.examples(rows, "queries")
     with pytest.raises(DataError, match=r"^pool: there is no record$"):

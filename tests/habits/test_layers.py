@@ -19,6 +19,7 @@ NAMES = [str(path.relative_to(SOURCE)) for path in MODULES]
 ROWS = (
     ("__main__",),
     ("cli",),
+    ("testing", "pytest_plugin"),
     ("meter",),
     ("instruments",),
     ("commands",),
@@ -39,7 +40,7 @@ APART = ("__init__",)
 # Where a heavy library may be imported; in `models` within functions only.
 HEAVY = dict.fromkeys(("torch", "transformers"), ("backends/hf/", "models/", "instruments/pii/tuning/"))
 # What an instrument may read of another.
-MAY_READ = {("redaction", "influence")}
+MAY_READ = {("redaction", "influence"), ("icl", "influence")}
 
 
 def room_of(path: Path) -> str:

@@ -25,18 +25,22 @@ COST = ResultCost(
 def exemplar(position: int, *signed: float, **more: Any) -> Exemplar:
     """One whose answers 'cat' and 'dog' move by so many nats."""
     loss = max(map(abs, signed))
-    posterior = posterior_of(max(signed, key=abs), noise_nats=1e-5)
+    at_answer, at_worst = (posterior_of(s, noise_nats=1e-5) for s in (signed[0], max(signed, key=abs)))
     made = Exemplar(
-        name=f"e{position}",
-        position=position,
         id=f"x{position}",
+        position=position,
         text=f"Text: exemplar {position}\nAnswer: {('cat', 'dog')[position % 2]}",
         label=("cat", "dog")[position % 2],
         n_tokens=9,
+        answer_nats=abs(signed[0]),
+        answer_signed_nats=signed[0],
+        answer_posterior=at_answer.probability,
+        answer_posterior_note=at_answer.note,
+        answer_below_noise_floor=abs(signed[0]) <= 1e-5,
         loss_nats=loss,
         rank=1,
-        posterior=posterior.probability,
-        posterior_note=posterior.note,
+        worst_posterior=at_worst.probability,
+        worst_posterior_note=at_worst.note,
         below_noise_floor=loss <= 1e-5,
         worst_label=("cat", "dog")[[abs(x) for x in signed].index(loss)],
         worst_label_nats=loss,
@@ -71,18 +75,34 @@ def asked(id_: str = "q1", **more: Any) -> IclResult:
         prediction="cat",
         gold="cat",
         is_right=True,
+        answer="cat",
+        answer_given=False,
         exemplars=(
             exemplar(1, 0.1, -0.3),
             exemplar(2, math.log(0.8 / 0.9), math.log(2)),
             exemplar(3, 0.05, 0.1),
         ),
+        answer_nats=math.log(0.9 / 0.8),
+        answer_exemplar="x2",
         loss_nats=math.log(2),
-        posterior=2 / 3,
-        posterior_note=None,
-        worst_exemplar="e2",
+        worst_exemplar="x2",
         noise_floor_nats=1e-5,
+        answer_noise_floor_nats=1e-5,
     )
-    return replace(made, **more)
+    return replace(behind(made, *more.get("exemplars", made.exemplars)), **more)
+
+
+def behind(case: IclResult, *exemplars: Exemplar) -> IclResult:
+    """The case with other exemplars, and what is said of the largest of them."""
+    revealed = max(exemplars, key=lambda one: one.answer_nats)
+    worst = max(exemplars, key=lambda one: one.loss_nats)
+    return replace(
+        case,
+        exemplars=exemplars,
+        answer_nats=revealed.answer_nats,
+        answer_exemplar=revealed.id,
+        worst_exemplar=worst.id,
+    )
 
 
 def over_vocabulary(id_: str = "q1", **more: Any) -> IclResult:
@@ -93,4 +113,4 @@ def over_vocabulary(id_: str = "q1", **more: Any) -> IclResult:
 
     moved = Vocabulary(farthest=entry(" mou\nse", 7.0), plausible=entry(" fish", 1.5))
     exemplars = (exemplar(1, 0.1, -0.3, vocabulary=moved), exemplar(2, 0.1, 0.2, loss_nats=7.0, vocabulary=moved))
-    return asked(id_, **{"space": "vocabulary", "exemplars": exemplars, "loss_nats": 7.0, "posterior": 0.999, **more})
+    return asked(id_, **{"space": "vocabulary", "exemplars": exemplars, "loss_nats": 7.0, **more})

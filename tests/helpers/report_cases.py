@@ -98,6 +98,8 @@ def case(id_: str, context: str, query: str, tokens: Sequence[str], whole: Seque
         placebo_nats=0.41,
         placebo_signed_nats=PLACEBO_SIGNED_NATS,
         placebo_alone_nats=0.52,
+        placebo_per_token_nats=tuple(0.41 / len(tokens) for _ in tokens),
+        placebo_alone_per_token_nats=tuple(0.52 / len(tokens) for _ in tokens),
         placebo_alone_signed_nats=0.33,
         samples=(),
         whole_mean_nats=None,

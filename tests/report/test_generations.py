@@ -160,30 +160,31 @@ def test_a_page_stays_small_and_says_what_it_leaves_out() -> None:
     many = [record(str(i), *(column(f"λ = {j}", "", CONTEXT, long) for j in range(4))) for i in range(20)]
     text = page(*many, n_records=200, room=300_000)
     assert len(text.encode()) <= 300_000
-    n = text.count('<article class="case"')
+    n = text.count('<details class="line"')
     assert 5 < n < 20
     assert f"{200 - n} further records are left out of this page; the cell files beside it hold all." in text
-    assert re.findall(r"Record <bdi>(\d+)</bdi>", text) == [str(i) for i in range(n)]
+    assert re.findall(r"<strong><bdi>(\d+)</bdi>", text) == [str(i) for i in range(n)]
     assert page(*many, n_records=200, room=300_000) == text
     assert "left out" not in body(page(record()))
     assert "1 further record is left out" in page(record(), n_records=2)
     # One record is shown whatever its size.
     huge = generation(["word "] * 6000, [1.0] * 6000, text="word " * 6000)
-    assert page(record("1", column("a", "", "word", huge)), record(), room=300_000).count("<article") == 1
+    assert page(record("1", column("a", "", "word", huge)), record(), room=300_000).count('class="line"') == 1
 
 
 def test_cells_are_side_by_side_in_their_lines() -> None:
     columns = [column(f"λ = {weight}", f"model {model}") for model in "ab" for weight in (0, 1)]
     other = replace(record("8", *columns[:2]), query="")
     text = body(page(record("7", *columns), other))
-    assert re.findall(r'<th scope="col" class="n"><bdi>([^<]*)', text) == [
+    heads = text[text.index('<p class="columns"') :].split("</p>")[0]
+    assert re.findall(r'<span class="n"><bdi>([^<]*)', heads) == [
         f"model {model}: λ = {weight}" for model in "ab" for weight in (0, 1)
     ]
     assert re.findall(r"<h3><bdi>(model [^<]*)", text) == ["model a", "model b", "model a"]
     assert text.count('<div class="cards">') == 3
-    rows = text.split("<tbody>")[2].split("</table>")[0].split("<tr>")[1:]
+    rows = [row.split("</summary>")[0] for row in text.split('<details class="line"')[1:]]
     assert [row.count("</b> <small>¶</small>") for row in rows] == [4, 2]
-    assert [row.count("<td") for row in rows] == [5, 5]
+    assert [row.count("<span") for row in rows] == [5, 5]
 
 
 def test_a_context_that_a_cell_cut_is_told() -> None:

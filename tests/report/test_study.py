@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import PNG, assert_harmless, assert_markdown_harmless
 from helpers.report_snapshots import printed
+from leakmeter.report import blocks as b
 from leakmeter.report import html, markdown
 from leakmeter.studies.study_report import read_markdown, study_report
 from leakmeter.studies.tables import to_markdown
@@ -40,6 +42,27 @@ def test_the_page_has_tables_figures_and_command() -> None:
     assert 'alt="figure"' in page
     assert "runs/study-x" in page
     assert "script-src &#39;none&#39;" in page
+
+
+def headline(rows: list[dict[str, Any]], about: Sequence[str] = ()) -> str:
+    return b.headline_of(study_report(to_markdown("T", about, rows), {}, directory="x"))
+
+
+def test_a_page_begins_with_what_was_found() -> None:
+    rows = [
+        {"model": "m", "openness": name, "nats": mean, "nats_low": mean - 0.25, "nats_high": mean + 0.25}
+        for name, mean in (("open", 2.0), ("closed", -1.0), ("both", 1.75))
+    ]
+    assert (
+        headline(rows) == "τ̂, nats: from -1.00 [-1.25, -0.75] (openness closed) to 2.00 [1.75, 2.25] (openness open)."
+    )
+    assert headline(rows[::2]).endswith("Their intervals overlap: the order may be chance.")
+    assert headline(rows[:1]) == "τ̂, nats: 2.00 [1.75, 2.25]."
+    assert headline([{"model": "m"}]) == ""
+    assert headline(rows, ["finding: nothing was found", "seed 0"]) == "nothing was found"
+    page = page_of(to_markdown("T", [f"command: {COMMAND}", "seed 0"], rows))
+    assert page.count("leakmeter study run") == 1
+    assert page.index("<table") < page.index("seed 0") < page.index("leakmeter study run")
 
 
 def test_every_row_is_shown() -> None:

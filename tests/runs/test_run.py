@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import leakmeter
 from leakmeter.core.quantity import Quantity
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.runs.pages import page_of_runs, write_figures
-from leakmeter.runs.result import Results
+from leakmeter.runs.results import Results
 from leakmeter.runs.run import Run
 from leakmeter.runs.rundir import RunDirectory
 
@@ -91,7 +92,7 @@ def check_reprs(run: Run, results: list[Any]) -> None:
                 assert one.text not in repr(one)
         if hasattr(result, "public"):
             assert not any(text in repr(result.public) for text in texts_in(result.public.to_dict()) if len(text) > 9)
-    together = Results(tuple(results))
+    together = Results(results)
     ids = ", ".join(repr(result.id)[:20] for result in results[:1])
     assert repr(together).startswith(f"<Results of {len(results)}: {ids}")
 
@@ -137,7 +138,10 @@ def test_a_run_of_every_measure_is_an_object(measure: str) -> None:
     assert drawn == {path.name: path.read_bytes() for path in Path("again").iterdir()}
     assert list(run.figures()) == FIGURES[measure]
 
-    html = run._repr_html_()
+    shown = run._repr_html_()
+    assert shown.startswith('<iframe src="data:text/html;charset=utf-8;base64,')
+    assert shown.count("<") == 2  # the frame alone: nothing of the page stands beside its address
+    html = base64.b64decode(shown.split("base64,")[1].split('"')[0]).decode()
     assert run.path.name in html
     assert "<img" not in html
     assert "\x1b" not in html

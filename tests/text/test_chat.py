@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from leakmeter.core.item import Prepared
+from leakmeter.data.cases import case_of
 from leakmeter.data.chat import messages_of
 from leakmeter.errors import UsageError
 
@@ -178,3 +179,63 @@ def test_a_masked_message_leaves_its_positions_empty(chat: Any) -> None:
     cut = item.cuts["assistant 3"]
     assert cut.next_position == item.prompt.next_position
     assert len(cut.ids) < len(item.prompt.ids)
+
+
+ASKED = "Use the notes.\nNotes:  Anna called at nine. Bo ate.\n\nQuestion: Who called?"
+NOTES = "Anna called at nine. Bo ate."
+
+
+@pytest.fixture
+def retrieved(chat_tokenizer: Any, prepared: Prepare) -> Callable[..., Prepared]:
+    def make(content: Any, pattern: str = "Notes:(.*)Question:", *more: dict[str, Any], **settings: Any) -> Prepared:
+        case = case_of(messages=[*more, {"role": "user", "content": content}], context_from=pattern)
+        return prepared([], tokenizer=chat_tokenizer, messages=case.messages, **settings)
+
+    return make
+
+
+def test_what_was_retrieved_into_a_turn_is_context_in_the_prompt_that_was_sent(
+    retrieved: Any, chat_tokenizer: Any
+) -> None:
+    one = retrieved(ASKED)
+    sent = [{"role": "user", "content": ASKED}]
+    assert chat_tokenizer.decode(one.item.prompt.ids.tolist()) == rendered(chat_tokenizer, sent)
+    assert (one.context, one.unit) == (NOTES, "sentence")
+    assert [one.context[slice(*span.ranges[0])].strip() for span in one.item.spans] == [
+        *("Anna called at nine.", "Bo ate.")
+    ]
+    # The space before the context goes with it, as in every template.
+    left = [{"role": "user", "content": ASKED.replace(f"  {NOTES}", "")}]
+    assert chat_tokenizer.decode(one.item.blank.ids.tolist()) == rendered(chat_tokenizer, left)
+    assert one.query == ASKED.replace(NOTES, "")
+
+
+def test_parts_of_a_turn_stay_on_lines_of_their_own(retrieved: Any, chat_tokenizer: Any) -> None:
+    one = retrieved([{"text": "Notes: Anna called."}, {"text": "Question: Who?"}])
+    sent = [{"role": "user", "content": "Notes: Anna called.\nQuestion: Who?"}]
+    assert chat_tokenizer.decode(one.item.prompt.ids.tolist()) == rendered(chat_tokenizer, sent)
+
+
+@pytest.mark.parametrize("unit", ["message", "document", "whole", "sentence", "word"])
+@pytest.mark.parametrize("removal", ["drop", "retokenize"])
+def test_every_unit_cuts_what_was_retrieved_and_leaves_the_turn(
+    retrieved: Any, chat_tokenizer: Any, unit: str, removal: str
+) -> None:
+    asked = "<d>Anna called.</d><d>Bo ate.</d>Who?"
+    one = retrieved(asked, "<d>(.*?)</d>", CHAT[0], unit=unit, removal=removal)
+    for span in one.item.spans:
+        cut = chat_tokenizer.decode(one.item.cuts[span.name].ids.tolist())
+        assert cut.endswith("Who?<|im_end|>\n<|im_start|>assistant\n")
+        assert cut.count("<d>") == cut.count("</d>") == 2
+    if unit in ("message", "document"):
+        assert [span.name for span in one.item.spans] == ["system 1", "retrieved", "retrieved (2)"]
+        cut = chat_tokenizer.decode(one.item.cuts["retrieved"].ids.tolist())
+        sent = [CHAT[0], {"role": "user", "content": asked.replace("Anna called.", "")}]
+        assert cut == rendered(chat_tokenizer, sent)
+
+
+def test_a_chat_of_its_query_alone_says_how_to_mark_the_context(chat: Any) -> None:
+    with pytest.raises(
+        UsageError, match=r"--context-from REGEX \(a group of the user's turn\), as a message of its own"
+    ):
+        chat([{"role": "user", "content": ASKED}])

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,13 +11,10 @@ from cyclopts import App, Parameter
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import Flag, RunOptions
+from leakmeter.commands.study import datasets_of, predictors, record_of, run_study, time_of
 from leakmeter.errors import UsageError
 
 if TYPE_CHECKING:
-    from leakmeter.core.backend import Backend
-    from leakmeter.core.json_object import JsonObject
-    from leakmeter.runs.prediction import Predictor
-    from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.forecast import Forecast
     from leakmeter.studies.grid import Study
 
@@ -86,14 +80,15 @@ def run(
     if dry_run:
         from leakmeter.studies.forecast import forecasts
 
-        _print_forecasts(chosen, forecasts(chosen, chosen.cells, records, _predictors(options)))
+        _print_forecasts(chosen, forecasts(chosen, chosen.cells, records, predictors(options)))
         return
     # What is put into a table: all that determines its numbers, and nothing else.
     words = ["study", "run", study, "--size", size]
     words += [part for given in data or [] for part in ("--data", given)]
     words += [part for given in set or [] for part in ("--set", given)]
     words += [part for name, given in (("dtype", dtype), ("device", device)) if given for part in (f"--{name}", given)]
-    directory = _run(chosen, records, command_line(words, without=_hidden(chosen, data or [])), options)
+    directory, markdown = run_study(chosen, records, command_line(words, without=_hidden(chosen, data or [])), options)
+    output.print_plain(markdown)
     output.tell(f"study: {directory}")
 
 
@@ -114,7 +109,7 @@ def list_studies(*, json: Flag = False) -> None:
     studies = {name: {size: load_study(name, size) for size in SIZES} for name in shipped()}
     if json:
         for name, sizes in studies.items():
-            output.print_json(_record(name, sizes))
+            output.print_json(record_of(name, sizes))
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("study", no_wrap=True)
@@ -123,97 +118,13 @@ def list_studies(*, json: Flag = False) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     for name, sizes in studies.items():
         of = sizes["laptop"]
-        shown = Text.assemble(of.title, "\n", (", ".join(_datasets(of)), "dim"))
+        shown = Text.assemble(of.title, "\n", (", ".join(datasets_of(of)), "dim"))
         table.add_row(name, shown, *(f"{len(one.cells)} × {one.cells[0].n_records:,}" for one in sizes.values()))
     console = output.console()
     console.print(table)
     console.print(
         "Sizes: cells × records of each (contexts, queries, relations or people). leakmeter study run NAME --dry-run"
     )
-
-
-def _record(name: str, sizes: Mapping[str, Study]) -> JsonObject:
-    study = sizes["laptop"]
-    datasets = _datasets(study)
-    return {
-        "name": name,
-        **{of: getattr(study, of) for of in ("title", "measure", "reproduces")},
-        "datasets": datasets,
-        "data": study.kind.sources(datasets),
-        **{size: {"cells": len(of.cells), "records": of.cells[0].n_records} for size, of in sizes.items()},
-    }
-
-
-def _datasets(study: Study) -> list[str]:
-    return list(dict.fromkeys(cell.dataset for cell in study.cells))
-
-
-def _run(study: Study, records: Sequence[Sequence[Any]], command: str, options: RunOptions) -> Path:
-    from leakmeter.commands.progress import study_progress
-    from leakmeter.studies.cells import finished_cell, measure_cell, study_directory
-    from leakmeter.studies.forecast import forecasts
-
-    directory = study_directory(study, records, options.out, options.dtype, options.device)
-    found = [finished_cell(cell, records[cell.number], directory) for cell in study.cells]
-    done = {one.cell.number: one for one in found if one is not None}
-    # Cells of a model follow each other, so that each is loaded once, and never two at a time.
-    models = [cell.model for cell in study.cells]
-    left = sorted((c for c in study.cells if c.number not in done), key=lambda cell: models.index(cell.model))
-    if left:
-        expected = forecasts(study, left, records, _predictors(options))
-        output.tell(f"{len(done)} of {len(study.cells)} cells are measured; {_summed(study, expected)}")
-        backend: Backend | None = None
-        loaded: str | None = None
-        with study_progress({one.cell.number: one.n_tokens or 0.0 for one in expected}) as bar:
-            for cell in left:
-                started = time.perf_counter()
-                if backend is None or loaded != cell.model:
-                    backend = None
-                    backend, loaded = replace(options, model=cell.model).load_backend(), cell.model
-                of_cell = records[cell.number]
-                progress = bar.of_cell(cell.number)
-                done[cell.number] = measure_cell(study, cell, of_cell, directory, backend, progress, command=command)
-                taken = time.perf_counter() - started
-                output.tell(f"cell {len(done)} of {len(study.cells)}: {cell.label}: {taken:.0f} s")
-    _write(study, [done[number] for number in range(len(study.cells))], directory, command)
-    return directory
-
-
-def _predictors(options: RunOptions) -> Callable[[str], Predictor]:
-
-    @cache
-    def predictor_of(model: str) -> Predictor:
-        return replace(options, model=model).load_predictor()
-
-    return predictor_of
-
-
-def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> None:
-    from leakmeter.studies import tables as rendered
-    from leakmeter.studies.cells import write
-    from leakmeter.studies.table import SEEDS_ABOUT, SEEDS_TITLE, over_seeds, provenance
-
-    kind = study.kind
-    for finished in cells:
-        write(directory / f"cell-{finished.cell.number:02}.csv", kind.items_csv(finished))
-    made = kind.tables(study, cells, directory, output.tell)
-    about = [study.reproduces, *provenance(study, cells, command)]
-    markdown = rendered.to_markdown(study.title, about, made.summary)
-    if made.comparisons:
-        write(directory / "comparisons.csv", rendered.to_csv(made.comparisons))
-        markdown += "\n" + rendered.to_markdown(made.compared_title, made.compared_by, made.comparisons, level=2)
-    if seeds := over_seeds(study, made.rows):
-        write(directory / "seeds.csv", rendered.to_csv(seeds))
-        markdown += "\n" + rendered.to_markdown(SEEDS_TITLE, [SEEDS_ABOUT], seeds, level=2)
-    write(directory / "table.csv", rendered.to_csv(made.rows))
-    write(directory / "table.md", markdown)
-    for name, page in kind.pages(study, cells, about).items():
-        write(directory / name, page)
-    try:
-        kind.draw(study, made.rows, footer="; ".join(provenance(study, cells, command)), stem=directory / "figure")
-    except UsageError as error:
-        output.tell(str(error))
-    output.print_plain(markdown)
 
 
 def _hidden(study: Study, data: Sequence[str]) -> list[str]:
@@ -236,7 +147,7 @@ def _changes(given: Sequence[str]) -> dict[str, list[str]]:
 
 def _paths(given: Sequence[str], study: Study) -> dict[str, str]:
     kind = study.kind
-    used = _datasets(study)
+    used = datasets_of(study)
     known = kind.sources(list(dict.fromkeys([*kind.datasets(), *used])))
     paths: dict[str, str] = {}
     for one in given:
@@ -281,20 +192,6 @@ def _print_forecasts(study: Study, found: Sequence[Forecast]) -> None:
     console = output.console()
     console.print(Text(f"{study.title}; {study.size} size; nothing was run", style="bold"))
     console.print(table)
-    console.print(Text(f"all cells: {_time(found)}; from the first {n_looked_at(study)} {study.kind.records} of each"))
-
-
-def _summed(study: Study, found: Sequence[Forecast]) -> str:
-    n_records = sum(one.n_records for one in found)
-    tokens = [one.n_tokens for one in found if one.n_tokens is not None]
-    said = f"{sum(tokens):,.0f} tokens, {_time(found)}" if len(tokens) == len(found) else "not predicted"
-    return f"{n_records:,} {study.kind.records} are left: {said}"
-
-
-def _time(found: Sequence[Forecast]) -> str:
-    from leakmeter.report.words import about_seconds
-
-    seconds = [one.seconds for one in found if one.seconds is not None]
-    if len(seconds) < len(found):
-        return "time not predicted"
-    return f"at most {about_seconds(sum(seconds))} once models are loaded"
+    console.print(
+        Text(f"all cells: {time_of(found)}; from the first {n_looked_at(study)} {study.kind.records} of each")
+    )

@@ -22,7 +22,10 @@ from leakmeter.errors import LeakmeterError, UsageError
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
     from leakmeter.core.instrument import Settings
+    from leakmeter.core.item import Prepared
+    from leakmeter.runs.measure import Callbacks
     from leakmeter.runs.result import AnyResult, Part
+    from leakmeter.runs.rundir import RunDirectory
 
 
 def run_cases(
@@ -61,6 +64,9 @@ def run_cases(
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
     read = (settings, run.model, Path(run.model), *inputs)
+    if not public:
+        for note in given.notes:
+            output.tell(note)
     settings = settings.resolved()
     if run.dry_run:
         predict_cases(given, settings, measure, run, group_size=group_size)
@@ -68,10 +74,8 @@ def run_cases(
     if run.html is not None:
         output.check_writable(run.html, "report", *read)
     from leakmeter.commands.progress import progress
-    from leakmeter.core.written import files_among, made_for
-    from leakmeter.runs.fingerprint import spec_of
-    from leakmeter.runs.measure import Callbacks, measure_cases, n_parts
-    from leakmeter.runs.rundir import RunDirectory
+    from leakmeter.core.written import files_among
+    from leakmeter.runs.measure import Callbacks
 
     backend = run.load_backend()
     accept(backend)
@@ -79,36 +83,31 @@ def run_cases(
         prepared, kept = given.prepared(backend, settings, measure)
         # What a measure cannot do with cases of this kind it says as its trial begins: before anything is written.
         measure.check(prepared[0].item)
-    where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
     hidden = [*inputs, run.out, run.html] if hides_paths else []
     command = command_line(sys.argv[1:], without=hidden)
     files = () if hides_paths or public else dict.fromkeys(as_unicode(str(path)) for path in files_among(inputs))
     shown: list[AnyResult] = []
-    with ExitStack() as undone:
-        undone.enter_context(made_for(run.out))
-        measure, kept_in = (measure, None) if settle is None else settle()
-        spec = spec_of(
-            *(measure, name, settings, backend, where, kept.cases),
+    watch = nullcontext(Callbacks()) if public else progress(backend, len(prepared))
+    with (
+        watch as callbacks,
+        kept_parts(
+            *(backend, measure, name, settings, prepared, kept, run.out),
             group_size=group_size,
             command=command,
-            problems=kept.problems,
             label=run.name,
             data=", ".join(files) or None,
-        )
-        undone.enter_context(_kept_for(run.out / spec.id, kept_in))
-        results_of = results or partial(registry.instrument(name).result.from_run, params=asdict(measure))
-        callbacks = undone.enter_context(nullcontext(Callbacks()) if public else progress(backend, len(prepared)))
-        directory = undone.enter_context(RunDirectory.open(run.out, spec))
-        parts = measure_cases(backend, measure, prepared, directory, callbacks, group_size=group_size)
+            callbacks=callbacks,
+            settle=settle,
+        ) as (directory, settled, parts),
+    ):
+        kept_name = directory.read_spec().get("name") if directory.is_complete else run.name
+        results_of = results or partial(registry.instrument(name).result.from_run, params=asdict(settled))
         for result in results_of(parts):
             shown.append(result)
             if run.json:
                 output.print_json(result.to_dict())
-        if directory.is_complete:
-            if run.name not in (None, directory.read_spec().get("name")) and not public:
-                output.tell(f"the run was finished before, and keeps its name; '{run.name}' is not written down")
-        else:
-            directory.finish(spec, n_parts(len(prepared), group_size))
+    if run.name not in (None, kept_name) and not public:
+        output.tell(f"the run was finished before, and keeps its name; '{run.name}' is not written down")
     if not run.json:
         output.print_results(shown)
     if run.html is not None:
@@ -118,6 +117,62 @@ def run_cases(
         output.tell_page(run.html, public=public)
     if kept.problems:
         output.tell(output.left_out(kept.problems, public=public))
+
+
+@contextmanager
+def kept_parts(
+    backend: Backend,
+    measure: Measure,
+    name: str,
+    settings: Settings,
+    prepared: Sequence[Prepared],
+    kept: LoadedCases[Any],
+    out: Path,
+    *,
+    group_size: int = 1,
+    command: str | None = None,
+    label: str | None = None,
+    data: str | None = None,
+    callbacks: Callbacks,
+    settle: Callable[[], tuple[Measure, Path]] | None = None,
+) -> Iterator[tuple[RunDirectory, Measure, Iterator[Part]]]:
+    """A run directory, what measures, and the cases' texts and measurements; the run is complete once all are taken.
+
+    Args:
+        prepared: the cases for the back end, which are those of `kept`.
+        out: directory of runs.
+        command: the command line, for the reader.
+        label: what the user calls the run.
+        data: the files it is of, as they were given.
+        callbacks: told of the progress.
+        backend, measure, name, settings, group_size, settle: see `run_cases`.
+    """
+    from leakmeter.core.written import made_for
+    from leakmeter.runs.fingerprint import spec_of
+    from leakmeter.runs.measure import measure_cases, n_parts
+    from leakmeter.runs.rundir import RunDirectory
+
+    where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
+    with ExitStack() as undone:
+        undone.enter_context(made_for(out))
+        measure, kept_in = (measure, None) if settle is None else settle()
+        spec = spec_of(
+            *(measure, name, settings, backend, where, kept.cases),
+            group_size=group_size,
+            command=command,
+            problems=kept.problems,
+            label=label,
+            data=data,
+        )
+        undone.enter_context(_kept_for(out / spec.id, kept_in))
+        directory = undone.enter_context(RunDirectory.open(out, spec))
+        yield (
+            directory,
+            measure,
+            measure_cases(backend, measure, prepared, directory, callbacks, group_size=group_size),
+        )
+        if not directory.is_complete:
+            directory.finish(spec, n_parts(len(prepared), group_size))
 
 
 @contextmanager

@@ -30,6 +30,8 @@ class LoadedCases(Generic[_C]):
     """What was wrong with each case that is left out already."""
     skip_bad: bool = False
     """Leave out further ones too, rather than stop at the first."""
+    notes: tuple[str, ...] = ()
+    """What to tell of how the cases were read."""
 
     def prepared(
         self, backend: Backend, settings: Settings, measure: Measure
@@ -70,7 +72,7 @@ def read_cases(source: Source, response: str | None = None) -> LoadedCases[Case]
         UsageError: not exactly one source of cases, or options that do not go together.
         DataError: a file cannot be read as what it should hold.
     """
-    from leakmeter.data import chat, jsonl
+    from leakmeter.data.cases import cases_of, logged_case
 
     named = (("--context-file", source.context_file), ("--data", source.data), ("--messages", source.messages))
     options = [name for name, value in named if value]
@@ -82,16 +84,24 @@ def read_cases(source: Source, response: str | None = None) -> LoadedCases[Case]
     if source.data is not None:
         if source.query is not None or response is not None:
             raise UsageError("--query and --response stand in the lines of --data; leave them out")
-        loaded = jsonl.load(source.data, skip_bad=source.skip_bad)
-        return LoadedCases(loaded.cases, loaded.problems, source.skip_bad)
-    if source.skip_bad:
-        raise UsageError("--skip-bad is for --data")
+        loaded = cases_of(
+            source.data,
+            map=source.map,
+            format=source.format,
+            context_from=source.context_from,
+            skip_bad=source.skip_bad,
+        )
+        return LoadedCases(loaded.cases, loaded.problems, source.skip_bad, loaded.notes)
+    for name, value in (("--skip-bad", source.skip_bad), ("--map", source.map), ("--format", source.format)):
+        if value:
+            raise UsageError(f"{name} is for --data")
     if source.messages is not None:
         if source.query is not None:
             raise UsageError("the last user message of --messages is the query; leave --query out")
-        where = f"messages file '{source.messages}'"
-        messages, response = chat.without_answer(chat.load_messages(source.messages), response, where)
-        return LoadedCases((Case(as_unicode(source.messages.stem), response=response, messages=messages),))
+        case = logged_case(source.messages, response, context_from=source.context_from)
+        return LoadedCases((replace(case, id=as_unicode(source.messages.stem)),))
+    if source.context_from is not None:
+        raise UsageError("--context-from is for --data and --messages; the files of --context-file are the context")
     paths = source.context_file or []
     id_ = as_unicode(paths[0].stem)
     return LoadedCases((Case(id_, documents=_documents(paths), query=source.query or "", response=response),))
@@ -104,10 +114,10 @@ def as_unicode(name: str) -> str:
 
 def _documents(paths: list[Path]) -> tuple[Document, ...]:
     from leakmeter.core.files import read_text
-    from leakmeter.data import jsonl
+    from leakmeter.data.cases import unique_names
 
     documents = [Document(as_unicode(path.name), read_text(path, "context file")) for path in paths]
     for document, path in zip(documents, paths, strict=True):
         if not document.text.strip():
             raise UsageError(f"context file '{path}' is empty; there is nothing whose influence could be measured")
-    return tuple(jsonl.unique_names(documents))
+    return tuple(unique_names(documents))

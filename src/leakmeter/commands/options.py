@@ -7,6 +7,7 @@ says so under `source.data`, `run.out` …
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -29,6 +30,28 @@ Flag = Annotated[bool, Parameter(negative="")]
 Text = Annotated[str, Parameter(allow_leading_hyphen=True)]
 """What was said, which may be a list: '- first …'."""
 
+DataPath = Annotated[Path, Parameter(allow_leading_hyphen=True)]
+"""A file of data, or '-' for standard input."""
+
+
+@Parameter(name="*", negative="")
+@dataclass(frozen=True, slots=True)
+class RowOptions:
+    """How the rows of a command's data are read: `rows.read_rows(…, mapping=options.mapping(FIELDS))`."""
+
+    map: list[str] | None = None
+    """Fields of the data that have other names: FIELD=PATH,…, as in text=ticket.body,label=team."""
+
+    def mapping(self, known: Collection[str] | None = None) -> dict[str, str]:
+        """Fields and the paths at which they stand.
+
+        Raises:
+            UsageError: see `mapping.mapping_of`.
+        """
+        from leakmeter.data.mapping import mapping_of
+
+        return mapping_of(self.map, known)
+
 
 @Parameter(name="*", negative="")
 @dataclass(frozen=True, slots=True)
@@ -39,13 +62,21 @@ class Source:
     """A text file of context; again for each further document."""
     query: Text | None = None
     """What the model is asked."""
-    data: Path | None = None
-    """JSON lines: 'context' (text or a list of documents) or 'messages', 'query', and optionally 'response', 'id'."""
+    data: DataPath | None = None
+    """Cases as JSON lines, JSON, CSV or Parquet, also packed (.gz, .zst), or '-' for standard input: 'context' (text or
+    a list of documents) or 'messages', 'query', and optionally 'response', 'id'."""
+    map: list[str] | None = None
+    """Fields of --data that have other names: query=question,context=docs[].text,response=answer."""
+    format: str | None = None
+    """Preset for --data: openai, ragas, langchain, llamaindex or squad; found out by default."""
+    context_from: Text | None = None
+    """A pattern for the last user message: its group 'context', or its first, is context, as in
+    'Context:(.*)Question:'."""
     messages: Path | None = None
-    """A JSON file of chat messages; the last user message asks, a last message of the assistant's is the response, the
-    others are context."""
+    """A JSON file of chat messages, or the log of a completion; the last user message asks, a last message of the
+    assistant's is the response, the others are context."""
     skip_bad: bool = False
-    """Leave out lines of --data that cannot be used, and say how many."""
+    """Leave out rows of --data that cannot be used, and say how many."""
 
 
 def checked_name(name: str | None) -> str | None:

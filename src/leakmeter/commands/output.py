@@ -164,10 +164,12 @@ def tell_page(path: Path, *, public: bool) -> None:
 
 
 def print_results(results: Sequence[AnyResult]) -> None:
-    """A few results one by one, many as a table; all of one kind."""
+    """What all say together, and a few one by one too; all of one kind."""
     screen = console()
+    if len(results) > 1:
+        screen.print(type(results[0]).overview(results))
     if len(results) <= _HEATMAPS_AT_MOST:
         for result in results:
+            if len(results) > 1:
+                screen.rule(visible(getattr(result, "id", "")), align="left", style="dim")
             screen.print(result.to_rich())
-        return
-    screen.print(type(results[0]).overview(results))

@@ -9,7 +9,7 @@ from leakmeter.core.json_object import JsonObject
 
 DECODINGS: Final = ("sampling", "greedy", "beam", "top-k", "top-p")
 """How a response may have been chosen; all but sampling leave tokens of the distribution out."""
-_UNKNOWN: Final = ("decoding", None)
+_UNSAID: Final = (("decoding", None), ("retrieved", ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,9 @@ class Message:
     role: str
     name: str
     parts: tuple[Document, ...]
+    retrieved: tuple[int, ...] = ()
+    """In the turn that asks, numbers of the parts that are context. Parts of such a turn are one text, cut where the
+    context begins and ends; those of another are written on lines of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,5 +51,5 @@ class Case:
 
 
 def record_of(case: Any) -> JsonObject:
-    """A case of any kind, or what holds one, as that which names a run: without what is not known of its response."""
-    return asdict(case, dict_factory=lambda pairs: {key: value for key, value in pairs if (key, value) != _UNKNOWN})
+    """A case of any kind, or what holds one, as that which names a run: without what is not said of it."""
+    return asdict(case, dict_factory=lambda pairs: {key: value for key, value in pairs if (key, value) not in _UNSAID})

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 from leakmeter.core.case import Document, Message
-from leakmeter.core.files import read_text
 from leakmeter.data.text import checked_text, unused
-from leakmeter.errors import DataError
+from leakmeter.errors import DataError, UsageError
+from leakmeter.text.entities import pattern
 
 _FIELDS = ("role", "content", "name")
 _ASSISTANT = "assistant"
+_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant"}
 _ROLE = re.compile(r"[a-z][a-z_]*")
-
-
-def load_messages(path: Path) -> tuple[Message, ...]:
-    """Messages from a JSON file: a list of objects, or an object with `messages`."""
-    where = f"messages file '{path}'"
-    try:
-        value = json.loads(read_text(path, "messages file"))
-    except json.JSONDecodeError as error:
-        raise DataError(f"{where} is not JSON: {error.msg} in line {error.lineno}") from None
-    except (RecursionError, ValueError):
-        raise DataError(f"{where} is JSON nested too deep, or with a number too long, to be read") from None
-    if isinstance(value, dict) and "messages" in value:
-        value = value["messages"]
-    return messages_of(value, where)
 
 
 def messages_of(value: object, where: str) -> tuple[Message, ...]:
@@ -40,7 +28,7 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
         raise DataError(f"{where}: 'messages' has to be a list of at least one {{'role', 'content'}}")
     out: list[Message] = []
     names: set[str] = set()
-    for number, entry in enumerate(value, 1):
+    for number, entry in enumerate(map(_message, value), 1):
         at = f"{where}, message {number}"
         if not isinstance(entry, dict) or "role" not in entry or "content" not in entry:
             raise DataError(f"{at} is not an object with 'role' and 'content'")
@@ -85,6 +73,24 @@ def without_answer(
     return messages[:-1], "\n".join(part.text for part in last.parts)
 
 
+def _message(value: object) -> object:
+    """A message without what is empty, as logs write it; LangChain calls the role `type`."""
+    if not isinstance(value, Mapping):
+        return value
+    given: Any = value
+    if isinstance(given.get("kwargs"), Mapping):
+        given = given["kwargs"]
+    if isinstance(given.get("data"), Mapping) and "type" in given:
+        given = {**given["data"], "type": given["type"]}
+    if "role" not in given and isinstance(given.get("type"), str):
+        kept = ("content", "name", "tool_calls")
+        role = _ROLES.get(given["type"], given["type"])
+        given = {"role": role, **{field: given[field] for field in kept if field in given}}
+    # An identifier of the call that a tool answers is no part of what is said.
+    said = {key: held for key, held in given.items() if held not in (None, [], {}) and key != "tool_call_id"}
+    return {**said, **({"content": given["content"]} if "content" in given else {})}
+
+
 def _parts(value: object, name: str, where: str) -> tuple[Document, ...]:
     if isinstance(value, str):
         return (Document(name, checked_text(value, "content", where)),)
@@ -100,3 +106,68 @@ def _parts(value: object, name: str, where: str) -> tuple[Document, ...]:
         if checked_text(text, "content", where):
             out.append(Document(label, text))
     return tuple(out)
+
+
+class ContextPattern:
+    """A pattern that says which part of the user's turn was retrieved, and is context: `--context-from`."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.compiled = pattern.compiled(source, f"--context-from {source[:60]!r}", dot_is_any=True)
+        if not self.compiled.groups:
+            raise UsageError(
+                f"--context-from {source[:60]!r} has no group; put what was retrieved in brackets, as in "
+                r"'Context:(.*)Question:'"
+            )
+        self._group: str | int = "context" if "context" in self.compiled.groupindex else 1
+
+    def __call__(self, messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
+        """The chat with what the pattern finds in its last user message marked as context.
+
+        The text of the turn stays as it was, so that the model reads what it read.
+
+        Raises:
+            DataError: there is no user message, nothing is found, nothing is left as the query, or it takes too long.
+        """
+        at = max((i for i, message in enumerate(messages) if message.role == "user"), default=None)
+        if at is None:
+            raise DataError(f"{where}: there is no message of role 'user', which --context-from could be matched with")
+        turn = messages[at]
+        taken = {message.name for message in messages}
+        text = "\n".join(part.text for part in turn.parts)
+        parts: list[Document] = []
+        retrieved: list[int] = []
+        cursor = 0
+        for start, end in self._found(text, where):
+            if text[cursor:start]:
+                parts.append(Document(turn.name, text[cursor:start]))
+            retrieved.append(len(parts))
+            name = unused("retrieved", taken)
+            taken.add(name)
+            parts.append(Document(name, text[start:end]))
+            cursor = end
+        if text[cursor:]:
+            parts.append(Document(turn.name, text[cursor:]))
+        if not retrieved:
+            raise DataError(f"{where}: --context-from finds nothing in the last user message")
+        if not any(part.text.strip() for i, part in enumerate(parts) if i not in retrieved):
+            raise DataError(f"{where}: --context-from takes the whole of the last user message; leave it the query")
+        marked = replace(turn, parts=tuple(parts), retrieved=tuple(retrieved))
+        return (*messages[:at], marked, *messages[at + 1 :])
+
+    def _found(self, text: str, where: str) -> Iterator[tuple[int, int]]:
+        """Where the group's texts begin and end, without the white space around them."""
+        cursor = 0
+        try:
+            for match in self.compiled.finditer(text, timeout=pattern.SECONDS_AT_MOST):
+                start, end = match.span(self._group)
+                said = text[max(start, 0) : max(end, 0)]
+                start, end = start + len(said) - len(said.lstrip()), end - len(said) + len(said.rstrip())
+                if cursor <= start < end:
+                    yield start, end
+                    cursor = end
+        except TimeoutError:
+            raise DataError(
+                f"{where}: --context-from took longer than {pattern.SECONDS_AT_MOST:g} s; repetitions within "
+                "repetitions, as in (a+)+, are the usual cause"
+            ) from None

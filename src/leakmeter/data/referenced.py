@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from leakmeter.core.case import Case
-from leakmeter.data import jsonl, named
+from leakmeter.data import named
+from leakmeter.data.cases import cases_of
 from leakmeter.data.named.base import Record
-from leakmeter.data.records import Fields
 from leakmeter.errors import DataError
 
 
@@ -22,52 +23,41 @@ class Referenced:
     """Of a data set by name; None for the user's own cases."""
     max_context_tokens: int | None = None
     """Where contexts of a data set by name are cut."""
+    notes: tuple[str, ...] = ()
+    """What to tell of how the user's own cases were read."""
 
 
-def load_referenced(source: str, *, n: int | None = None) -> Referenced:
-    """Records of a file.
+def load_referenced(
+    source: Any, *, n: int | None = None, map: Iterable[str] | None = None, format: str | None = None
+) -> Referenced:
+    """Records of a file, or of cases that a caller holds.
 
     Args:
-        source: a file of cases (see `data.jsonl`), each with a 'reference'; or NAME=FILE for a published data set by
-            its name.
+        source: cases (see `data.cases`), each with a 'reference'; or NAME=FILE for a published data set by its name.
         n: how many to take, from the first; all by default, and where there are fewer.
+        map: see `cases.cases_of`.
+        format: likewise.
 
     Raises:
-        DataError: a file that cannot be read, a case without reference, or one with a response.
+        DataError: what cannot be read, a case without reference, or one with a response.
     """
-    name, equals, path = source.partition("=")
-    if equals and name in named.names():
-        dataset = named.find(name)
-        return Referenced(tuple(dataset.load(path, n=n)), dataset.template, dataset.max_context_tokens)
-    loaded = jsonl.load(Path(source))
+    if isinstance(source, str):
+        name, equals, path = source.partition("=")
+        if equals and name in named.names():
+            dataset = named.find(name)
+            return Referenced(tuple(dataset.load(path, n=n)), dataset.template, dataset.max_context_tokens)
+    loaded = cases_of(source, map=map, format=format)
+    where = f"'{source}'" if isinstance(source, str | Path) else "these"
     pairs = zip(loaded.cases, loaded.references, strict=True)
-    return Referenced(tuple(_record(case, reference, f"'{source}'") for case, reference in list(pairs)[:n]))
-
-
-def referenced(cases: Sequence[Fields]) -> list[Record]:
-    """Records of cases that a caller holds, with the fields of `data.jsonl`.
-
-    Raises:
-        DataError: as `load_referenced`; no cases, or two of one id.
-    """
-    records = [
-        _record(*jsonl.case_of_fields(fields, number, f"cases[{number - 1}]"), "these")
-        for number, fields in enumerate(cases, 1)
-    ]
-    ids = [record.case.id for record in records]
-    if not ids:
-        raise DataError("no cases; give at least one, with 'context', 'query' and 'reference'")
-    if len(set(ids)) < len(ids):
-        twice = next(id_ for i, id_ in enumerate(ids) if id_ in ids[:i])
-        raise DataError(f"id '{twice}' stands for two of the cases; make ids unique")
-    return records
+    records = tuple(_record(case, reference, where) for case, reference in list(pairs)[:n])
+    return Referenced(records, notes=loaded.notes)
 
 
 def _record(case: Case, reference: str | None, where: str) -> Record:
     if case.response is not None:
         raise DataError(
             f"case '{case.id}' of {where} has a response, and here responses are drawn; call it 'reference' if it says "
-            "what a good one would"
+            "what a good one would, or leave it out (in a file with --map response=)"
         )
     if reference is None or not reference.strip():
         raise DataError(

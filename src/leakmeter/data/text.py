@@ -29,7 +29,8 @@ def parsed_json(text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(f"{where} is not JSON: {error.msg} at character {error.pos + 1:,}") from None
+        at = f"character {error.colno:,}" + (f" of line {error.lineno:,}" if "\n" in text.rstrip() else "")
+        raise DataError(f"{where} is not JSON: {error.msg} at {at}") from None
     except (RecursionError, ValueError):
         raise DataError(f"{where} is JSON nested too deep, or with a number too long, to be read") from None
 

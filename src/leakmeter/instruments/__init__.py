@@ -6,45 +6,56 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from leakmeter.instruments.decoding.api import decode, frontier
-    from leakmeter.instruments.decoding.result import DecodeResult
-    from leakmeter.instruments.generation.api import audit
-    from leakmeter.instruments.icl.api import IclInfluence, icl
-    from leakmeter.instruments.icl.result import IclResult
-    from leakmeter.instruments.influence.api import influence
-    from leakmeter.instruments.influence.result import InfluenceResult
-    from leakmeter.instruments.pii.api import PiiFindings, pii
-    from leakmeter.instruments.pii.result import PiiResult
-    from leakmeter.instruments.redaction.api import redaction
-    from leakmeter.instruments.redaction.result import RedactionResult
-    from leakmeter.instruments.susceptibility.api import (
-        FisherSusceptibilities,
-        Susceptibilities,
+    from leakmeter._typed import (
+        audit,
+        calibrate,
+        decode,
         fisher_susceptibility,
+        frontier,
+        icl,
+        icl_responses,
+        icl_select,
+        influence,
+        pii,
+        pii_check,
+        pii_insert,
+        pii_tune,
+        redaction,
         susceptibility,
     )
+    from leakmeter.instruments.decoding.result import DecodeResult
+    from leakmeter.instruments.generation.result import PrivateGenerationResult
+    from leakmeter.instruments.icl.result import IclResult
+    from leakmeter.instruments.influence.result import InfluenceResult
+    from leakmeter.instruments.pii.api import pii_extract
+    from leakmeter.instruments.pii.result import PiiResult
+    from leakmeter.instruments.redaction.result import RedactionResult
     from leakmeter.instruments.susceptibility.fisher.result import FisherResult
     from leakmeter.instruments.susceptibility.result import SusceptibilityResult
 
 __all__ = [
     "DecodeResult",
     "FisherResult",
-    "FisherSusceptibilities",
-    "IclInfluence",
     "IclResult",
     "InfluenceResult",
-    "PiiFindings",
     "PiiResult",
+    "PrivateGenerationResult",
     "RedactionResult",
-    "Susceptibilities",
     "SusceptibilityResult",
     "audit",
+    "calibrate",
     "decode",
     "fisher_susceptibility",
     "frontier",
     "icl",
+    "icl_responses",
+    "icl_select",
     "influence",
     "pii",
+    "pii_check",
+    "pii_extract",
+    "pii_insert",
+    "pii_tune",
     "redaction",
     "susceptibility",
 ]
@@ -52,22 +63,22 @@ __all__ = [
 HOME = {
     "DecodeResult": "leakmeter.instruments.decoding.result",
     "FisherResult": "leakmeter.instruments.susceptibility.fisher.result",
-    "FisherSusceptibilities": "leakmeter.instruments.susceptibility.api",
-    "IclInfluence": "leakmeter.instruments.icl.api",
     "IclResult": "leakmeter.instruments.icl.result",
     "InfluenceResult": "leakmeter.instruments.influence.result",
-    "PiiFindings": "leakmeter.instruments.pii.api",
     "PiiResult": "leakmeter.instruments.pii.result",
+    "PrivateGenerationResult": "leakmeter.instruments.generation.result",
     "RedactionResult": "leakmeter.instruments.redaction.result",
-    "Susceptibilities": "leakmeter.instruments.susceptibility.api",
     "SusceptibilityResult": "leakmeter.instruments.susceptibility.result",
     "audit": "leakmeter.instruments.generation.api",
+    "calibrate": "leakmeter.instruments.generation.api",
     "decode": "leakmeter.instruments.decoding.api",
     "fisher_susceptibility": "leakmeter.instruments.susceptibility.api",
     "frontier": "leakmeter.instruments.decoding.api",
     "icl": "leakmeter.instruments.icl.api",
+    **dict.fromkeys(("icl_responses", "icl_select"), "leakmeter.instruments.icl.api"),
     "influence": "leakmeter.instruments.influence.api",
     "pii": "leakmeter.instruments.pii.api",
+    **dict.fromkeys(("pii_check", "pii_extract", "pii_insert", "pii_tune"), "leakmeter.instruments.pii.api"),
     "redaction": "leakmeter.instruments.redaction.api",
     "susceptibility": "leakmeter.instruments.susceptibility.api",
 }

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NoReturn, TypeAlias
+from itertools import takewhile
+from typing import Literal, NamedTuple, NoReturn, TypeAlias
 
 from leakmeter.core.plain import excerpt, visible
 from leakmeter.report import scale
@@ -70,6 +71,16 @@ class Warning:
     """What narrows the meaning of the numbers."""
 
     text: Phrase
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to do about what was found: rows of a decision table."""
+
+    rows: Sequence[tuple[Phrase, Phrase]]
+    """(what was found, what to do), those that these results meet."""
+    others: Sequence[tuple[Phrase, Phrase]] = ()
+    """The rest of the decision table; a page folds it, other renderers leave it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +193,8 @@ class Table:
     """Rows that a page shows at once, where a reader opens the others."""
     marks: Sequence[Mark] = ()
     """Two at most."""
+    floor_nats: float = 0.0
+    """Where colours of nats begin."""
     sortable: bool = False
     """A reader of the page may sort it; adds the script to a page."""
     filterable: bool = False
@@ -226,9 +239,10 @@ class ShadedText:
     passages: Sequence[Passage]
     heading: Phrase = ""
     floor_nats: float = 0.0
-    """At and below which there is no colour."""
+    """At and below which there is no colour: the placebo where there is one, else the noise floor."""
     floor_said_nats: float | None = None
-    """The noise floor that the legend names; where None, `floor_nats`, or as `tokens` no legend."""
+    """The floor that the legend names; where None, `floor_nats`, or as `tokens` no legend."""
+    floor_name: str = "noise"
     style: Literal["pieces", "tokens"] = "pieces"
 
 
@@ -240,10 +254,14 @@ class Attribution:
     response: ShadedText
     tables: Sequence[Table]
     nats: Sequence[float]
-    """Of each piece, in the order of their numbers; 0 below the noise floor."""
+    """Of each piece, in the order of their numbers; 0 of one that is no finding."""
     signed_by_token: Sequence[Sequence[float]]
     """(piece, response token), nats."""
     whole_signed_by_token: Sequence[float]
+    floor_by_token: Sequence[float]
+    """At and below which a piece did nothing to a response token."""
+    whole_floor_by_token: Sequence[float]
+    """As that, of the whole context; infinite where it is no finding."""
     beside: Sequence[Block] = ()
     """Shown above the response, such as the query."""
 
@@ -411,6 +429,7 @@ Block: TypeAlias = (
     Headline
     | Text
     | Warning
+    | Advice
     | Facts
     | Table
     | ShadedText
@@ -428,14 +447,14 @@ Block: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One case among several: a screenful of a page; a terminal shows it where it is the only one."""
+    """One case: a line of a page that a reader opens; where it is the only one, it is shown whole."""
 
     name: Phrase
     blocks: Sequence[Block]
     cells: Sequence[Cell] = ()
     """Under the report's `index` columns."""
     weight: float = 0.0
-    """A page that cannot hold all sections keeps the heaviest, in their order."""
+    """Sections are ranked by it, the heaviest first; a page that cannot hold all keeps these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,12 +478,16 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an instrument says about one case or many."""
+    """What an instrument says about one case or many.
+
+    All renderers show it in one order: what was found (headlines, the texts behind them), what to do about it, what
+    narrows it (warnings), the cases by weight, then the other blocks, and last what explains: see `arranged`.
+    """
 
     title: Phrase
     measure: str
     blocks: Sequence[Block] = ()
-    """About all cases together."""
+    """About all cases together; where there is one section, they follow its blocks."""
     lead: str = ""
     """What was done, for who sees a page without its run; a terminal leaves it out."""
     caveat: str = ""
@@ -472,14 +495,12 @@ class Report:
     index: Sequence[Column] = ()
     """Of sections; where all columns are for pages, no other renderer lists the sections."""
     index_caption: str = ""
-    """Above the sections: how they are ordered, where that needs to be said."""
+    """Above the sections: what they are ranked by."""
     index_first: int | None = None
-    """Sections that a terminal lists; all where None."""
+    """Sections that a terminal lists; as many as the renderer does where None."""
     case: tuple[str, str] = ("case", "cases")
     scripted: bool = True
     """Whether its page may have the script; without, nothing is sorted or turned over."""
-    folded: bool = False
-    """Sections are lines that a reader opens, in place of an index and screens of sections."""
     aside: Sequence[Block] = ()
     """Beside the lead of a page, such as how to read its colours; a terminal leaves it out."""
     sections_left_out: str = ""
@@ -541,11 +562,11 @@ def cell_phrase(cell: Cell, column: Column) -> Phrase:
     return cell
 
 
-def heat_of(cell: Cell, row: Row) -> int:
+def heat_of(cell: Cell, row: Row, floor_nats: float = 0.0) -> int:
     """Colour of a cell, 1 to `scale.BINS`, or 0 for none."""
     if isinstance(cell, Shaded):
         return cell.heat
-    return scale.heat(cell, 0.0) if isinstance(cell, float | int) and not row.quiet else 0
+    return scale.heat(cell, floor_nats) if isinstance(cell, float | int) and not row.quiet else 0
 
 
 def left_out(n: int, names: tuple[str, str], held_by: str, which: str = "") -> str:
@@ -611,18 +632,53 @@ def spelled_out(block: Block) -> Sequence[Block]:
             return ()
 
 
-def of_sections(report: Report, first: int) -> Sequence[Block]:
-    """What is shown of sections where there is no page: an only one whole, of several the index.
+class Arranged(NamedTuple):
+    """Blocks in the order of every renderer; the cases, where there are several, come behind `found`."""
+
+    found: Sequence[Block]
+    """Headlines with the texts behind them, what to do, and what narrows the meaning."""
+    rest: Sequence[Block]
+    """Charts, tables and what else there is."""
+
+
+def arranged(blocks: Sequence[Block]) -> Arranged:
+    """What was found first, then what to do about it; all else keeps its order.
 
     Args:
-        report: of the sections; where all columns of its index are for pages, there is none.
+        blocks: of a report or of a section.
+    """
+    leading = list(takewhile(lambda one: isinstance(one, Headline | Text | Advice | Warning), blocks))
+    said = [one for one in leading if isinstance(one, Text) and one.style == "plain" and not one.heading]
+    kinds: tuple[type, ...] = (Headline, Advice, Warning)
+    headlines, advice, warnings = ([one for one in blocks if isinstance(one, kind)] for kind in kinds)
+    found = [*headlines, *said, *advice, *warnings]
+    taken = set(map(id, found))
+    return Arranged(found, [one for one in blocks if id(one) not in taken])
+
+
+def blocks_of(report: Report) -> Sequence[Block]:
+    """The blocks of a report that are not folded away: those of an only section, and its own."""
+    only = report.sections[0].blocks if len(report.sections) == 1 else ()
+    return (*only, *report.blocks)
+
+
+def ranked(report: Report) -> Sequence[Section]:
+    """Its sections, where there are several, the heaviest first."""
+    several = report.sections if len(report.sections) > 1 else ()
+    return sorted(several, key=lambda section: -section.weight)
+
+
+def index_of(report: Report, first: int) -> Sequence[Table]:
+    """The cases as a table, where there is no page; none of an only one, or where all columns are for pages.
+
+    Args:
+        report: of the sections.
         first: so many are listed, unless the report says how many.
     """
-    if len(report.sections) == 1:
-        return report.sections[0].blocks
-    if not report.sections or (report.index and all(one.on == "pages" for one in report.index)):
+    sections = ranked(report)
+    if not sections or (report.index and all(one.on == "pages" for one in report.index)):
         return ()
-    rows = [Row((section.name, *section.cells)) for section in report.sections]
+    rows = [Row((section.name, *section.cells)) for section in sections]
     columns = (Column(report.case[0].capitalize()), *report.index)
     first = report.index_first or first
     return (Table(columns, rows, report.index_caption, rest=report.case, first=first),)
@@ -636,5 +692,4 @@ def headline_of(report: Report) -> str:
 
 def charts_of(report: Report) -> list[Chart]:
     """The charts of a report that are figure files, in their order; of sections those of an only one."""
-    only = report.sections[0].blocks if len(report.sections) == 1 else ()
-    return [one for one in walk([*report.blocks, *only]) if isinstance(one, Chart) and one.on != "pages"]
+    return [one for one in walk(blocks_of(report)) if isinstance(one, Chart) and one.on != "pages"]

@@ -37,6 +37,7 @@ _ON_DARK: Final = ("#56b4e9", "#f0884a", "#2cc79b", "#dc9bc0", "#f0b840", "#8fcd
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 _INK, _SOFT, _FADED = "#1f1c18", "#635d54", "#8c8c8c"
 _FACE: Final = "DejaVu Sans"
+_INCHES_AT_MOST: Final = 24
 _LETTERS: Final = 48
 _LETTERS_LEVEL: Final = 40  # of all names along an axis, beyond which they would run into each other
 _DOTS_AT_MOST: Final = 12  # points of a line, from where a band shows its intervals better than bars
@@ -108,16 +109,18 @@ def inline_svg(chart: b.Chart) -> str:
         root.attrib.pop(name, None)
     root.attrib |= {"role": "img", "aria-label": chart.title}
     inches = _inches(chart)[0]
-    root.set("class", f"chart {'narrow' if inches < 6 else 'wide'}")
+    root.set("class", f"chart {'narrow' if inches < 6 else 'wide'} i{min(math.ceil(inches), _INCHES_AT_MOST)}")
     return ElementTree.tostring(root, encoding="unicode")
 
 
 def style() -> str:
     """The colours of charts for the style sheet of a page, for light and for dark."""
     light, dark = ("".join(f"--c{i}:{colour};" for i, colour in enumerate(colours)) for colours in (COLOURS, _ON_DARK))
+    # Letters of 9 points are at least 11 pixels high: a figure that is wider than its page is moved sideways.
+    widths = "".join(f".i{inches}{{min-width:{5.5 * inches:g}rem}}" for inches in range(3, _INCHES_AT_MOST + 1))
     return (
         f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
-        ".chart.narrow{max-width:34rem}.chart.wide{max-width:60rem}.chart text{font-family:var(--sans)}"
+        f".chart.narrow{{max-width:34rem}}.chart.wide{{max-width:60rem}}.chart text{{font-family:var(--sans)}}{widths}"
     )
 
 
@@ -171,7 +174,8 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
     handles: dict[str, Any] = {}
     for axes in drawn.axes:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
-            handles.setdefault(name, handle)
+            if _is_seen(handle, axes):
+                handles.setdefault(name, handle)
     n_across = _beside(list(handles), wide)
     legend = _LINE_INCHES * -(-len(handles) // n_across)
     if handles:
@@ -203,6 +207,19 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
         x, y, across, up = (round(share, _LAYOUT_DIGITS) for share in axes.get_position(original=True).bounds)
         axes.set_position((x, y, across, up))
     return drawn
+
+
+def _is_seen(handle: Any, axes: Any) -> bool:
+    """Whether something of a line or of bars is drawn: a legend names nothing else."""
+    if not hasattr(handle, "get_xdata"):
+        return len(getattr(handle, "patches", (handle,))) > 0
+    xs, ys = (np.asarray(numbers, dtype=np.float64) for numbers in (handle.get_xdata(), handle.get_ydata()))
+    seen = np.isfinite(ys) & np.isfinite(xs)
+    # A guide is across one axis, and may lie beyond the ends that were asked for.
+    for numbers, (low, high), other in ((xs, sorted(axes.get_xlim()), ys), (ys, sorted(axes.get_ylim()), xs)):
+        if len(set(numbers.tolist())) == 1 and len(other) > 1:
+            seen &= (numbers >= low) & (numbers <= high)
+    return bool(seen.any())
 
 
 def _beside(names: Sequence[str], inches: float) -> int:
@@ -415,9 +432,9 @@ def _grid(axes: Any, panel: b.Panel) -> None:
         (lambda x: np.log1p(np.maximum(x, 0.0) / knee), lambda y: knee * np.expm1(y)), vmin=0.0, vmax=scale.TOP_NATS
     )
     mesh = axes.pcolormesh(nats, cmap=colours, norm=norm, edgecolors="0.93", linewidth=0.4, rasterized=True)
-    axes.set_yticks(np.arange(len(nats)) + 0.5, [_label(name) for name in panel.y.names], fontsize=7)
+    axes.set_yticks(np.arange(len(nats)) + 0.5, [_label(name) for name in panel.y.names], fontsize=8)
     axes.set_xticks(
-        np.arange(nats.shape[1]) + 0.5, [_label(name, 14) for name in panel.x.names], rotation=90, fontsize=7
+        np.arange(nats.shape[1]) + 0.5, [_label(name, 14) for name in panel.x.names], rotation=90, fontsize=8
     )
     axes.invert_yaxis()
     bar = axes.figure.colorbar(mesh, ax=axes, ticks=[0.0, *scale.TICKS_NATS], pad=0.01)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from leakmeter.core.plain import excerpt
 from leakmeter.report import blocks as b
-from leakmeter.report import scale
+from leakmeter.report import glossary, scale
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType
@@ -26,10 +26,12 @@ SHOWN_CHARACTERS: Final = 6000
 """Of a shaded text; of a longer one the strongest parts."""
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
 """Colours of the scale where there are none."""
+_LISTED: Final = 20
 _STRUCK: Final = "[…]"
 _SUPERSCRIPT: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _WIDE_COLUMNS: Final = 76
 _NAME_COLUMNS: Final = 16
+_HEAD_COLUMNS: Final = 10
 
 
 def view(report: b.Report, *, width: int | None = None) -> Composed:
@@ -119,20 +121,29 @@ def _apart(shown: Iterator[Shown]) -> Iterator[RenderableType]:
 def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     if report.provenance.outdated:
         yield from _block(b.Warning(report.provenance.outdated), paint, columns)
+    order = b.arranged(b.blocks_of(report))
     # What explains is said last, beside the cursor are the findings.
-    first = [one for one in report.blocks if not _explains(one)]
-    for one in first:
+    explained = [one for one in order.rest if _explains(one)]
+    index = b.index_of(report, _LISTED)
+    shown = [*order.found, *index, *(one for one in order.rest if not _explains(one))]
+    glosses = glossary.placed(shown, set())
+    for one in shown:
         yield from _block(one, paint, columns)
-    for one in b.of_sections(report, len(report.sections)):
-        yield from _block(one, paint, columns)
+        for term in (term for leaf in glossary.leaves([one]) for term in glosses.get(id(leaf), ())):
+            yield False, _gloss(term)
     apart = True
-    for one in report.blocks:
-        if _explains(one):
-            for _, line in _block(one, paint, columns):
-                yield apart, line
-                apart = False
+    for one in explained:
+        for _, line in _block(one, paint, columns):
+            yield apart, line
+            apart = False
     if report.caveat:
         yield apart, _dim(report.caveat)
+
+
+def _gloss(term: glossary.Term) -> Text:
+    from rich.text import Text
+
+    return Text.assemble((f"{term.name}: ", "dim italic"), (term.gloss, "dim"))
 
 
 def _explains(one: b.Block) -> bool:
@@ -151,6 +162,9 @@ def _block(one: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
             if heading:
                 yield True, _heading(heading)
             yield False, _dim(text) if style == "soft" else Text(b.plain(text))
+        case b.Advice(rows):
+            for number, (found, do) in enumerate(rows):
+                yield not number, Text.assemble("→ ", b.plain(found), ": ", (b.plain(do), "bold"))
         case b.Facts():
             if one.on == "everywhere" and one.facts:
                 told = " · ".join(f"{_lower(name)} {b.plain(b.fact_phrase(value))}" for name, value in one.facts)
@@ -215,7 +229,7 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
         column = table.columns[i]
         text = column.kind == "text"
         drawn.add_column(
-            Text(b.plain(column.title)),
+            _column_head(column),
             justify="right" if column.is_numeric else "left",
             no_wrap=not text or (i == longest and not folded),
             overflow="fold" if text and (i != longest or folded) else "ellipsis",
@@ -230,7 +244,7 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
         cells = [Text(str(number))] if table.numbered else []
         for i in shown:
             column, cell = table.columns[i], row.cells[i]
-            heat = b.heat_of(cell, row)
+            heat = b.heat_of(cell, row, table.floor_nats)
             cells.append(_cell(cell, column, max(60, columns) if i == longest else 40))
             if column.shade or isinstance(cell, b.Shaded):
                 cells[-1].stylize(paint.style(heat))
@@ -244,6 +258,18 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
         at = int(table.numbered) + len(before) + sum(wide and table.columns[i].bar for i in before)
         drawn.add_row(*[Text()] * at, said)
     return drawn
+
+
+def _column_head(column: b.Column) -> Text:
+    """The title, on two lines where it is wider than the numbers beneath."""
+    from rich.text import Text
+
+    title = b.plain(column.title)
+    spaces = [i for i, letter in enumerate(title) if letter == " "]
+    if not column.is_numeric or len(title) <= _HEAD_COLUMNS or not spaces:
+        return Text(title)
+    middle = min(spaces, key=lambda i: abs(2 * i - len(title)))
+    return Text(f"{title[:middle]}\n{title[middle + 1 :]}")
 
 
 def _is_own(cell: b.Cell) -> bool:
@@ -312,7 +338,9 @@ def shaded_text(text: b.ShadedText, paint: Paint) -> Iterator[Text]:
     if text.style == "tokens":
         yield _tokens(text, paint)
         if text.floor_said_nats is not None:
-            noise = f" below noise {scale.nats_text(text.floor_said_nats)} " if text.floor_said_nats else ""
+            noise = (
+                f" above {text.floor_name} {scale.nats_text(text.floor_said_nats)}: " if text.floor_said_nats else ""
+            )
             yield _legend(paint, noise)
         return
     if all(segment.nats is None for passage in text.passages for segment in passage.segments):
@@ -320,7 +348,7 @@ def shaded_text(text: b.ShadedText, paint: Paint) -> Iterator[Text]:
         return
     yield _passages(text, paint)
     floor = text.floor_nats if text.floor_said_nats is None else text.floor_said_nats
-    yield _legend(paint, f" below noise {scale.nats_text(floor)} ", after="   ¹ ² ³ rank in the table")
+    yield _legend(paint, f" above {text.floor_name} {scale.nats_text(floor)}: ", after="   ¹ ² ³ rank in the table")
 
 
 def _tokens(text: b.ShadedText, paint: Paint) -> Text:

@@ -21,7 +21,7 @@ from markupsafe import Markup, escape
 
 from leakmeter.core.plain import visible
 from leakmeter.report import blocks as b
-from leakmeter.report import charts, scale
+from leakmeter.report import charts, glossary, scale
 from leakmeter.stats.stats import posterior_from_even_odds
 
 if TYPE_CHECKING:
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 PAGE_BYTES: Final = 1_900_000
 """Size of a page up to which its sections are shown."""
-SECTIONS_A_SCREEN: Final = 20
-_INDEX_BYTES: Final = 1000
-"""Of an index without its rows."""
+SECTIONS_A_SCREEN: Final = 50
+"""Lines; a reader turns to the next."""
+_LINES_BYTES: Final = 2000
+"""Of what stands around the lines of cases."""
 _AROUND_BYTES: Final = 60_000
 """Of a page without the pages within it."""
 
@@ -52,38 +53,45 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
         within -= len(addresses[id(one)])
     environment = _environment()
     template = environment.get_template("report.html.j2")
-    shown: list[tuple[int, Markup, Markup]] = []
+    ranked = b.ranked(report)
+    order = b.arranged(b.blocks_of(report))
+    shown: list[Markup] = []
     drawn: dict[int, Markup] = {}
+    said: set[str] = set()
+    terms: dict[int, Sequence[glossary.Term]] = dict(glossary.placed(order.found, said))
+    terms[id(report)] = glossary.of_cases(report, said)
+    terms |= glossary.placed(order.rest, said)
 
     def chart(one: b.Chart) -> Markup:
         if id(one) not in drawn:  # the page is made twice, first without its sections
             drawn[id(one)] = Markup(charts.inline_svg(one))
         return drawn[id(one)]
 
+    def glosses(one: object) -> Sequence[glossary.Term]:
+        return terms.get(id(one), ())
+
     def whole() -> str:
-        kept = sorted(shown, key=lambda one: one[0])
         return template.render(
             report=report,
-            blocks=[one for one in report.blocks if not (isinstance(one, b.Chart) and one.on == "files")],
-            index=[row for _, row, _ in kept],
-            sections=[body for _, _, body in kept],
-            n_left_out=len(report.sections) - len(kept) + report.n_further,
+            order=order,
+            only=report.sections[0] if len(report.sections) == 1 else None,
+            sections=shown,
+            n_left_out=len(ranked) - len(shown) + report.n_further,
             scripted=_scripted(report),
             policy=_policy(report, framed=[one.report for one in inner]),
             address=lambda one: addresses[id(one)],
             chart=chart,
+            glosses=glosses,
         )
 
-    macros: Any = template.make_module({"report": report, "chart": chart})
-    left = room - _size(whole()) - _INDEX_BYTES
-    for number in sorted(range(len(report.sections)), key=lambda i: -report.sections[i].weight):
-        section = report.sections[number]
-        body = macros.section(section, number + 1)
-        row = Markup() if report.folded else macros.index_row(section, number + 1)
-        left -= _size(body) + _size(row)
+    macros: Any = template.make_module({"report": report, "chart": chart, "glosses": glosses})
+    left = room - _size(whole()) - _LINES_BYTES
+    for number, section in enumerate(ranked, 1):
+        body = macros.section(section, number)
+        left -= _size(body)
         if left < 0 and shown:
             break
-        shown.append((number, row, body))
+        shown.append(body)
     return whole() + "\n"
 
 
@@ -113,6 +121,7 @@ def _environment() -> Environment:
         "script": Markup(_asset("report.js")),
         "scales": _scales(),
         "screen": SECTIONS_A_SCREEN,
+        "arranged": b.arranged,
         "cell": lambda one, column: _say(b.cell_phrase(one, column)),
         "heat": b.heat_of,
         "heat_of_nats": scale.heat,
@@ -192,9 +201,11 @@ def _token(segment: b.Segment) -> tuple[str, str]:
 
 
 def _numbers(one: b.Attribution) -> dict[str, Any]:
-    """Numbers for the script: noise floor, totals, signed nats a token; no text of the case at all."""
+    """Numbers for the script: floors, totals, signed nats a token; no text of the case at all."""
     return {
-        "f": _short(one.response.floor_nats),
+        "f": _short(one.context.floor_nats),
+        "p": [_short(nats) for nats in one.floor_by_token],
+        "q": [_short(nats) for nats in one.whole_floor_by_token],
         "n": [_short(nats) for nats in one.nats],
         "w": [_short(nats) for nats in one.whole_signed_by_token],
         "t": [[_short(nats) for nats in row] for row in one.signed_by_token],
@@ -219,7 +230,7 @@ def _scripted(report: b.Report) -> bool:
     """Whether there is something to choose, sort, filter or turn over; a page without has no script."""
     if not report.scripted:
         return False
-    return (len(report.sections) > 1 and not report.folded) or any(
+    return len(report.sections) > SECTIONS_A_SCREEN or any(
         isinstance(one, b.Attribution) or (isinstance(one, b.Table) and (one.sortable or one.filterable))
         for one in _all(report)
     )

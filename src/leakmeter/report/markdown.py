@@ -12,6 +12,7 @@ from typing import Final
 
 from leakmeter.core.plain import visible
 from leakmeter.report import blocks as b
+from leakmeter.report import glossary
 from leakmeter.report.console import Paint, block, shaded_text
 
 ROOM: Final = 60_000
@@ -46,8 +47,14 @@ def text(report: b.Report, *, room: int = ROOM) -> str:
 def _report(report: b.Report) -> Iterator[str]:
     if report.provenance.outdated:
         yield from _block(b.Warning(report.provenance.outdated))
-    for one in (*report.blocks, *b.of_sections(report, _LISTED)):
+    order = b.arranged(b.blocks_of(report))
+    shown = [*order.found, *b.index_of(report, _LISTED), *order.rest]
+    glosses = glossary.placed(shown, set())
+    for one in shown:
         yield from _block(one)
+        terms = [term for leaf in glossary.leaves([one]) for term in glosses.get(id(leaf), ())]
+        if terms:
+            yield "".join(f"- _{_own(term.name)}_: {_own(term.gloss)}\n" for term in terms) + "\n"
     if report.caveat:
         yield f"_{_say(report.caveat)}_\n\n"
     told = report.provenance.told()
@@ -63,6 +70,9 @@ def _block(one: b.Block) -> Iterator[str]:
             yield f"**{_say(said)}**\n\n"
         case b.Warning(said):
             yield f"⚠️ {_say(said)}\n\n"
+        case b.Advice(rows):
+            yield _heading("What to do")
+            yield "".join(f"- {_say(found)}: **{_say(do)}**\n" for found, do in rows) + "\n"
         case b.Text(said, style, heading):
             if heading:
                 yield _heading(heading)
@@ -99,7 +109,10 @@ def _table(table: b.Table) -> Iterator[str]:
     columns = [(i, column) for i, column in enumerate(table.columns) if column.on != "pages"]
     heads = [_say(column.title) for _, column in columns]
     rules = ["---:" if column.is_numeric else "---" for _, column in columns]
-    shown = [[_cell(row.cells[i], column, row) for i, column in columns] for row in table.rows[: table.first]]
+    shown = [
+        [_cell(row.cells[i], column, row, table.floor_nats) for i, column in columns]
+        for row in table.rows[: table.first]
+    ]
     lines = [heads, rules, *shown]
     if table.numbered:
         lines = [[first, *line] for first, line in zip(["#", "---:", *_numbers(len(lines) - 2)], lines, strict=True)]
@@ -114,12 +127,12 @@ def _numbers(n: int) -> list[str]:
     return [str(number) for number in range(1, n + 1)]
 
 
-def _cell(cell: b.Cell, column: b.Column, row: b.Row) -> str:
+def _cell(cell: b.Cell, column: b.Column, row: b.Row, floor_nats: float) -> str:
     said = _say(b.cell_phrase(cell, column))
     if isinstance(cell, b.Noted):
         said += "".join(f"<br>_{_say(note)}_" for note in cell.notes)
     coloured = column.bar or column.shade or isinstance(cell, b.Shaded)
-    heat = b.heat_of(cell, row) if coloured and column.kind != "share" else 0
+    heat = b.heat_of(cell, row, floor_nats) if coloured and column.kind != "share" else 0
     said = f"{said} {block(heat)}" if heat else said
     return f"**{said}**" if row.strong and said else said
 

@@ -5,7 +5,9 @@ log(1 + nats / KNEE), cut off at TOP. A linear scale would be empty: influences 
 strongest piece would be the only one seen. A plain logarithm would spend half its colours on numbers nobody acts
 upon. With a knee at a quarter of a nat, which can move a posterior from even odds by 6 points at most, half of the axis
 is reached at 3 nats (95 %), and beyond 50 nats there is nothing left to tell apart. Bin 0 is kept for measurements at
-or below the noise floor: they are not findings and get no colour at all.
+or below their baseline (the placebo where there is one, the noise floor elsewhere): they are not findings and get no
+colour at all. Colours begin there: they are of the nats above the baseline, so that long documents, which all move a
+response, can be told apart. Bars are of all nats.
 """
 
 from __future__ import annotations
@@ -42,10 +44,11 @@ def position(nats: float) -> float:
 
 
 def heat(nats: float, floor_nats: float) -> int:
-    """Colour of `nats`, 1 to BINS, or 0 when it does not rise above the noise floor."""
-    if math.isnan(nats) or nats <= max(floor_nats, 0.0):
+    """Colour of `nats` by how far it rises above its baseline, 1 to BINS; 0 when it does not."""
+    above = nats - max(floor_nats, 0.0)
+    if math.isnan(above) or above <= 0:
         return 0
-    return min(BINS, 1 + int(position(nats) * BINS))
+    return min(BINS, 1 + int(position(above) * BINS))
 
 
 def percent_of_axis(nats: float) -> int:

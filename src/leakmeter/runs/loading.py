@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, Any, Final
 
 from leakmeter.core.plain import visible
-from leakmeter.errors import UsageError
+from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend
     from leakmeter.core.backend import Backend
-    from leakmeter.core.case import Case
-    from leakmeter.core.measure import Measure
-    from leakmeter.runs.result import Part
     from leakmeter.runs.run import Run
     from leakmeter.runs.scores import ScoreCache
-    from leakmeter.text.build import PromptSettings
-
-T = TypeVar("T")
 
 
 def load_backend(
@@ -122,23 +120,119 @@ def load_run(path: str | Path) -> Run:
     return Run.read(path)
 
 
-def made_of(kind: type[T], options: dict[str, Any], **given: Any) -> T:
-    """A dataclass of measure parameters or prompt settings, from the keyword arguments of a call.
+class KeptModel:
+    """A model as it was given, loaded when it is first needed and kept; one call at a time measures with it.
 
     Args:
-        kind: the dataclass.
-        options: of the call; those that are its fields are taken out.
-        given: more of its fields.
+        given: see `leakmeter.influence`.
+        options: how it is loaded; see `load_backend`.
+
+    Raises:
+        UsageError: an option that there is not.
     """
-    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    return kind(**given, **{name: options.pop(name) for name in names if name in options})
+
+    is_shared = False
+    """Whether calls of functions share it, rather than those of one meter."""
+
+    def __init__(self, given: Any = DEFAULT_MODEL, **options: Any) -> None:
+        for name in options:
+            if name not in LOAD_OPTIONS:
+                raise UnknownNameError("option", name, LOAD_OPTIONS)
+        self.given = given
+        self.options = options
+        self.lock = RLock()
+
+    @property
+    def dtype(self) -> str | None:
+        """The precision that was asked for; None for the default of the device."""
+        return self.options.get("dtype")
+
+    @property
+    def name(self) -> str:
+        """What the command line would call it; that of the back end where no name was given."""
+        return str(self.given) if isinstance(self.given, (str, Path)) else str(self.backend.name)
+
+    @cached_property
+    def backend(self) -> Backend:
+        """The model, loaded."""
+        with self.lock:
+            return load_backend(self.given, **self.options)
+
+    def in_precision(self, dtype: str | None) -> KeptModel:
+        """What measures in a precision that a guarantee needs; a meter's own model stays as it was loaded."""
+        if self.is_shared and dtype != self.dtype:
+            return model_of(self.given, **{**self.options, "dtype": dtype})
+        return self
+
+    @contextmanager
+    def without_cache(self) -> Iterator[Backend]:
+        """The model, whose scores of people's data are not kept in the score cache meanwhile."""
+        backend: Any = self.backend
+        reuse = getattr(backend, "reuse", None)
+        if reuse is not None:
+            backend.reuse = None
+        try:
+            yield backend
+        finally:
+            if reuse is not None:
+                backend.reuse = reuse
 
 
-def measured_alone(backend: Backend, measure: Measure, settings: PromptSettings, case: Case) -> Iterator[Part]:
-    """Texts and measurements of one case, measured in memory."""
-    from leakmeter.runs.measure import Callbacks, measure_cases
+LOAD_OPTIONS: Final[Mapping[str, Parameter]] = {
+    name: parameter for name, parameter in signature(load_backend).parameters.items() if name not in ("model", "notify")
+}
+"""How a model is loaded, as options of what measures with it."""
+_kept: tuple[object, KeptModel] | None = None
+_keeping = Lock()
 
-    return measure_cases(backend, measure, [settings.prepare(case, backend, measure)], None, Callbacks())
+
+def model_of(given: Any, **options: Any) -> KeptModel:
+    """What measures with a model: that of the call before, where the same name or path is given alike.
+
+    A path whose files have changed since, and other settings of the environment, are not the same. What is no name,
+    such as a (model, tokenizer) pair, may be trained between two calls, and is not kept.
+
+    Args:
+        given: see `leakmeter.influence`.
+        options: how it is loaded; see `load_backend`.
+    """
+    global _kept
+    made = KeptModel(given, **options)
+    made.is_shared = True
+    if not isinstance(given, (str, Path)):
+        return made
+    key = (str(given), tuple(sorted(options.items())), _files_of(Path(given)), _environment())
+    with _keeping:
+        if _kept is None or _kept[0] != key:
+            _kept = (key, made)
+        return _kept[1]
+
+
+def forget() -> None:
+    """Free the model that functions such as `influence` loaded and keep for the next call.
+
+    Example:
+        >>> import leakmeter
+        >>> leakmeter.forget()
+    """
+    global _kept
+    with _keeping:
+        _kept = None
+
+
+def _files_of(path: Path) -> tuple[tuple[str, int, int], ...]:
+    """Names, times and sizes of a model's files; none where it is known by a name."""
+    try:
+        files = sorted(path.iterdir()) if path.is_dir() else [path] if path.is_file() else []
+        told = [(file.name, file.stat()) for file in files]
+    except OSError:
+        return ()
+    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in told)
+
+
+def _environment() -> tuple[tuple[str, str], ...]:
+    """What decides where models and scores are kept."""
+    return tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith(("LEAKMETER_", "HF_"))))
 
 
 def tell(line: str) -> None:

@@ -13,13 +13,14 @@ gate`.
 from __future__ import annotations
 
 import importlib
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.measurement import Measurement
@@ -29,13 +30,11 @@ from leakmeter.core.record import Record
 from leakmeter.report.blocks import Provenance, Report, Untrusted
 
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.console import RenderableType
 
     from leakmeter.report.findings import Findings
 
 _note: ContextVar[str | None] = ContextVar("note", default=None)
-_NAMED: Final = 8  # results whose ids a repr has
 _NAME_CHARACTERS: Final = 40
 
 Texts = Mapping[str, Any]
@@ -59,6 +58,8 @@ class PieceFields:
     nats: str = "nats"
     """Field of each that is its main number."""
     name: str = "name"
+    prefix: str = ""
+    """Of the names of its further numbers, where those of several kinds stand beside each other."""
 
 
 class AnyResult(ABC):
@@ -179,6 +180,14 @@ class AnyResult(ABC):
         """The case as one line of JSON."""
         return to_json(self.to_dict())
 
+    def show(self) -> None:
+        """Show the case: its page in a notebook, tables and shaded texts in a terminal."""
+        show(self)
+
+    def _repr_html_(self) -> str:
+        """The page of the case, for a notebook; see `in_notebook`."""
+        return in_notebook(type(self).report([self]))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result(AnyResult, Record):
@@ -273,58 +282,45 @@ def _sizes(result: Any) -> dict[str, int]:
     return sizes if tokens is None else {**sizes, "response tokens": len(tokens)}
 
 
-R = TypeVar("R", bound=AnyResult)
+NOTEBOOK_BYTES: Final = 600_000
+"""Most that a page takes in a notebook, which keeps it in its file."""
 
 
-@dataclass(frozen=True)
-class Results(Generic[R]):
-    """Results that are about one thing together, of one measure."""
+def in_notebook(report: Report) -> str:
+    """A report's page for a notebook, within a frame of its own.
 
-    results: tuple[R, ...]
-    """One or more, in their order."""
+    The page can neither read nor restyle the notebook, nor ask anything of the network: the frame has an origin of its
+    own, and the page its content security policy. It is light or dark as the reader's system is.
+    """
+    from leakmeter.report import html
 
-    def __init_subclass__(cls, **more: Any) -> None:
-        super().__init_subclass__(**more)
-        if "__repr__" not in cls.__dict__:
-            cls.__repr__ = Results.__repr__  # type: ignore[method-assign]
+    # An address of letters, digits and + / = only: nothing in it can end the attribute.
+    held = html.address(html.page(report, room=NOTEBOOK_BYTES))
+    return (
+        f'<iframe src="{held}" sandbox="allow-scripts" title="leakmeter report" loading="lazy" '
+        'style="width:100%;height:38rem;border:0;resize:vertical;color-scheme:light dark"></iframe>'
+    )
 
-    def __repr__(self) -> str:
-        """Number and ids of the results, and no other text of their cases."""
-        ids = ", ".join(_name(result) for result in self.results[:_NAMED])
-        more = ", …" if len(self.results) > _NAMED else ""
-        return f"<{type(self).__name__} of {len(self.results)}: {ids}{more}>"
 
-    def overview(self) -> RenderableType:
-        """All of them, for `rich.print` or the last line of a notebook cell."""
-        return type(self.results[0]).overview(self.results)
+def show(shown: Any) -> None:
+    """Show a result, or several, where the program runs: in a notebook its page, else in the terminal.
 
-    def save_html(self, path: str | Path) -> Path:
-        """Write the report of all of them: one file of mode 0600, no network.
+    Args:
+        shown: has `_repr_html_` and `to_rich`.
+    """
+    if _is_notebook():
+        display = importlib.import_module("IPython.display").display
+        display(shown)
+        return
+    from rich.console import Console
 
-        Args:
-            path: the file; one that is there is replaced.
+    Console(markup=False, highlight=False).print(shown.to_rich())
 
-        Returns:
-            The file's path.
 
-        Raises:
-            StoreError: it lies in a run.
-        """
-        page = type(self.results[0]).render_page(self.results, command=None, run=None)
-        return saved(path, page)
-
-    def joined(self, frames: Iterable[pd.DataFrame], by: str) -> pd.DataFrame:
-        """Frames of the results one below the other, with each one's id in a first column.
-
-        Args:
-            frames: one of each result, in their order.
-            by: name of the column.
-        """
-        import pandas as pd
-
-        ids = [result.id for result in self.results]  # type: ignore[attr-defined]
-        frame = pd.concat([of.assign(**{by: id_}) for of, id_ in zip(frames, ids, strict=True)], ignore_index=True)
-        return frame[[by, *(name for name in frame.columns if name != by)]]
+def _is_notebook() -> bool:
+    """Whether what runs the program shows HTML, as Jupyter's kernels do and IPython in a terminal does not."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return shell is not None and hasattr(shell, "kernel")
 
 
 def saved(path: str | Path, page: str, *, public: bool = False) -> Path:

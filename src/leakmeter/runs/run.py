@@ -3,48 +3,48 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from leakmeter.core import registry
-from leakmeter.core.check import Number
-from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Case, RunQuantity
 from leakmeter.errors import UsageError
 from leakmeter.runs.damage import as_written
 from leakmeter.runs.measure import cases_of_run
-from leakmeter.runs.measured import Measured, case_quantities
-from leakmeter.runs.result import noted, provenance_of, saved
+from leakmeter.runs.measured import Measured
+from leakmeter.runs.result import Part, noted, provenance_of
+from leakmeter.runs.results import Results
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.runs.spec import outdated
-from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
     from leakmeter.report.blocks import Report
-    from leakmeter.report.findings import Findings
-
-_SHOWN_IN_A_NOTEBOOK = 12
 
 
-@dataclass(frozen=True)
-class Run:
-    """A finished run, as `load_run` gives it. Iterating over it yields the results of its cases, one after another.
+class Run(Results[Any]):
+    """A finished run: the results of its cases, with what is kept of it in its directory.
 
-    Parts are read when they are asked for. What is made of all cases together is made once, and keeps their texts in
-    memory.
+    `load_run` gives it, and so does a call with `out=`. Parts are read when they are asked for; iterating reads one
+    after another. What is made of all cases together is made once, and keeps their texts in memory.
+
+    Args:
+        path: its directory.
+        spec: all that it takes to run it again; with a guarantee of privacy it holds a seed or nonce, which is secret.
+        results: texts and measurements to results; those of the measure by default.
     """
 
-    path: Path
-    """Its directory."""
-    spec: Mapping[str, Any]
-    """All that it takes to run it again; with a promise of privacy it holds a seed or nonce, which is secret."""
+    def __init__(
+        self,
+        path: Path,
+        spec: Mapping[str, Any],
+        results: Callable[[Iterable[Part]], Iterator[Any]] | None = None,
+    ) -> None:
+        self.path = path
+        self.spec = spec
+        self.problems = tuple(spec.get("problems") or ())
+        self._results = results
 
     def __repr__(self) -> str:
         # The spec holds the command line, with the texts that stood in it, and the seed, which may be secret.
@@ -56,7 +56,11 @@ class Run:
         return cls(Path(path), RunDirectory(Path(path)).read_spec())
 
     def __iter__(self) -> Iterator[Any]:
-        yield from self.kind.from_run(cases_of_run(RunDirectory(self.path)), self.spec["params"])
+        parts = cases_of_run(RunDirectory(self.path))
+        yield from (self.kind.from_run(parts, self.spec["params"]) if self._results is None else self._results(parts))
+
+    def __len__(self) -> int:
+        return len(self.spec.get("cases") or ())
 
     @property
     def measure(self) -> str:
@@ -74,70 +78,15 @@ class Run:
         return registry.instrument(self.measure).result
 
     @cached_property
-    def cases(self) -> tuple[Case, ...]:
+    def cases(self) -> tuple[Any, ...]:
         """Results of its cases, in their order."""
         with as_written(self.path):
-            return tuple(self)
-
-    @property
-    def headline(self) -> str:
-        """What was found, in a sentence; empty where the measure says none."""
-        return self.findings.headline
-
-    @property
-    def summary(self) -> Any:
-        """All cases together as one record; None of measures that have none."""
-        return self.findings.summary
-
-    @cached_property
-    def findings(self) -> Findings:
-        """Headline, summary and figures."""
-        with as_written(self.path):
-            found: Findings = self.kind.findings(self.cases)
-        return found
+            return tuple(iter(self))
 
     @cached_property
     def measured(self) -> Measured:
         """Its quantities, of each case and of all together."""
         return Measured(self.measure, self.spec, self.cases, self.kind.quantities)
-
-    def quantities(self) -> dict[str, Number]:
-        """Each quantity by QUANTITY.AGGREGATE: the usual aggregate, or the mean, with its 95 % interval over cases.
-
-        A quantity that no case has is left out; one of the run as a whole has no aggregate and no interval.
-        """
-        return {name: number for name, (_, number) in self.summed_up().items()}
-
-    def summed_up(self) -> dict[str, tuple[AnyQuantity, Number]]:
-        """As `quantities`, each with what it is."""
-        with as_written(self.path):
-            return self._summed_up()
-
-    def _summed_up(self) -> dict[str, tuple[AnyQuantity, Number]]:
-        found: dict[str, tuple[AnyQuantity, Number]] = {}
-        for quantity in self.measured.quantities:
-            if isinstance(quantity, RunQuantity):
-                whole = quantity.of(self.cases)
-                if whole is not None:
-                    found[quantity.name] = quantity, Number(whole, None, quantity.unit, len(self.cases))
-                continue
-            values = self.measured.values(quantity)
-            known, how = values[~np.isnan(values)], quantity.usual or "mean"
-            if known.size:
-                interval = interval_of_aggregate(known, how, seed=0, is_share=quantity.unit == SHARE_OF_CASES)
-                number = Number(aggregate(known, how), interval, quantity.unit, known.size)
-                found[f"{quantity.name}.{how}"] = quantity, number
-        return found
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a case: 'id', and each quantity under its name; NaN where a case has none, inf where it is infinite.
-
-        `leakmeter.core.quantity` says of each in `kind.quantities` what it is, in which unit.
-        """
-        import pandas as pd
-
-        values = {quantity.name: self.measured.values(quantity) for quantity in case_quantities(self.measured)}
-        return pd.DataFrame({"id": self.measured.ids, **values})
 
     def measurements(self, engine: Literal["pandas", "polars"] = "pandas") -> Any:
         """Every number of the run, one a row, in the columns of the view `measurements` (see `leakmeter query
@@ -167,30 +116,6 @@ class Run:
             raise UsageError("frames of polars need polars: pip install 'leakmeter[polars]'") from None
         return polars.from_arrow(table)
 
-    def figures(self) -> dict[str, Figure]:
-        """The figures that a paper has for the measure, by name; a notebook shows each as the last line of a cell.
-
-        Raises:
-            UsageError: matplotlib is not installed.
-        """
-        from leakmeter.report import charts
-
-        return {name: charts.figure(chart) for name, chart in self.findings.figures.items()}
-
-    def save_html(self, path: str | Path) -> Path:
-        """Write the page of the run: one file of mode 0600, no network.
-
-        Args:
-            path: the file; one that is there is replaced.
-
-        Returns:
-            The file's path.
-
-        Raises:
-            StoreError: it lies in a run.
-        """
-        return saved(path, self.render_page())
-
     def render_page(self) -> str:
         """The page of the run as text."""
         with as_written(self.path), noted(self.outdated):
@@ -205,13 +130,5 @@ class Run:
             )
         return made
 
-    def _repr_html_(self) -> str:
-        from leakmeter.runs.run_table import run_table
-
-        return run_table(
-            self.path.name,
-            f"{self.measure}, {(self.spec.get('model') or {}).get('name', '')}, {len(self.cases):,} cases"
-            + (", outdated" if self.outdated else ""),
-            self.headline,
-            dict(list(self.quantities().items())[:_SHOWN_IN_A_NOTEBOOK]),
-        )
+    def _reading(self) -> AbstractContextManager[Any]:
+        return as_written(self.path)

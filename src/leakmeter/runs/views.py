@@ -198,7 +198,10 @@ def _pieces(run: str, measure: str, kind: Any, result: Any) -> Iterator[tuple[An
         return
     for place, part in enumerate(getattr(result, of.field)):
         told = {
-            **{column.name: getattr(part, column.name, None) for column in _OF_PIECES},
+            **{
+                column.name: getattr(part, of.prefix + column.name, getattr(part, column.name, None))
+                for column in _OF_PIECES
+            },
             "run": run,
             "measure": measure,
             "item": result.id,
@@ -207,9 +210,6 @@ def _pieces(run: str, measure: str, kind: Any, result: Any) -> Iterator[tuple[An
             "kind": getattr(part, "kind", of.field),
             "nats": getattr(part, of.nats),
         }
-        # An exemplar's is of each label.
-        if isinstance(told["signed_nats"], tuple):
-            told["signed_nats"] = None
         yield tuple(told[column.name] for column in _OF_PIECES)
 
 

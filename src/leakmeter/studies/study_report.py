@@ -18,6 +18,11 @@ TABLE: Final = "table.md"
 _CELLS: Final = re.compile(r"(?<!\\)\|")
 _RULE: Final = re.compile(r"\|( --- \|)+")
 _COMMAND: Final = "command: "
+FINDING: Final = "finding: "
+"""What a line of a table begins with that says what was found."""
+_NUMBER: Final = re.compile(r"(?P<mean>[−-]?\d[\d.]*)[^\[]*\[(?P<low>[−-]?\d[\d.]*), (?P<high>[−-]?\d[\d.]*)\]")
+_LABELS: Final = 4
+"""As many columns tell a row from others, at most."""
 
 
 def page_of_study(directory: Path) -> str:
@@ -52,11 +57,10 @@ def study_report(
     made = b.Report(
         b.Untrusted(sections[0]["title"]) if sections and sections[0]["title"] else "A study",
         "study",
-        parts,
         notes=[b.Facts((("Directory", b.Untrusted(directory)),), heading="Study")],
         command=None if command is None else b.Command(b.Untrusted(command)),
     )
-    first = _blocks(sections[0]) if sections else []
+    first = [*_findings(sections[0]), *_blocks(sections[0])] if sections else []
     made = replace(made, blocks=[*first, *parts])
     left = room - len(html.page(made).encode(errors="replace"))
     images: list[b.Block] = []
@@ -71,13 +75,53 @@ def study_report(
     return replace(made, blocks=[*first, *images, *parts])
 
 
+def _findings(section: Mapping[str, Any]) -> Iterator[b.Block]:
+    """What a study says it found; of one that says nothing, its largest and its smallest number with an interval."""
+    said = [line.removeprefix(FINDING) for line in section["lines"] if line.startswith(FINDING)]
+    if said:
+        yield b.Headline(b.Untrusted(said[0]))
+        yield from (b.Text(b.Untrusted(line)) for line in said[1:])
+    elif (extremes := _extremes(section["heads"], section["rows"])) is not None:
+        yield b.Headline(extremes)
+
+
+def _extremes(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> b.Phrase | None:
+    """The rows with the largest and the smallest value of the first column that has intervals."""
+    column = next((i for i in range(len(heads)) if any(_NUMBER.match(row[i]) for row in rows)), None)
+    if column is None:
+        return None
+    known = [(match, row) for row in rows if (match := _NUMBER.match(row[column])) is not None]
+    ranked = sorted(known, key=lambda one: _number(one[0], "mean"))
+    (low, least), (high, most) = ranked[0], ranked[-1]
+    what = heads[column]
+    # A symbol stays what it is.
+    what = what[:1].upper() + what[1:] if what[:1].isascii() else what
+    if len(known) == 1:
+        return b.Untrusted(f"{what}: {most[column]}.")
+    labels = [i for i in range(column) if len({row[i] for _, row in known}) > 1][:_LABELS]
+
+    def named(row: Sequence[str]) -> str:
+        told = ", ".join(f"{heads[i]} {row[i]}" for i in labels)
+        return f"{row[column]} ({told})" if told else row[column]
+
+    overlap = _number(high, "low") <= _number(low, "high")
+    order = " Their intervals overlap: the order may be chance." if overlap else ""
+    return b.Untrusted(f"{what}: from {named(least)} to {named(most)}.{order}")
+
+
+def _number(match: re.Match[str], name: str) -> float:
+    return float(match[name].replace("−", "-").rstrip("."))
+
+
 def _blocks(section: Mapping[str, Any]) -> list[b.Block]:
-    blocks: list[b.Block] = [b.Text(b.Untrusted(line), "soft") for line in section["lines"]]
+    """The table, and then what is to be known of it; the command stands at the end of the page."""
+    blocks: list[b.Block] = []
     if section["heads"]:
         columns = [b.Column(b.Untrusted(head)) for head in section["heads"]]
         rows = [b.Row([b.Untrusted(cell) for cell in row]) for row in section["rows"]]
         blocks.append(b.Table(columns, rows, first=len(rows), first_on_pages=len(rows)))
-    return blocks
+    about = [line for line in section["lines"] if not line.startswith((_COMMAND, FINDING))]
+    return blocks + [b.Text(b.Untrusted(line), "soft") for line in about]
 
 
 def read_markdown(markdown: str) -> Iterator[dict[str, Any]]:

@@ -28,7 +28,10 @@ _IRRELEVANT = (
     " The lake is calm in the evening, and boats are tied to the pier. Tickets are sold at the counter on the left."
 )
 
-_NOTHING_TO_REMOVE = "there is nothing that could be removed; give what was retrieved as a message of its own"
+_NOTHING_TO_REMOVE = (
+    "there is nothing that could be removed; say what was retrieved with --context-from REGEX (a group of the user's "
+    "turn), as a message of its own before it, of role 'tool' or with a 'name', or as 'context' in --data"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,8 @@ class PromptSettings:
 
     def unit_of(self, case: Case) -> str:
         """The unit for a case: as given, or the default for its kind."""
-        return self.unit or ("message" if case.messages else "sentence")
+        whole_turns = case.messages and not any(message.retrieved for message in case.messages)
+        return self.unit or ("message" if whole_turns else "sentence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +310,7 @@ def _item(
         cuts={span.name: cut((span.name,)) for span in named},
         alone={span.name: prompt.only(*span.pieces) for span in named},
         blank=prompt.blank(),
-        placebos=_placebos(prompt, named, spare, tokenizer),
+        placebos=placebos(prompt, named, spare, tokenizer),
         response=response,
         stop_ids=tokenizer.stop_ids,
         swaps=swaps,
@@ -330,7 +334,7 @@ def _span(layout: Layout, numbers: Sequence[int], cover: Cover, repeated: tuple[
     )
 
 
-def _placebos(prompt: Prompt, named: list[Span], spare: int | None, tokenizer: Tokenizer) -> tuple[Prompt, ...]:
+def placebos(prompt: Prompt, named: Sequence[Span], spare: int | None, tokenizer: Tokenizer) -> tuple[Prompt, ...]:
     """The prompt with an irrelevant piece of a unit's median length at the start, middle and end of the context."""
     sizes = [span.n_tokens for span in named if span.kind == "unit"]
     n = max(1, round(statistics.median(sizes))) if sizes else 0

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from leakmeter.core.json_object import JsonObject
+
+EXEMPLAR: Final = "exemplar"
+"""Ablation unit of prompts with exemplars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +37,13 @@ class Example:
     """A text with its label."""
 
     id: str
+    """What it is called everywhere."""
     texts: tuple[str, ...]
     """One for each field of the task, in order, as given: white space around a text is part of it."""
     label: str | None
     """A word of the task; None for a query whose label is not known."""
+    answer: str | None = None
+    """Of a query: the label that was answered, a word of the task; None where that is not known."""
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -46,12 +53,12 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class ExemplarCase:
-    """A query, and the exemplars that stand before it in order; their names in the prompt are e1, e2, …"""
+    """A query, and the exemplars that stand before it in order, no two of one id."""
 
     id: str
     exemplars: tuple[Example, ...]
     query: Example
 
     def record(self) -> JsonObject:
-        """All of it."""
-        return asdict(self)
+        """All of it, but for an answer that is not known."""
+        return asdict(self, dict_factory=lambda pairs: {k: v for k, v in pairs if (k, v) != ("answer", None)})

@@ -102,22 +102,26 @@ def joined(segments: Iterable[Segment]) -> str:
     return "".join(segment.text for segment in segments)
 
 
-def spans_of(exemplars: Sequence[Example], prompt: Prompt, shown: Sequence[str]) -> tuple[Span, ...]:
-    """The exemplars as spans of a prompt that has them all, and of their texts as shown, joined by blank lines."""
-    sizes = {piece.name: len(piece.ids) for piece in prompt.pieces if piece.role == CONTEXT}
+def spans_of(
+    exemplars: Sequence[Example], names: Sequence[str], prompt: Prompt, shown: Sequence[str]
+) -> tuple[Span, ...]:
+    """The exemplars as spans, so named, of a prompt that has them all, and of their texts as shown, joined by blank
+    lines.
+    """
+    pieces = [piece for piece in prompt.pieces if piece.role == CONTEXT]
     ends = list(accumulate(shown, lambda end, text: end + len(SEPARATOR) + len(text), initial=-len(SEPARATOR)))[1:]
     return tuple(
         Span(
             name=name,
             kind="unit",
             ranges=((end - len(text), end),),
-            pieces=(name,),
+            pieces=(piece.name,),
             document=example.id,
-            n_tokens=size,
-            repeats=tuple(f"e{i + 1}" for i in others),
+            n_tokens=len(piece.ids),
+            repeats=tuple(names[i] for i in others),
         )
-        for (name, size), example, text, end, others in zip(
-            sizes.items(), exemplars, shown, ends, _repeats(exemplars), strict=True
+        for name, piece, example, text, end, others in zip(
+            names, pieces, exemplars, shown, ends, _repeats(exemplars), strict=True
         )
     )
 

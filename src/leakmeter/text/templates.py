@@ -105,7 +105,7 @@ def message_segments(
         The segments, the parts of the context messages as documents, and the query's text.
     """
     sentinels = [[_SENTINEL.format(f"{i}P{j}") for j in range(len(m.parts))] for i, m in enumerate(messages)]
-    contents = [{"role": m.role, "content": "\n".join(marks)} for m, marks in zip(messages, sentinels, strict=True)]
+    contents = [{"role": m.role, "content": joined(m, marks)} for m, marks in zip(messages, sentinels, strict=True)]
     ends = [len(tokenizer.render_chat(contents[: i + 1], answer=False)) for i in range(len(messages))]
     rendered = tokenizer.render_chat(contents, answer=True)
     if any(
@@ -122,11 +122,19 @@ def message_segments(
         is_query = i == query_at
         owner = None if is_query else message.name
         role = FRAME if is_query else CONTEXT
-        for mark, part in zip(marks, message.parts, strict=True):
+        space = ""
+        for number, (mark, part) in enumerate(zip(marks, message.parts, strict=True)):
             start = rendered.index(mark)
             out.append(Segment(role, rendered[cursor:start], owner=owner))
-            if is_query:
-                out.append(Segment(QUERY, part.text))
+            if is_query and number in message.retrieved:
+                # It comes and goes without the turn around it, and as in other templates the space before goes with it.
+                out.append(Segment(CONTEXT, space + part.text, document=len(documents), owner=part.name))
+                documents.append(part)
+                space = ""
+            elif is_query:
+                kept = part.text.rstrip(" ") if number + 1 in message.retrieved else part.text
+                out.append(Segment(QUERY, kept))
+                space = part.text[len(kept) :]
             else:
                 out.append(Segment(CONTEXT, part.text, document=len(documents), owner=owner))
                 documents.append(part)
@@ -134,8 +142,15 @@ def message_segments(
         out.append(Segment(role, rendered[cursor : ends[i]], owner=owner))
         cursor = ends[i]
     out.append(Segment(FRAME, rendered[cursor:]))
-    query = "\n".join(part.text for part in messages[query_at].parts)
+    asking = messages[query_at]
+    asked = [part.text for number, part in enumerate(asking.parts) if number not in asking.retrieved]
+    query = joined(asking, asked)
     return [s for s in out if s.text], documents, query
+
+
+def joined(message: Message, texts: Iterable[str]) -> str:
+    """What the parts of a message are in one text."""
+    return ("" if message.retrieved else "\n").join(texts)
 
 
 def _opening(rendered: str, tokenizer: Tokenizer, first_role: str) -> int:

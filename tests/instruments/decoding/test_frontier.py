@@ -24,7 +24,7 @@ def test_python_and_the_command_line_agree(tmp_path: Path, monkeypatch: pytest.M
     from leakmeter.cli import main
 
     monkeypatch.chdir(tmp_path)
-    found = leakmeter.frontier("toy", cases=CASES, lambdas=[0, 1, 2], max_new_tokens=6, samples=2, temperature=0.7)
+    found = leakmeter.frontier("toy", CASES, lambdas=[0, 1, 2], max_new_tokens=6, samples=2, temperature=0.7)
     assert repr(found) == f"<Frontier of 3 settings: {found.recommendation}>"
     assert os.listdir() == []
     Path("cases.jsonl").write_text("\n".join(map(json.dumps, CASES)), encoding="utf-8")
@@ -42,7 +42,7 @@ def test_python_and_the_command_line_agree(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_bound_draws_anew_unless_seeded(capsys: pytest.CaptureFixture[str]) -> None:
     def told(seed: int | None) -> list[Any]:
-        rows = leakmeter.frontier("toy", cases=CASES, epsilons=[1.0, 8.0], max_new_tokens=6, seed=seed).settings
+        rows = leakmeter.frontier("toy", CASES, epsilons=[1.0, 8.0], max_new_tokens=6, seed=seed).settings
         return [row["nats"] for row in rows]
 
     assert told(None) != told(None)
@@ -50,7 +50,7 @@ def test_a_bound_draws_anew_unless_seeded(capsys: pytest.CaptureFixture[str]) ->
     assert told(5) == told(5)
     assert capsys.readouterr().err == f"{SEED_WARNING}\n" * 2
     with pytest.raises(UsageError, match="do not go together"):
-        leakmeter.frontier("toy", cases=CASES, epsilons=[1.0], lambdas=[1.0])
+        leakmeter.frontier("toy", CASES, epsilons=[1.0], lambdas=[1.0])
 
 
 def test_bertscore_is_a_utility_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_bertscore_is_a_utility_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
         return [len(response) / 100.0 for response in responses]
 
     monkeypatch.setattr(quality, "bertscore_f1", scored)
-    found = leakmeter.frontier("toy", cases=CASES, lambdas=[0, 2], max_new_tokens=6, bertscore="counts")
+    found = leakmeter.frontier("toy", CASES, lambdas=[0, 2], max_new_tokens=6, bertscore="counts")
     assert set(found.choices) == {"rouge_l_f1", "bertscore_f1"}
     assert found.settings[0]["bertscore_f1"] > 0
     assert [line.partition(":")[0] for line in found.recommendation.splitlines()] == ["ROUGE-L F1", "BERTScore F1"]

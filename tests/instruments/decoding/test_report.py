@@ -142,14 +142,17 @@ def test_what_decoding_says_is_as_reviewed() -> None:
 
 def test_the_headline_says_told_spent_and_promised() -> None:
     said = flat(printed(report([bounded()]), width=160))
-    assert "Told 0.33 nats of the context; spent 1.96 of 2.00 guaranteed (per token at most 0.40 of 0.40)." in said
+    assert (
+        "The response told 0.33 nats of the context; spent 1.96 of 2.00 guaranteed (per token at most 0.40 of 0.40)."
+        in said
+    )
     assert "response 1" not in said
     assert "this response 5 of ≤ 20 2.00 6.12 –" in said
     assert "all 3 of the run 33 of ≤ 60 13.2 6.12 –" in said
     assert "factor of 1.49 (ε = 0.40 nats)" in said
     assert "at most 88 % sure" in said
     free = flat(printed(report([unbounded()])))
-    assert "Told 0.33 nats of the context (per token at most 0.12)" in free
+    assert "The response told 0.33 nats of the context (per token at most 0.12)" in free
     assert "Nothing is guaranteed" in free
     assert "spent" not in free
     guarantee = bounded().guarantee
@@ -216,7 +219,7 @@ def test_the_public_report_is_the_same_whatever_the_context() -> None:
 
 def test_several_samples_are_all_shown() -> None:
     case = twice()
-    assert flat(printed(report([case]))).count("Told 0.33 nats") == 2
+    assert flat(printed(report([case]))).count("The response told 0.33 nats") == 2
     shown = public_report([case.published()])
     assert flat(printed(shown)).count("Guaranteed: 5 tokens") == 2
     assert html.page(report([case])).count("ε spent by each token, nats</figcaption>") == 2
@@ -294,7 +297,7 @@ def test_bars_keep_to_their_limits() -> None:
     far = replace(ledger, per_token=replace(ledger.per_token, weight=(0.01, 0.02, 0.0, 0.0, 0.0)))
     _, weight = bars_of(replace(bounded(), ledger=far))
     assert not weight.panels[0].guides  # which would leave no bar to be seen
-    assert weight.title == "λ of each token; largest 1.5"
+    assert weight.title == "λ of each token; at most 1.5, beyond this axis"
     (told,) = bars_of(unbounded())
     assert list(told.panels[0].series[0].y) == [0.1, 0.0, 0.05, 0.125, 0.05]
     (told,) = bars_of(decoded([0.5, math.inf]))
@@ -305,7 +308,7 @@ def test_bars_keep_to_their_limits() -> None:
 def test_an_infinite_loss_is_told() -> None:
     case = decoded([0.5, math.inf])
     for told in (case, DecodeResult.from_dict(json.loads(case.to_json()))):
-        assert "Told ∞ nats of the context (per token at most ∞)" in flat(printed(report([told])))
+        assert "The response told ∞ nats of the context (per token at most ∞)" in flat(printed(report([told])))
 
 
 def test_losses_add_up_beside_their_bound() -> None:
@@ -319,7 +322,7 @@ def test_losses_add_up_beside_their_bound() -> None:
     assert lines["guaranteed at most"] == pytest.approx([0.0, 1.8], rel=1e-12)
     assert "2 responses told" in found.headline
     alone = DecodeResult.findings([decoded([0.5, 0.25])])
-    assert alone.headline.startswith("Told 0.75\u00a0nats of the context")
+    assert alone.headline.startswith("The response told 0.75\u00a0nats of the context")
     assert list(alone.figures) == ["loss"]
     assert set(charts.files(alone.figures["loss"])) == {"png", "svg"}  # type: ignore[arg-type]
 

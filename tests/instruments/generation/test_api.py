@@ -15,57 +15,57 @@ import leakmeter
 from leakmeter.backends.toy import Toy
 from leakmeter.core.prompt import IntArray
 from leakmeter.errors import LeakmeterError
-from leakmeter.instruments.generation.api import Audit
-from leakmeter.instruments.generation.result import Draws, OwnMechanism
+from leakmeter.instruments.generation.result import Draws, OwnMechanism, PrivateGenerationResult
 from leakmeter.privacy.clipped_logits import Aggregation, average, clipped
 from leakmeter.privacy.mechanism import BoundedCid, ClippedLogitAggregation
+from leakmeter.runs.results import Results
 
 TEXTS = [f"The ferry no. {i} sails at {i} to {'Aland' if i % 2 else 'Brac'}." for i in range(7)]
 NEWS = [{"label": i % 4, "text": f"News item {i}."} for i in range(24)]
 
 
-def audited(exemplars: Any = TEXTS, **more: Any) -> Audit:
-    given = {"instruction": "Write a notice.", "sequences": 2, "max_new_tokens": 4, **more}
+def audited(exemplars: Any = TEXTS, **more: Any) -> Results[PrivateGenerationResult]:
+    given = {"instruction": "Write a notice.", "samples": 2, "max_new_tokens": 4, **more}
     if not {"epsilon", "temperature", "mechanism"} & given.keys():
         given["epsilon"] = 8.0
-    return leakmeter.audit(given.pop("model", "toy"), exemplars=exemplars, **given)
+    return leakmeter.audit(given.pop("model", "toy"), exemplars, **given)
 
 
 def test_what_was_asked_for_is_guaranteed_and_kept() -> None:
     made = audited(epsilon=8.0)
-    (result,) = made.results
+    (result,) = made
     told = made.summary.guarantee
     assert told is not None
     assert 8.0 - 1e-9 < told.epsilon <= 8.0
     assert told.n_tokens == 8
-    assert made.holds
+    assert made.summary.holds
     assert result.subset_size == 7
     assert result.seed is None
-    assert made.public.batches[0].draws == Draws(exact=True, random_bits="operating system")
+    assert result.public.draws == Draws(exact=True, random_bits="operating system")
     assert len(result.texts) == 2
     assert json.loads(result.to_json()) == result.to_dict()
-    assert made.public.texts == result.texts
-    assert made.public.guarantee == told
-    assert "seed" not in json.dumps(made.public.to_dict())
-    assert len(made.to_frame()) == 7
+    assert result.public.texts == result.texts
+    assert result.public.guarantee == told
+    assert "seed" not in json.dumps(result.public.to_dict())
+    assert len(made.to_frame(detail=True)) == 7
 
 
 def test_batches_share_no_exemplar_and_leave_out_what_fills_none(tmp_path: Path) -> None:
     made = audited(subset_size=3)
-    assert [[one.id for one in result.exemplars] for result in made.results] == [
+    assert [[one.id for one in result.exemplars] for result in made] == [
         ["0", "1", "2"],
         ["3", "4", "5"],
     ]
     assert made.summary.n_batches == 2
-    assert made.results[0].texts != made.results[1].texts
-    assert made.to_frame()["batch"].tolist() == ["batch 1"] * 3 + ["batch 2"] * 3
+    assert made[0].texts != made[1].texts
+    assert made.to_frame(detail=True)["case"].tolist() == ["batch 1"] * 3 + ["batch 2"] * 3
     page = made.save_html(tmp_path / "audit.html").read_text(encoding="utf-8")
     assert page.count("Who paid most") == 2
-    assert len(audited(subset_size=3, batches=1).results) == 1
+    assert len(audited(subset_size=3, batches=1)) == 1
 
 
 def test_records_of_a_task_with_one_label() -> None:
-    (result,) = audited(NEWS, task="agnews", label="Sports", instruction=None).results
+    (result,) = audited(NEWS, task="agnews", label="Sports", instruction=None)
     assert [one.text for one in result.exemplars] == [
         f"News Type: Sports\nText: News item {i}." for i in range(1, 24, 4)
     ]
@@ -73,17 +73,17 @@ def test_records_of_a_task_with_one_label() -> None:
 
 
 def test_a_seed_gives_the_same_texts_and_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
-    one, two = (audited(seed=3).results[0] for _ in range(2))
+    one, two = (audited(seed=3)[0] for _ in range(2))
     assert one.texts == two.texts
     assert "carries no guarantee unless the seed stays secret" in capsys.readouterr().err
-    assert audited().results[0].texts != audited().results[0].texts
+    assert audited()[0].texts != audited()[0].texts
     assert capsys.readouterr().err == ""
 
 
 def test_bounded_decoding_is_the_second_mechanism() -> None:
     made = audited(TEXTS[:1], mechanism=BoundedCid(0.5))
-    assert made.holds
-    assert made.results[0].mechanism == OwnMechanism(
+    assert made.summary.holds
+    assert made[0].mechanism == OwnMechanism(
         name="BoundedCid", settings={"epsilon": 0.5, "temperature": 1.0, "lambda_max": 1.0}
     )
     assert made.summary.guarantee is not None
@@ -133,7 +133,7 @@ VOTERS = [f"#{i}" for i in range(8)]
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
 def test_a_users_mistake_is_caught_and_named_and_a_sound_rule_is_not(mistake: Mistaken) -> None:
     made = audited(VOTERS, model=OneHot(), mechanism=mistake)
-    assert not made.holds
+    assert not made.summary.holds
     named = {(one.exemplar, one.token is None) for one in made.summary.failures}
     assert named == {(f"e{i}", total) for i in range(1, 9) for total in (False, True)}
     worst = next(one for one in made.summary.failures if one.token is not None)
@@ -141,16 +141,16 @@ def test_a_users_mistake_is_caught_and_named_and_a_sound_rule_is_not(mistake: Mi
     assert worst.token is not None
     assert str(worst.exemplar_id) in "01234567"
     assert worst.ratio > 1.05
-    assert worst.token_text == made.results[0].samples[worst.sample].tokens[worst.token]
+    assert worst.token_text == made[0].samples[worst.sample].tokens[worst.token]
     sound = audited(VOTERS, model=OneHot(), clip=10.0, temperature=mistake.claims)
-    assert sound.holds
+    assert sound.summary.holds
     assert sound.summary.most.ratio > 0.25
 
 
 def test_votes_of_no_exemplar_differ_and_of_equal_ones_are_missed_little() -> None:
     made = audited(["the same text"] * 4, temperature=2.0, normalise_by="present")
-    assert max(one.measured_nats for one in made.results[0].exemplars) < 1e-20
-    assert any("say the same" in line for line in made.results[0].warnings)
+    assert max(one.measured_nats for one in made[0].exemplars) < 1e-20
+    assert any("say the same" in line for line in made[0].warnings)
 
 
 @pytest.mark.parametrize(

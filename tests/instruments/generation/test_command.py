@@ -289,12 +289,10 @@ def test_another_question_has_another_nonce(audit: Call) -> None:
 def test_from_python_it_is_the_same(audit: Call) -> None:
     cases, told = objects_of(audit("--json", seed=5))
     made = leakmeter.audit(
-        "toy", exemplars=TEXTS, instruction="Write a notice.", subset_size=3, epsilon=8, samples=4,
+        "toy", TEXTS, instruction="Write a notice.", subset_size=3, epsilon=8, samples=4,
         max_new_tokens=60, seed=5,
     )  # fmt: skip
-    assert [list(result.texts) for result in made.results] == [
-        [one["text"] for one in case["samples"]] for case in cases
-    ]
+    assert [list(result.texts) for result in made] == [[one["text"] for one in case["samples"]] for case in cases]
     assert json.loads(json.dumps(made.summary.to_dict())) == told
 
 
@@ -348,7 +346,7 @@ def test_a_broken_guarantee_is_exit_code_1_and_names_exemplar_and_token(
     assert ended.code == 1
     assert ended.out.startswith("Broken: a measurement is above its bound.")
     line = ended.err.splitlines()[-1]
-    assert re.match(r"leakmeter: a measurement exceeds its bound: exemplar e\d \(n\d\), token \d of sample \d", line)
+    assert re.match(r"leakmeter: a measurement exceeds its bound: exemplar n\d, token \d of sample \d", line)
     assert "at order" in line
     assert "; and " in line
     public = audit("--public", subset_size=7, max_new_tokens=5)

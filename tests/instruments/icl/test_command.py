@@ -199,20 +199,16 @@ def test_without_options_tickets_are_sorted(cli: Call) -> None:
 
 def test_from_python_it_is_the_same(icl: Call, mine: Path) -> None:
     cases, told = objects_of(icl("--json"))
-    measured = leakmeter.icl(
-        "toy", task=TASK, queries=ROWS[:10], pool=ROWS[8:], shots=2, label_scoring="whole-sequence"
-    )
-    assert list(map(without_seconds, (result.to_dict() for result in measured.results))) == list(
-        map(without_seconds, cases)
-    )
+    measured = leakmeter.icl("toy", ROWS[:10], task=TASK, pool=ROWS[8:], shots=2, label_scoring="whole-sequence")
+    assert list(map(without_seconds, (result.to_dict() for result in measured))) == list(map(without_seconds, cases))
     assert measured.summary.mean_nats == told["mean_nats"]
-    frame = measured.to_frame()
+    frame = measured.to_frame(detail=True)
     assert len(frame) == 20
-    assert list(frame.columns[:3]) == ["query", "name", "position"]
-    assert frame.groupby("query")["loss_nats"].max().mean() == pytest.approx(told["mean_nats"])
+    assert list(frame.columns[:3]) == ["case", "name", "position"]
+    assert frame.groupby("case")["loss_nats"].max().mean() == pytest.approx(told["mean_nats"])
     assert measured.save_html("page.html").read_text(encoding="utf-8").count('class="line"') == 10
     of_file = leakmeter.icl(
-        "toy", task=str(mine / "task.toml"), queries=ROWS[:2], exemplars=ROWS[10:], label_scoring="whole-sequence"
+        "toy", ROWS[:2], task=str(mine / "task.toml"), exemplars=ROWS[10:], label_scoring="whole-sequence"
     )
     assert [row.id for row in of_file.summary.exemplars or ()] == ["m10", "m11"]
 
@@ -220,13 +216,13 @@ def test_from_python_it_is_the_same(icl: Call, mine: Path) -> None:
 def test_what_python_refuses() -> None:
     for given in ({}, {"exemplars": ROWS, "pool": ROWS}):
         with pytest.raises(UsageError, match="give either exemplars, which stand before every query, or a pool"):
-            leakmeter.icl("toy", task=TASK, queries=ROWS, **given)
+            leakmeter.icl("toy", ROWS, task=TASK, **given)
     with pytest.raises(DataError, match="queries, record 1 has no column 'said'"):
-        leakmeter.icl("toy", task=TASK, queries=[{"text": "Rain."}], exemplars=ROWS)
+        leakmeter.icl("toy", [{"text": "Rain."}], task=TASK, exemplars=ROWS)
     with pytest.raises(DataError, match="exemplars, record 1: 'mood' is 'x', expected one of 'g', 's'"):
-        leakmeter.icl("toy", task=TASK, queries=ROWS, exemplars=[{"said": "Rain.", "mood": "x"}])
+        leakmeter.icl("toy", ROWS, task=TASK, exemplars=[{"said": "Rain.", "mood": "x"}])
     with pytest.raises(DataError, match="task: unknown key 'label'"):
-        leakmeter.icl("toy", task={**TASK, "label": "mood"}, queries=ROWS, exemplars=ROWS)
+        leakmeter.icl("toy", ROWS, task={**TASK, "label": "mood"}, exemplars=ROWS)
 
 
 @pytest.mark.parametrize(
@@ -307,9 +303,7 @@ def test_the_tickets_with_the_default_model(real_backend: Any) -> None:
     """docs/icl.md: float32 on a CPU; other processors differ in digits that are not told there."""
     folder = resources.files("leakmeter.samples")
     rows = list(csv.DictReader(folder.joinpath("tickets.csv").read_text(encoding="utf-8").splitlines()))
-    measured = leakmeter.icl(
-        real_backend, task=str(folder.joinpath("tickets.toml")), queries=rows, pool=rows, shots=4, seed=0
-    )
+    measured = leakmeter.icl(real_backend, rows, task=str(folder.joinpath("tickets.toml")), pool=rows, shots=4, seed=0)
     told = measured.summary
     assert told.mean_nats == pytest.approx(2.65, abs=0.02)
     assert told.std_nats == pytest.approx(0.91, abs=0.02)

@@ -157,16 +157,16 @@ def test_a_cut_prompt_is_the_one_that_never_had_the_exemplar(
 def test_exemplars_are_cut_together(tokenizer: Any) -> None:
     item = made(CASE, NEWS, tokenizer).item
     left = made(replace(CASE, exemplars=(GOAL,)), NEWS, tokenizer).item
-    assert ids_of(item.without({"e1", "e3"})) == ids_of(left.prompt)
+    assert ids_of(item.without({"n1", "n3"})) == ids_of(left.prompt)
     assert item.without(()) is item.prompt
     # With an instruction before them, exemplars are cut as any piece of a prompt is.
-    assert item.prompt.without("e1", "e3") == item.without({"e1", "e3"})
+    assert item.prompt.without("e1", "e3") == item.without({"n1", "n3"})
     assert item.prompt.blank() == item.blank
 
 
 def test_with_one_shot_what_is_left_is_zero_shot(tokenizer: Any) -> None:
     item = made(replace(CASE, exemplars=(GOAL,)), NEWS, tokenizer).item
-    assert ids_of(item.cuts["e1"]) == ids_of(item.blank)
+    assert ids_of(item.cuts[item.spans[0].name]) == ids_of(item.blank)
     assert text_of(item.blank, tokenizer) == f"{NEWS.instruction}\n\nArticle: Shares fell by 5%.\nAnswer:"
 
 
@@ -189,9 +189,9 @@ def test_spans_are_the_exemplars(tokenizer: Any) -> None:
     )
     assert (one.query, one.template, one.unit) == ("Shares fell by 5%.", "plain", "exemplar")
     assert [(span.name, span.kind, span.document, span.pieces) for span in one.item.spans] == [
-        ("e1", "unit", "n1", ("e1",)),
-        ("e2", "unit", "n2", ("e2",)),
-        ("e3", "unit", "n3", ("e3",)),
+        ("n1", "unit", "n1", ("e1",)),
+        ("n2", "unit", "n2", ("e2",)),
+        ("n3", "unit", "n3", ("e3",)),
     ]
     said = [one.context[a:b] for span in one.item.spans for a, b in span.ranges]
     assert "\n\n".join(said) == one.context
@@ -225,7 +225,7 @@ def test_exemplars_that_say_the_same_know_each_other() -> None:
         Example("d", (" Nobody called.\n",), "Business"),
     )
     spans = made(ExemplarCase("q", exemplars, QUERY_NEWS), NEWS).item.spans
-    assert [span.repeats for span in spans] == [("e3",), ("e4",), ("e1",), ("e2",)]
+    assert [span.repeats for span in spans] == [("c",), ("d",), ("a",), ("b",)]
     # Headings and labels, which all of them have, are no reason.
     assert [span.repeats for span in made(CASE, NEWS).item.spans] == [(), (), ()]
 
@@ -292,7 +292,7 @@ def test_in_a_chat_all_of_it_is_one_user_message(chat_tokenizer: Any, instructio
 
     assert one.template == "chat"
     assert chat_tokenizer.decode(ids_of(one.item.prompt)) == rendered(CASE)
-    assert chat_tokenizer.decode(ids_of(one.item.cuts["e1"])) == rendered(replace(CASE, exemplars=(GOAL, CHIP)))
+    assert chat_tokenizer.decode(ids_of(one.item.cuts["n1"])) == rendered(replace(CASE, exemplars=(GOAL, CHIP)))
     assert chat_tokenizer.decode(ids_of(one.item.blank)) == rendered(replace(CASE, exemplars=()))
     assert one.item.answers is not None
     assert [chat_tokenizer.decode(ids) for ids in one.item.answers.ids] == list(task.words)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from helpers.icl_results import asked, exemplar, over_vocabulary
+from helpers.icl_results import asked, behind, exemplar, over_vocabulary
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless, flat
@@ -33,10 +33,7 @@ def several(n: int, *, fixed: bool = True, **more: Any) -> list[IclResult]:
     cases = [asked(f"q{i}", loss_nats=0.5 + 0.01 * i, **more) for i in range(n)]
     if fixed:
         return cases
-    return [
-        replace(case, exemplars=tuple(replace(one, id=f"{i}-{one.id}") for one in case.exemplars))
-        for i, case in enumerate(cases)
-    ]
+    return [behind(case, *(replace(one, id=f"{i}-{one.id}") for one in case.exemplars)) for i, case in enumerate(cases)]
 
 
 def varied(n: int) -> list[IclResult]:
@@ -47,20 +44,20 @@ def varied(n: int) -> list[IclResult]:
         more = [1 + 0.1 * ((i * k) % 7) for k in (1, 3, 5)]
         signed = [[x * times for x in one.signed_nats] for one, times in zip(case.exemplars, more, strict=True)]
         exemplars = tuple(exemplar(k, *both, id=f"{i}-x{k}") for k, both in enumerate(signed, 1))
-        found.append(replace(case, exemplars=exemplars))
+        found.append(behind(case, *exemplars))
     return found
 
 
 def infinite() -> IclResult:
     """One answer that is possible with an exemplar and impossible without."""
-    return asked(loss_nats=math.inf, posterior=1.0, exemplars=(exemplar(2, 0.2, math.inf),))
+    return asked(loss_nats=math.inf, exemplars=(exemplar(2, 0.2, math.inf),))
 
 
 def hostile() -> IclResult:
-    names = ("id", "text", "label", "worst_label", "name")
+    names = ("id", "text", "label", "worst_label")
     return asked(
         HOSTILE, model=HOSTILE, query=HOSTILE, warnings=(HOSTILE,), labels=(HOSTILE, "dog"), prediction=HOSTILE,
-        gold=HOSTILE, template=HOSTILE, worst_exemplar=HOSTILE,
+        gold=HOSTILE, template=HOSTILE, answer=HOSTILE, answer_given=True,
         exemplars=(exemplar(1, 0.5, 1.5, **dict.fromkeys(names, HOSTILE)),),
     )  # fmt: skip
 
@@ -98,7 +95,13 @@ def table(of: b.Report, caption: str) -> b.Table:
     [
         ("one", [asked()]),
         ("drawn", varied(10)),
-        ("fixed", [over_vocabulary(worst_exemplar="e2"), over_vocabulary("b", worst_exemplar="e1")]),
+        (
+            "fixed",
+            [
+                over_vocabulary(worst_exemplar="x2"),
+                over_vocabulary("b", worst_exemplar="x1", answer="dog", answer_given=True),
+            ],
+        ),
     ],
 )
 def test_what_a_report_says_is_as_reviewed(name: str, cases: list[IclResult]) -> None:
@@ -114,32 +117,53 @@ def test_what_a_report_says_is_as_reviewed(name: str, cases: list[IclResult]) ->
 def test_the_words_say_what_was_measured() -> None:
     cases = several(4)
     told = summary(cases)
-    assert flat(words.headline(told, cases)).startswith("ICLInf 0.52 ± 0.011 nats [0.5")
-    assert words.headline(told, cases).endswith("over 4 queries with 3 exemplars, the same for all.")
+    assert flat(words.headline(told)) == (
+        "The likeliest answers reveal 0.12 nats [0.12, 0.12] of an exemplar on average over 4 queries, and 0.12 nats "
+        "at most."
+    )
+    assert flat(words.worst_case(told, cases)).startswith(
+        "Worst case over every label, however unlikely: ICLInf 0.52 ± 0.011 nats [0.5"
+    )
+    assert "with 3 exemplars, the same for all. One query in" in flat(words.worst_case(told, cases))
     drawn = several(4, fixed=False)
-    assert words.headline(summary(drawn), drawn).endswith("drawn for each.")
-    assert "by 0.52 nats: whoever is given that answer multiplies or divides their odds" in flat(words.meaning(told))
-    assert "that the exemplar was there by 1.67. One query in" in flat(words.meaning(told))
+    assert "drawn for each." in words.worst_case(summary(drawn), drawn)
+    assert said(words.whose(told, "toy")).startswith(
+        "No answers were given, so the answer to a query is the label that"
+    )
+    given = several(4, answer="dog", answer_given=True)
+    assert flat(words.headline(summary(given))).startswith("The answers reveal")
+    assert said(words.whose(summary(given), "toy")).startswith(
+        "All answers were given: the numbers are those of toy, whichever model gave the answers."
+    )
+    mixed = [*given[:3], cases[3]]
+    assert "3 of 4 answers were given" in said(words.whose(summary(mixed), "toy"))
+    nothing = several(2, exemplars=(exemplar(1, 1e-6, 0.2),))
+    assert "reveal nothing measurable of any one exemplar" in words.headline(summary(nothing))
+    assert said(words.posterior(asked(exemplars=(exemplar(1, math.log(2), 0.1),)))) == (
+        "From even odds, an observer of this answer would be 67 % sure that exemplar “x1” was there."
+    )
     assert said(words.posterior(asked())) == (
-        "From even odds, whoever is given the answer “dog” is 67 % sure that the exemplar was there."
+        "The answer is likelier without it: from even odds, an observer of it would give 47 % to exemplar “x2” having "
+        "been there."
     )
-    assert said(words.posterior(asked(posterior=1 / 3))) == (
-        "“dog” is likelier without that exemplar: from even odds, whoever is given that answer would give 33 % to the "
-        "exemplar having been there."
-    )
-    silent = asked(posterior=None, posterior_note="below the noise floor")
-    assert said(words.posterior(silent)) == "No posterior is shown: the change is below the noise floor."
+    assert said(words.posterior(nothing[0])) == "No posterior is shown: the change is below the noise floor."
     assert flat(words.accuracy(told)) == "The likeliest answer is right in 100.0 % [51, 100]; macro-F1 1.00."
     assert "no query has a loss below" in words.noise(told, cases)
     assert "2 queries have a loss below" in words.noise(replace(told, share_below_noise_floor=0.5), cases)
     bare = several(2, gold=None, is_right=None)
     assert "is not known" in words.accuracy(summary(bare))
-    assert said(words.verdict(cases[0])) == (
-        "Leaving one exemplar out moves this answer by 0.50 nats: without e2, “dog” changes most."
+    assert said(words.verdict(cases[0])) == "The likeliest answer, “cat”, reveals most of exemplar “x2”: 0.12 nats."
+    assert said(words.verdict(given[0])) == "The answer “dog”, scored by toy, reveals most of exemplar “x2”: 0.12 nats."
+    assert said(words.worst_case_of_one(cases[0])) == (
+        "Worst case over every label, however unlikely: 0.69 nats, at “dog” without exemplar “x2”. An observer of that "
+        "answer would be 67 % sure that it was there."
     )
-    assert "without e2, “ mou↵se” changes most" in b.plain(words.verdict(over_vocabulary(worst_exemplar="e2")))
-    quiet = asked(exemplars=(exemplar(1, 1e-6, 1e-7),), worst_exemplar="e1")
-    assert "nothing that could be measured" in said(words.verdict(quiet))
+    assert "7.00 nats, at “ mou↵se” without exemplar “x2”" in said(words.worst_case_of_one(over_vocabulary()))
+    assert "nothing measurable" in said(words.verdict(nothing[0]))
+    assert said(words.answer(given[0])) == (
+        "dog (20.0 %) was given; the likeliest is cat (80.0 %), which is right. Before renormalising, all labels have "
+        "50.0 % together."
+    )
     wrong = asked(gold="dog", is_right=False)
     assert said(words.answer(wrong)) == (
         "cat (80.0 %); right is dog. Before renormalising, all labels have 50.0 % together."
@@ -152,8 +176,8 @@ def test_the_words_say_what_was_measured() -> None:
 def test_infinite_losses_are_said_to_be_so() -> None:
     case = infinite()
     cases = [case, asked("q2")]
-    assert words.headline(summary(cases), cases).startswith("ICLInf ∞, over 2 queries")
-    assert ": ∞." in words.meaning(summary(cases))
+    assert "ICLInf ∞, with 3 exemplars" in flat(words.worst_case(summary(cases), cases))
+    assert "impossible without: ∞." in words.worst_case(summary(cases), cases)
     assert labels_of(case) == [("80.0 %", "65.5 %", 0.2), ("20.0 %", "0.00 %", math.inf)]
     never = replace(
         case, label_probabilities=(1.0, 0.0), exemplars=(replace(case.exemplars[0], signed_nats=(0.2, -math.inf)),)
@@ -164,9 +188,10 @@ def test_infinite_losses_are_said_to_be_so() -> None:
     assert re.search(r"dog +20\.0 % +0\.00 % +\+∞", printed(made(case)))
     # No drawing of what is infinite: of the positions the finite ones are in the figure file, none on the page.
     assert "<svg" not in html.page(made(*cases))
-    positions = IclResult.findings([infinite()] * 2).figures
-    assert positions == {}
-    (chart,) = b.charts_of(made(*cases))
+    figures = IclResult.findings([infinite()] * 2).figures
+    # What the answers reveal is finite.
+    assert list(figures) == ["exemplars"]
+    (chart,) = (one for one in b.charts_of(made(*cases)) if one.name == "positions")
     assert (chart.on, [float(y) for y in chart.panels[0].series[0].y]) == ("files", [math.log(2), 0.1])
 
 
@@ -182,7 +207,7 @@ def test_of_many_labels_those_that_matter_are_shown() -> None:
     signed = (*[0.01] * 13, -0.9)
     probabilities = (0.5, 0.3, 0.05, 0.05, 0.03, 0.03, *[0.005] * 8)
     case = asked(
-        labels=labels, label_probabilities=probabilities, prediction="l0", gold="l12", worst_exemplar="e1",
+        labels=labels, label_probabilities=probabilities, prediction="l0", gold="l12", answer="l0",
         exemplars=(exemplar(1, 0.01, signed_nats=signed, worst_label="l13"),),
     )  # fmt: skip
     (rows,) = (one.rows for one in made(case).blocks if isinstance(one, b.Table) and not one.caption)
@@ -198,7 +223,7 @@ def test_one_query_shows_its_answer_with_and_without() -> None:
     out = printed(made(asked()))
     assert rows_of(out, "Label")[0][:6] == ["cat", "80.0", "%", "90.0", "%", "−0.12"]
     assert rows_of(out, "Label")[1][:6] == ["dog", "20.0", "%", "10.0", "%", "+0.69"]
-    assert [row[:2] for row in rows_of(out, "Exemplar ")] == [["e1", "x1"], ["e2", "x2"], ["e3", "x3"]]
+    assert [row[:2] for row in rows_of(out, "Exemplar ")[:3]] == [["x2", "cat"], ["x1", "dog"], ["x3", "dog"]]
     assert "noise floor 1e-5 nats" in flat(out)
     for width in (40, 60, 80, 160):
         assert all(len(line) <= width for line in printed(made(asked()), width=width).splitlines())
@@ -209,13 +234,13 @@ def test_many_queries_are_summed_up_in_80_columns() -> None:
     cases[3] = replace(cases[3], warnings=("The labels have a probability of 2e-05 together: few.",))
     out = printed(made(*cases))
     assert "! In 12 of 12 queries, the first: The labels have a probability of 0.01" in flat(out)
-    assert [row[:2] for row in rows_of(out, "Exemplar ")] == [
-        ["e2", "x2"],
-        ["e1", "x1"],
-        ["e3", "x3"],
-    ]  # largest mean first
+    assert [row[:2] for row in rows_of(out, "Exemplar ")[:3]] == [
+        ["x2", "cat"],
+        ["x1", "dog"],
+        ["x3", "dog"],
+    ]  # what answers reveal most of first
     assert rows_of(out, "Label ")[0][:3] == ["cat", "12", "1.00"]
-    *queries_shown, more = rows_of(out, "Query ")
+    *queries_shown, more = rows_of(out, "Query ")[:9]
     assert [row[0] for row in queries_shown] == [f"q{i}" for i in range(11, 3, -1)]
     assert more == ["4", "more", "queries"]
     drawn = printed(made(*several(12, fixed=False)))
@@ -231,12 +256,12 @@ def test_tables_hold_the_numbers_of_the_summary() -> None:
     shown = made(*cases)
     rows = table(shown, "Exemplars").rows
     assert told.exemplars is not None
-    by_mean = sorted(told.exemplars, key=lambda row: -row.mean_nats)
-    assert [b.plain(row.cells[0]) for row in rows] == [f"{one.name} {one.id}" for one in by_mean]  # type: ignore[arg-type]
-    assert [row.cells[3:5] for row in rows] == [(one.mean_nats, one.std_nats) for one in by_mean]
-    assert [row.cells[6:] for row in rows] == [(one.max_nats, one.worst_share) for one in by_mean]
-    ends = [row.cells[5] for row in rows]
-    assert ends == [b.Interval(*one.interval_nats) for one in by_mean if one.interval_nats]
+    by_mean = sorted(told.exemplars, key=lambda row: -row.answers.mean_nats)
+    assert [b.plain(row.cells[0]) for row in rows] == [one.id for one in by_mean]  # type: ignore[arg-type]
+    assert [row.cells[3] for row in rows] == [one.answers.mean_nats for one in by_mean]
+    assert [row.cells[5:] for row in rows] == [(one.mean_nats, one.max_nats, one.worst_share) for one in by_mean]
+    ends = [row.cells[4] for row in rows]
+    assert ends == [b.Interval(*one.answers.interval_nats) for one in by_mean if one.answers.interval_nats]
     own = {"cat": math.log(2), "dog": 0.2}  # of the second exemplar; of the first and the third
     for row, one in zip(table(shown, "Labels").rows, told.labels, strict=True):
         assert row.cells[1:5] == (one.n_right_label, "1.00" if one.f1 else None, one.n_predicted, one.mean_nats)
@@ -257,7 +282,7 @@ def test_figures_are_means_with_their_intervals() -> None:
     positions, each = (figures[name].panels[0].series[0] for name in figures)  # type: ignore[union-attr]
     assert list(positions.y) == [row.mean_nats for row in told.positions]
     assert list(zip(positions.low, positions.high, strict=True)) == [row.interval_nats for row in told.positions]
-    assert list(each.y) == sorted((row.mean_nats for row in told.exemplars or ()), reverse=True)
+    assert list(each.y) == sorted((row.answers.mean_nats for row in told.exemplars or ()), reverse=True)
     (drawn,) = charts.figure(figures["positions"]).axes  # type: ignore[arg-type]
     assert [bar.get_height() for bar in drawn.patches] == list(positions.y)
     assert [label.get_text() for label in drawn.get_xticklabels()] == ["1", "2", "3"]
@@ -272,9 +297,9 @@ def test_the_page_has_every_query_largest_losses_first() -> None:
     cases = several(120, fixed=False)
     provenance = b.Provenance(facts=(("Directory", b.Untrusted("runs/x")),))
     page = html.page(made(*cases, command="leakmeter icl", provenance=provenance))
-    ids = re.findall(r"<summary><b[^>]*>[\d.]+</b> <strong><bdi>([^<]*)</bdi>", page)
+    ids = re.findall(r"<summary><span[^>]*><b[^>]*>[\d.]+</b></span> <strong><bdi>([^<]*)</bdi>", page)
     assert ids == [f"q{i}" for i in range(119, -1, -1)]
-    assert "Queries, largest losses first" in page
+    assert "Queries, those whose answers reveal most first" in page
     assert "runs/x" in page
     assert "drawn for each" in page
     assert "<script" not in page
@@ -294,12 +319,12 @@ def test_a_page_of_a_thousand_queries_is_under_2_megabytes() -> None:
     n = page.count('<details class="line"')
     assert len(page.encode()) <= html.PAGE_BYTES
     assert 800 <= n <= 1000
-    assert n == 1000 or f"{1000 - n} further queries of smaller losses are left out" in page
+    assert n == 1000 or f"{1000 - n} further queries that reveal less are left out" in page
 
 
 def test_what_lies_below_the_noise_has_no_colour() -> None:
     quiet = exemplar(1, 1e-6, 1e-7)
-    case = asked(exemplars=(quiet, exemplar(2, 1e-7, 1e-6)), worst_exemplar="e1", loss_nats=1e-6)
+    case = asked(exemplars=(quiet, exemplar(2, 1e-7, 1e-6)), loss_nats=1e-6)
     tables = [one for one in made(case).blocks if isinstance(one, b.Table)]
     assert all(row.quiet for row in tables[-1].rows)
     assert made(case, asked("b")).sections[1].cells[0] == "1e-6"

@@ -95,11 +95,11 @@ def case(
 
 def test_the_case() -> None:
     made = result_of(texts(), measurements(), PARAMS)
-    assert (made.loss_nats, made.worst_exemplar) == (2.0, "e2")
-    # "World" is likelier without e2: no evidence that e2 was there.
-    assert made.posterior == pytest.approx(1 / (1 + math.exp(2)))
-    assert [e.posterior_note for e in made.exemplars] == [None, None, "below the noise floor"]
-    assert made.exemplars[2].posterior is None
+    assert (made.loss_nats, made.worst_exemplar) == (2.0, "x2")
+    # "World" is likelier without x2: no evidence that x2 was there.
+    assert made.worst.worst_posterior == pytest.approx(1 / (1 + math.exp(2)))
+    assert [e.worst_posterior_note for e in made.exemplars] == [None, None, "below the noise floor"]
+    assert made.exemplars[2].worst_posterior is None
     assert (made.prediction, made.gold, made.is_right) == ("World", "World", True)
     assert made.label_probabilities == pytest.approx([0.7, 0.2, 0.1])
     assert (made.label_mass, made.noise_floor_nats) == (pytest.approx(0.5), 0.05)
@@ -107,8 +107,8 @@ def test_the_case() -> None:
         *("labels", None, tuple(LABELS), "A train left."),
     )
     one, two, three = made.exemplars
-    assert [(e.name, e.position, e.id, e.rank) for e in (one, two, three)] == [
-        ("e1", 1, "x1", 2), ("e2", 2, "x2", 1), ("e3", 3, "x3", 3),
+    assert [(e.id, e.position, e.rank) for e in (one, two, three)] == [
+        ("x1", 1, 2), ("x2", 2, 1), ("x3", 3, 3),
     ]  # fmt: skip
     assert [e.text for e in (one, two, three)] == SHOWN
     # Of two labels that the text ends with, the longer.
@@ -119,10 +119,39 @@ def test_the_case() -> None:
     assert made.warnings == ()
 
 
+def test_the_answer_comes_first_and_is_the_likeliest_where_none_was_given() -> None:
+    made = result_of(texts(), measurements(), PARAMS)
+    assert (made.answer, made.answer_given) == ("World", False)
+    # "World" moves by 0.5, -2 and 0.01.
+    assert (made.answer_nats, made.answer_exemplar, made.revealed.id) == (2.0, "x2", "x2")
+    assert [e.answer_signed_nats for e in made.exemplars] == [0.5, -2.0, 0.01]
+    assert made.exemplars[0].answer_posterior == pytest.approx(1 / (1 + math.exp(-0.5)))
+    assert [e.answer_below_noise_floor for e in made.exemplars] == [False, False, True]
+    assert (made.exemplars[2].answer_posterior, made.exemplars[2].answer_posterior_note) == (
+        None, "below the noise floor",
+    )  # fmt: skip
+    given = result_of(texts(), [*measurements(), measurement("answer", 2, unit=LABEL)], PARAMS)
+    assert (given.answer, given.answer_given, given.prediction, given.is_right) == ("Art", True, "World", True)
+    assert (given.answer_nats, given.answer_exemplar, given.loss_nats) == (0.5, "x2", 2.0)
+    assert [e.answer_nats for e in given.exemplars] == [0.0, 0.5, 0.02]
+    told = summary([made, given], seed=3)
+    assert (told.answers.n_given, told.answers.mean_nats, told.answers.max_nats) == (1, 1.25, 2.0)
+    assert told.answers.interval_nats == bootstrap_interval_of_mean([2.0, 0.5], seed=3)
+    assert told.exemplars is not None
+    assert [one.answers.mean_nats for one in told.exemplars] == pytest.approx([0.25, 1.25, 0.015])
+    assert told.exemplars[2].answers.share_below_noise_floor == 1.0
+    # Over the vocabulary, the answer is still one of the labels, and held against the noise of their losses.
+    whole = result_of(
+        texts(words={str(i): "w" for i in range(2, 8)}), [*measurements(), *of_vocabulary((4.0, 1.0, 0.125))],
+        IN_VOCABULARY,
+    )  # fmt: skip
+    assert (whole.answer_nats, whole.answer_noise_floor_nats, whole.noise_floor_nats) == (2.0, 0.05, 0.125)
+
+
 def test_the_vocabulary_beside_the_labels() -> None:
     words = {"2": " snow", "3": " fell", "4": " show", "5": "\n", "6": "<|im_end|>", "7": "x"}
     made = result_of(texts(words=words), [*measurements(), *of_vocabulary((4.0, 1.0, 0.125))], IN_VOCABULARY)
-    assert (made.loss_nats, made.worst_exemplar, made.noise_floor_nats) == (4.0, "e1", 0.125)
+    assert (made.loss_nats, made.worst_exemplar, made.noise_floor_nats) == (4.0, "x1", 0.125)
     one, _, three = made.exemplars
     assert one.vocabulary == Vocabulary(
         farthest=MovedToken(
@@ -133,13 +162,13 @@ def test_the_vocabulary_beside_the_labels() -> None:
         ),
     )  # fmt: skip
     assert (one.loss_nats, one.worst_label, one.worst_label_nats) == (4.0, "World", 0.5)
-    assert one.posterior == pytest.approx(1 / (1 + math.exp(-4.0)))
+    assert one.worst_posterior == pytest.approx(1 / (1 + math.exp(-4.0)))
     assert (three.vocabulary.farthest.token, three.below_noise_floor) == ("<|im_end|>", True)
 
 
 def test_an_infinite_loss_is_written_as_such_and_its_sign_is_kept() -> None:
     made = result_of(texts(), measurements(((0.5, 0.0, 0.0), (0.1, -math.inf, 0.0), (3.0, 0.0, 0.0))))
-    assert (made.loss_nats, made.worst_exemplar, made.posterior) == (math.inf, "e2", 0.0)
+    assert (made.loss_nats, made.worst_exemplar, made.worst.worst_posterior) == (math.inf, "x2", 0.0)
     assert made.exemplars[1].signed_nats == (0.1, -math.inf, 0.0)
     assert [e.rank for e in made.exemplars] == [3, 1, 2]
     written = json.loads(made.to_json())
@@ -175,8 +204,8 @@ def test_what_narrows_a_result_is_said() -> None:
 def test_the_result_and_its_frame() -> None:
     (result,) = IclResult.from_run([(texts(), measurements())], PARAMS)
     assert (result.loss_nats, result.prediction, result.noise_floor_nats) == (2.0, "World", 0.05)
-    assert [(e.name, e.label, e.loss_nats) for e in result.exemplars] == [
-        ("e1", "World", 0.5), ("e2", "Fine Art", 2.0), ("e3", "Art", 0.02),
+    assert [(e.id, e.label, e.loss_nats) for e in result.exemplars] == [
+        ("x1", "World", 0.5), ("x2", "Fine Art", 2.0), ("x3", "Art", 0.02),
     ]  # fmt: skip
     frame = result.to_frame()
     assert list(frame["loss_nats"]) == [0.5, 2.0, 0.02]

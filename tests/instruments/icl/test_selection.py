@@ -99,7 +99,8 @@ def case(nats: float, id_: str = "q", *, right: bool = True, noise: float = 0.0)
         id_,
         labels=("Glad", "Sad"),
         exemplars=(exemplar(1, nats, 0.1),),
-        worst_exemplar="e1",
+        worst_exemplar="x1",
+        answer_exemplar="x1",
         gold="Glad",
         prediction="Glad",
         loss_nats=nats,
@@ -172,9 +173,9 @@ def test_candidates_are_none_that_are_there_already() -> None:
         Example("7", ("Well done.",), "Sad"),
         Example("8", ("Alas.",), "Sad"),
     ]
-    given = (*EXAMPLES[:2], Example("pool 8", ("Other.",), "Sad"))
+    given = (*EXAMPLES[:2], Example("8", ("Some.",), "Sad"), Example("pool 8", ("Other.",), "Sad"))
     found = candidates(pool, given, QUERIES, n=8, seed=0)
-    assert [one.id for one in found] == ["pool 3", "pool 1", "pool 8 (2)"]
+    assert [one.id for one in found] == ["3", "pool 1", "pool 8 (2)"]
     assert [one.texts[0] for one in found] == ["Rain again!", "Well done.", "Alas."]
     many = [Example(str(number), (f"t{number}",), "Glad") for number in range(50)]
     few = candidates(many, given, QUERIES, n=5, seed=1)

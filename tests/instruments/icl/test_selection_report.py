@@ -17,7 +17,7 @@ from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.search import MOVES, MeasuredList, Move, Round
 from leakmeter.instruments.icl.selection import Chosen, Model, Selection, Step
 from leakmeter.instruments.icl.selection_report import report, round_line, sentences
-from leakmeter.instruments.icl.summary import FixedExemplar, Summary
+from leakmeter.instruments.icl.summary import AnswerLosses, FixedExemplar, Summary
 from leakmeter.report import blocks as b
 from leakmeter.report import markdown
 
@@ -31,16 +31,19 @@ def told(verdict: str = "lower", *, nats: float = 12.345, n_too_long: int = 0) -
 
     def half(ids: list[str]) -> Summary:
         interval = (nats - 1.5, nats + 1.5) if is_finite else None
+        answers = AnswerLosses(
+            mean_nats=1.0, std_nats=0.5, interval_nats=(0.5, 1.5), n_given=0, max_nats=2.0, share_below_noise_floor=0.0
+        )
         exemplars = tuple(
             FixedExemplar(
-                name=f"e{i}", position=i, id=id_, label=HOSTILE, text=HOSTILE, n_tokens=9, mean_nats=nats,
+                id=id_, position=i, answers=answers, label=HOSTILE, text=HOSTILE, n_tokens=9, mean_nats=nats,
                 max_nats=nats, std_nats=0.5, interval_nats=interval, worst_query="q", worst_share=1.0,
                 worst_share_interval=(0.9, 1.0),
             )
             for i, id_ in enumerate(ids, 1)
         )  # fmt: skip
         return Summary(
-            n=50, mean_nats=nats, std_nats=0.5, interval_nats=interval, quantiles_nats={}, share_below_noise_floor=0.0,
+            n=50, answers=answers, mean_nats=nats, std_nats=0.5, interval_nats=interval, quantiles_nats={}, share_below_noise_floor=0.0,
             n_with_label=50, accuracy=1.0, accuracy_interval=(0.929, 1.0), macro_f1=1.0, positions=(), labels=(),
             exemplars=exemplars, median_tree_tokens=5.0, median_naive_tokens=9.0,
         )  # fmt: skip
@@ -53,14 +56,17 @@ def told(verdict: str = "lower", *, nats: float = 12.345, n_too_long: int = 0) -
     ids = [HOSTILE, f"2 {HOSTILE}", "3"]
     lists = [
         measured(None, ids),
-        measured(Move("drop", (1,)), ids[1:]),
-        measured(Move("replace", (1,), f"pool {HOSTILE}"), [f"pool {HOSTILE}", "3"]),
+        measured(Move("drop", (ids[0],)), ids[1:]),
+        measured(Move("replace", (ids[1],), f"pool {HOSTILE}"), [f"pool {HOSTILE}", "3"]),
     ]
     steps = tuple(
         Step(step=number, **{name: getattr(one, name) for name in MeasuredList.__slots__})
         for number, one in enumerate(lists)
     )
-    best = (lists[1], *(replace(lists[1], move=move) for move in (Move("reorder", (1, 3)), Move("add", (), "pool 4"))))
+    best = (
+        lists[1],
+        *(replace(lists[1], move=move) for move in (Move("reorder", ("a", "b")), Move("add", (), "pool 4"))),
+    )
     return Selection(
         **asdict(Icl()),
         model=Model(name="toy", weights_sha256=None, dtype="float64", device="cpu"),
@@ -112,13 +118,14 @@ def test_everything_fits_80_columns_and_nothing_is_obeyed(verdict: str, nats: fl
     assert {line.count("|") for line in rows} <= {5, 6, 8}
     # No cell of a table is broken over two lines.
     table = text.split("Exemplars: mean loss")[1].splitlines()
-    assert next(i for i, line in enumerate(table) if not line.strip()) == 2 + 4
+    assert table[2:6] == [line for line in table[2:6] if line.strip()]
+    assert not any("long" in line for line in table[6:8])
 
 
 def test_tables_hold_the_numbers() -> None:
     found = told()
-    moves, steps, reporting, exemplars = (one for one in report(found).blocks if isinstance(one, b.Table))
-    assert [b.plain(row.cells[0])[:8] for row in moves.rows] == ["as given", "drop 1 (", "swap 1 a", "add pool"]  # type: ignore[arg-type]
+    reporting, exemplars, moves, steps = (one for one in report(found).blocks if isinstance(one, b.Table))
+    assert [b.plain(row.cells[0])[:8] for row in moves.rows] == ["as given", "drop [re", "swap a a", "add pool"]  # type: ignore[arg-type]
     assert [row.cells[1:3] for row in moves.rows] == [(12.345, 12.345)] * 4
     assert [row.cells[0] for row in steps.rows] == [0, 1, 2]
     assert [row.cells[2] for row in steps.rows] == [12.345] * 3
@@ -147,7 +154,6 @@ def test_words_follow_the_verdict() -> None:
     assert not_lower[0] == f"It is not shown that the new exemplars leak less: {said}"
     accuracy = "Accuracy is 100 % where it was 100 %, a difference of −4.0 [−13.1, +5.2] points."
     assert lower[1] == not_lower[1] == accuracy
-    assert not_lower[2] == "Keep the exemplars that you have, or give more queries."
     assert sentences(told("too few"))[0] == "Nothing can be concluded from 50 of 100 queries; give 12 or more."
     assert sentences(told("unchanged"))[0].startswith("The exemplars stay as they are: on the 50 queries that choose")
     assert "a difference" not in sentences(told("not lower", nats=math.inf))[0]
@@ -158,7 +164,7 @@ def test_a_round_in_one_line() -> None:
     before, taken, _ = told().steps
     lower = replace(taken, loss_nats=12.0)
     line = round_line(1, before, lower, 40)
-    assert line.startswith("step 1: drop 1 ([red]")
+    assert line.startswith("step 1: drop [red]")
     assert line.endswith("the best of 40 lists: ICLInf 12.0 nats, 0.35 less")
     assert "\x1b" not in line
     assert round_line(2, before, None, 7) == "step 2: none of 7 lists lowers ICLInf, 12.3 nats"

@@ -80,7 +80,7 @@ def test_queries_are_chosen_by_their_seed(task: dict[str, str]) -> None:
         (of_cell,) = load_records(study_of("icl_figure_1", queries=["4"], **changes), task)
         return [case.id for case in of_cell]
 
-    assert ids(choice_seed=["none"]) == ["0", "1", "2", "3"]
+    assert ids(choice_seed=["none"]) == ["line 2", "line 3", "line 4", "line 5"]
     assert ids() == ids(choice_seed=["0"]) != ids(choice_seed=["1"])
 
 
@@ -174,7 +174,7 @@ def test_items_hold_every_query_and_exemplar(task: dict[str, str]) -> None:
     assert {float(row["loss_nats"]) for row in rows} == {max(first, second)}
     (record,) = finished.records
     assert rows[0]["query"] == record.query.texts[0]
-    assert (rows[0]["gold"], rows[0]["id"]) == ("Odd", "0")
+    assert (rows[0]["gold"], rows[0]["id"]) == ("Odd", "line 2")
     assert [row["exemplar_id"] for row in rows] == [example.id for example in record.exemplars]
     assert [row["exemplar_label"] for row in rows] == [example.label for example in record.exemplars]
 
@@ -198,7 +198,7 @@ def test_a_study_whose_back_end_dies_goes_on_without_repeating_or_losing_a_query
     assert n_deaths == 3
     undisturbed = [measure_alone(study, task, number) for number in range(2)]
     for one, other in zip(cells, undisturbed, strict=True):
-        assert [texts["id"] for texts, _ in one.measured] == [str(i) for i in range(N_QUERIES)]
+        assert [texts["id"] for texts, _ in one.measured] == [f"line {i + 2}" for i in range(N_QUERIES)]
         assert numbers(one) == numbers(other)
         run = RunDirectory(Path("runs") / one.run)
         assert run.read_spec()["n_parts"] == 2

@@ -56,7 +56,8 @@ def test_many_cases_are_many_lines_in_order(cli: Call, tmp_path: Path) -> None:
     assert [json.loads(line)["id"] for line in ended.out.splitlines()] == [f"c{i}" for i in range(5)]
     table = cli("influence", "--model", "toy", "--data", data)
     rows = table.out[table.out.index("\nCase ") + 1 :].splitlines()[1:6]
-    assert [line.split()[0] for line in rows] == [f"c{i}" for i in range(5)]
+    assert sorted(line.split()[0] for line in rows) == [f"c{i}" for i in range(5)]
+    assert "For the scoring model, the contexts changed 5 given responses by" in table.out
 
 
 def test_bad_cases_are_left_out_and_counted(cli: Call, tmp_path: Path) -> None:

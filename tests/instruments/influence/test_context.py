@@ -9,7 +9,7 @@ import pytest
 
 from helpers.report_cases import Case, every_case, overlapping
 from leakmeter.core.plain import visible
-from leakmeter.instruments.influence.context import Stretch, by_nats, leader, stretches
+from leakmeter.instruments.influence.context import Stretch, by_nats, is_finding, leader, stretches
 from leakmeter.instruments.influence.report import report
 from leakmeter.report import blocks as b
 
@@ -32,8 +32,8 @@ def test_a_character_takes_its_strongest_piece() -> None:
     for segment in segments:
         covering = [case.pieces[i] for i in segment.pieces]
         if covering:
-            strongest = max(covering, key=lambda piece: piece.nats)
-            assert segment.nats == (0.0 if strongest.below_noise_floor else strongest.nats)
+            strongest = max(covering, key=lambda piece: (is_finding(case, piece), piece.nats))
+            assert segment.nats == (strongest.nats if is_finding(case, strongest) else 0.0)
             assert case.pieces[segment.pieces[0]] == strongest
 
 
@@ -46,10 +46,13 @@ def test_spans_outside_the_context_are_cut_not_trusted() -> None:
 
 def test_an_undefined_number_ranks_last_and_a_weak_piece_leads_nothing() -> None:
     case = overlapping()
-    pieces = [replace(piece, nats=nats) for piece, nats in zip(case.pieces, (math.nan, 2.0, 2.0, 5.0), strict=False)]
+    numbers = (math.nan, 2.0, 2.0, 5.0)
+    pieces = [replace(piece, nats=nats, posterior=0.9) for piece, nats in zip(case.pieces, numbers, strict=False)]
     shown = replace(case, pieces=tuple(pieces))
     assert by_nats(shown, "unit") == [3, 1, 2, 0]
     assert leader(shown) == pieces[3]
-    quiet = replace(shown, pieces=tuple(replace(piece, below_noise_floor=True) for piece in pieces))
+    quiet = replace(shown, pieces=tuple(replace(piece, posterior=None) for piece in pieces))
     assert leader(quiet) is None
+    assert leader(replace(shown, placebo_nats=5.0)) is None  # signs or none: both sums have to be above the placebo
+    assert by_nats(replace(shown, pieces=(*pieces[:3], replace(pieces[3], posterior=None))), "unit") == [1, 2, 3, 0]
     assert leader(replace(case, pieces=())) is None

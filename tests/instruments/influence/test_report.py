@@ -32,7 +32,7 @@ from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.report import posterior, report, verdict
-from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, console, html, markdown, scale
 from leakmeter.report.console import BLOCKS
@@ -118,7 +118,7 @@ def test_every_number_is_there_with_and_without_colour(number: int, colour: bool
         assert scale.nats_cell(piece.nats) in out
         assert scale.signed_cell(piece.signed_nats) in out
         assert scale.nats_cell(piece.alone_nats) in out
-        assert flat(posterior_cell(piece)) in flat(out)
+        assert flat(posterior_said(case, piece)) in flat(out)
     assert scale.nats_text(case.whole_nats) in out
     assert ("\x1b[" in out) is colour
 
@@ -216,20 +216,29 @@ def test_numbers_need_no_script() -> None:
         for piece in case.pieces:
             assert scale.nats_cell(piece.nats) in text
             assert scale.signed_cell(piece.signed_nats) in text
-            assert posterior_cell(piece) in text
+            assert posterior_said(case, piece) in text
     assert "9.25 [4.12, 13.5], worst 15.8" in text
     assert "said elsewhere too (s7)" in text
     assert 'title="s1: 15.68"' in page
 
 
+def posterior_said(case: InfluenceResult, piece: Piece) -> str:
+    """What the table says: a posterior above the placebo, with signs and without, and nothing below it."""
+    if piece.posterior is not None and case.placebo_nats is not None and piece.nats <= case.placebo_nats:
+        return "<\u00a0placebo"
+    return posterior_cell(piece)
+
+
 def test_data_for_the_script_is_numbers_alone() -> None:
     found = data_of(page_of(*every_case()))
     assert len(found) == 5
-    for case, block in zip(every_case(), found, strict=True):
+    ranked = sorted(every_case(), key=lambda case: -case.whole_nats)  # all of them above the placebo
+    for case, block in zip(ranked, found, strict=True):
         assert not set("<>&") & set(block)
         data = json.loads(block)
         assert [len(line) for line in data["t"]] == [len(case.response.tokens)] * len(case.pieces)
         assert data["w"] == pytest.approx(case.whole_signed_per_token_nats, rel=0.01)
+        assert len(data["p"]) == len(data["q"]) == len(case.response.tokens)
 
 
 def test_numbers_that_are_none_or_not_finite_still_make_a_page() -> None:
@@ -237,7 +246,7 @@ def test_numbers_that_are_none_or_not_finite_still_make_a_page() -> None:
     odd = replace(case.pieces[0], nats=float("nan"), alone_nats=float("nan"), signed_per_token_nats=(float("inf"),) * 5)
     case = replace(case, pieces=(odd, *case.pieces[1:]))
     (data,) = data_of(page_of(case))
-    assert json.loads(data)["n"][0] is None
+    assert json.loads(data)["n"][0] == 0  # an undefined number is no finding
     assert json.loads(data)["t"][0] == [None] * 5
 
 
@@ -247,8 +256,8 @@ def test_equal_input_gives_equal_bytes_and_a_thousand_cases_stay_small() -> None
     assert page == page_of(*(InfluenceResult.from_dict(case.to_dict()) for case in cases))
     assert "object at 0x" not in page
     assert len(page.encode()) < 2_000_000
-    shown = page.count('<article class="case"')
-    assert 500 < shown < 1000
+    shown = page.count('<details class="line"')
+    assert 400 < shown < 1000
     assert f"{1000 - shown} further cases with less influence of their contexts are left out" in page
     assert "gave 1,000 responses" in page
 
@@ -256,10 +265,9 @@ def test_equal_input_gives_equal_bytes_and_a_thousand_cases_stay_small() -> None
 def test_the_cases_left_out_are_those_with_least_influence() -> None:
     cases = [replace(small(number), whole_nats=float((7 * number) % 10)) for number in range(10)]
     page = html.page(report(cases), room=len(page_of(*cases[:4]).encode()) + 300)
-    ids = [int(one) for one in re.findall(r'scope="row" class="t"><a href="#c\d+"><bdi>parcel-(\d+)<', page)]
+    ids = [int(one) for one in re.findall(r"<strong><bdi>parcel-(\d+)<", page)]
     assert 1 < len(ids) < 6
-    assert ids == sorted(ids)
-    assert {(7 * number) % 10 for number in ids} == set(range(10 - len(ids), 10))
+    assert [(7 * number) % 10 for number in ids] == list(range(9, 9 - len(ids), -1))
     assert f"{10 - len(ids)} further cases with less influence" in page
 
 
@@ -295,10 +303,14 @@ def test_pieces_that_are_not_alike_are_not_averaged() -> None:
 
 def test_pieces_of_one_case_have_intervals_where_responses_were_drawn() -> None:
     case = sampled()
-    (series,) = chart("pieces", case).panels[0].series
-    assert list(zip(series.low, series.high, strict=True)) == [piece.interval_nats for piece in case.pieces]
+    series = chart("pieces", case).panels[0].series
+    drawn = {x: ends for one in series for x, *ends in zip(one.x, one.low, one.high, strict=True)}
+    assert [tuple(drawn[place]) for place in range(len(case.pieces))] == [piece.interval_nats for piece in case.pieces]
+    # What is no finding is faded, and told apart in the legend.
+    assert [one.faded for one in series] == [False, True][: len(series)]
     panel = charts.figure(chart("pieces", small(1))).axes[0]
-    assert list(panel.lines[0].get_xdata()) == [piece.nats for piece in small(1).pieces]  # type: ignore[arg-type]
+    drawn = [x for line in panel.lines[:2] for x in line.get_xdata()]  # type: ignore[union-attr]
+    assert sorted(drawn) == sorted(piece.nats for piece in small(1).pieces)
 
 
 def test_the_heat_map_is_of_the_case_with_most_influence() -> None:
@@ -306,14 +318,20 @@ def test_the_heat_map_is_of_the_case_with_most_influence() -> None:
     panel = charts.figure(chart("tokens", small(1), case, small(2))).axes[0]
     units = [piece for piece in case.pieces if piece.kind == "unit"]
     drawn: Any = panel.collections[0].get_array()
-    assert drawn.tolist() == [list(piece.per_token_nats) for piece in units]
+    floors = case.placebo_per_token_nats
+    assert floors is not None
+    for row, piece in zip(drawn.tolist(), units, strict=True):
+        found = piece.posterior is not None and piece.nats > 0.41
+        above = [max(0.0, nats - floor) for nats, floor in zip(piece.per_token_nats, floors, strict=True)]
+        assert row == (above if found else [0.0] * len(above))
     assert panel.get_xticklabels()[7].get_text().strip() == "cough"
 
 
 def test_headlines() -> None:
     assert InfluenceResult.findings([clinic()]).headline.startswith("The context as a whole changed this response by ")
     assert InfluenceResult.findings([small(1), small(2)]).headline == (
-        "The contexts changed 2 responses by 16.0 [16.0, 16.0]\u00a0nats on average, and one by 16.0\u00a0nats."
+        "The contexts changed 2 responses by 16.0 [16.0, 16.0]\u00a0nats on average; 2 of 2 (100\u00a0% [34, 100]) by "
+        "more than an irrelevant text does."
     )
 
 

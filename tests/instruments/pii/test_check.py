@@ -13,6 +13,7 @@ from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.load import load_directory
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import Check, Insertion, canaries_of, documents_of
+from leakmeter.instruments.pii.check import AucRow, findings
 from leakmeter.instruments.pii.measure import Pii
 from leakmeter.instruments.pii.probe import probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
@@ -87,3 +88,21 @@ def test_documents_are_as_many_as_repeats_and_say_all_that_is_asked_for() -> Non
 def test_groups_that_make_no_sense_are_refused(n: int, repeats: tuple[int, ...], held_out: int, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         Insertion(n, repeats, held_out)
+
+
+def row(repeats: int, *ends: float, score: str = "association") -> AucRow:
+    low, found, high = ends
+    return AucRow(
+        box="black", type="phone", repeats=repeats, score=score, n=12, n_held_out=12, auc=found, auc_low=low,
+        auc_high=high,
+    )  # fmt: skip
+
+
+def test_findings_say_where_there_are_too_few_canaries() -> None:
+    rows = [row(1, 0.4, 0.625, 0.8), row(1, 0.6, 0.9, 0.95, score="likelihood"), row(16, 0.75, 0.9, 0.95)]
+    assert findings(rows) == [
+        "phone, black box, 1 document a canary: too few canaries to tell whether a probe finds them, AUC 0.62 "
+        "[0.40, 0.80], chance 0.5; it takes 42 of each if the AUC stays what it is",
+        "phone, black box, 16 documents a canary: a probe tells inserted canaries from those held out, AUC 0.90 "
+        "[0.75, 0.95]",
+    ]

@@ -112,10 +112,10 @@ def test_numbers_are_the_same_in_json_in_the_library_and_the_second_time(probe: 
     assert "decoy_associations_nats" not in last["summary"]["subjects"][0]["values"][0]
     again = probe("--kinds", "twin", "--json")
     assert again.out == first.out
-    found = leakmeter.pii("toy", subjects=load_subjects(people).subjects, kinds=["twin"], decoys=50, prompts=1)
-    assert [one.p_value for one in found.results] == [case["p_value"] for case in cases]
-    assert [one.association_nats for one in found.results] == [case["association_nats"] for case in cases]
-    assert len(found.to_frame()) == len(cases) == 9
+    found = leakmeter.pii("toy", load_subjects(people).subjects, kinds=["twin"], decoys=50, prompts=1)
+    assert [one.p_value for one in found] == [case["p_value"] for case in cases]
+    assert [one.association_nats for one in found] == [case["association_nats"] for case in cases]
+    assert len(found.to_frame(detail=True)) == len(cases) == 9
 
 
 def test_values_are_kept_and_shown_where_that_is_asked_for(probe: Call, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_nothing_that_is_asked_for_is_known(probe: Call, tmp_path: Path) -> None
     assert ended.code == 2
     assert "--kinds university" in ended.err
     with pytest.raises(UsageError):
-        leakmeter.pii("toy", subjects=[{"name": "Al Bo", "phone": "617-555-0134"}], kinds=["university"])
+        leakmeter.pii("toy", [{"name": "Al Bo", "phone": "617-555-0134"}], kinds=["university"])
 
 
 def test_people_in_documents_can_be_asked_for(cli: Call, probe: Call, tmp_path: Path) -> None:
@@ -260,3 +260,17 @@ def test_what_needs_weights_refuses_a_model_without_any(cli: Call, people: Path,
     assert ended.code == 2
     assert "'toy' has no weights" in ended.err
     assert not (tmp_path / "out").exists()
+
+
+def test_an_export_of_an_address_book_is_probed_as_it_is(probe: Call, tmp_path: Path) -> None:
+    path = tmp_path / "crm.csv"
+    path.write_text(
+        "First Name,Last Name,E-mail,Company,Emial\nMara,Ellsworth,mara@example.org,Ellsworth Ltd,x@y.example\n"
+    )
+    ended = probe("--dry-run", subjects=path)
+    assert ended.code == 0, ended.err
+    assert "columns that are not asked for: 'Company', 'Emial' (--map email=Emial uses it)\n" in ended.err
+    assert "Ltd" not in ended.err + ended.out
+    refused = probe("--dry-run", "--map", "emial=Emial", subjects=path)
+    assert (refused.code, refused.out) == (2, "")
+    assert "no field 'emial'; did you mean 'email'?" in refused.err

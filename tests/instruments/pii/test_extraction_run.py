@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 from filelock import FileLock
 
@@ -62,6 +64,26 @@ def test_json_lines_and_text_compressed_or_not(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_bytes("﻿Zoë\r\n\xa0\n\0 end".encode())
     (tmp_path / "b.txt.GZ").write_bytes(gzip.compress((tmp_path / "b.txt").read_bytes()))
     assert read(tmp_path / "b.txt") == read(tmp_path / "b.txt.GZ") == [Document(1, 1, "Zoë\r\n\xa0\n\0 end")]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".json", ".parquet", ".jsonl.zst"])
+def test_tables_are_read_in_batches_of_rows(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "_BATCH_ROWS", 3)
+    texts = [f"ä, {n}\nend" for n in range(8)]
+    frame = pd.DataFrame({"n": range(8), "text": texts})
+    path = tmp_path / f"a{suffix}"
+    if "csv" in suffix:
+        frame.to_csv(path, index=False)
+    elif "parquet" in suffix:
+        frame.to_parquet(path)
+    elif "zst" in suffix:
+        path.write_bytes(pa.Codec("zstd").compress(lines_of(*texts), asbytes=True))
+    else:
+        path.write_text(json.dumps([{"text": text} for text in texts]))
+    assert read(path) == [Document(n, 1, text) for n, text in enumerate(texts, 1)]
+    _, second, third = read_batches(path, 0)
+    assert list(read_batches(path, 0, line=second.next_line, offset=second.next_offset)) == [third]
+    assert third.n_bytes_read == path.stat().st_size
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".txt", ".txt.gz"])
@@ -201,7 +223,7 @@ def test_the_output_of_something_else_is_left_alone(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     for paths, message in (
         ([], "no files"),
-        ([tmp_path / "a.csv"], "no known kind"),
+        ([tmp_path / "a.pdf"], "no known kind"),
         ([tmp_path / "b.txt"], "cannot be"),
     ):
         with pytest.raises(UsageError, match=message):

@@ -210,8 +210,8 @@ def test_the_first_line_counts_subjects_and_what_chance_would_do() -> None:
     # Of three values one counts with p = 0.01 alone: three hundredths of a person each.
     assert words.at_risk_by_chance(told) == pytest.approx(0.6)
     assert flat(words.headline(told)) == (
-        "3 of 20 subjects have a value that the model can be shown to know: 15 % [5, 36]. By chance alone it would be "
-        "0.6 at most, on average."
+        "3 of 20 subjects have a value that the model can be shown to know: 15 % [5, 36]. That is more than "
+        "chance alone makes, up to 3 % of subjects."
     )
     assert flat(words.headline(summary(several(20)))).startswith("None of 20 subjects has a value that the model")
     assert flat(words.headline(summary(several(20, known=1)))).startswith("1 of 20 subjects has a value")
@@ -225,6 +225,31 @@ def test_the_first_line_counts_subjects_and_what_chance_would_do() -> None:
     few = summary(several(20, n=50))
     assert words.at_risk_by_chance(few) == 0.0
     assert "Of 20 subjects so many values are asked for that none could" in (words.unreachable(few) or "")
+    assert (words.unreachable(few) or "").endswith("rank each among more decoys (--decoys 59).")
+    assert words.unreachable(summary(several(20, n=59))) is None
+    assert words.headline(few).endswith("By rank none could be known: too few decoys to tell.")
+
+
+@pytest.mark.parametrize(
+    ("n", "known", "said"),
+    [
+        (4, 0, "Too few subjects to tell this from chance alone, up to 3 % of subjects: it takes 122 if the share "),
+        # One in nine draws of chance has one of four.
+        (4, 1, "Too few subjects to tell this from chance alone, up to 3 % of subjects: it takes 8 if the share "),
+        (4, 2, "That is more than chance alone makes, up to 3 % of subjects."),
+        (122, 0, "That is no more than chance alone makes, up to 3 % of subjects."),
+    ],
+)
+def test_few_subjects_are_no_finding_either_way(n: int, known: int, said: str) -> None:
+    assert said in flat(words.headline(summary(several(n, known=known, n_templates=1))))
+
+
+def test_each_share_of_values_says_how_many_it_would_take() -> None:
+    row = summary(several(4)).types[0]
+    assert (row.n, row.share_low_p) == (4, 0.0)
+    assert words.values_to_tell(row) == 72
+    assert words.values_to_tell(replace(row, n=72)) == "told"
+    assert words.values_to_tell(replace(row, n=20, share_low_p=0.05)) == "> 100,000"
 
 
 def test_a_value_that_is_said_word_for_word_is_in_the_first_line_whatever_its_rank() -> None:
@@ -238,8 +263,8 @@ def test_a_value_that_is_said_word_for_word_is_in_the_first_line_whatever_its_ra
     assert (told.n_known, told.n_extracted, told.n_at_risk) == (3, 1, 4)
     assert flat(words.headline(told)) == (
         "4 of 20 subjects have a value that the model says or can be shown to know: 20 % [8, 42]. Of 1 it says one "
-        "word for word when it is asked by name alone; of 3 it can be shown to know one by its rank, which by chance "
-        "alone would be 0.6 at most, on average."
+        "word for word when it is asked by name alone; of 3 it can be shown to know one by its rank. That is more than "
+        "chance alone makes, up to 3 % of subjects."
     )
     assert flat(words.headline(summary([said, asked("s5", "email", rank=50)]))).startswith(
         "Asked by name alone, the model says a value of this person word for word. By ranks, the model cannot be shown"
@@ -337,7 +362,7 @@ def test_the_page_has_subjects_types_and_values_by_evidence() -> None:
     told = {"command": "leakmeter pii probe people.csv", "provenance": b.Provenance(facts=(("Directory", "runs/x"),))}
     page = page_of(cases, **told)
     assert page == page_of(cases, **told)
-    ids = re.findall(r'<b class="h15">0.010</b> <strong><bdi>([^<]*)</bdi>', page)
+    ids = re.findall(r'<b class="h15">0.010</b></span> <strong><bdi>([^<]*)</bdi>', page)
     assert sorted(ids[:2]) == ["s0: phone", "s1: phone"]
     assert page.count('<details class="line"') == 90
     assert page.count("<svg") == 1
@@ -345,11 +370,11 @@ def test_the_page_has_subjects_types_and_values_by_evidence() -> None:
     assert "leakmeter pii probe people.csv" in page
     assert '<b class="h15">0.010●</b>' in page
     assert "does not prove ignorance" in page
-    assert "<script" not in page
     assert "What this model knows of these people" in page
     assert "What this model knows of this person" in page_of(several(1))
     single = page_of([asked()])
     assert '<details class="line"' not in single
+    assert "<script" not in single
     assert "Subjects, strongest" not in single
     assert "5 in 100 do as well" in single
     with pytest.raises(UsageError, match="at least one"):

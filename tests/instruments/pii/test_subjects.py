@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 import json
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import leakmeter.samples
-from leakmeter.errors import DataError, UnknownNameError
+from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.instruments.pii.columns import field_of, left_out, postal_address
 from leakmeter.instruments.pii.subject import Relation, Subject
 from leakmeter.instruments.pii.subjects import Loaded, Skipped, load_subjects, subjects_of
 
@@ -117,7 +122,7 @@ def test_people_may_be_given_as_records() -> None:
         subjects_of([ann, ann])
     with pytest.raises(DataError, match=r"^subjects, record 1 has no 'name'"):
         subjects_of([{"phone": SECRET}])
-    with pytest.raises(DataError, match="there are no subjects"):
+    with pytest.raises(DataError, match="there are no records in subjects"):
         subjects_of([])
     with pytest.raises(UnknownNameError, match="no region named 'XX'"):
         subjects_of([ann], region="XX")
@@ -164,8 +169,8 @@ BAD = {
     "no telephone number of US,": {"name": SECRET, "phone": SECRET},
     "is no e-mail address": {"name": "N", "email": f"{SECRET}@"},
     "is no e-mail address;": {"name": "N", "email": f"{SECRET}@b.test"},
-    "unknown column, number 2": {"name": "N", SECRET: SECRET},
-    "'phone' is a number, expected text": {"name": SECRET, "phone": 2055550123},
+    "has a name and nothing that could": {"name": "N", SECRET: SECRET},
+    "'phone' is a list, expected text": {"name": SECRET, "phone": [2055550123]},
     "neither text nor a whole number": {"name": SECRET, "id": 1.5, "father": "B"},
     "half a surrogate pair": {"name": SECRET + "\ud800", "father": "B"},
     "which are the same": {"name": "N", "university": SECRET, "affiliation": SECRET},
@@ -206,20 +211,22 @@ def test_lines_that_cannot_be_read_are_skipped_one_by_one(tmp_path: Path) -> Non
     loaded = load_subjects(path, skip_bad=True)
     assert [one.name for one in loaded.subjects] == ["Ann", "a b", "Di"]
     assert [one.where for one in loaded.skipped] == ["line 3", "line 6"]
-    assert loaded.skipped[0] == Skipped("line 3", "has 3 cells under a heading of 2; is a quote or a comma missing?")
-    assert ", line 3 has 3 cells" in message(path)
+    assert loaded.skipped[0] == Skipped(
+        "line 3", "cannot be used: a row of 3 cells under a heading of 2; is a quote or a comma missing?"
+    )
+    assert ", line 3 cannot be used: a row of 3 cells" in message(path)
 
 
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("people.txt", "x", "of no known kind"),
-        ("people.csv", "", "has no record"),
-        ("people.csv", "name,father\n", "has no record"),
-        ("people.csv", "name,Name\nA,B\n", "there twice"),
-        ("people.csv", f"{SECRET},1\nB,2\n", "unknown column, number 1"),
-        ("people.jsonl", "\n", "has no record"),
-        ("people.json", "[]", "holds no record"),
+        ("people.txt", "x", "has a heading and no rows"),
+        ("people.csv", "", "is empty; expected a heading and rows"),
+        ("people.csv", "name,father\n", "has a heading and no rows"),
+        ("people.csv", "name,Name\nA,B\n", "has the column 'name' twice"),
+        ("people.csv", f"{SECRET},1\nB,2\n", "line 2 has no column that is known; does the file begin with a heading?"),
+        ("people.jsonl", "\n", "there are no records in"),
+        ("people.json", "[]", "there are no records in"),
         ("people.toml", f"[[subject]]\nname = {SECRET}\n", "is not TOML (at line 2, column 8)"),
         ("people.toml", "[subject]\nname = 'A'\n", "a table [[subject]] for each person"),
         ("people.toml", "x = 1\n[[subject]]\nname = 'A'\n", "a table [[subject]] for each person"),
@@ -234,7 +241,7 @@ def test_files_that_hold_no_people(tmp_path: Path, name: str, text: str, reason:
 
 
 def test_a_file_of_bad_records_alone_has_no_good_one(tmp_path: Path) -> None:
-    assert "has no good record" in message(write(tmp_path, [{"name": "N"}]), skip_bad=True)
+    assert "there are no good records in" in message(write(tmp_path, [{"name": "N"}]), skip_bad=True)
     assert "cannot be read" in message(tmp_path / "none.csv")
 
 
@@ -264,3 +271,139 @@ def test_keys_of_a_json_file_are_not_ids(tmp_path: Path) -> None:
     person = {"name": "Ada Vale", "university": "X"}
     path.write_text(json.dumps({"her": person, "him": {**person, "id": "own"}}), encoding="utf-8")
     assert [one.id for one in load_subjects(path).subjects] == ["1", "own"]
+
+
+# ---- columns of other programs --------------------------------------------------------------------------------------
+EXPORT = [
+    {
+        "First Name": "Mara", "Last Name": "Ellsworth", "Email Address": "mara.ellsworth@example.org",
+        "Mobile": "617-555-0134", "Street": "12 Harbour Street", "City": "Boston", "State": "MA",
+        "Postal Code": "02110", "Country": "United States", "Company": "Ellsworth Bindery",
+    },
+]  # fmt: skip
+MARA = Subject(
+    "1",
+    "Mara Ellsworth",
+    phone="617-555-0134",
+    email="mara.ellsworth@example.org",
+    address="12 Harbour Street, Boston, MA 02110",
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_export_of_customers_is_read_as_it_is(tmp_path: Path, kind: str) -> None:
+    loaded = load_subjects(write(tmp_path, EXPORT, kind))
+    assert loaded.subjects == (MARA,)
+    assert list(loaded.ignored) == ["Company"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "values"),
+    [
+        ("Full Name,E-mail,Phone Number,Address,Zip", "{name},{email},{phone},{address},"),
+        ("full_name,e-mail,phone-number,ADDRESS", "{name},{email},{phone},{address}"),
+        ("given name,Surname,E_Mail,Telephone,street address,town,Province,zip code,country code", "{parts},US"),
+        (
+            "Customer Name,mail,cell phone,address,city,state,zip",
+            "{name},{email},{phone},12 Harbour Street,Boston,MA,2110",
+        ),
+    ],
+)
+def test_columns_go_by_many_names(tmp_path: Path, columns: str, values: str) -> None:
+    path = tmp_path / "people.csv"
+    known = {"name": MARA.name, "email": MARA.email, "phone": MARA.phone, "address": f'"{MARA.address}"'}
+    parts = f"Mara,Ellsworth,{MARA.email},{MARA.phone},12 Harbour Street,Boston,MA,02110"
+    path.write_text(f"{columns}\n{values.format(**known, parts=parts)}\n")
+    assert load_subjects(path).subjects == (MARA,)
+
+
+def test_every_column_of_the_usual_names_is_known() -> None:
+    usual = (
+        "First Name|Last Name|Full Name|Email Address|E-mail|Mobile|Phone Number|Street|City|Zip|Postal Code|State|"
+        "Country"
+    )
+    for name in usual.split("|"):
+        forms = (
+            name,
+            name.lower(),
+            name.upper(),
+            name.replace(" ", "_"),
+            name.replace(" ", ""),
+            name.replace(" ", "-"),
+        )
+        assert len({field_of(form) for form in forms} - {None}) == 1
+    assert field_of("Company") is None
+
+
+@pytest.mark.parametrize(
+    ("region", "parts", "said"),
+    [
+        ("US", {"zip": "2110", "country": "USA"}, "1 Elm, Troy, NY 02110"),
+        ("US", {"street 2": "Apt 4", "country": "Canada"}, "1 Elm, Apt 4, Troy, NY, Canada"),
+        ("DE", {"zip": "10115", "state": "", "country": "DE"}, "1 Elm, 10115 Troy"),
+        ("GB", {"zip": "SW1A 1AA", "state": "", "country": "United Kingdom"}, "1 Elm, Troy, SW1A 1AA"),
+    ],
+)
+def test_parts_of_an_address_stand_in_the_order_of_the_country(region: str, parts: dict[str, str], said: str) -> None:
+    assert postal_address({"street": "1 Elm", "city": "Troy", "state": "NY"} | parts, region) == said
+
+
+def test_parts_of_two_addresses_are_not_mixed() -> None:
+    columns = {"Home Street": "1 Elm", "Home City": "", "Mailing Street": "2 Oak", "Mailing City": "Troy"}
+    assert subjects_of([{"name": "N", **columns}])[0].address == "1 Elm"
+    assert subjects_of([{"name": "N", **columns, "Home Street": ""}])[0].address == "2 Oak, Troy"
+    nested = {"street": "1 Elm", "city": "Troy", "postalCode": "12180", "geo": {"lat": 1}}
+    assert subjects_of([{"name": "N", "address": nested}])[0].address == "1 Elm, Troy, 12180"
+    with pytest.raises(DataError, match="a name and nothing that could be asked"):
+        subjects_of([{"name": "N", "City": "Troy", "Zip": "12180"}])
+
+
+def test_a_number_of_a_data_frame_is_text() -> None:
+    frame = pd.DataFrame([{"name": "N", "phone": 2055550123.0, "zip": 2110, "street": "1 Elm", "city": "Troy"}])
+    (subject,) = subjects_of(frame)
+    assert (subject.phone, subject.address) == ("2055550123", "1 Elm, Troy, 02110")
+
+
+def test_of_several_numbers_the_first_that_there_is_is_asked_for(tmp_path: Path) -> None:
+    rows = [
+        {"name": "A", "phone": "", "mobile": "2055550123"},
+        {"name": "B", "phone": "2055550124", "mobile": "2055550125"},
+    ]
+    loaded = load_subjects(write(tmp_path, rows, "csv"))
+    assert [one.phone for one in loaded.subjects] == ["2055550123", "2055550124"]
+    assert left_out(loaded.ignored) == "columns that are not asked for: 'mobile' (--map phone=mobile uses it)"
+    mapped_ = load_subjects(write(tmp_path, rows[1:], "csv"), mapping={"phone": "mobile"})
+    assert mapped_.subjects[0].phone == "2055550125"
+
+
+def test_what_is_no_field_is_named_with_the_nearest_one(tmp_path: Path) -> None:
+    path = write(tmp_path, [{"name": "N", "father": "B", "Emial": "n@x.example", "Notes": SECRET}], "csv")
+    told = left_out(load_subjects(path).ignored)
+    assert told == "columns that are not asked for: 'Emial' (--map email=Emial uses it), 'Notes'"
+    with pytest.warns(UserWarning, match="'Emial'"):
+        subjects_of(path)
+    assert "as with --map name=Namen" in message(write(tmp_path, [{"Namen": SECRET, "phone": "2055550123"}], "csv"))
+
+
+def test_fields_are_found_by_paths(tmp_path: Path) -> None:
+    rows = [{"person": {"called": "Mara Ellsworth"}, "reach": [{"kind": "mail", "at": "m@x.example"}]}]
+    (subject,) = subjects_of(write(tmp_path, rows), map="name=person.called,email=reach[0].at")
+    assert (subject.name, subject.email) == ("Mara Ellsworth", "m@x.example")
+    with pytest.raises(UsageError, match="no field 'emial'; did you mean 'email'"):
+        subjects_of(rows, map="emial=x")
+    # A table without a heading has somebody's data where names of columns are.
+    headless = tmp_path / "headless.csv"
+    headless.write_text(f"{SECRET} Lee,{SECRET}@x.example\nBo Lee,b@x.example\n")
+    assert SECRET not in message(headless, mapping={"name": "who"})
+
+
+def test_packed_files_and_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in ("csv", "jsonl", "toml"):
+        plain = write(tmp_path, EXPORT, kind).read_bytes()
+        (tmp_path / f"p.{kind}.gz").write_bytes(gzip.compress(plain))
+        (tmp_path / f"p.{kind}.zst").write_bytes(pa.Codec("zstd").compress(plain, asbytes=True))
+        assert load_subjects(tmp_path / f"p.{kind}.gz").subjects == (MARA,)
+        assert load_subjects(tmp_path / f"p.{kind}.zst").subjects == (MARA,)
+    stdin = io.TextIOWrapper(io.BytesIO(write(tmp_path, EXPORT, "csv").read_bytes()))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert load_subjects("-").subjects == (MARA,)

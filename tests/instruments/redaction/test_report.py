@@ -107,23 +107,33 @@ def test_what_a_plan_says_is_as_reviewed() -> None:
 
 def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None:
     assert flat(verdict(planned())) == (
-        "Cutting 2 of 4 pieces (65 % of the text) leaves 0.75 of 21.5 nats; the limit is 1."
+        "Cutting 2 of 4 pieces (65 % of the text) leaves 0.75 of 21.5 nats; the limit is 1, for the "
+        "scoring model, as the response was given."
     )
     assert flat(verdict(untouched())) == (
-        "Nothing has to be cut: the whole context influences the response by 21.5 nats; the limit is 30."
+        "Nothing has to be cut: the whole context influences the response by 21.5 nats; the limit is 30, for the "
+        "scoring model, as the response was given."
     )
     failed = planned(reached=False, left_nats=7.0, all_removed_nats=8.0)
-    assert "leaves 7.00 of 21.5 nats, the least that was found; the limit is 1." in flat(verdict(failed))
+    assert "leaves 7.00 of 21.5 nats, the least that was found; the limit is 1, for" in flat(verdict(failed))
     assert "Cutting does not help" in verdict(untouched(reached=False))
-    assert flat(posterior(planned())) == (
+    # The same rule before and after: what is left moves the response less than irrelevant words, whose 4.5 nats are
+    # what both are held against.
+    before, _, after = flat(posterior(planned())).partition(" After: ")
+    assert before.startswith("Before: From even odds, an observer of this response would be")
+    assert after == "What is left moves the response no more than irrelevant words do."
+    after = flat(posterior(planned(placebo_nats=None))).partition(" After: ")[2]
+    assert after == (
         "From even odds, an observer of this response would be 56 % sure that what is left was there (with signs the "
         "sum is 0.25 nats)."
     )
-    against = planned(left_signed_nats=-0.25, left_posterior=0.4378)
-    assert flat(posterior(against)).startswith("The response is likelier without what is left (with signs")
+    against = planned(left_signed_nats=-0.25, left_posterior=0.4378, placebo_nats=None)
+    assert "After: The response is likelier without what is left (with signs" in flat(posterior(against))
     assert "44 %" in flat(posterior(against))
-    hidden = planned(left_posterior=None, left_posterior_note="below the placebo")
-    assert flat(posterior(hidden)) == ("No posterior is shown: with signs the sum is 0.25 nats, below the placebo.")
+    hidden = planned(left_posterior=None, left_posterior_note="below the placebo", placebo_nats=None)
+    assert flat(posterior(hidden)).endswith(
+        "After: No posterior is shown: with signs the sum is 0.25 nats, below the placebo."
+    )
     assert "nothing that could be measured" in posterior(planned(left_nats=0.005))
 
 
@@ -149,7 +159,7 @@ def test_of_a_long_context_the_terminal_shows_beginning_and_end() -> None:
 
 
 def test_steps_within_the_limit_stand_out_and_nothing_below_the_noise_has_a_colour() -> None:
-    page = html.page(report([planned(noise_floor_nats=0.6)]))
+    page = html.page(report([planned(noise_floor_nats=0.6, placebo_nats=None)]))
     steps = page[page.index(">Steps, until") :]
     assert re.findall(r'<tr(?: class=" in")?><th scope="row" class="n">\d', steps) == [
         *('<tr><th scope="row" class="n">0', '<tr><th scope="row" class="n">1'),
@@ -179,7 +189,7 @@ def test_the_curve_has_its_limit_and_the_baseline() -> None:
 def test_the_figure_is_of_all_cases() -> None:
     found = RedactionResult.findings([planned(), planned(reached=False, max_loss_nats=0.5)])
     assert found.headline.startswith(
-        "1 of 2 plans reach their limit; they leave 0.75 [0.75, 0.75]\u00a0nats and cut 65"
+        "1 of 2 plans (50\u00a0% [9, 91]) reach their limit; they leave 0.75 [0.75, 0.75]\u00a0nats and cut 65"
     )
     assert list(found.figures) == ["left"]
     panel = charts.figure(found.figures["left"]).axes[0]  # type: ignore[arg-type]
@@ -222,7 +232,7 @@ def test_a_large_page_keeps_what_leaves_most() -> None:
     page = html.page(report(cases))
     assert len(page.encode()) < 2_000_000
     assert "further cases with less left are left out of this page; the run holds all." in page
-    assert 'id="c40"' in page
+    assert "<strong><bdi>c39</bdi>" in page
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,6 +21,7 @@ from leakmeter.instruments.susceptibility.case import (
     load_contexts,
     load_queries,
     queries_of,
+    split_mapping,
 )
 
 KINDS = ("jsonl", "json", "csv", "parquet")
@@ -213,3 +215,16 @@ def test_a_file_without_a_heading_is_not_recited(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="does the file begin with a heading") as ended:
         load_queries(path)
     assert "Anna" not in str(ended.value)
+
+
+def test_queries_and_contexts_are_read_from_any_table(tmp_path: Path) -> None:
+    asked = pd.DataFrame([{"prompt": "Who?", "gold": "Mara", "form": "question"}])
+    ours, theirs = split_mapping({"query": "prompt", "answer": "gold", "context": "page_content", "context.id": "nr"})
+    expected = (Query("1", "Who?", answer="Mara", factors=(("form", "question"),)),)
+    assert load_queries(asked, ours) == expected
+    asked.to_csv(tmp_path / "q.csv.gz", index=False)
+    assert load_queries(tmp_path / "q.csv.gz", ours) == expected
+    assert load_contexts([{"page_content": "Mara was here.", "nr": "a"}], theirs) == (Context("a", "Mara was here."),)
+    assert [one.text for one in load_contexts(["One.", "Two."])] == ["One.", "Two."]
+    with pytest.raises(DataError, match=r"none of the columns .*; try --map query=querry$"):
+        load_queries([{"querry": "Who?"}])

@@ -171,7 +171,7 @@ def test_terminal_page_and_report_agree(susceptibility: Call, cli: Call) -> None
     assert cli("report", run, "--html", "again.html").code == 0
     page = Path("page.html").read_text(encoding="utf-8")
     assert Path("again.html").read_text(encoding="utf-8") == page
-    (headline,) = re.findall(r"<h2>(Susceptibility.*?)</h2>", page)
+    (headline,) = re.findall(r'<h2 class="headline">(Susceptibility.*?)</h2>', page)
     assert " ".join(ended.out.split()).startswith(" ".join(headline.split()))
     assert all(len(line) <= 80 for line in ended.out.splitlines())
     assert page.count('<details class="line"') == 12
@@ -195,26 +195,24 @@ def test_without_options_the_sample_is_measured(cli: Call) -> None:
 
 def test_from_python_it_is_the_same(susceptibility: Call) -> None:
     cases, told = objects_of(susceptibility("--json"))
-    measured = leakmeter.susceptibility("toy", queries=QUERIES, contexts=CONTEXTS)
-    assert list(map(without_seconds, (result.to_dict() for result in measured.results))) == list(
-        map(without_seconds, cases)
-    )
+    measured = leakmeter.susceptibility("toy", QUERIES, contexts=CONTEXTS)
+    assert list(map(without_seconds, (result.to_dict() for result in measured))) == list(map(without_seconds, cases))
     assert measured.summary.mean_nats == told["mean_nats"]
-    frame = measured.to_frame()
+    frame = measured.to_frame(detail=True)
     assert len(frame) == 12 * 4
-    assert list(frame.columns[:3]) == ["query", "id", "text"]
-    means = frame.groupby("query")["persuasion_nats"].mean()
+    assert list(frame.columns[:3]) == ["case", "id", "text"]
+    means = frame.groupby("case")["persuasion_nats"].mean()
     assert means["q0"] == pytest.approx(cases[0]["susceptibility_nats"])
     assert measured.save_html("page.html").read_text(encoding="utf-8").count('<details class="line"') == 12
-    plain = leakmeter.susceptibility("toy", queries=["Who?"], contexts=["Emma is by Poe.", "It rains."])
-    assert plain.results[0].contexts[1].text == "It rains."
+    plain = leakmeter.susceptibility("toy", ["Who?"], contexts=["Emma is by Poe.", "It rains."])
+    assert plain[0].contexts[1].text == "It rains."
 
 
 def test_what_python_refuses() -> None:
     with pytest.raises(DataError, match="queries, record 1 has none of the columns"):
-        leakmeter.susceptibility("toy", queries=[{"ask": "Who?"}], contexts=CONTEXTS)
+        leakmeter.susceptibility("toy", [{"ask": "Who?"}], contexts=CONTEXTS)
     with pytest.raises(UsageError, match="case '1' has fewer than two contexts"):
-        leakmeter.susceptibility("toy", queries=["Who?"], contexts=CONTEXTS[:1])
+        leakmeter.susceptibility("toy", ["Who?"], contexts=CONTEXTS[:1])
 
 
 @pytest.mark.parametrize(
@@ -223,7 +221,7 @@ def test_what_python_refuses() -> None:
         ({"queries": "missing.jsonl"}, "data file 'missing.jsonl' cannot be read"),
         ({"queries": None}, "--contexts comes without --queries; give both, or neither for the sample"),
         ({"contexts": None}, "--queries comes without --contexts"),
-        ({"queries": "EMPTY"}, "holds no record"),
+        ({"queries": "EMPTY"}, "there is no record"),
         ({"contexts": "OTHER"}, "has none of the columns"),
         ({"contexts": "WEIGHT"}, "'weight' has to be a number above 0"),
         ({"contexts": "ONE"}, "case 'q0' has fewer than two contexts"),
@@ -293,7 +291,7 @@ def test_the_sample_with_the_default_model(real_backend: Any) -> None:
         list(map(json.loads, folder.joinpath(f"{name}.jsonl").read_text(encoding="utf-8").splitlines()))
         for name in ("queries", "contexts")
     )
-    told = leakmeter.susceptibility(real_backend, queries=asked, contexts=before).summary
+    told = leakmeter.susceptibility(real_backend, asked, contexts=before).summary
     assert told.mean_nats == pytest.approx(0.20, abs=0.006)
     assert told.interval_nats == pytest.approx([0.11, 0.28], abs=0.006)
     means = {row.level: row.mean_nats for name in ("openness", "familiarity") for row in told.factors[name]}

@@ -60,6 +60,10 @@ def test_the_words_say_what_was_measured() -> None:
     assert flat(words.verdict(cases[0])) == (
         "This query has a susceptibility of 0.50 nats [0.25, 1.00], behind 4 contexts."
     )
+    # An interval that is cut at 0 is taken to be as wide below as above.
+    assert flat(words.verdict(replace(cases[0], interval_nats=(0.0, 2.0)))).endswith(
+        "behind 4 contexts. Too few contexts to tell it from noise: it takes 37 if they are like these."
+    )
     assert "nothing that could be measured" in words.verdict(asked(nats=1e-6))
     assert "0.25 of these all of them do together" in flat(words.explanation(cases[0]))
     infinite = asked(from_bare_nats=math.inf, share_of_ceiling=None)

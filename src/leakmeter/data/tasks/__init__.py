@@ -6,10 +6,10 @@ import importlib
 import pkgutil
 from pathlib import Path
 
-from leakmeter.data.tasks.base import TaskData, read_own, task_of
+from leakmeter.data.tasks.base import TaskData, read_own, task_of, task_of_columns
 from leakmeter.errors import UnknownNameError
 
-__all__ = ["find", "load_task", "names", "task_of"]
+__all__ = ["find", "load_task", "names", "task_of", "task_of_columns"]
 
 
 def names() -> list[str]:

@@ -16,20 +16,24 @@ A user's own is a TOML file that says what the prompt says and what the data cal
 
 A table `[fields]` names each column and its heading, `[labels]` what the data call a label and what the prompt calls
 it; `labels = ["Billing", "Repairs"]` where that is the same. White space around the instruction, the headings and the
-labels is left out; the texts of the data are kept as they are.
+labels is left out; the texts of the data are kept as they are. Of data with one column of texts and one of labels,
+`task_of_columns` makes a task without a file.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from leakmeter.core.files import read_text
-from leakmeter.data.records import Fields, load_records, records_of_hub
+from leakmeter.data.mapping import Fields
+from leakmeter.data.plain import fields_of
+from leakmeter.data.records import records_of_hub
+from leakmeter.data.rows import read_rows
 from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError, UsageError
 from leakmeter.text.exemplar import Example, Task
@@ -38,7 +42,66 @@ Split = Literal["train", "test"]
 _WHOLE = re.compile(r"([+-]?\d+)\.0+")
 _LONGEST_NAME = 40
 _MOST_SPACES = 3
+_ANSWER = "response"
+"""Column of the label that was answered to a query."""
 _KEYS = ("name", "instruction", "answer", "label_column", "fields", "labels")
+
+
+class Record(NamedTuple):
+    """A record of exemplars or queries."""
+
+    id: str
+    """Its own, or its place in the data: all that it is called by."""
+    fields: Fields
+    """Values by column, in lower case."""
+    where: str
+    """For errors."""
+
+
+def read_examples(
+    data: Any,
+    source: str | None,
+    *,
+    mapping: Mapping[str, str] | None = None,
+    needed: Collection[str] = (),
+    text_field: str | None = None,
+) -> Iterator[Record]:
+    """Records of exemplars or queries, in order.
+
+    Args:
+        data: what `data.rows.read_rows` reads.
+        source: where they stand, for errors; None where the data say it.
+        mapping: columns and the paths at which they stand.
+        needed: columns that every record has to have; others are mapped where they are there.
+        text_field: column of a record that is a text.
+
+    Raises:
+        DataError: no record, one that cannot be read, or two of one id.
+    """
+    seen: set[str] = set()
+    for row in read_rows(data, mapping=mapping, text_field=text_field):
+        held = fields_of(row.given) or {}
+        names = {
+            name: path
+            for name, path in (row.mapping or {}).items()
+            if not path or name in needed or path in held or re.split(r"[.\[]", path)[0] in held
+        }
+        fields = {name.lower(): value for name, value in replace(row, mapping=names).fields.items()}
+        place = row.place or "record 1"
+        where = row.where if source is None else f"{source}, {place}"
+        given = fields.get("id")
+        id_ = ("" if given is None else str(given).strip()) or place
+        if id_ in seen:
+            raise DataError(f"{where}: id {_shown(id_)} stands for two of the records; make ids unique")
+        seen.add(id_)
+        yield Record(id_, fields, where)
+    if not seen:
+        raise DataError(f"{source or data_name(data)}: there is no record")
+
+
+def data_name(data: object) -> str:
+    """What data are called in errors."""
+    return f"'{data}'" if isinstance(data, str | Path) else "the data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,52 +138,73 @@ class TaskData:
     hub: Hub | None = None
     """None for a user's own task."""
 
-    def load(self, path: str | None, split: Split, *, labelled: bool = True) -> list[Example]:
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All that it reads of a record."""
+        texts = (name for choices in self.texts for choice in choices for name in choice)
+        return ("id", *dict.fromkeys((*texts, *(column.name for column in self.labels))), _ANSWER)
+
+    def load(
+        self,
+        path: str | None,
+        split: Split,
+        *,
+        labelled: bool = True,
+        answered: bool = False,
+        mapping: Mapping[str, str] | None = None,
+    ) -> list[Example]:
         """Records, in the order of the file.
 
         Args:
-            path: a JSON, JSON lines, CSV or Parquet file; None to take them from the hub, through the `datasets`
-                library.
+            path: a file, or '-' for standard input; see `data.rows.read_rows`. None to take them from the hub, through
+                the `datasets` library.
             split: train for exemplars, test for queries.
-            labelled: whether every record needs a label; if not, one without it, or without the column, has none.
+            labelled: as for `examples`, as the next two are.
+            answered: whether the column `response` says which label was answered.
+            mapping: columns and the paths at which they stand.
 
         Raises:
             DataError: no such file, the hub cannot be reached, a record that lacks a column, or an unknown label.
             UsageError: a user's own task without a file.
         """
         if path is not None:
-            return self.examples(load_records(path), f"'{path}'", labelled=labelled)
+            return self.examples(path, labelled=labelled, answered=answered, mapping=mapping)
         if self.hub is None:
             raise UsageError(f"task '{self.task.name}' is published nowhere; give a file of its {split} records")
         name = self.task.name if split == "test" else f"{self.task.name}.{split}"
         rows = records_of_hub(name, self.hub.repository, self.hub.subset, split)
         return self.examples(rows, f"{self.hub.repository} ({split})", labelled=labelled)
 
-    def examples(self, records: Iterable[Fields], source: str, *, labelled: bool = True) -> list[Example]:
-        """Records that are at hand, in order.
+    def examples(
+        self,
+        data: Any,
+        source: str | None = None,
+        *,
+        labelled: bool = True,
+        answered: bool = False,
+        mapping: Mapping[str, str] | None = None,
+    ) -> list[Example]:
+        """Records of anything that `data.rows.read_rows` reads, in order; columns may be named in any case.
 
         Args:
-            records: values by column, whose name may be in any case.
-            source: where they stand, for errors.
-            labelled: as for `load`.
+            data: a path, a table, or records.
+            source: where they stand, for errors; None where the data say it.
+            labelled: whether every record needs a label; if not, one without it, or without the column, has none.
+            answered: whether the column `response` says which label was answered, where there is such a column.
+            mapping: columns and the paths at which they stand; of what is not needed, where it is there.
 
         Raises:
-            DataError: no record, one that lacks a column, or an unknown label.
+            DataError: no record, one that lacks a column, two of one id, or an unknown label.
         """
         words = [self._words(column) for column in self.labels]
+        columns = [name for choices in self.texts for choice in choices for name in choice]
+        alone = columns[0] if len(columns) == 1 and not labelled else None
+        needed = {*columns, *(column.name for column in self.labels if labelled)}
         examples: list[Example] = []
-        seen: set[str] = set()
-        for number, record in enumerate(records):
-            where = f"{source}, record {number + 1}"
-            fields = {name.lower(): value for name, value in record.items()}
-            given = fields.get("id")
-            id_ = str(number) if given is None else str(given)
-            if id_ in seen:
-                raise DataError(f"{source}: id {_shown(id_)} stands for two of the records; make ids unique")
-            seen.add(id_)
-            examples.append(Example(id_, self._texts(fields, where), self._label(fields, words, labelled, where)))
-        if not examples:
-            raise DataError(f"{source}: there is no record")
+        for record in read_examples(data, source, mapping=mapping, needed=needed, text_field=alone):
+            label = self._label(record.fields, words, labelled, record.where)
+            answer = self._answer(record.fields, words, record.where) if answered else None
+            examples.append(Example(record.id, self._texts(record.fields, record.where), label, answer))
         return examples
 
     def _texts(self, fields: Fields, where: str) -> tuple[str, ...]:
@@ -128,7 +212,7 @@ class TaskData:
         for choices in self.texts:
             columns = next((choice for choice in choices if all(name in fields for name in choice)), None)
             if columns is None:
-                raise _missing(fields, [" with ".join(map(repr, choice)) for choice in choices], where)
+                raise missing_column(fields, [" with ".join(map(repr, choice)) for choice in choices], where)
             parts = (checked_text(fields[name], name, where) for name in columns)
             out.append(" ".join(part for part in parts if part))
         if not any(text.strip() for text in out):
@@ -151,27 +235,42 @@ class TaskData:
         for column, words in zip(self.labels, words_of_columns, strict=True):
             if column.name not in fields:
                 continue
-            value = fields[column.name]
-            text = "" if value is None else str(value).strip()
-            if not text and not labelled:
-                return None
-            # A number that passed through a table of floats has a fraction of nothing.
-            whole = _WHOLE.fullmatch(text)
-            for form in (text, text.casefold(), whole[1] if whole else text):
-                if form in words:
-                    return words[form]
-            known = [repr(name) for name, _ in self.task.labels]
-            if column.order:
-                known.append(f"a number from {column.first} to {column.first + len(column.order) - 1}")
-            raise DataError(
-                f"{where}: '{column.name}' is {_shown(text) if text else 'empty'}, expected one of {', '.join(known)}"
-            )
+            text = _text_of_label(fields[column.name])
+            return self._word(text, column, words, where) if text or labelled else None
         if labelled:
-            raise _missing(fields, [repr(column.name) for column in self.labels], where)
+            raise missing_column(fields, [repr(column.name) for column in self.labels], where)
         return None
 
+    def _answer(self, fields: Fields, words_of_columns: Sequence[Mapping[str, str]], where: str) -> str | None:
+        columns = [*(column.name for column in self.labels), *(name for name, _ in self.task.fields)]
+        text = "" if _ANSWER in columns else _text_of_label(fields.get(_ANSWER))
+        return self._word(text, LabelColumn(_ANSWER), words_of_columns[0], where) if text else None
 
-def _missing(fields: Fields, expected: Sequence[str], where: str) -> DataError:
+    def _word(self, text: str, column: LabelColumn, words: Mapping[str, str], where: str) -> str:
+        """The prompt's word for what a column says."""
+        for form in (text, text.casefold(), _without_fraction(text)):
+            if form in words:
+                return words[form]
+        known = [repr(name) for name, _ in self.task.labels]
+        if column.order:
+            known.append(f"a number from {column.first} to {column.first + len(column.order) - 1}")
+        raise DataError(
+            f"{where}: '{column.name}' is {_shown(text) if text else 'empty'}, expected one of {', '.join(known)}"
+        )
+
+
+def _text_of_label(value: object) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def _without_fraction(text: str) -> str:
+    """A number that passed through a table of floats has a fraction of nothing."""
+    whole = _WHOLE.fullmatch(text)
+    return whole[1] if whole else text
+
+
+def missing_column(fields: Fields, expected: Sequence[str], where: str) -> DataError:
+    """What to raise where a record has none of some columns."""
     has = f"it has {', '.join(map(repr, fields)) or 'nothing'}"
     if any(len(name) > _LONGEST_NAME or name.count(" ") > _MOST_SPACES for name in fields):
         # What stands there is a text then, and is not repeated.
@@ -227,6 +326,57 @@ def task_of(given: Fields, where: str) -> TaskData:
     _refuse_doubles([*(name for name, _ in fields), task.label_column], "column", where)
     _refuse_doubles([name.casefold() for name, _ in task.labels], "label", where)
     return TaskData(task, tuple(((name,),) for name, _ in fields), (LabelColumn(task.label_column),))
+
+
+def task_of_columns(
+    sources: Sequence[Any],
+    *,
+    text: str = "text",
+    label: str = "label",
+    instruction: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+) -> TaskData:
+    """The task of data with one column of texts and one of labels, which are those that occur, in their order.
+
+    The prompt's headings are the columns' names. Labels that differ in case alone are one.
+
+    Args:
+        sources: what `data.rows.read_rows` reads, and reads again: the labelled examples first.
+        text: the column of texts.
+        label: that of labels; a record without any is passed over.
+        instruction: the prompt's first lines; None to list the labels.
+        mapping: columns and the paths at which they stand.
+
+    Raises:
+        DataError: no label, or columns that cannot be told apart.
+    """
+    column = _word(label, "label column", "the options").lower()
+    words: dict[str, str] = {}
+    for number, source in enumerate(sources):
+        for _, fields, where in read_examples(source, None, mapping=mapping, text_field=text):
+            for name in (column, text.lower()) if number == 0 else ():
+                if name not in fields:
+                    hint = "name the columns of texts and labels (--text-column, --label-column)"
+                    raise DataError(f"{missing_column(fields, [repr(name)], where)}; {hint}")
+            if found := _without_fraction(_text_of_label(fields.get(column))):
+                words.setdefault(found.casefold(), found)
+    *others, last = words.values() or ("",)
+    listed = f"{', '.join(others)}{',' if len(others) > 1 else ''} or {last}" if others else last
+    given = {
+        "name": column,
+        "instruction": f"Classify each text as {listed}." if instruction is None else instruction,
+        "fields": {text: heading_of(text)},
+        "answer": heading_of(label),
+        "labels": list(words.values()),
+        "label_column": label,
+    }
+    return task_of(given, "the options")
+
+
+def heading_of(column: str) -> str:
+    """A column's name for people: 'user_input' to 'User input'."""
+    words = " ".join(column.replace("_", " ").split())
+    return words[:1].upper() + words[1:]
 
 
 def _pairs(value: Any, key: str, where: str) -> list[tuple[str, str]]:

@@ -3,77 +3,103 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from leakmeter.models import DEFAULT_MODEL
+from leakmeter.commands.call import CallOptions, CaseNames, Some, cases_given, function, measured
+from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.text.build import PromptSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from leakmeter.instruments.decoding.frontier import Frontier
     from leakmeter.instruments.decoding.result import DecodeResult
+    from leakmeter.runs.loading import KeptModel
+    from leakmeter.runs.result import Part
+    from leakmeter.runs.results import Results
+
+# Only the whole context is taken away.
+_PROMPTS = Some(PromptSettings, only=("template", "truncate"), given={"unit": "whole"})
 
 
+@function(
+    case=("context", "query", "messages"),
+    measure=Some(Decode, without=("nonce",)),
+    prompts=_PROMPTS,
+    names=CaseNames,
+    how=CallOptions,
+)
 def decode(
-    model: Any = DEFAULT_MODEL,
+    model: KeptModel,
+    data: Any = None,
     *,
-    context: str | Sequence[str] | Mapping[str, str] = (),
+    context: str | Sequence[Any] | Mapping[str, str] = (),
     query: str = "",
     messages: Sequence[Mapping[str, Any]] = (),
-    template: str | None = None,
-    truncate: bool = False,
     delta: float = 1e-5,
-    dtype: str | None = None,
-    **options: Any,
-) -> DecodeResult:
+    measure: Decode,
+    prompts: PromptSettings,
+    names: CaseNames,
+    how: CallOptions,
+) -> DecodeResult | Results[DecodeResult]:
     """Draw a response by context influence decoding, and write down in nats what each token tells of the context.
 
     With `epsilon` each token is ε-DP for the context (Flemings et al., Algorithm 1 and Theorem B.1) as long as a seed
     that was given and all of the result but its `public` part stay secret; see `instruments.decoding.measure.Decode`.
-    Arguments that are not explained here are those of `influence`.
+    What is not explained here is as in `influence`.
 
     Args:
+        data: many cases; a 'response' is not drawn but scored as if it had been, which a bound does not allow.
         delta: δ of the compositions that have one.
-        dtype: as of `influence`; with epsilon 'float32' by default, and half precision is refused.
-        options: fields of `Decode` (epsilon, lambda_max, cid_lambda, temperature, min_new_tokens, max_new_tokens,
-            samples, seed), and arguments of `load_backend` (device, model_id, cache …). Without a seed the draws with
-            epsilon come from the operating system's source.
+        measure: options of the measure. Without a seed the draws with epsilon come from the operating system's source.
+        prompts: template, and whether a context that does not fit is cut.
+
+    Returns:
+        The result of a single case; of data a `Results`, or with `out` a `Run`, with a result for each case.
 
     Raises:
-        LeakmeterError: something cannot be used as given; the message says what to do.
+        LeakmeterError: something cannot be used as given; the message says what to do. With `epsilon` half precision is
+            refused.
+
+    Example:
+        >>> import leakmeter
+        >>> drawn = leakmeter.decode("toy", context="Ana is 41.", query="How old is Ana?", max_new_tokens=3)
+        >>> len(drawn.response.tokens)
+        3
     """
-    from leakmeter.data.jsonl import case_of
     from leakmeter.instruments.decoding.guarantee import check_guarantee, check_precision, precision_for
-    from leakmeter.instruments.decoding.measure import Decode
     from leakmeter.instruments.decoding.result import DecodeResult
     from leakmeter.privacy.draws import SEED_WARNING
-    from leakmeter.runs import loading
-    from leakmeter.text.build import PromptSettings
+    from leakmeter.runs.loading import tell
 
-    given = loading.made_of(Decode, options)
-    measure, case = given.seeded(), case_of(context, query, None, messages)
-    check_guarantee(measure, [case], delta)
-    if given.epsilon is not None and given.seed is not None:
-        loading.tell(SEED_WARNING)
-    backend = loading.load_backend(model, dtype=precision_for(measure, model, dtype), **options)
-    check_precision(measure, backend.dtype)
-    settings = PromptSettings(unit="whole", template=template, truncate=truncate)
-    parts = loading.measured_alone(backend, measure, settings, case)
-    (result,) = DecodeResult.from_run(parts, asdict(measure), delta=delta)
-    return result
+    given, is_single = cases_given(data, context, query, None, messages, names, how)
+    seeded = measure.seeded()
+    check_guarantee(seeded, given.cases, delta)
+    if measure.epsilon is not None and measure.seed is not None:
+        tell(SEED_WARNING)
+    model = model.in_precision(precision_for(seeded, model.given, model.dtype))
+    check_precision(seeded, model.backend.dtype)
+
+    def results(parts: Iterable[Part]) -> Iterator[DecodeResult]:
+        return DecodeResult.from_run(parts, asdict(seeded), delta=delta)
+
+    size = seeded.together if len(given.cases) > 1 else 1
+    found = measured(model, "decode", seeded, prompts, given, how, group_size=size, results=results)
+    return found[0] if is_single else found
 
 
+@function(was="cases", prompts=_PROMPTS, drawing=Some(Decode, without=("epsilon", "cid_lambda", "nonce"), raw=True))
 def frontier(
-    model: Any = DEFAULT_MODEL,
+    model: KeptModel,
+    data: Any = None,
     *,
-    cases: Sequence[Mapping[str, Any]],
     lambdas: Sequence[float] | None = None,
     epsilons: Sequence[float] | None = None,
     bertscore: str | None = None,
     bertscore_layer: int | None = None,
-    template: str | None = None,
-    truncate: bool = False,
-    dtype: str | None = None,
-    **options: Any,
+    prompts: PromptSettings,
+    drawing: dict[str, Any],
 ) -> Frontier:
     """Sweep λ or ε: what each setting leaks, what it is good for, and which to ship.
 
@@ -81,43 +107,62 @@ def frontier(
     `epsilons` the result is private, and what is guaranteed of responses of several settings adds up.
 
     Args:
-        cases: each with 'context', 'query' and 'reference', what a good response says; or 'messages' and 'reference'.
+        data: cases, each with a 'reference', what a good response says: as of `decode`, or NAME=FILE for a published
+            data set (pubmedqa, cnn_dm).
         lambdas: values of λ; () for those of `instruments.decoding.sweep.DEFAULTS`.
         epsilons: values of ε instead, nats a token; likewise.
         bertscore: encoder for BERTScore beside ROUGE-L, a directory or a name of the hub.
         bertscore_layer: of the encoder.
-        template, truncate, dtype, options: as of `decode`, for every setting alike.
+        prompts, drawing: as of `decode`, for every setting alike.
+
+    Returns:
+        The settings, their leakage and utility, and a recommendation.
 
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
+
+    Example:
+        >>> import leakmeter
+        >>> cases = [{"context": "Ana is 41.", "query": "Age?", "reference": "41"} for _ in range(2)]
+        >>> found = leakmeter.frontier("toy", cases, lambdas=[0, 1], max_new_tokens=2)
+        >>> [setting["cid_lambda"] for setting in found.settings]
+        [0.0, 1.0]
     """
-    from leakmeter.data.referenced import referenced
+    from leakmeter.data.referenced import load_referenced
     from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
     from leakmeter.instruments.decoding.guarantee import check_precision, precision_for
-    from leakmeter.instruments.decoding.sweep import drawing_of, study_of, sweep_of
+    from leakmeter.instruments.decoding.sweep import study_of, sweep_of
     from leakmeter.privacy.draws import SEED_WARNING
-    from leakmeter.runs import loading
+    from leakmeter.runs.loading import tell
     from leakmeter.runs.measure import Callbacks, measure_cases
     from leakmeter.runs.nonce import drawn_nonce
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.quality import Quality
-    from leakmeter.text.build import PromptSettings
+    from leakmeter.text import templates
 
-    sweep = sweep_of(lambdas, epsilons, drawing_of(options))
-    records = referenced(cases)
+    sweep = sweep_of(lambdas, epsilons, drawing)
+    loaded = load_referenced(data)
+    records = loaded.records
+    settings = replace(
+        prompts,
+        template=templates.resolved(prompts.template or loaded.template),
+        truncate=prompts.truncate or loaded.max_context_tokens is not None,
+        max_context_tokens=loaded.max_context_tokens,
+    )
     if epsilons is not None and sweep.given_seed is not None:
-        loading.tell(SEED_WARNING)
-    backend = loading.load_backend(model, dtype=precision_for(sweep.measures[0], model, dtype), **options)
-    check_precision(sweep.measures[0], backend.dtype)
-    sweep = sweep.seeded(drawn_nonce())
-    settings = PromptSettings(unit="whole", template=template, truncate=truncate)
-    prepared = [settings.prepare(record.case, backend, sweep.measures[0]) for record in records]
-    quality = Quality(bertscore, bertscore_layer)
-    told = {"name": backend.name, "weights_sha256": backend.weights_sha256, "dtype": backend.dtype}
-    told["device"] = str(getattr(getattr(backend, "model", None), "device", "cpu"))
-    finished = []
-    for cell in study_of(sweep, backend.name, settings, len(records), quality).cells:
-        size = cell.measure.together
-        measured = list(measure_cases(backend, cell.measure, prepared, None, Callbacks(), group_size=size))
-        finished.append(FinishedCell(cell, told, "", records, measured))
-    return frontier_of(sweep, finished, utilities_of(finished, quality, None, loading.tell))
+        tell(SEED_WARNING)
+    model = model.in_precision(precision_for(sweep.measures[0], model.given, model.dtype))
+    with model.lock:
+        backend = model.backend
+        check_precision(sweep.measures[0], backend.dtype)
+        sweep = sweep.seeded(drawn_nonce())
+        prepared = [settings.prepare(record.case, backend, sweep.measures[0]) for record in records]
+        quality = Quality(bertscore, bertscore_layer)
+        told = {"name": backend.name, "weights_sha256": backend.weights_sha256, "dtype": backend.dtype}
+        told["device"] = str(getattr(getattr(backend, "model", None), "device", "cpu"))
+        finished = []
+        for cell in study_of(sweep, backend.name, settings, len(records), quality).cells:
+            size = cell.measure.together
+            found = list(measure_cases(backend, cell.measure, prepared, None, Callbacks(), group_size=size))
+            finished.append(FinishedCell(cell, told, "", records, found))
+        return frontier_of(sweep, finished, utilities_of(finished, quality, None, tell))

@@ -46,8 +46,9 @@ def decode(
     Parameters
     ----------
     source.data
-        JSON lines: 'context' (text or a list of documents) or 'messages', 'query', and optionally 'id'. A 'response' is
-        not drawn but scored as if it had been, which a bound does not allow.
+        Cases as JSON lines, JSON, CSV or Parquet, also packed (.gz, .zst), or '-' for standard input: 'context' (text
+        or a list of documents) or 'messages', 'query', and optionally 'id'. A 'response' is not drawn but scored as if
+        it had been, which a bound does not allow.
     delta
         Chance, with epsilon, that the tighter sums over many tokens leave out; basic composition needs none.
     template

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.options import Flag, PagelessRunOptions, RunOptions
+from leakmeter.commands.options import Flag, RunOptions, Text
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 
@@ -43,7 +43,9 @@ class _Drawing(Decode):
 @Parameter(name="*", negative="")
 def frontier(
     *,
-    data: str,
+    data: Text,
+    map: list[str] | None = None,
+    format: str | None = None,
     lambdas: Annotated[_Values, Parameter(name=("--lambda", "--cid-lambda")), _SWEPT] = None,
     epsilon: Annotated[_Values, _SWEPT] = None,
     drawing: Annotated[_Drawing | None, Parameter(name="*")] = None,
@@ -52,7 +54,7 @@ def frontier(
     bertscore_layer: int | None = None,
     template: str | None = None,
     truncate: Flag = False,
-    run: PagelessRunOptions | None = None,
+    run: RunOptions | None = None,
 ) -> None:
     """Sweep λ or ε over your own cases: what each setting leaks, what it is good for, and which to ship.
 
@@ -62,8 +64,12 @@ def frontier(
     Parameters
     ----------
     data
-        JSON lines as for `leakmeter decode`, each with a 'reference': what a good response says. Or NAME=FILE for a
+        Cases as for `leakmeter decode`, each with a 'reference': what a good response says. Or NAME=FILE for a
         published data set (pubmedqa, cnn_dm).
+    map
+        Fields of --data that have other names: query=question,context=docs[].text,reference=answer.
+    format
+        Preset for --data: openai, ragas, langchain, llamaindex or squad; found out by default.
     lambdas
         Values of λ to compare; 0 0.25 0.5 0.75 1 1.25 1.5 2 where none is given.
     epsilon
@@ -86,6 +92,8 @@ def frontier(
         float32, bfloat16 or float16; float32 on a CPU or with epsilon, which the others would void, bfloat16 on CUDA.
     run.out
         Directory of runs; the sweep gets a directory of its own beside them.
+    run.html
+        Write the table and the figure as a page here, for you alone to read.
     run.json
         Print one JSON object instead of the table.
     """
@@ -100,7 +108,9 @@ def frontier(
     if records is not None and records < 1:
         raise UsageError(f"records is {records}; it has to be 1 or more")
     sweep = sweep_of(lambdas, epsilon, asdict(drawing or _Drawing()))
-    loaded = load_referenced(data, n=records)
+    loaded = load_referenced(data, n=records, map=map, format=format)
+    for note in loaded.notes:
+        output.tell(note)
     settings = PromptSettings(
         # Only the whole context is taken away.
         unit="whole",
@@ -109,14 +119,17 @@ def frontier(
         truncate=truncate or loaded.max_context_tokens is not None,
         max_context_tokens=loaded.max_context_tokens,
     )
-    asked = run or PagelessRunOptions()
+    asked = run or RunOptions()
     run = replace(asked, dtype=precision_for(sweep.measures[0], asked.model, asked.dtype))
     if run.dry_run:
         _predict(sweep, loaded.records, settings, run)
         return
+    if run.html is not None:
+        output.check_writable(run.html, "report", Path(data.rpartition("=")[2]), Path(run.model))
     if sweep.kind == EPSILON and sweep.given_seed is not None:
         output.tell(SEED_WARNING)
-    words = {"--data": data, "--records": records, "--bertscore": bertscore, "--bertscore-layer": bertscore_layer}
+    words: dict[str, object] = {"--data": data, "--map": ",".join(map or ()) or None, "--format": format}
+    words |= {"--records": records, "--bertscore": bertscore, "--bertscore-layer": bertscore_layer}
     words |= {"--template": template, "--truncate": truncate or None}
     words |= {f"--{name}": getattr(asked, name) for name in ("model", "dtype", "device", "memory")}
     _run(sweep, loaded.records, settings, Quality(bertscore, bertscore_layer), run, _command(sweep, words))
@@ -165,6 +178,7 @@ def _write(
 ) -> None:
 
     from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
+    from leakmeter.instruments.decoding.frontier_report import report
     from leakmeter.instruments.decoding.sweep import EPSILON
     from leakmeter.report import console
     from leakmeter.studies.cells import items_csv, write
@@ -197,6 +211,11 @@ def _write(
     else:
         output.console().print(console.view(found.report()))
     output.tell(f"frontier: {directory}")
+    if run.html is not None:
+        from leakmeter.report import html
+
+        output.save_page(run.html, html.page(report(found, command=command)))
+        output.tell_page(run.html, public=False)
 
 
 def _command(sweep: Sweep, words: Mapping[str, object]) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
+from leakmeter.instruments.decoding.frontier_figure import figure_of
 from leakmeter.report import blocks as b
 from leakmeter.studies.tables import HEADINGS, SYMBOLS, share_text
 
@@ -13,11 +15,22 @@ if TYPE_CHECKING:
     from leakmeter.studies.kind import Row
 
 
-def report(found: Frontier) -> b.Report:
-    """Settings with their leakage and utility, and a sentence for each utility.
+_ADVICE: Final = {
+    "settled": ("A knee in half of the resamples or more", "ship it"),
+    "unsettled": ("A knee in fewer, or one case", "bring more cases before you choose"),
+    "same utility": ("No setting is more useful than the least leaking", "ship the least leaking"),
+    "same leakage": ("No setting leaks more than another", "choose by the utility"),
+    "no knee": ("Utility rises with leakage all the way", "choose by the leakage you can bear"),
+    "one setting": ("One setting", "sweep several"),
+}
+
+
+def report(found: Frontier, *, command: str | None = None) -> b.Report:
+    """A sentence for each utility, what to do, and settings with their leakage and utility.
 
     Args:
         found: all numbers of the sweep.
+        command: the command line they came from.
     """
     kind, utilities = found.kind, list(found.choices)
     is_bounded = kind == "epsilon"
@@ -38,15 +51,37 @@ def report(found: Frontier) -> b.Report:
             cells.append("" if share is None else share_text(share))
         is_knee = any(found.choices[utility].knee == row[kind] for utility in utilities)
         rows.append(b.Row(cells, strong=is_knee))
-    blocks: list[b.Block] = [b.Text(_settings(found)), b.Table(columns, rows, first=len(rows))]
-    blocks += [b.Headline(choice.sentence) for choice in found.choices.values()]
+    caption = "Settings, the knee in bold; intervals over cases"
+    blocks: list[b.Block] = [b.Headline(choice.sentence) for choice in found.choices.values()]
+    blocks += [_advice(found), b.Text(_settings(found), "soft")]
+    blocks += [b.Table(columns, rows, caption, first=len(rows)), replace(figure_of(found, footer=""), on="pages")]
     if is_bounded:
         blocks.append(b.Warning("Bound and spent: the most of any response, nats. All of this is private."))
     if found.n_truncated:
         blocks.append(
             b.Warning(f"Of {found.n_truncated:,} contexts the end did not fit: it was left out, and unmeasured.")
         )
-    return b.Report(f"Leakage and utility over {SYMBOLS[kind]}", "frontier", blocks, scripted=False)
+    return b.Report(
+        f"Leakage and utility over {SYMBOLS[kind]}",
+        "frontier",
+        blocks,
+        lead="Every case was answered under every setting; leakage is the influence of the whole context on the "
+        "response, utility its agreement with the reference.",
+        scripted=False,
+        command=None if command is None else b.Command(b.Untrusted(command)),
+    )
+
+
+def _advice(found: Frontier) -> b.Advice:
+    """The rows of the decision table that the utilities meet."""
+    met = set()
+    for choice in found.choices.values():
+        verdict = "settled" if choice.settled else "unsettled"
+        met.add(verdict if choice.verdict in ("knee", "one case") else choice.verdict)
+    return b.Advice(
+        [row for name, row in _ADVICE.items() if name in met],
+        [row for name, row in _ADVICE.items() if name not in met],
+    )
 
 
 def _settings(found: Frontier) -> b.Phrase:

@@ -42,16 +42,15 @@ def report(
     _check(cases)
     bounded = any(case.guarantee is not None for case in cases)
     several = len(cases) > 1
-    blocks: list[b.Block] = [_chart(cases)]
+    blocks: list[b.Block] = []
     if several:
-        blocks.insert(0, b.Headline(_headline(cases)))
-        if bounded:
-            blocks.append(b.Warning(words.PRIVATE))
+        blocks += [*_found(cases), words.advice(cases), *([b.Warning(words.PRIVATE)] if bounded else [])]
+    blocks.append(_chart(cases))
     return b.Report(
-        "What this response told of its context",
+        "What these responses told of their contexts" if several else "What this response told of its context",
         "decode",
         blocks,
-        lead="A language model drew this response from a mixture of what it says with the context and without it. As "
+        lead=f"A language model drew {'these responses' if several else 'this response'} from a mixture of what it says with the context and without it. As "
         "each token was drawn, its log-probability under both was written down: the difference is what the token told "
         "of the context, in nats.",
         sections=[
@@ -69,6 +68,7 @@ def report(
             b.Column("Bound", "nats"),
             b.Column("Response"),
         ),
+        index_caption="Responses, those that told most first" if several else "",
         sections_left_out="that told less",
         notes=[b.Text(_AGAIN, "soft")] if bounded and command is not None else [],
         guide_to="context",
@@ -89,9 +89,14 @@ def public_report(cases: Sequence[PublicResult], *, outdated: str = "") -> b.Rep
         UsageError: there is no case.
     """
     _check(cases)
+    several = len(cases) > 1
+    most = max(case.guarantee.response.basic_nats for case in cases)
+    n = f"{len(cases):,} responses tell"
+    said = f"Guaranteed: each of {n} at most {nats_text(most)}\u00a0nats between any two contexts."
     return b.Report(
-        "A response with a guarantee",
+        "Responses with a guarantee" if several else "A response with a guarantee",
         "decode",
+        [b.Headline(said)] if several else [],
         lead="A language model was given some context, which is not shown here, and a query. Each token of the "
         "response was drawn from a mixture of what the model says with the context and without it, with as much of "
         "the context as kept every token of the vocabulary within a bound. What is on this page is the response, the "
@@ -105,7 +110,7 @@ def public_report(cases: Sequence[PublicResult], *, outdated: str = "") -> b.Rep
             )
             for number, case in enumerate(cases, 1)
         ],
-        index=(b.Column("Bound", "nats", "nats"), b.Column("Response")),
+        index=(b.Column("Bound", "nats", "nats"), b.Column("Text")),
         case=("response", "responses"),
         scripted=False,
         provenance=b.Provenance(outdated=outdated),
@@ -117,12 +122,19 @@ def _check(cases: Sequence[object]) -> None:
         raise UsageError("no case to show: a report needs at least one, as `leakmeter decode --json` prints them")
 
 
-def _headline(cases: Sequence[DecodeResult]) -> str:
+def _found(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
+    """What several responses told, and what was guaranteed of them."""
     values = [case.ledger.whole_nats for case in cases]
-    return (
-        f"{len(cases):,} responses told {mean_text(values)} of their contexts on average, and one "
-        f"{nats_text(max(values))}\u00a0nats."
+    bounds = [case.guarantee.response.basic_nats for case in cases if case.guarantee is not None]
+    given = sum(not case.response.sampled for case in cases)
+    who = "For the scoring model, " if given else ""
+    bound = f"; at most {nats_text(max(bounds))} were guaranteed of any" if len(bounds) == len(cases) else ""
+    yield b.Headline(
+        f"{who}{len(cases):,} responses told {mean_text(values)} of their contexts on average, and one "
+        f"{nats_text(max(values))}\u00a0nats{bound}."
     )
+    if given:
+        yield b.Text(f"{given:,} of the responses were given, not drawn: another model’s numbers would differ.")
 
 
 def _cells(case: DecodeResult) -> tuple[b.Cell, ...]:
@@ -136,8 +148,12 @@ def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
     yield b.Headline(_told(responses[0]))
     if case.guarantee is None:
         yield b.Text(words.UNBOUNDED)
-    elif not warned:
-        yield b.Warning(words.PRIVATE)
+    if not case.response.sampled and not warned:
+        yield b.Text(words.GIVEN)
+    if not warned:
+        yield words.advice([case])
+        if case.guarantee is not None:
+            yield b.Warning(words.PRIVATE)
     for warning in case.warnings:
         yield b.Warning(b.Untrusted(warning))
     if case.truncated_tokens:
@@ -199,8 +215,8 @@ def _bars(one: DecodedResponse) -> Iterator[b.Chart]:
     if guarantee is None:
         yield _bars_of(columns["told"], said, "Nats told by each token", b.Axis("told", "nats"))
         return
-    bound = b.Guide(guarantee.epsilon_nats, f"guaranteed {nats_text(guarantee.epsilon_nats)}")
-    largest = b.Guide(guarantee.lambda_max, f"largest {guarantee.lambda_max:g}")
+    bound = b.Guide(guarantee.epsilon_nats, f"guaranteed at most {nats_text(guarantee.epsilon_nats)}")
+    largest = b.Guide(guarantee.lambda_max, f"at most {guarantee.lambda_max:g}")
     yield _bars_of(columns["spent ε"], said, "ε spent by each token, nats", b.Axis("spent ε", "nats"), bound)
     yield _bars_of(columns["λ"], said, "λ of each token", b.Axis("λ"), largest)
 
@@ -210,7 +226,7 @@ def _bars_of(
 ) -> b.Chart:
     highest = max((value for value in values if math.isfinite(value)), default=0.0)
     if limit is not None and limit.at > _FAR * highest > 0:
-        title, limit = f"{title}; {limit.label}", None
+        title, limit = f"{title}; {limit.label}, beyond this axis", None
     series = b.Series("bar", values, [float(i) for i in range(1, len(values) + 1)], said=said)
     guides = [] if limit is None else [limit]
     panel = b.Panel(b.Axis("token", whole=True), axis, [series], guides=guides)

@@ -14,7 +14,7 @@ The directory's name leaves out which values were swept: more of them later join
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -94,12 +94,6 @@ def sweep_of(lambdas: Sequence[float] | None, epsilons: Sequence[float] | None, 
         if measure.epsilon is not None:
             accounting.basic([(measure.epsilon, 1)])
     return Sweep(kind, tuple(values), measures)
-
-
-def drawing_of(options: Row) -> Row:
-    """The fields of `Decode` among the keyword arguments of a call, which lose them; what is swept is no field."""
-    names = [field.name for field in fields(Decode) if field.name not in (*DEFAULTS, "nonce")]
-    return {name: options.pop(name) for name in names if name in options}
 
 
 def sweep_directory(

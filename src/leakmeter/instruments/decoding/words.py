@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from leakmeter.instruments.decoding.result import DecodedResponse, DecodeResult, Guarantee, PublicResult
 from leakmeter.privacy.draws import sentences
+from leakmeter.report.blocks import Advice
 from leakmeter.report.scale import NOT_MEASURED, nats_text, percent
 from leakmeter.stats.stats import posterior_from_even_odds
 
@@ -25,13 +27,54 @@ UNBOUNDED = (
     "Nothing is guaranteed: a lower-bound estimate of the ex-post privacy loss of this context for this output, and "
     "nothing about other outputs the model could have given."
 )
+GIVEN = (
+    "The response was given, not drawn from the model that scored it: the number says what it tells that model, and "
+    "another model’s would differ."
+)
+ADVICE = {
+    "bounded": (
+        "A bound that is worth something",
+        "publish the response with its public part (--public), and nothing else of this",
+    ),
+    "worthless": (
+        "A bound of 9 nats or more, which rules nothing out",
+        "decode with a smaller --epsilon, or fewer tokens",
+    ),
+    "unbounded": (
+        "No bound",
+        "decode with --epsilon where others may read the answer; leakmeter frontier says what it costs",
+    ),
+    "influence": (
+        "A response that told much",
+        "leakmeter influence says which piece of the context it came from",
+    ),
+}
 _WORTHLESS_NATS = 9.0  # even odds become 99.99 %
+
+
+def advice(cases: Sequence[DecodeResult]) -> Advice:
+    """The rows of the decision table that responses meet.
+
+    Args:
+        cases: one or more.
+    """
+    met = set()
+    for case in cases:
+        if case.guarantee is None:
+            met |= {"unbounded", "influence"}
+        else:
+            met.add("worthless" if case.guarantee.response.basic_nats >= _WORTHLESS_NATS else "bounded")
+    return Advice(
+        [row for name, row in ADVICE.items() if name in met],
+        [row for name, row in ADVICE.items() if name not in met],
+    )
 
 
 def headline(one: DecodedResponse) -> str:
     """What a response told of its context, and what it spent of its bound."""
     ledger, guarantee = one.ledger, one.guarantee
-    told = f"told {nats_text(ledger.whole_nats)}\u00a0nats of the context"
+    who = "the response" if one.response.sampled else "for the scoring model, this given response"
+    told = f"{who} told {nats_text(ledger.whole_nats)}\u00a0nats of the context"
     if guarantee is None or ledger.per_token.spent_nats is None:
         return f"{told} (per token at most {nats_text(max(ledger.per_token.loss_nats))})"
     spent = nats_text(max(ledger.per_token.spent_nats))

@@ -2,87 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
-from functools import cached_property
+from dataclasses import asdict, is_dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakmeter.core.record import Record
+from leakmeter.commands.call import CallOptions, Row, RowNames, Some, function, measured
+from leakmeter.commands.given import LoadedCases
 from leakmeter.errors import UsageError
-from leakmeter.instruments.generation.result import PrivateGenerationResult, PublicTexts, Summary
-from leakmeter.models import DEFAULT_MODEL
-from leakmeter.privacy.rdp import Guarantee
-from leakmeter.runs.result import Results
+from leakmeter.instruments.generation.command import Wanted
+from leakmeter.instruments.generation.measure import PrivateGeneration
+from leakmeter.instruments.generation.prompts import GenerationSettings
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from collections.abc import Iterable, Iterator
 
+    from leakmeter.instruments.generation.calibration import Calibration
+    from leakmeter.instruments.generation.result import PrivateGenerationResult
     from leakmeter.privacy.mechanism import Mechanism
+    from leakmeter.runs.loading import KeptModel
+    from leakmeter.runs.result import Part
+    from leakmeter.runs.results import Results
     from leakmeter.text.exemplar import Example
 
-Columns = Mapping[str, object]
-"""A record of a task, or what says how one is read."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Public(Record):
-    """What may be published of an audit."""
-
-    texts: tuple[str, ...] = field(repr=False)
-    guarantee: Guarantee
-    """The weakest of a batch."""
-    batches: tuple[PublicTexts, ...]
-
-
-@dataclass(frozen=True)
-class Audit(Results[PrivateGenerationResult]):
-    """Texts of one or more disjoint batches of exemplars, bounds against measurements; nats."""
-
-    @cached_property
-    def summary(self) -> Summary:
-        """Guarantee and verdict of all batches together."""
-        return Summary.of(self.results)
-
-    @property
-    def holds(self) -> bool:
-        """Whether no measurement is above its bound."""
-        return all(result.holds for result in self.results)
-
-    @property
-    def public(self) -> Public:
-        """What may be published: all texts, and their guarantee.
-
-        Raises:
-            UsageError: they have none, or it is broken.
-        """
-        batches = tuple(result.public for result in self.results)
-        return Public(
-            texts=tuple(text for batch in batches for text in batch.texts),
-            guarantee=max((batch.guarantee for batch in batches), key=lambda told: told.epsilon),
-            batches=batches,
-        )
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a batch and exemplar: the batch's id, and what `PrivateGenerationResult.to_frame` says."""
-        return self.joined((result.to_frame() for result in self.results), "batch")
-
-
+@function(
+    was="exemplars",
+    measure=Some(
+        PrivateGeneration,
+        only=("clip", "normalise_by", "max_new_tokens", "min_new_tokens", "delta", "seed"),
+        raw=True,
+    ),
+    settings=Some(GenerationSettings, raw=True),
+    names=RowNames,
+    how=Some(CallOptions, only=("out", "progress")),
+)
 def audit(
-    model: Any = DEFAULT_MODEL,
+    model: KeptModel,
+    data: Any = None,
     *,
-    exemplars: Sequence[str | Columns],
-    task: str | Columns | None = None,
+    task: str | Row | None = None,
     label: str | None = None,
     subset_size: int | None = None,
     batches: int | None = None,
     epsilon: float | None = None,
+    temperature: float | None = None,
+    samples: int | None = None,
     mechanism: Mechanism | None = None,
-    dtype: str | None = None,
-    device: str | None = None,
-    model_id: str | None = None,
-    cache: bool = True,
-    **settings: Any,
-) -> Audit:
+    measure: dict[str, Any],
+    settings: dict[str, Any],
+    names: RowNames,
+    how: CallOptions,
+) -> Results[PrivateGenerationResult]:
     """Write texts like private exemplars by private token generation, and hold what they tell against the guarantee.
 
     Every exemplar stands alone in a prompt, the clipped logits of all prompts are averaged at every token, and at each
@@ -91,50 +61,108 @@ def audit(
     `instruments.generation.measure.PrivateGeneration`.
 
     Args:
-        model: see `influence`.
-        exemplars: texts; or, with a task, mappings of columns to values.
+        model: see `influence`; it computes in float32, and half precision is refused.
+        data: exemplars: texts, or records with 'text'; or, with a task, the records that it reads.
         task: 'agnews', 'dbpedia14', 'trec', a file NAME.toml or what such a file says: how exemplars are read.
         label: what is written; with a task, only exemplars with this label are taken.
         subset_size: exemplars of a batch; all of them in one by default.
         batches: of disjoint exemplars, each with its own samples; as many as can be filled by default.
         epsilon: the most that is guaranteed at `delta` for all samples of a batch, nats: sets the temperature.
+        temperature: τ of the average, in the place of epsilon.
+        samples: drawn from each batch, 10 by default.
         mechanism: another rule, in the place of epsilon, clip and temperature: `privacy.mechanism.BoundedCid`, or an
             object with what `privacy.mechanism.Mechanism` lists.
-        dtype: as of `influence`; 'float32' by default, and half precision is refused.
-        device, model_id, cache: see `influence`.
-        settings: `instruction`, `label_heading`, `text_heading` and `template` of
-            `instruments.generation.prompts.GenerationSettings`, whose defaults are the paper's prompt for news; `clip`,
-            `temperature` in the place of epsilon, `normalise_by`, `samples` (10), `max_new_tokens`, `min_new_tokens`,
-            `delta` and `seed` of `PrivateGeneration`. None, but for a template, is the default.
+        measure: options of the measure; see `instruments.generation.measure.PrivateGeneration`.
+        settings: wording of the prompts; the defaults are the paper's for news.
+        names: what the fields of the data are called.
+        how: as of `influence`. A run that is kept has a secret of its own, with which the same call goes on.
+
+    Returns:
+        A `Results`, or with `out` a `Run`, with a result for each batch. `summary` has the guarantee of all together
+        and whether it holds, and each result's `public` what may be published.
 
     Raises:
         LeakmeterError: something cannot be used as given, or no setting has the epsilon; the message says what to do.
-    """
-    from leakmeter.instruments.generation.audits import audit_of, check_precision, precision_for
-    from leakmeter.privacy.draws import SEED_WARNING
-    from leakmeter.runs import loading
-    from leakmeter.runs.measure import Callbacks, measure_cases
 
-    given = {name: value for name, value in settings.items() if value is not None or name == "template"}
-    precision = precision_for(model, dtype)
+    Example:
+        >>> import leakmeter
+        >>> texts = ["The lake is calm.", "The wind is cold.", "The bread is warm."]
+        >>> found = leakmeter.audit("toy", texts, epsilon=20, samples=1, max_new_tokens=2)
+        >>> found.summary.holds, len(found[0].public.texts)
+        (True, 1)
+    """
+    from leakmeter.instruments.generation.audits import audit_directory, audit_of, check_precision, precision_for
+    from leakmeter.instruments.generation.result import PrivateGenerationResult
+    from leakmeter.privacy.draws import SEED_WARNING
+    from leakmeter.runs.loading import tell
+    from leakmeter.runs.nonce import kept_nonce
+
+    # None stands for the default, but of a template.
+    told = {**measure, **settings, "temperature": temperature}
+    given = {name: one for name, one in told.items() if one is not None or name == "template"}
+    if mechanism is not None:
+        if how.out is not None:
+            raise UsageError("a run cannot keep a mechanism of your own; give either out or mechanism")
+        given["mechanism"] = mechanism
+    model = model.in_precision(precision_for(model.given, model.dtype))
     audited = audit_of(
-        lambda: _examples(exemplars, task, label),
+        lambda: _examples(data, task, label, names),
         label=label,
         subset_size=subset_size,
         batches=batches,
         epsilon=epsilon,
-        mechanism=mechanism,
+        samples=samples,
         **given,
     )
     if audited.measure.seed is not None:
-        loading.tell(SEED_WARNING)
-    measure = audited.measure.seeded()
-    backend = loading.load_backend(model, dtype=precision, device=device, model_id=model_id, cache=cache)
-    check_precision(backend.dtype)
-    prepared = [audited.settings.prepare(case, backend, measure) for case in audited.cases]
-    params = {**asdict(replace(measure, mechanism=None)), "mechanism": described(mechanism)}
-    measured = measure_cases(backend, measure, prepared, None, Callbacks())
-    return Audit(tuple(PrivateGenerationResult.from_run(measured, params)))
+        tell(SEED_WARNING)
+    check_precision(model.backend.dtype)
+    seeded = audited.measure
+
+    def settled() -> tuple[PrivateGeneration, Path]:
+        machine = {name: model.options.get(name) for name in ("dtype", "device", "memory")}
+        directory = audit_directory(audited, model.name, Path(how.out or ""), **machine)
+        return replace(seeded, nonce=kept_nonce(directory)), directory
+
+    def results(parts: Iterable[Part]) -> Iterator[PrivateGenerationResult]:
+        params = {**asdict(replace(seeded, mechanism=None)), "mechanism": described(mechanism)}
+        return PrivateGenerationResult.from_run(parts, params)
+
+    if how.out is None:
+        seeded = seeded.seeded()
+    return measured(
+        *(model, "private_generation", seeded, audited.settings, LoadedCases(audited.cases), how),
+        results=results if how.out is None else None,
+        settle=settled if seeded.seed is None and how.out is not None else None,
+    )
+
+
+@function(takes_model=False, wanted=Wanted)
+def calibrate(*, wanted: Wanted) -> Calibration:
+    """Find the temperature, clip or subset size at which private token generation has a guarantee.
+
+    Nothing is loaded or run: a guarantee depends on these three and on how many tokens there may be (Li et al.,
+    "Evaluating Privacy Leakage From In-Context Learning", Section 5).
+
+    Args:
+        wanted: `epsilon`, the most that is guaranteed; `free`, which of 'temperature', 'clip' and 'subset-size' is
+            sought; the other two; `samples`, `max_new_tokens`, `delta`, `adjacency` and `normalise_by`.
+
+    Returns:
+        The setting, and its guarantees.
+
+    Raises:
+        UsageError: a number is out of range or missing, or no setting has the guarantee.
+
+    Example:
+        >>> import leakmeter
+        >>> found = leakmeter.calibrate(epsilon=8, free="temperature", clip=10, subset_size=24)
+        >>> found.guarantees["add-remove"].epsilon <= 8
+        True
+    """
+    from leakmeter.instruments.generation.calibration import calibrated
+
+    return calibrated(wanted)
 
 
 def described(mechanism: Mechanism | None) -> dict[str, object] | None:
@@ -144,20 +172,21 @@ def described(mechanism: Mechanism | None) -> dict[str, object] | None:
     return {"name": type(mechanism).__name__, **(asdict(mechanism) if is_dataclass(mechanism) else {})}
 
 
-def _examples(exemplars: Sequence[str | Columns], task: str | Columns | None, label: str | None) -> list[Example]:
-    """Texts as they are, all with the label; or what a task reads in mappings."""
+def _examples(data: Any, task: str | Row | None, label: str | None, names: RowNames) -> list[Example]:
+    """Texts as they are, all with the label; or what a task reads in records."""
     from leakmeter.data.tasks import load_task, task_of
     from leakmeter.data.text import checked_text
     from leakmeter.instruments.generation.audits import with_label
     from leakmeter.text.exemplar import Example
 
-    if not exemplars:
+    if data is None or (isinstance(data, list | tuple) and not data):
         raise UsageError("there are no exemplars; give at least one")
     if task is None:
-        texts = [checked_text(text, "text", f"exemplars, record {i}") for i, text in enumerate(exemplars, 1)]
+        rows = names.rows(data, "text", known=("text",))
+        where = "exemplars, record {}"
+        texts = [checked_text(row.get("text"), "text", where.format(i)) for i, row in enumerate(rows, 1)]
         return [Example(str(i), (text,), label) for i, text in enumerate(texts)]
-    rows = [row for row in exemplars if not isinstance(row, str)]
-    if len(rows) < len(exemplars):
+    if isinstance(data, list | tuple) and any(isinstance(row, str) for row in data):
         raise UsageError("exemplars of a task are mappings of columns to values; leave the task out to give texts")
     kind = load_task(task) if isinstance(task, str) else task_of(task, "task")
-    return with_label(kind.examples(rows, "exemplars"), kind.task, label)
+    return with_label(kind.examples(names.rows(data, "text"), "exemplars"), kind.task, label)

@@ -15,6 +15,8 @@ from leakmeter.report.scale import nats_text
 _BATCHES_AT_MOST: Final = 6
 """In a figure."""
 _INK, _ORANGE = 6, 1  # colours of bounds, and of measurements
+_SEEN: Final = 1.05
+"""Ratio from which on one line is seen beside another."""
 _TICKS_APART: Final = 0.2  # log-ratio
 
 
@@ -66,6 +68,10 @@ def _panel_of_orders(case: PrivateGenerationResult, title: b.Phrase) -> b.Panel:
     )
     series = []
     for what, name, drawn in looks:
+        if what == "sum_of_maxima" and not any(
+            row.sum_of_maxima_nats > _SEEN * row.measured_nats for row in case.by_order
+        ):
+            continue
         points = _drawable((row.order, getattr(row, f"{what}_nats")) for row in case.by_order)
         if points:
             said = [f"order {words.order_text(x)}: {name} {nats_text(y)} nats" for x, y in points]

@@ -136,7 +136,7 @@ def prepare_generation(
         )
     prompt = writer.prompt(numbers, query)
     shown = [writer.text(i) for i in numbers]
-    spans = spans_of(case.exemplars, prompt, shown)
+    spans = spans_of(case.exemplars, names, prompt, shown)
     item = ContextItem(
         id=case.id,
         prompt=prompt,

@@ -13,6 +13,7 @@ from leakmeter.instruments.generation.result import ClippedLogits, PrivateGenera
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 
+_MOST: Final = 1e9
 _FAILURES: Final = 10
 _SHOWN: Final = 5
 """Exemplars, tokens and texts that a terminal shows of many."""
@@ -24,7 +25,6 @@ _NOTES: Final = (
     ("Measured", "the larger of Dα(P‖Q) and Dα(Q‖P), Rényi divergences between the next token’s distribution with all "
                  "exemplars and without one of them, over the whole vocabulary, added up over tokens."),
     ("Kept", "of every exemplar, for each token and for all together, no measurement above the bound at any order."),
-    ("Perplexity", "e to the mean of −log p of the tokens, of the model’s own p without exemplars."),
     ("Distinct-n", "distinct n-grams of tokens over all."),
 )  # fmt: skip
 
@@ -48,22 +48,21 @@ def report(
     if not cases:
         raise UsageError("no batch to show: a report needs at least one, as `leakmeter audit run --json` prints them")
     several = len(cases) > 1
-    # Broken ones come first, and are the last that a page leaves out.
-    ordered = sorted(cases, key=lambda case: case.holds)
     return b.Report(
         "Private generation: guarantee against measurement",
         "private_generation",
-        list(_summary(cases)),
+        list(_summary(cases)) if several else (),
         lead="A language model wrote texts after private exemplars. What each token told of each exemplar was measured "
         "as it was drawn, and compared with the bound that the mechanism guarantees.",
         sections=[
             b.Section(
                 b.Untrusted(case.id.removeprefix("batch "), 80),
-                list(_batch(case, several=several)),
+                [*(() if several else _summary(cases)), *_batch(case, several=several)],
                 _cells(case),
-                weight=0.0 if case.holds else 1.0,
+                # Of broken ones all come first; what is infinite is above any ratio.
+                weight=min(case.at_guarantee.ratio, _MOST) + (0.0 if case.holds else 2.0 * _MOST),
             )
-            for case in ordered
+            for case in cases
         ],
         index=(
             b.Column("Verdict"),
@@ -73,6 +72,7 @@ def report(
             b.Column("Exemplar"),
             b.Column("Perplexity", "number"),
         ),
+        index_caption="Batches, broken ones first, then by share of the bound",
         case=("batch", "batches"),
         scripted=False,
         notes=[b.Facts(_NOTES)],
@@ -100,7 +100,7 @@ def public_report(publics: Sequence[PublicTexts], *, outdated: str = "") -> b.Re
         "that no single example could do much. "
     )
     return b.Report(
-        "Texts with a privacy guarantee",
+        f"{'A text' if len(texts) == 1 else 'Texts'} with a privacy guarantee",
         "private_generation",
         [
             b.Text(f"{words.guarantee(weakest)}.", heading="Guarantee"),
@@ -135,6 +135,8 @@ def _summary(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Block]:
         yield b.Text(f"And {len(failures) - _FAILURES:,} more.")
     if not failures:
         yield b.Text(words.measured(cases))
+    met = words.decisions(cases)
+    yield b.Advice(met, [row for row in words.DECISIONS if row not in met])
     if holds and not several:
         yield _nearest(cases[0])
     yield b.Text(words.MEANING if holds else words.PROOF)

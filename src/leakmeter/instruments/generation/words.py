@@ -20,6 +20,7 @@ from leakmeter.privacy.draws import sentences
 from leakmeter.privacy.rdp import Guarantee
 from leakmeter.report.blocks import Phrase, Untrusted
 from leakmeter.report.scale import nats_text
+from leakmeter.stats.stats import interval_of_share
 
 MEANING: Final = (
     "An audit can refute a guarantee, never prove it: it measures these exemplars, at these tokens, and the guarantee "
@@ -41,19 +42,54 @@ CONVENTION: Final = (
     "arithmetic a mechanism that tells nothing at all does not get 0. So this is no verdict; read the first beside the "
     "second."
 )
+BROKEN: Final = (
+    "a measurement is above its bound",
+    "the mechanism is broken: publish nothing drawn from it; look at the token and the exemplar that the report names "
+    "(a clip left out, a bound for other neighbours), and audit again",
+)
+KEPT: Final = (
+    "no measurement is above its bound",
+    "no mistake is shown, and nothing is proved: audit the smallest setting that the mechanism supports, with "
+    "exemplars made to differ; publish no more than --public prints",
+)
+UNGUARANTEED: Final = (
+    "the texts have no guarantee",
+    "publish none of them: draw again without --seed",
+)
+COPIED: Final = (
+    "a run of tokens stands in an exemplar too",
+    "read the copied passages before you publish: what many exemplars share is not protected",
+)
+NOISE: Final = (
+    "the texts are mostly noise",
+    "take more exemplars (--subset-size), fewer tokens, or a larger --epsilon: leakmeter audit calibrate says which",
+)
+DECISIONS: Final = (BROKEN, KEPT, UNGUARANTEED, COPIED, NOISE)
+"""What to do about what was found, as the tutorial on audits has it."""
 _VOCABULARY: Final = 50_000
 """Tokens of a vocabulary such as many models have."""
 _MOSTLY_NOISE: Final = 0.5
 
 
 def verdict(cases: Sequence[PrivateGenerationResult]) -> str:
-    """One sentence: whether a measurement is above its bound."""
-    n_broken = sum(not case.holds for case in cases)
-    if not n_broken:
-        where = "" if len(cases) == 1 else f" in any of {len(cases):,} batches"
-        return f"Kept: no measurement{where} is above its bound."
-    where = "" if len(cases) == 1 else f" in {n_broken:,} of {len(cases):,} batches"
-    return f"Broken: a measurement is above its bound{where}."
+    """One sentence: whether a measurement is above its bound, and of several batches in which share of such."""
+    n, n_broken = len(cases), sum(not case.holds for case in cases)
+    if n == 1:
+        return "Broken: a measurement is above its bound." if n_broken else "Kept: no measurement is above its bound."
+    low, high = (f"{100 * end:.0f}" for end in interval_of_share(n_broken, n))
+    share = f"{100 * n_broken / n:.0f}\u00a0% [{low}, {high}] of such batches"
+    if n_broken:
+        return f"Broken: a measurement is above its bound in {n_broken:,} of {n:,} batches, {share}."
+    return f"Kept: no measurement in any of {n:,} batches is above its bound; above it would be {share}."
+
+
+def decisions(cases: Sequence[PrivateGenerationResult]) -> list[tuple[str, str]]:
+    """The rows of the decision table that these batches meet."""
+    met = [KEPT if all(case.holds for case in cases) else BROKEN]
+    met += [UNGUARANTEED] if any(case.bounds.guarantee is None for case in cases) else []
+    qualities = [case.text_quality for case in cases]
+    met += [COPIED] if any(one.longest_verbatim_tokens >= one.verbatim_from_tokens for one in qualities) else []
+    return met + ([NOISE] if any(noise(case) is not None for case in cases) else [])
 
 
 def compared(one: Comparison) -> tuple[str | Untrusted, ...]:
@@ -177,12 +213,12 @@ def settings(case: PrivateGenerationResult | PublicTexts) -> dict[str, str]:
 
 
 def exemplar(case: PrivateGenerationResult, name: str) -> tuple[str | Untrusted, ...]:
-    """An exemplar by its place in the batch and its id in the data."""
+    """An exemplar by its id in the data, or its place in the batch where it has none."""
     return _named(name, next((one.id for one in case.exemplars if one.name == name), None))
 
 
 def _named(name: str, id_: str | None) -> tuple[str | Untrusted, ...]:
-    return (Untrusted(name),) if id_ is None else (Untrusted(name), " (", Untrusted(id_, 14), ")")
+    return (Untrusted(name),) if id_ is None else (Untrusted(id_, 14),)
 
 
 def token(text: str) -> Untrusted:

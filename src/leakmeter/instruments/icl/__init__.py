@@ -8,13 +8,18 @@ INSTRUMENT = Instrument(
     measure_at="measure:Icl",
     result_at="result:IclResult",
     example_at="example:example",
-    functions=("api:icl",),
+    functions=("api:icl", "api:icl_responses", "api:icl_select"),
     study_at="study:KIND",
     commands=(
         Command(
             "icl",
             "command:icl",
             "Measure, in nats, the influence of each exemplar of a prompt on the answer to a query.",
+        ),
+        Command(
+            "icl-responses",
+            "responses_command:icl_responses",
+            "Measure, in nats, the influence of each input–output exemplar of a prompt on a free response.",
         ),
         Command(
             "icl-select",

@@ -3,47 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leakmeter.commands.call import CallOptions, Row, RowNames, Some, function, measured
+from leakmeter.commands.given import LoadedCases
 from leakmeter.errors import UsageError
-from leakmeter.instruments.icl.result import IclResult
-from leakmeter.instruments.icl.summary import Summary, summary
-from leakmeter.models import DEFAULT_MODEL
-from leakmeter.runs.result import Results
+from leakmeter.instruments.icl.measure import Icl
+from leakmeter.instruments.icl.prompts import ExemplarSettings
+from leakmeter.instruments.icl.responses import ResponseSettings
+from leakmeter.instruments.influence.measure import Influence
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from leakmeter.instruments.icl.given import Given
+    from leakmeter.instruments.icl.result import IclResult
+    from leakmeter.instruments.icl.selection import Selection
+    from leakmeter.instruments.influence.result import InfluenceResult
+    from leakmeter.runs.loading import KeptModel
+    from leakmeter.runs.results import Results
+    from leakmeter.text.exemplar import Example
 
-    from leakmeter.data.records import Fields
-
-
-@dataclass(frozen=True)
-class IclInfluence(Results[IclResult]):
-    """The influence of exemplars on the answers to queries, nats."""
-
-    @cached_property
-    def summary(self) -> Summary:
-        """ICLInf, accuracy, losses by position, label and exemplar."""
-        return summary(self.results)
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a query and exemplar: the query's id, and what `IclResult.to_frame` says of the exemplar."""
-        return self.joined((result.to_frame() for result in self.results), "query")
+_SETTINGS = Some(ExemplarSettings, without=("task",), raw=True)
 
 
+@function(was="queries", settings=_SETTINGS, measure=Icl, names=RowNames, how=CallOptions)
 def icl(
-    model: Any = DEFAULT_MODEL,
+    model: KeptModel,
+    data: Any = None,
     *,
-    task: str | Fields,
-    queries: Sequence[Fields],
-    exemplars: Sequence[Fields] = (),
-    pool: Sequence[Fields] = (),
-    shots: int = 4,
+    exemplars: Any = None,
+    pool: Any = None,
+    task: str | Row | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    instruction: str | None = None,
+    shots: int | None = None,
     seed: int = 0,
-    **options: Any,
-) -> IclInfluence:
+    max_queries: int | None = None,
+    settings: dict[str, Any],
+    measure: Icl,
+    names: RowNames,
+    how: CallOptions,
+) -> Results[IclResult]:
     """Measure, in nats, the influence of each exemplar of a prompt on the answer to a query.
 
     ICLInf = mean_j max_i max_y |log A(S_j, x_j)(y) − log A(S_j∖i, x_j)(y)| over queries x_j, exemplars i of S_j and
@@ -51,40 +53,263 @@ def icl(
 
     Args:
         model: see `influence`.
-        task: 'agnews', 'dbpedia14', 'trec', a file NAME.toml, or what such a file says: {'instruction': …, 'fields':
-            {column: heading}, 'answer': heading of the label, 'labels': [word, …] or {name in the data: word},
-            'label_column': …}.
-        queries: what is classified, a mapping of columns to values each; without a label they have no accuracy.
+        data: queries to classify: texts, a file, records, a frame …; without a label they have no accuracy. `response`
+            is the label that was answered.
         exemplars: labelled examples that stand before every query, in their order; or
         pool: labelled examples to draw exemplars from, anew for each query.
-        shots: exemplars drawn for each query.
-        seed: of the draws.
-        options: `space`, `label_scoring`, `calibration`, `calibration_baseline`, `calibration_epsilon` and
-            `temperature` of `instruments.icl.measure.Icl`, `template` of `instruments.icl.prompts.ExemplarSettings`,
-            and `dtype`, `device`, `model_id` and `cache` as in `influence`.
+        task: 'agnews', 'dbpedia14', 'trec', a file NAME.toml, or what such a file says: {'instruction': …, 'fields':
+            {column: heading}, 'answer': heading of the label, 'labels': [word, …] or {name in the data: word},
+            'label_column': …}. Without a task the columns say all:
+        text_column: of texts, 'text' by default; its name is their heading in the prompt.
+        label_column: of labels, 'label' by default; the labels are those that occur in it.
+        instruction: first lines of the prompt; by default they list the labels.
+        shots: exemplars drawn for each query, 4 by default.
+        seed: of the draws, and of the choice of queries.
+        max_queries: measure so many at most, chosen at random; all by default.
+        settings: `template` of the prompts.
+        measure: options of the measure; see `instruments.icl.measure.Icl`.
+        names: what the fields of queries, exemplars and pool are called.
+        how: as of `influence`.
+
+    Returns:
+        A `Results`, or with `out` a `Run`, with a result for each query.
 
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
-    """
-    from leakmeter.data.tasks import load_task, task_of
-    from leakmeter.instruments.icl.draw import FIXED_TOGETHER, REDRAWN_TOGETHER, draw_cases, fixed_cases
-    from leakmeter.instruments.icl.measure import Icl
-    from leakmeter.instruments.icl.prompts import ExemplarSettings
-    from leakmeter.runs import loading
-    from leakmeter.runs.measure import Callbacks, measure_cases
 
-    if bool(exemplars) == bool(pool):
-        raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
-    measure = loading.made_of(Icl, options)
-    described = load_task(task) if isinstance(task, str) else task_of(task, "task")
-    asked = described.examples(queries, "queries", labelled=False)
-    if exemplars:
-        cases = fixed_cases(described.examples(exemplars, "exemplars"), asked)
+    Example:
+        >>> import leakmeter
+        >>> shots = [{"review": "A delight.", "mood": "good"}, {"review": "Two hours lost.", "mood": "bad"}]
+        >>> columns = {"text_column": "review", "label_column": "mood", "label_scoring": "whole-sequence"}
+        >>> found = leakmeter.icl("toy", ["I slept through it."], exemplars=shots, **columns)
+        >>> found[0].answer_exemplar
+        'record 1'
+    """
+    from leakmeter.instruments.icl.draw import (
+        FIXED_TOGETHER,
+        REDRAWN_TOGETHER,
+        choose_queries,
+        draw_cases,
+        fixed_cases,
+    )
+
+    _check_one(exemplars, pool)
+    if exemplars is not None and shots is not None:
+        raise UsageError("shots is for exemplars that are drawn, and exemplars gives all of them; leave one out")
+    given = _given(task, text_column, label_column, instruction, names, exemplars, pool, data)
+    asked = choose_queries(_queries(given, data), max_queries, seed)
+    if exemplars is not None:
+        cases, size = fixed_cases(given.examples(exemplars, "train", "exemplars"), asked), FIXED_TOGETHER
     else:
-        cases = draw_cases(described.examples(pool, "pool"), asked, shots=shots, seed=seed)
-    settings = loading.made_of(ExemplarSettings, options, task=described.task)
-    backend = loading.load_backend(model, **options)
-    prepared = [settings.prepare(case, backend, measure) for case in cases]
-    size = FIXED_TOGETHER if exemplars else REDRAWN_TOGETHER
-    measured = measure_cases(backend, measure, prepared, None, Callbacks(), group_size=size)
-    return IclInfluence(tuple(IclResult.from_run(measured, asdict(measure))))
+        drawn_from = given.examples(pool, "train", "a pool")
+        cases = draw_cases(drawn_from, asked, shots=4 if shots is None else shots, seed=seed)
+        size = REDRAWN_TOGETHER
+    prompts = ExemplarSettings(task=given.task.task, **settings)
+    loaded = LoadedCases(tuple(cases), skip_bad=how.skip_bad)
+    return measured(model, "icl", measure, prompts, loaded, how, group_size=size)
+
+
+@function(
+    settings=Some(ResponseSettings, without=("task",), raw=True), measure=Influence, names=RowNames, how=CallOptions
+)
+def icl_responses(
+    model: KeptModel,
+    data: Any = None,
+    *,
+    exemplars: Any = None,
+    pool: Any = None,
+    input_column: str = "input",
+    output_column: str = "output",
+    instruction: str | None = None,
+    shots: int = 4,
+    max_queries: int | None = None,
+    seed: int = 0,
+    settings: dict[str, Any],
+    measure: Influence,
+    names: RowNames,
+    how: CallOptions,
+) -> Results[InfluenceResult]:
+    """Measure, in nats, the influence of each input–output exemplar of a prompt on a free response.
+
+    Of exemplar i and response y it gives Σ_t |log p(y_t | S, x, y_<t) − log p(y_t | S∖i, x, y_<t)| (Flemings et al.,
+    Definition 3.2, with exemplars as the pieces of the context) and the same sum with signs, the log-likelihood ratio.
+
+    Args:
+        model: see `influence`.
+        data: inputs: texts, a file, records, a frame …; the output of one is the response that was given. Without it,
+            one is drawn.
+        exemplars: inputs with outputs, which stand before every query, in their order; or
+        pool: such to draw exemplars from, anew for each query.
+        input_column: of inputs; its name is their heading in the prompt.
+        output_column: of outputs; its name is their heading in the prompt.
+        instruction: first lines of the prompt.
+        shots: exemplars drawn for each query.
+        max_queries: measure so many at most, chosen at random; all by default.
+        seed: of the draws, of exemplars and of responses, and of the choice of queries.
+        settings: `template` of the prompts.
+        measure: options of the measure; see `instruments.influence.measure.Influence`.
+        names: what the fields of queries, exemplars and pool are called.
+        how: as of `influence`.
+
+    Returns:
+        A `Results`, or with `out` a `Run`, with a result for each query.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+
+    Example:
+        >>> import leakmeter
+        >>> shots = [{"input": "2 + 2", "output": "four"}, {"input": "3 + 3", "output": "six"}]
+        >>> found = leakmeter.icl_responses("toy", [{"input": "1 + 1", "output": "two"}], exemplars=shots)
+        >>> [piece.name for piece in found[0].pieces]
+        ['record 1', 'record 2']
+    """
+    from leakmeter.instruments.icl.given import response_cases
+    from leakmeter.instruments.icl.responses import free_form
+
+    _check_one(exemplars, pool)
+    if data is None:
+        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+    task = free_form(input_column, output_column, instruction)
+    cases = response_cases(
+        task,
+        queries=data,
+        exemplars=exemplars,
+        pool=pool,
+        map=names.map,
+        max_queries=max_queries,
+        shots=shots,
+        seed=seed,
+    )
+    loaded = LoadedCases(tuple(cases), skip_bad=how.skip_bad)
+    prompts = ResponseSettings(task=task, **settings)
+    return measured(model, "influence", replace(measure, seed=seed), prompts, loaded, how)
+
+
+@function(settings=_SETTINGS, measure=Icl, names=RowNames, how=Some(CallOptions, only=("out", "progress")))
+def icl_select(
+    model: KeptModel,
+    data: Any = None,
+    *,
+    exemplars: Any,
+    pool: Any = None,
+    task: str | Row | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    instruction: str | None = None,
+    moves: Sequence[str] = (),
+    max_steps: int = 5,
+    candidates: int = 8,
+    max_queries: int | None = None,
+    seed: int = 0,
+    settings: dict[str, Any],
+    measure: Icl,
+    names: RowNames,
+    how: CallOptions,
+) -> Selection:
+    """Search for exemplars that leak less: reorder, drop, replace or add some, one move at a time.
+
+    At each step every list one move away is measured as `icl` does, and the one with the lowest ICLInf (Li et al.,
+    "Evaluating Privacy Leakage From In-Context Learning", Eq. 4) is taken. One half of the queries chooses so; the
+    other, which has no part in it, tells what that changes and what it costs in accuracy.
+
+    Args:
+        model: see `influence`.
+        data: labelled queries.
+        exemplars: labelled examples that stand before every query, in their order.
+        pool: further labelled examples, which may replace exemplars or be added.
+        task, text_column, label_column, instruction: see `icl`.
+        moves: 'reorder' (two change places), 'drop', 'replace', 'add' (at the end); all that can be made by default.
+        max_steps: moves taken at most.
+        candidates: examples of the pool that are tried, chosen at random.
+        max_queries: take so many at most, chosen at random; all by default.
+        seed: of the choice of queries, of their halves, and of the choice from the pool.
+        settings: `template` of the prompts.
+        measure: options of the measure; see `instruments.icl.measure.Icl`.
+        names: what the fields of queries, exemplars and pool are called.
+        how: `out` keeps each list's measurement, so that the same call goes on where it was interrupted.
+
+    Returns:
+        The exemplars before and after, and what the change does.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+
+    Example:
+        >>> import leakmeter
+        >>> task = {"instruction": "Name the mood.", "fields": {"said": "Said"}, "labels": ["Glad", "Sad"]}
+        >>> rows = [{"said": f"{one}.", "label": "Glad"} for one in ("Sun", "Wind", "Hail", "Snow")]
+        >>> given = {"task": task, "exemplars": rows[:2], "label_scoring": "whole-sequence"}
+        >>> found = leakmeter.icl_select("toy", rows[2:], **given, max_steps=1)
+        >>> found.verdict in ("unchanged", "too few")
+        True
+    """
+    from contextlib import nullcontext
+    from tempfile import TemporaryDirectory
+
+    from leakmeter.commands.progress import progress
+    from leakmeter.core.plain import to_json
+    from leakmeter.instruments.icl import selection
+    from leakmeter.instruments.icl.draw import choose_queries
+    from leakmeter.instruments.icl.search import scope_of, search
+    from leakmeter.instruments.icl.selection_report import report
+    from leakmeter.report import markdown
+    from leakmeter.runs.measure import Callbacks
+    from leakmeter.studies.cells import write
+
+    if data is None:
+        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+    given = _given(task, text_column, label_column, instruction, names, exemplars, pool, data)
+    scope = scope_of(
+        given.examples(exemplars, "train", "exemplars"),
+        None if pool is None else given.examples(pool, "train", "a pool"),
+        choose_queries(given.examples(data, "test", "queries"), max_queries, seed),
+        moves=list(moves),
+        max_steps=max_steps,
+        n_candidates=candidates,
+        seed=seed,
+    )
+    prompts = ExemplarSettings(task=given.task.task, **settings)
+    with model.lock, TemporaryDirectory() if how.out is None else nullcontext(how.out) as out:
+        machine = {name: model.options.get(name) for name in ("dtype", "device", "memory")}
+        directory = selection.selection_directory(scope, prompts, measure, model.name, Path(out), **machine)
+        watch = progress if how.progress else lambda backend, n_cases: nullcontext(Callbacks())
+        lists = selection.Lists(model.backend, measure, prompts, directory, watch, None)
+        longest = lists.longest(scope.exemplars, scope.queries)
+        found = search(
+            scope, lambda one: lists.measured(one, scope.choosing), fits=lambda one: lists.fits(one, longest)
+        )
+        before, after = (lists.measured(found.lists[i], scope.reporting) for i in (0, -1))
+        chosen = selection.selection_of(lists, scope, found, before, after)
+        if how.out is not None:
+            write(directory / "selection.json", to_json(chosen))
+            write(directory / "table.md", markdown.text(report(chosen)))
+            write(directory / "exemplars.jsonl", selection.exemplars_jsonl(found.lists[-1], prompts.task))
+    return chosen
+
+
+def _check_one(exemplars: Any, pool: Any) -> None:
+    if (exemplars is None) == (pool is None):
+        raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
+
+
+def _given(
+    task: str | Row | None,
+    text_column: str | None,
+    label_column: str | None,
+    instruction: str | None,
+    names: RowNames,
+    *sources: Any,
+) -> Given:
+    """What the task and the columns say of labelled examples, and then of queries."""
+    from leakmeter.data.tasks import task_of
+    from leakmeter.instruments.icl.given import Given, TaskOptions
+
+    named, own = (task, None) if task is None or isinstance(task, str) else (None, task_of(task, "task"))
+    return Given(TaskOptions(None, named, text_column, label_column, instruction), *sources, task=own, map=names.map)
+
+
+def _queries(given: Given, data: Any) -> list[Example]:
+    if data is None:
+        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+    return given.examples(data, "test", "queries", labelled=False, answered=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from importlib import resources
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -15,26 +13,22 @@ from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions
 from leakmeter.commands.renamed import renamed
-from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.errors import UsageError
+from leakmeter.instruments.icl.given import Given, InputFile, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
 
 if TYPE_CHECKING:
-    from leakmeter.data.tasks.base import Split, TaskData
     from leakmeter.instruments.icl.result import IclResult
     from leakmeter.runs.result import Part
-    from leakmeter.text.exemplar import Example
-
-SAMPLE: Final = "tickets"
-"""The task whose texts ship with the package."""
 
 
 @renamed("--queries", "--max-queries")
 def icl(
     *,
-    task: str = SAMPLE,
-    data: Path | None = None,
-    pool: Path | None = None,
-    exemplars: Path | None = None,
+    told: TaskOptions | None = None,
+    data: InputFile | None = None,
+    pool: InputFile | None = None,
+    exemplars: InputFile | None = None,
     max_queries: int = 100,
     shots: int | None = None,
     seed: int = 0,
@@ -47,15 +41,13 @@ def icl(
 
     Every exemplar is left out in turn, and the probabilities of the labels are compared. Exemplars are drawn anew for
     each query, or are the same for all with --exemplars. Without any option, invented support tickets are measured. The
-    same command continues a run that was interrupted.
+    same command continues a run that was interrupted. For examples without labels, see icl-responses.
 
     Parameters
     ----------
-    task
-        agnews, dbpedia14, trec, a file NAME.toml that describes your own, or tickets, the invented sample.
     data
-        Queries: CSV, JSON lines, JSON or Parquet, with or without labels; those that were published with the task by
-        default.
+        Queries: CSV, JSON lines, JSON or Parquet, also packed (.gz, .zst), or '-' for standard input. A label is not
+        needed; 'response' is the label that was answered. Those that were published with the task by default.
     pool
         Labelled examples to draw exemplars from; those that were published with the task by default.
     exemplars
@@ -84,25 +76,19 @@ def icl(
     from leakmeter.instruments.icl.result import IclResult
     from leakmeter.instruments.icl.summary import summary
 
-    measure, run = measure or Icl(), run or RunOptions()
-    known = find_task(task)
+    told, measure, run = told or TaskOptions(), measure or Icl(), run or RunOptions()
     if exemplars is not None and (pool is not None or shots is not None):
         option = "--pool" if shots is None else "--shots"
         raise UsageError(f"{option} is for exemplars that are drawn, and --exemplars gives all of them; leave one out")
-
-    def records(given: Path | None, split: Split, instead: str) -> list[Example]:
-        if given is None and task == SAMPLE:
-            given = _sample("csv")
-        if given is None and known.hub is None:
-            raise UsageError(f"task '{known.task.name}' has no texts of its own; give {instead}")
-        return known.load(None if given is None else str(given), split, labelled=split == "train")
-
-    chosen = choose_queries(records(data, "test", "queries with --data FILE"), max_queries, seed)
+    given = Given(told, exemplars, pool, data)
+    queries = given.examples(data, "test", "queries with --data FILE", labelled=False, answered=True)
+    chosen = choose_queries(queries, max_queries, seed)
     if exemplars is None:
-        examples = records(pool, "train", "examples to draw from with --pool FILE, or all with --exemplars FILE")
+        instead = "examples to draw from with --pool FILE, or all with --exemplars FILE"
+        examples = given.examples(pool, "train", instead)
         cases = draw_cases(examples, chosen, shots=4 if shots is None else shots, seed=seed)
     else:
-        cases = fixed_cases(known.load(str(exemplars), "train"), chosen)
+        cases = fixed_cases(given.examples(exemplars, "train", ""), chosen)
     found: list[IclResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[IclResult]:
@@ -112,33 +98,13 @@ def icl(
 
     run_cases(
         LoadedCases(tuple(cases), skip_bad=skip_bad),
-        ExemplarSettings(known.task, template),
+        ExemplarSettings(given.task.task, template),
         measure,
         "icl",
         run,
         group_size=REDRAWN_TOGETHER if exemplars is None else FIXED_TOGETHER,
         results=results,
-        inputs=[task, data, pool, exemplars],
+        inputs=[told.task, data, pool, exemplars],
     )
     if run.json and found:
         output.print_json({"summary": summary(found)})
-
-
-def find_task(task: str) -> TaskData:
-    """What --task names.
-
-    Raises:
-        UnknownNameError: neither a known task nor a file NAME.toml.
-        DataError: a file that describes no task.
-    """
-    from leakmeter.data import tasks
-
-    if task == SAMPLE:
-        return tasks.load_task(str(_sample("toml")))
-    if task not in tasks.names() and not task.lower().endswith(".toml"):
-        raise UnknownNameError("task", task, [*tasks.names(), SAMPLE])
-    return tasks.load_task(task)
-
-
-def _sample(suffix: str) -> Path:
-    return Path(str(resources.files("leakmeter.samples").joinpath(f"{SAMPLE}.{suffix}")))

@@ -21,6 +21,8 @@ class Answers:
     content_free: Mapping[str, Mapping[str, Prompt]]
     """Content-free inputs by name ('blank', 'n/a') to prompts that have one in the query's place: under '' with all
     exemplars, under a span's name without that span."""
+    given: int | None = None
+    """Number of the label that was answered; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

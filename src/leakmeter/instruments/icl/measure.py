@@ -40,7 +40,8 @@ class Icl(Measure):
 
     Statistics. Of each exemplar `label_loss`, the signed difference, one value a label; of the query
     `label_log_prob`, log A(S, x), likewise; `label_mass`, the log of what the labels have together before they are
-    renormalised; `prediction`, the likeliest label, and `gold`, where it is known, as numbers of labels; `noise`, the
+    renormalised; `prediction`, the likeliest label, and, where they are known, `gold`, the right one, and `answer`, the
+    one that was answered, as numbers of labels; `noise`, the
     difference that other ways to run the same prompts make to a `label_loss`. With the whole vocabulary also the
     entries of `instruments.icl.math.FARTHEST` of each exemplar, and `farthest_noise` and `plausible_noise`.
 
@@ -181,8 +182,9 @@ class Icl(Measure):
             "noise": (NATS, np.asarray([_of_contrast(again, log_probs[few])])),
             "prediction": (LABEL, np.asarray([float(log_probs[0].argmax())])),
         }
-        if answers.gold is not None:
-            series["gold"] = (LABEL, np.asarray([float(answers.gold)]))
+        for name, number in (("gold", answers.gold), ("answer", answers.given)):
+            if number is not None:
+                series[name] = (LABEL, np.asarray([float(number)]))
         for statistic, (unit, values) in series.items():
             yield Measurement(item.id, 0, "", statistic, unit, values)
 

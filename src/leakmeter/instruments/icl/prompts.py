@@ -1,8 +1,8 @@
 """A query behind its exemplars, each of which comes and goes with its headings, its label and the blank line before it.
 
 opening           Classify the news articles …
-e1                ⏎⏎Article: Wall St. Bears …⏎Answer: Business
-e2                ⏎⏎Article: …⏎Answer: World
+exemplar          ⏎⏎Article: Wall St. Bears …⏎Answer: Business
+exemplar          ⏎⏎Article: …⏎Answer: World
 heading, query    ⏎⏎Article: Rescuing an Old Saver …
 answer            ⏎Answer:
 
@@ -28,11 +28,11 @@ from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.icl.item import Answers, ExemplarItem
 from leakmeter.text import templates
 from leakmeter.text.build import check_unicode
-from leakmeter.text.exemplar import ExemplarCase, Task
+from leakmeter.text.exemplar import EXEMPLAR, ExemplarCase, Task
 from leakmeter.text.exemplar_prompts import Writer, joined, segments, spans_of
 from leakmeter.text.layout import SEPARATOR
 
-_TEMPLATES = ("plain", "chat")
+TEMPLATES = ("plain", "chat")
 _CONTENT_FREE = {"blank": "", "n/a": "N/A"}
 """Inputs that say nothing: blank as in Appendix B, and one of Zhao et al. 2021, whose calibration it is."""
 
@@ -48,8 +48,8 @@ class ExemplarSettings(PlainSettings):
 
     def __post_init__(self) -> None:
         """Refuse another template."""
-        if self.template is not None and self.template not in _TEMPLATES:
-            raise UnknownNameError("template for exemplars", self.template, _TEMPLATES)
+        if self.template is not None and self.template not in TEMPLATES:
+            raise UnknownNameError("template for exemplars", self.template, TEMPLATES)
 
     def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> PreparedExemplars:
         """See `prepare_exemplars`."""
@@ -71,11 +71,11 @@ class PreparedExemplars(Prepared):
 def prepare_exemplars(
     case: ExemplarCase, tokenizer: Tokenizer, settings: ExemplarSettings, *, window: int | None
 ) -> PreparedExemplars:
-    """Tokenise a query and its exemplars; the exemplars are the spans, named e1, e2 and so on.
+    """Tokenise a query and its exemplars; the exemplars are the spans, named by their ids.
 
     Raises:
-        UsageError: no exemplars, an empty text, a label that is none of the task's, or labels that the model cannot
-            tell apart.
+        UsageError: no exemplars, two of one id, an empty text, a label that is none of the task's, or labels that the
+            model cannot tell apart.
         WindowError: exemplars, query and the longest label do not fit.
     """
     task, exemplars, query = settings.task, case.exemplars, case.query.texts
@@ -85,7 +85,7 @@ def prepare_exemplars(
     labels = tuple(map(writer.label_ids, task.words))
     _check_labels(task, labels)
 
-    numbers = {f"e{i}": i for i in range(1, len(exemplars) + 1)}
+    numbers = {example.id: i for i, example in enumerate(exemplars, 1)}
 
     def without(gone: Collection[str], texts: tuple[str, ...] = query) -> Prompt:
         return writer.prompt([i for name, i in numbers.items() if name not in gone], texts)
@@ -97,7 +97,7 @@ def prepare_exemplars(
     prompt = without(())
     _check_window(case.id, (prompt, *(prompts[""] for prompts in content_free.values())), labels, window)
     shown = [writer.text(i) for i in numbers.values()]
-    spans = spans_of(exemplars, prompt, shown)
+    spans = spans_of(exemplars, tuple(numbers), prompt, shown)
     item = ExemplarItem(
         id=case.id,
         prompt=prompt,
@@ -114,12 +114,27 @@ def prepare_exemplars(
             labels=task.words,
             ids=labels,
             gold=None if case.query.label is None else task.words.index(case.query.label),
+            given=None if case.query.answer is None else task.words.index(case.query.answer),
             content_free=content_free,
         ),
     )
     documents = tuple((example.id, *span.ranges[0]) for example, span in zip(exemplars, spans, strict=True))
     asked = query[0] if len(query) == 1 else joined(segments(task, query)[:-1])
-    return PreparedExemplars(item, SEPARATOR.join(shown), documents, asked, template, "exemplar", 0)
+    return PreparedExemplars(item, SEPARATOR.join(shown), documents, asked, template, EXEMPLAR, 0)
+
+
+def check_ids(case: ExemplarCase) -> None:
+    """Refuse exemplars that cannot be told apart by their ids.
+
+    Raises:
+        UsageError: an id that is empty, that two of them have, or that cannot be written.
+    """
+    ids = [example.id for example in case.exemplars]
+    for id_ in ids:
+        check_unicode(case.id, "id of an exemplar", id_)
+        # A piece without a name is the prompt as a whole.
+        if not id_ or ids.count(id_) > 1:
+            raise UsageError(f"case '{case.id}': id '{id_}' stands for {ids.count(id_)} exemplars; give each its own")
 
 
 def _check_texts(case: ExemplarCase, task: Task) -> None:
@@ -128,7 +143,13 @@ def _check_texts(case: ExemplarCase, task: Task) -> None:
         raise UsageError(f"task '{task.name}' leaves no choice, its labels being {given}; give it two or more")
     if not case.exemplars:
         raise UsageError(f"case '{case.id}' has no exemplars; there is nothing whose influence could be measured")
+    check_ids(case)
     labels = (*task.words, None)
+    if case.query.answer not in labels:
+        raise UsageError(
+            f"case '{case.id}': the answer is {case.query.answer!r}, expected one of "
+            + ", ".join(map(repr, task.words))
+        )
     for what, example, allowed in (
         ("query", case.query, labels),
         *((f"exemplar '{example.id}'", example, labels[:-1]) for example in case.exemplars),

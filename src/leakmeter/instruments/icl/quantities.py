@@ -10,7 +10,14 @@ from leakmeter.core.quantity import SHARE_OF_CASES, Quantity, RunQuantity
 from leakmeter.instruments.icl.summary import summary
 
 ICL: Final[Quantities] = (
-    Quantity("icl", NATS, "Largest influence of an exemplar on the answer to a query.", at("loss_nats"), floor=NOISE),
+    Quantity("icl", NATS, "Largest influence of an exemplar on any answer to a query.", at("loss_nats"), floor=NOISE),
+    Quantity(
+        "icl.answer",
+        NATS,
+        "What the answer to a query reveals of an exemplar, at most.",
+        at("answer_nats"),
+        floor=at("answer_noise_floor_nats"),
+    ),
     Quantity(
         "icl.accuracy",
         SHARE_OF_CASES,

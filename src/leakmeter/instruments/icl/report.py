@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from leakmeter.errors import UsageError
-from leakmeter.instruments.icl import words
+from leakmeter.instruments.icl import advice, words
 from leakmeter.instruments.icl.result import Exemplar, IclResult
 from leakmeter.instruments.icl.summary import FixedExemplar, Losses, Position, Summary, summary
 from leakmeter.report import blocks as b
@@ -20,19 +20,13 @@ LABELS_SHOWN: Final = 6
 _QUERIES_IN_A_TERMINAL: Final = 8
 _EXEMPLARS_DRAWN: Final = 40
 _LABEL: Final = 16
+_ID: Final = 24
 _QUERY_CHARACTERS: Final = 400
 _NOTES: Final = (
-    ("Nats", "of an exemplar: max over y of |log A(S, x)(y) − log A(S∖i, x)(y)|, where A is the distribution over the "
-             "answers with the exemplars S and without i; of a query, the largest of its exemplars."),
-    ("ICLInf", "their mean over queries."),
-    ("Moves by", "the same of one label, mean over exemplars and queries."),
-    ("Exemplars with it", "mean loss of the exemplars that have this label."),
-    ("Worst in", "share of queries in which no other exemplar has a larger loss."),
-    ("Posterior", "of the exemplar having been there, for whoever is given the answer that changes most: from even "
-                  "odds, 1 / (1 + exp(−s)), where s is the log-ratio of that answer, with its sign; not shown where "
-                  "the noise is as large."),
-)  # fmt: skip
-_NOTES_OF_ONE: Final = ("Nats", "Posterior")
+    ("Moves by", "|log A(S, x)(y) − log A(S∖i, x)(y)| of one label, mean over exemplars and queries."),
+    ("Exemplars with it", "mean worst case of the exemplars that have this label."),
+    ("Worst in", "share of queries in which no other exemplar has a larger worst case."),
+)
 
 
 def report(
@@ -55,7 +49,7 @@ def report(
         raise UsageError("no query to show: a report needs at least one, as `leakmeter icl --json` prints them")
     several = len(results) > 1
     asked = f"{len(results):,} queries" if several else "a query"
-    by_loss = sorted(results, key=lambda one: -one.loss_nats) if several else []
+    by_loss = sorted(results, key=lambda one: (-one.answer_nats, -one.loss_nats)) if several else []
     blocks = _of_all(results, summary(results)) if several else _of_one(results[0])
     return b.Report(
         title=f"Influence of the exemplars on {'these answers' if several else 'this answer'}",
@@ -65,7 +59,7 @@ def report(
         "left out in turn, and the probabilities of the answers were compared, in nats.",
         caveat=words.CAVEAT,
         sections=[_section(one) for one in by_loss],
-        index_caption="Queries, largest losses first",
+        index_caption="Queries, those whose answers reveal most first; nats",
         index_first=_QUERIES_IN_A_TERMINAL,
         index=(
             b.Column("Nats", "nats", shade=True),
@@ -76,9 +70,8 @@ def report(
             b.Column("Posterior", "posterior", on="wide"),
         ),
         case=("query", "queries"),
-        folded=True,
-        sections_left_out="of smaller losses",
-        notes=[b.Facts(_NOTES if several else [note for note in _NOTES if note[0] in _NOTES_OF_ONE])],
+        sections_left_out="that reveal less",
+        notes=[b.Facts(_NOTES)] if several else [],
         guide_to="exemplar",
         provenance=provenance,
         command=None if command is None else b.Command(b.Untrusted(command)),
@@ -86,16 +79,19 @@ def report(
 
 
 def _of_one(result: IclResult) -> Iterator[b.Block]:
+    total = summary([result])
     yield b.Headline(words.verdict(result))
     yield b.Text(words.posterior(result))
+    yield b.Text(words.worst_case_of_one(result))
     if (told := words.vocabulary([result])) is not None:
         yield b.Text(told)
+    yield advice.of_exemplars(total, len(result.labels))
     yield from _warnings([result])
     yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, 40)))
     yield b.Text(words.answer(result), heading="Answer")
     yield _labels_of(result)
     yield _exemplars_of(result)
-    yield from _charts([result], summary([result]))
+    yield from _charts([result], total)
     yield b.Text(words.READING, "soft")
     floor = f"{nats_text(result.noise_floor_nats)}\u00a0nats"
     settings = {**words.settings(result), "Noise floor": floor, "Cost": shared_words.cost([result])}
@@ -103,17 +99,18 @@ def _of_one(result: IclResult) -> Iterator[b.Block]:
 
 
 def _of_all(results: Sequence[IclResult], total: Summary) -> Iterator[b.Block]:
-    yield b.Headline(words.headline(total, results))
-    for text in (words.accuracy(total), words.meaning(total), words.vocabulary(results)):
+    yield b.Headline(words.headline(total))
+    told = (words.whose(total, results[0].model), words.worst_case(total, results))
+    for text in (*told, words.vocabulary(results), words.accuracy(total)):
         if text is not None:
             yield b.Text(text)
-    yield b.Text(words.READING, "soft")
-    yield b.Text(words.INTERVALS, "soft")
+    yield advice.of_exemplars(total, len(results[0].labels))
     yield from _warnings(results)
     yield from _charts(results, total)
     yield _fixed_exemplars(total.exemplars) if total.exemplars else _positions(total.positions)
     yield _labels(results, total)
-    yield b.Text(words.noise(total, results), "soft")
+    for soft in (words.READING, words.INTERVALS, words.noise(total, results)):
+        yield b.Text(soft, "soft")
     settings = {**words.settings(results[0]), "Cost": shared_words.cost(results)}
     yield b.Details("Settings and cost", b.facts_of(settings))
 
@@ -140,27 +137,29 @@ def _positions(positions: Sequence[Position]) -> b.Table:
     return b.Table(
         (b.Column("Position", "count"), *_mean_columns("Mean", bar=True)),
         [b.Row((one.position, *_means(one))) for one in positions],
-        caption="Positions: influence of the exemplar there on the answers",
+        caption="Positions: worst case of the exemplar there",
         first=len(positions),
     )
 
 
 def _fixed_exemplars(exemplars: Sequence[FixedExemplar]) -> b.Table:
-    """The same ones before all queries, largest mean first."""
+    """The same ones before all queries, those that the answers reveal most of first."""
     columns = (
         *map(b.Column, ("Exemplar", "Label", "Text")),
-        *_mean_columns("Mean"),
-        b.Column("Most", "nats"),
+        b.Column("By the answers", "nats", "nats", shade=True),
+        b.Column("Interval", "interval"),
+        b.Column("Worst case", "nats", on="wide"),
+        b.Column("Most", "nats", on="wide"),
         b.Column("Worst in", "share"),
     )
     rows = [
         b.Row((
-            words.name_of(one), b.Untrusted(one.label or "", _LABEL), b.Untrusted(one.text, 320), *_means(one),
-            one.max_nats, one.worst_share,
+            _id(one), b.Untrusted(one.label or "", _LABEL), b.Untrusted(one.text, 320), *_means(one.answers)[::2],
+            one.mean_nats, one.max_nats, one.worst_share,
         ))
-        for one in sorted(exemplars, key=lambda one: -one.mean_nats)
+        for one in sorted(exemplars, key=lambda one: -one.answers.mean_nats)
     ]  # fmt: skip
-    caption = "Exemplars, the same for all queries, by their influence on the answers"
+    caption = "Exemplars, the same for all queries, by what the answers reveal of them on average"
     return b.Table(columns, rows, caption, rest=("exemplar", "exemplars"), first=len(rows))
 
 
@@ -190,15 +189,15 @@ def _labels(results: Sequence[IclResult], total: Summary) -> b.Table:
 
 
 def _section(result: IclResult) -> b.Section:
-    nats, text = result.loss_nats, result.query
+    nats, text, revealed = result.answer_nats, result.query, result.revealed
     mark = {None: "", True: " ✓", False: " ✗"}[result.is_right]
     cells: tuple[b.Cell, ...] = (
-        scale.nats_cell(nats) if nats <= result.noise_floor_nats else nats,
+        scale.nats_cell(nats) if nats <= result.answer_noise_floor_nats else nats,
         b.Untrusted(text, 90),
-        (b.Untrusted(result.prediction, _LABEL), mark),
+        (b.Untrusted(result.answer, _LABEL), "" if result.answer_given else mark),
         b.Untrusted(result.gold or "", _LABEL),
-        words.name_of(result.worst),
-        _posterior(result),
+        _id(revealed),
+        _posterior(revealed),
     )
     if len(text) > _QUERY_CHARACTERS:
         text = f"{text[:_QUERY_CHARACTERS].rstrip()}…"
@@ -212,8 +211,13 @@ def _section(result: IclResult) -> b.Section:
 
 
 # ---- one query ------------------------------------------------------------------------------------------------------
-def _posterior(of: Exemplar | IclResult) -> b.Cell:
-    return posterior_cell(of) if of.posterior is None else of.posterior
+def _posterior(of: Exemplar) -> b.Cell:
+    return posterior_cell(of, "answer_") if of.answer_posterior is None else of.answer_posterior
+
+
+def _id(of: Exemplar | FixedExemplar) -> b.Untrusted:
+    """What an exemplar is called everywhere."""
+    return b.Untrusted(of.id, _ID)
 
 
 def _labels_of(result: IclResult) -> b.Table:
@@ -223,7 +227,7 @@ def _labels_of(result: IclResult) -> b.Table:
     most, then the likeliest; these and the others likeliest first.
     """
     worst, shares = result.worst, result.label_probabilities
-    must = (result.prediction, result.gold, worst.worst_label)
+    must = (result.answer, result.prediction, result.gold, worst.worst_label)
     likeliest = sorted(range(len(shares)), key=lambda i: -shares[i])
     first = sorted(likeliest, key=lambda i: result.labels[i] not in must)[:LABELS_SHOWN]
     rows = []
@@ -231,17 +235,18 @@ def _labels_of(result: IclResult) -> b.Table:
         label, share, nats = result.labels[i], shares[i], worst.signed_nats[i]
         # A label that has no probability with the exemplar leaves open how much it has without.
         without = min(1.0, math.exp(math.log(share) - nats)) if share else None
-        remarks = ["answered"] * (label == result.prediction) + ["right"] * (label == result.gold)
+        remarks = ["answered"] * (label == result.answer) + ["likeliest"] * (label == result.prediction)
+        remarks += ["right"] * (label == result.gold) + ["worst case"] * (label == worst.worst_label)
         rows.append(
             b.Row((
                 b.Untrusted(label, 24), words.probability(share), words.probability(without), nats,
-                " and ".join(remarks),
+                ", ".join(remarks),
             ))
         )  # fmt: skip
     columns = (
         b.Column("Label"),
         b.Column("With all", "share"),
-        b.Column(("Without ", b.Untrusted(worst.name, 12)), "share"),
+        b.Column(("Without ", b.Untrusted(worst.id, 12)), "share"),
         b.Column("Nats", "signed_nats"),
         b.Column("Remark"),
     )
@@ -249,26 +254,28 @@ def _labels_of(result: IclResult) -> b.Table:
 
 
 def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
-    """Each exemplar's loss; with fewer columns where a page holds hundreds of queries."""
+    """What the answer reveals of each exemplar, and its worst case; fewer columns on a page of hundreds of queries."""
     columns = (
         b.Column("Exemplar"),
         *(() if among_many else (b.Column("Label"),)),
         b.Column("Text"),
-        b.Column("Nats", "nats", shade=among_many, bar=not among_many),
-        b.Column("Changes most"),
-        b.Column("Posterior", "posterior"),
+        b.Column("By the answer", "nats", shade=among_many, bar=not among_many),
+        *(() if among_many else (b.Column("Posterior", "posterior"),)),
+        b.Column("Worst case", "nats"),
+        b.Column("At"),
     )
-    floor = result.noise_floor_nats
+    floor = result.answer_noise_floor_nats
     rows = []
-    for one in result.exemplars:
+    for one in sorted(result.exemplars, key=lambda one: -one.answer_nats):
         label = () if among_many else (b.Untrusted(one.label or "", _LABEL),)
         text = b.Untrusted(one.text, 108 if among_many else 130)
-        moved = (one.loss_nats, words.changed(one, _LABEL), _posterior(one))
-        rows.append(b.Row((words.name_of(one), *label, text, *moved), quiet=one.loss_nats <= floor))
+        posterior = () if among_many else (_posterior(one),)
+        moved = (one.answer_nats, *posterior, one.loss_nats, words.changed(one, _LABEL))
+        rows.append(b.Row((_id(one), *label, text, *moved), quiet=one.answer_below_noise_floor))
     return b.Table(
         columns,
         rows,
-        caption="" if among_many else "Exemplars, by their influence on the answer, nats",
+        caption="" if among_many else "Exemplars, by what the answer reveals of them, nats",
         rest=("exemplar", "exemplars"),
         first=len(rows),
         marks=() if among_many else (b.Mark("noise floor", floor, f"{nats_text(floor)}\u00a0nats"),),
@@ -277,7 +284,7 @@ def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
 
 # ---- figures --------------------------------------------------------------------------------------------------------
 def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
-    """Loss by position of the exemplar, and of each exemplar where all queries have the same."""
+    """Worst case by position of the exemplar; what answers reveal of each exemplar where all queries have the same."""
     about = f"Means over {len(results):,} queries with 95 % bootstrap intervals" if len(results) > 1 else ""
     places = [one for one in total.positions if math.isfinite(one.mean_nats)]
     if places:
@@ -286,20 +293,24 @@ def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
         x = b.Axis("position of the exemplar", names=[str(one.position) for one in places])
         yield b.Chart(
             "positions",
-            "Loss by the position of the exemplar",
-            (b.Panel(x, b.Axis("loss without it", "nats"), (_series("bar", places, said),)),),
+            "Worst case by the position of the exemplar",
+            (b.Panel(x, b.Axis("worst case", "nats"), (_series("bar", places, said),)),),
             footer=about,
             panel_inches=(max(4.8, 1.2 + 0.34 * len(places)), 3.6),
             on="everywhere" if on_pages else "files",
         )
-    finite = [one for one in total.exemplars or () if math.isfinite(one.mean_nats)]
-    shown = sorted(finite, key=lambda one: -one.mean_nats)[:_EXEMPLARS_DRAWN]
+    finite = [one for one in total.exemplars or () if math.isfinite(one.answers.mean_nats)]
+    shown = sorted(finite, key=lambda one: -one.answers.mean_nats)[:_EXEMPLARS_DRAWN]
     if shown:
-        y = b.Axis("", names=[(b.Untrusted(one.name, 12), ": ", b.Untrusted(one.text, 42)) for one in shown])
+        y = b.Axis("", names=[(b.Untrusted(one.id, 12), ": ", b.Untrusted(one.text, 42)) for one in shown])
         yield b.Chart(
             "exemplars",
-            "Loss of each exemplar, largest first",
-            (b.Panel(b.Axis("loss without it", "nats"), y, (_series("rows", shown),)),),
+            "What the answers reveal of each exemplar, most first",
+            (
+                b.Panel(
+                    b.Axis("revealed by the answers", "nats"), y, (_series("rows", [one.answers for one in shown]),)
+                ),
+            ),
             footer=about,
             panel_inches=(7.2, 1.1 + 0.24 * max(len(shown), 4)),
             on="files",

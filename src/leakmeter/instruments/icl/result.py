@@ -53,28 +53,38 @@ class Vocabulary(Record):
 class Exemplar(Record):
     """One exemplar of the prompt and its influence on the answer."""
 
-    name: str
-    """e1, e2 …, in the order of the prompt; the piece of its measurements."""
+    id: str
+    """What it is called everywhere: in the data it comes from, in reports, and as the piece of its measurements."""
     position: int
     """In the prompt, from 1."""
-    id: str
-    """In the data it comes from."""
     text: str = field(repr=False)
     """With its headings and its label."""
     label: str | None
     """None where the text was cut off before it."""
     n_tokens: int
+    answer_nats: Unbounded
+    """What the answer reveals of it: |s|, s = log A(S, x)(y) − log A(S∖i, x)(y) at the label y that was answered, A
+    being renormalised over the labels."""
+    answer_signed_nats: Unbounded
+    """s, above 0 where the exemplar makes the answer likelier."""
+    answer_posterior: float | None
+    """Probability, from even odds, that an observer of the answer gives to the exemplar having been there:
+    1 / (1 + e^−s). None where |s| is not above the noise floor."""
+    answer_posterior_note: str | None
+    """Why there is no such posterior; None where there is one."""
+    answer_below_noise_floor: bool
+    """Whether other ways to compute the same move `answer_nats` as much."""
     loss_nats: Unbounded
-    """max_y |log A(S, x)(y) − log A(S∖i, x)(y)|, over labels or the vocabulary."""
+    """The worst case: max_y |log A(S, x)(y) − log A(S∖i, x)(y)|, over labels or the vocabulary, however seldom y is
+    answered."""
     rank: int
-    """Among the exemplars, from 1, most nats first."""
-    posterior: float | None
-    """Probability, from even odds, that an observer of the answer that changes most gives to the exemplar having been
-    there: 1 / (1 + e^−s), s = log A(S, x)(y) − log A(S∖i, x)(y). None where |s| is not above the noise floor."""
-    posterior_note: str | None
-    """Why there is no posterior; None where there is one."""
+    """Among the exemplars by `loss_nats`, from 1, most nats first."""
+    worst_posterior: float | None
+    """As `answer_posterior`, of an observer of the label or token that changes most."""
+    worst_posterior_note: str | None
+    """Why there is no such posterior; None where there is one."""
     below_noise_floor: bool
-    """Whether other ways to compute the same move the loss as much."""
+    """Whether other ways to compute the same move `loss_nats` as much."""
     worst_label: str
     """The label that changes most."""
     worst_label_nats: Unbounded
@@ -84,20 +94,20 @@ class Exemplar(Record):
     vocabulary: Vocabulary | None
     """None where only labels were measured."""
     repeats: tuple[str, ...]
-    """Names of other exemplars that say the same."""
+    """Ids of other exemplars that say the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IclResult(Result):
     """The influence of each exemplar of a prompt on the answer to one query, in nats."""
 
-    schema: ClassVar = "icl-1"
+    schema: ClassVar = "icl-2"
     quantities: ClassVar = ICL
     defining: ClassVar = (
         *DEFINING,
         *(f"params.{name}" for name in ("space", "label_scoring", "calibration", "calibration_baseline")),
     )
-    pieces_at: ClassVar = PieceFields("exemplars", nats="loss_nats")
+    pieces_at: ClassVar = PieceFields("exemplars", nats="answer_nats", name="id", prefix="answer_")
 
     template: str
     """'plain' or 'chat'."""
@@ -125,17 +135,25 @@ class IclResult(Result):
     gold: str | None
     """The right label; None where it is not known."""
     is_right: bool | None
+    answer: str
+    """The label that was answered; where none was given, the likeliest one."""
+    answer_given: bool
+    """Whether the answer was given. A given answer may be another model's; its numbers are those of the model that
+    measures."""
     exemplars: tuple[Exemplar, ...]
     """In the order of the prompt."""
+    answer_nats: Unbounded
+    """What the answer reveals of an exemplar, at most: the largest of the exemplars'."""
+    answer_exemplar: str
+    """That exemplar's id."""
     loss_nats: Unbounded
-    """The query's term of Eq. 4: the largest loss of an exemplar."""
-    posterior: float | None
-    """That exemplar's."""
-    posterior_note: str | None
+    """The worst case, the query's term of Eq. 4: the largest loss of an exemplar at any label."""
     worst_exemplar: str
-    """Its name."""
+    """That exemplar's id."""
     noise_floor_nats: float
-    """Loss below which a measurement is no finding."""
+    """`loss_nats` below which it is no finding."""
+    answer_noise_floor_nats: float
+    """Likewise of `answer_nats`."""
 
     @classmethod
     def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
@@ -143,9 +161,12 @@ class IclResult(Result):
         for texts, measurements in parts:
             series = {(one.statistic, one.piece): one.values for one in measurements}
             floor = float(series["noise" if params["space"] == "labels" else "farthest_noise", ""][0])
-            exemplars = _exemplars(texts, series, floor)
-            worst = min(exemplars, key=lambda exemplar: exemplar.rank)
             labels = tuple(texts["labels"])
+            answered = int(series["answer" if ("answer", "") in series else "prediction", ""][0])
+            answer_floor = float(series["noise", ""][0])
+            exemplars = _exemplars(texts, series, answered, floor=floor, answer_floor=answer_floor)
+            worst = min(exemplars, key=lambda exemplar: exemplar.rank)
+            revealed = max(exemplars, key=lambda exemplar: exemplar.answer_nats)
             prediction = labels[int(series["prediction", ""][0])]
             gold = labels[int(series["gold", ""][0])] if ("gold", "") in series else None
             mass = float(np.exp(series["label_mass", ""][0]))
@@ -161,18 +182,29 @@ class IclResult(Result):
                 prediction=prediction,
                 gold=gold,
                 is_right=None if gold is None else prediction == gold,
+                answer=labels[answered],
+                answer_given=("answer", "") in series,
                 exemplars=exemplars,
+                answer_nats=revealed.answer_nats,
+                answer_exemplar=revealed.id,
                 loss_nats=worst.loss_nats,
-                posterior=worst.posterior,
-                posterior_note=worst.posterior_note,
-                worst_exemplar=worst.name,
+                worst_exemplar=worst.id,
                 noise_floor_nats=floor,
+                answer_noise_floor_nats=answer_floor,
             )
 
     @property
     def worst(self) -> Exemplar:
         """The exemplar with the largest loss."""
-        return next(one for one in self.exemplars if one.name == self.worst_exemplar)
+        return self._called(self.worst_exemplar)
+
+    @property
+    def revealed(self) -> Exemplar:
+        """The exemplar that the answer reveals most of."""
+        return self._called(self.answer_exemplar)
+
+    def _called(self, id_: str) -> Exemplar:
+        return next(one for one in self.exemplars if one.id == id_)
 
     def to_frame(self) -> pd.DataFrame:
         """One row an exemplar, with the fields of `Exemplar` that are numbers or texts, and the nats of each label."""
@@ -187,8 +219,12 @@ class IclResult(Result):
         return summary(results)
 
 
-def _exemplars(texts: Texts, series: Series, floor: float) -> tuple[Exemplar, ...]:
+def _exemplars(
+    texts: Texts, series: Series, answered: int, *, floor: float, answer_floor: float
+) -> tuple[Exemplar, ...]:
     labels, spans = texts["labels"], texts["spans"]
+    # Runs of earlier versions called the pieces e1, e2 …
+    ids = {span["name"]: span["document"] for span in spans}
     vocabularies = [_vocabulary(span["name"], series, texts) for span in spans]
     by_label = [series["label_loss", span["name"]] for span in spans]
     worst = [int(np.abs(signed).argmax()) for signed in by_label]
@@ -204,26 +240,32 @@ def _exemplars(texts: Texts, series: Series, floor: float) -> tuple[Exemplar, ..
     for i, span in enumerate(spans):
         ((start, end),) = span["ranges"]
         text = texts["context"][start:end]
-        posterior = posterior_of(signed_nats[i], noise_nats=floor)
+        at_answer = float(by_label[i][answered])
+        of_answer = posterior_of(at_answer, noise_nats=answer_floor)
+        of_worst = posterior_of(signed_nats[i], noise_nats=floor)
         made.append(
             Exemplar(
-                name=span["name"],
+                id=ids[span["name"]],
                 position=i + 1,
-                id=span["document"],
                 text=text,
                 # Of several labels that it ends with, the longest.
                 label=max((label for label in labels if text.endswith(f" {label}")), key=len, default=None),
                 n_tokens=span["n_tokens"],
+                answer_nats=abs(at_answer),
+                answer_signed_nats=at_answer,
+                answer_posterior=of_answer.probability,
+                answer_posterior_note=of_answer.note,
+                answer_below_noise_floor=abs(at_answer) <= answer_floor,
                 loss_nats=abs(signed_nats[i]),
                 rank=order.index(i) + 1,
-                posterior=posterior.probability,
-                posterior_note=posterior.note,
+                worst_posterior=of_worst.probability,
+                worst_posterior_note=of_worst.note,
                 below_noise_floor=abs(signed_nats[i]) <= floor,
                 worst_label=labels[worst[i]],
                 worst_label_nats=abs(float(by_label[i][worst[i]])),
                 signed_nats=tuple(by_label[i].tolist()),
                 vocabulary=vocabularies[i],
-                repeats=tuple(span["repeats"]),
+                repeats=tuple(ids[name] for name in span["repeats"]),
             )
         )
     return tuple(made)

@@ -36,8 +36,8 @@ class Move(Record):
 
     kind: str
     """'reorder', 'drop', 'replace' or 'add'."""
-    positions: tuple[int, ...] = ()
-    """In the list before, from 1: of the two that change places, or of the one that goes."""
+    exemplars: tuple[str, ...] = ()
+    """Ids of the two that change places, or of the one that goes."""
     new: str | None = None
     """Id of what comes from the pool."""
 
@@ -179,12 +179,12 @@ def moves_from(exemplars: Exemplars, kinds: Sequence[str], pool: Exemplars) -> I
             for i, j in combinations(range(n), 2):
                 swapped = list(exemplars)
                 swapped[i], swapped[j] = swapped[j], swapped[i]
-                yield Move(kind, (i + 1, j + 1)), tuple(swapped)
+                yield Move(kind, (exemplars[i].id, exemplars[j].id)), tuple(swapped)
         elif kind == "drop" and n > 1:
-            yield from ((Move(kind, (i + 1,)), (*exemplars[:i], *exemplars[i + 1 :])) for i in range(n))
+            yield from ((Move(kind, (exemplars[i].id,)), (*exemplars[:i], *exemplars[i + 1 :])) for i in range(n))
         elif kind == "replace":
             for i, one in product(range(n), new):
-                yield Move(kind, (i + 1,), one.id), (*exemplars[:i], one, *exemplars[i + 1 :])
+                yield Move(kind, (exemplars[i].id,), one.id), (*exemplars[:i], one, *exemplars[i + 1 :])
         elif kind == "add":
             yield from ((Move(kind, (), one.id), (*exemplars, one)) for one in new)
 
@@ -239,7 +239,8 @@ def halves(queries: Sequence[Example], seed: int) -> tuple[tuple[Example, ...], 
 def candidates(
     pool: Sequence[Example], exemplars: Sequence[Example], queries: Sequence[Example], *, n: int, seed: int
 ) -> Exemplars:
-    """At most `n` examples of a pool, chosen by the seed, in their order, with 'pool' before their ids.
+    """At most `n` examples of a pool, chosen by the seed, in their order; 'pool' stands before an id that an
+    exemplar has too.
 
     The very texts of an exemplar, of a query or of another of the pool, white space around them apart, are passed over:
     one of two that are alike seems to have no influence, as the other is still there without it.
@@ -260,7 +261,9 @@ def candidates(
     taken = {example.id for example in exemplars}
     out: list[Example] = []
     for number in chosen_numbers(len(others), n, seed):
-        id_ = unused(f"pool {others[number].id}", taken)
+        id_ = others[number].id
+        if id_ in taken:
+            id_ = unused(f"pool {id_}", taken)
         taken.add(id_)
         out.append(Example(id_, others[number].texts, others[number].label))
     return tuple(out)

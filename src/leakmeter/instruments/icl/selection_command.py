@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -14,7 +13,7 @@ from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import PagelessRunOptions
 from leakmeter.commands.renamed import renamed
-from leakmeter.instruments.icl.command import find_task
+from leakmeter.instruments.icl.given import Given, InputFile, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
 
 if TYPE_CHECKING:
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
 @Parameter(name="*", negative="")
 def icl_select(
     *,
-    task: str,
-    exemplars: Path,
-    data: Path | None = None,
-    pool: Path | None = None,
+    told: TaskOptions | None = None,
+    exemplars: InputFile,
+    data: InputFile | None = None,
+    pool: InputFile | None = None,
     moves: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None,
     max_steps: int = 5,
     candidates: int = 8,
@@ -47,12 +46,11 @@ def icl_select(
 
     Parameters
     ----------
-    task
-        agnews, dbpedia14, trec, or a file NAME.toml that describes your own.
     exemplars
         Labelled examples that stand before every query, in the order of the file.
     data
-        Labelled queries: CSV, JSON lines, JSON or Parquet; those that were published with the task by default.
+        Labelled queries: CSV, JSON lines, JSON or Parquet, also packed (.gz, .zst), or '-' for standard input; those
+        that were published with the task by default.
     pool
         Further labelled examples, which may replace exemplars or be added.
     moves
@@ -82,18 +80,19 @@ def icl_select(
     from leakmeter.report import console, markdown
     from leakmeter.studies.cells import write
 
-    measure, run, described = measure or Icl(), run or PagelessRunOptions(), find_task(task)
+    told, measure, run = told or TaskOptions(), measure or Icl(), run or PagelessRunOptions()
+    given = Given(told, exemplars, pool, data)
     scope = scope_of(
-        described.load(str(exemplars), "train"),
-        None if pool is None else described.load(str(pool), "train"),
-        choose_queries(described.load(None if data is None else str(data), "test"), max_queries, seed),
+        given.examples(exemplars, "train", ""),
+        None if pool is None else given.examples(pool, "train", ""),
+        choose_queries(given.examples(data, "test", "labelled queries with --data FILE"), max_queries, seed),
         # 'reorder,drop' as well as 'reorder drop'
         moves=[name for given in moves or () for name in given.split(",")],
         max_steps=max_steps,
         n_candidates=candidates,
         seed=seed,
     )
-    settings = ExemplarSettings(described.task, template)
+    settings = ExemplarSettings(given.task.task, template)
     if run.dry_run:
         predicted = selection.predicted_selection(run.load_predictor(), scope, settings, measure)
         output.print_json(predicted) if run.json else _print(predicted)

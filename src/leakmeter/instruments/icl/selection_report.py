@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from leakmeter.core.plain import visible
+from leakmeter.instruments.icl import advice
 from leakmeter.instruments.icl.search import MeasuredList
 from leakmeter.instruments.icl.selection import Selection
 from leakmeter.instruments.icl.summary import Summary
@@ -34,10 +35,11 @@ def report(found: Selection, *, command: str | None = None) -> b.Report:
         blocks=[
             b.Headline(first),
             *(b.Text(sentence) for sentence in others),
+            advice.of_selection(found),
             *(b.Warning(("At worst: ", b.Untrusted(warning))) for warning in found.warnings),
-            *_lists(found),
             _reporting(found),
             _exemplars(found),
+            *_lists(found),
             b.Facts(facts),
         ],
         command=None if command is None else b.Command(b.Untrusted(command)),
@@ -67,8 +69,6 @@ def sentences(found: Selection) -> list[str]:
             f"Accuracy is {_share(after.accuracy)} where it was {_share(before.accuracy)}, a difference of "
             f"{_points(found)} points.",
         ]
-        if not is_lower:
-            said.append("Keep the exemplars that you have, or give more queries.")
     n_too_long = sum(one.n_too_long for one in found.rounds)
     if n_too_long:
         said.append(f"{n_too_long} lists were passed over: behind them a query would not fit the model's window.")
@@ -81,40 +81,42 @@ def round_line(number: int, before: MeasuredList, taken: MeasuredList | None, n_
         return f"step {number}: none of {n_lists} lists lowers ICLInf, {nats_text(before.loss_nats)} nats"
     less = nats_text(before.loss_nats - taken.loss_nats)
     nats = f"ICLInf {nats_text(taken.loss_nats)} nats, {less} less"
-    return f"step {number}: {b.plain(_move(taken, before))}, the best of {n_lists} lists: {nats}"
+    return f"step {number}: {b.plain(_move(taken))}, the best of {n_lists} lists: {nats}"
 
 
 # ---- tables ---------------------------------------------------------------------------------------------------------
 def _lists(found: Selection) -> Iterator[b.Table]:
     first, steps = found.rounds[0], found.steps
-    rows = [b.Row(_cells(steps[0], None)), *(b.Row(_cells(one, steps[0])) for one in first.best)]
+    rows = [b.Row(_cells(one)) for one in (steps[0], *first.best)]
     caption = f"One move: the best of each kind, of {first.n_lists} lists, by the queries that choose"
     columns = (b.Column("Move"), b.Column("ICLInf", "nats"), b.Column("Largest", "nats"), b.Column("Accuracy", "share"))
     yield b.Table(columns, rows, caption, first=len(rows))
     if len(steps) > 1:
         ended = f"{found.max_steps} at most" if found.ended == "max steps" else "until none lowers ICLInf"
-        befores = (None, *steps)
-        rows = [b.Row((one.step, *_cells(one, before))) for one, before in zip(steps, befores, strict=False)]
+        rows = [b.Row((one.step, *_cells(one))) for one in steps]
         caption = f"Steps taken, {ended}; by the queries that choose"
         yield b.Table((b.Column("Step", "count"), *columns), rows, caption, first=len(rows))
 
 
-def _cells(one: MeasuredList, before: MeasuredList | None) -> tuple[b.Cell, ...]:
-    move = "as given" if before is None else _move(one, before)
-    return move, one.loss_nats, one.largest_nats, share_text(one.accuracy)
+def _cells(one: MeasuredList) -> tuple[b.Cell, ...]:
+    return _move(one), one.loss_nats, one.largest_nats, share_text(one.accuracy)
 
 
-def _move(one: MeasuredList, before: MeasuredList) -> b.Phrase:
+def _move(one: MeasuredList) -> b.Phrase:
     """A move in words, with the ids of what goes and comes."""
     if one.move is None:
         return "as given"
-    kind, positions, new = one.move.kind, one.move.positions, b.Untrusted(one.move.new or "", _ID_CHARACTERS)
-    if kind == "reorder":
-        return "swap {} and {}".format(*positions)
-    if kind == "add":
-        return "add ", new
-    gone = (f"{kind} {positions[0]} (", b.Untrusted(before.exemplars[positions[0] - 1], _ID_CHARACTERS), ")")
-    return gone if kind == "drop" else (*gone, " by ", new)
+    kind, new = one.move.kind, b.Untrusted(one.move.new or "", _ID_CHARACTERS)
+    first, *others = (b.Untrusted(id_, _ID_CHARACTERS) for id_ in (*one.move.exemplars, ""))
+    match kind:
+        case "reorder":
+            return "swap ", first, " and ", others[0]
+        case "drop":
+            return "drop ", first
+        case "add":
+            return "add ", new
+        case _:
+            return "replace ", first, " by ", new
 
 
 def _reporting(found: Selection) -> b.Table:

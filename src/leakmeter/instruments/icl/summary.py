@@ -38,6 +38,16 @@ class Losses(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerLosses(Losses):
+    """What answers reveal: |log A(S, x)(y) − log A(S∖i, x)(y)| at the label y of each answer."""
+
+    n_given: int
+    """Answers that were given; of the other queries y is the likeliest label."""
+    max_nats: Unbounded
+    share_below_noise_floor: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Position(Losses):
     """The exemplar that stands at one position: its losses, before the maximum over exemplars."""
 
@@ -63,12 +73,13 @@ class Label(Losses):
 class FixedExemplar(Losses):
     """An exemplar that all queries have: its losses over the queries."""
 
-    name: str
-    position: int
     id: str
+    position: int
     text: str = field(repr=False)
     label: str | None
     n_tokens: int
+    answers: AnswerLosses
+    """What the answers reveal of it; the other numbers are of the worst case."""
     max_nats: Unbounded
     worst_query: str
     """Id of the query that has the largest loss."""
@@ -87,6 +98,8 @@ class Summary(Losses):
 
     n: int
     """Queries."""
+    answers: AnswerLosses
+    """What the answers reveal of the exemplar that each reveals most of; the other losses are of the worst case."""
     quantiles_nats: Mapping[str, float | None]
     """Of the losses, by level; None where a loss is infinite."""
     share_below_noise_floor: float
@@ -128,6 +141,7 @@ def summary(results: Sequence[IclResult], *, seed: int = 0) -> Summary:
         losses,
         seed,
         n=len(results),
+        answers=_answers(results, [one.answer_nats for one in results], seed),
         quantiles_nats={f"{level:g}": value for level, value in zip(_LEVELS, quantiles, strict=True)},
         share_below_noise_floor=sum(one.loss_nats <= one.noise_floor_nats for one in results) / len(results),
         n_with_label=len(known),
@@ -139,6 +153,18 @@ def summary(results: Sequence[IclResult], *, seed: int = 0) -> Summary:
         exemplars=_exemplars(results, seed),
         median_tree_tokens=float(np.median([one.cost.tree_tokens for one in results])),
         median_naive_tokens=float(np.median([one.cost.naive_tokens for one in results])),
+    )
+
+
+def _answers(results: Sequence[IclResult], nats: Sequence[float], seed: int) -> AnswerLosses:
+    return AnswerLosses.of(
+        nats,
+        seed,
+        n_given=sum(one.answer_given for one in results),
+        max_nats=max(nats),
+        share_below_noise_floor=stats.mean(
+            [of <= one.answer_noise_floor_nats for one, of in zip(results, nats, strict=True)]
+        ),
     )
 
 
@@ -170,18 +196,19 @@ def _label(results: Sequence[IclResult], known: Sequence[IclResult], number: int
 
 
 def _exemplars(results: Sequence[IclResult], seed: int) -> tuple[FixedExemplar, ...] | None:
-    shown = [[(exemplar.name, exemplar.id, exemplar.text) for exemplar in one.exemplars] for one in results]
+    shown = [[(exemplar.id, exemplar.text) for exemplar in one.exemplars] for one in results]
     if any(other != shown[0] for other in shown):
         return None
     found = []
     for i, exemplar in enumerate(results[0].exemplars):
         losses = [one.exemplars[i].loss_nats for one in results]
-        n_worst = sum(one.worst_exemplar == exemplar.name for one in results)
+        n_worst = sum(one.worst_exemplar == exemplar.id for one in results)
         found.append(
             FixedExemplar.of(
                 losses,
                 seed,
-                **{name: getattr(exemplar, name) for name in ("name", "position", "id", "text", "label", "n_tokens")},
+                **{name: getattr(exemplar, name) for name in ("id", "position", "text", "label", "n_tokens")},
+                answers=_answers(results, [one.exemplars[i].answer_nats for one in results], seed),
                 max_nats=max(losses),
                 worst_query=results[losses.index(max(losses))].id,
                 worst_share=n_worst / len(results),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from leakmeter.instruments.icl.result import Exemplar, IclResult
-from leakmeter.instruments.icl.summary import FixedExemplar, Losses, Summary
+from leakmeter.instruments.icl.summary import Losses, Summary
 from leakmeter.report import scale
 from leakmeter.report.blocks import Phrase, Untrusted
 from leakmeter.report.scale import nats_text, percent
@@ -36,39 +36,54 @@ def probability(share: float | None) -> str:
     return f"{100 * share:.{2 if share < 0.01 else 1}f}\u00a0%"
 
 
-def name_of(exemplar: Exemplar | FixedExemplar, at_most: int = 12) -> tuple[str | Untrusted, ...]:
-    """What an exemplar is called everywhere: its name and, in the data it comes from, its id."""
-    name = Untrusted(exemplar.name, at_most)
-    return (name, " ", Untrusted(exemplar.id, at_most)) if exemplar.id else (name,)
-
-
 def mean_text(of: Losses) -> str:
     """A mean and its interval."""
     return f"{nats_text(of.mean_nats)} {interval_text(of)}".rstrip()
 
 
-def headline(summary: Summary, results: Sequence[IclResult]) -> str:
-    """ICLInf as the paper prints it, with its interval."""
+def headline(summary: Summary) -> str:
+    """What the answers reveal, over all queries."""
+    told = summary.answers
+    answers = "answers" if told.n_given else "likeliest answers"
+    if told.share_below_noise_floor == 1:
+        return f"The {answers} to {summary.n:,} queries reveal nothing measurable of any one exemplar."
+    mean = f"{nats_text(told.mean_nats)}\u00a0nats {interval_text(told)}".rstrip()
+    return (
+        f"The {answers} reveal {mean} of an exemplar on average over {summary.n:,} queries, and "
+        f"{nats_text(told.max_nats)}\u00a0nats at most."
+    )
+
+
+def whose(summary: Summary, model: str) -> Phrase:
+    """Which answers these are, and whose probabilities."""
+    n, n_given = summary.n, summary.answers.n_given
+    if not n_given:
+        which = " finds likeliest. Of each query, the exemplar counts that its answer reveals most of."
+        return "No answers were given, so the answer to a query is the label that ", Untrusted(model), which
+    which = "All answers were" if n_given == n else f"{n_given:,} of {n:,} answers were"
+    rest = "" if n_given == n else " For the other queries, the likeliest label was taken."
+    model_ = Untrusted(model)
+    more = (
+        f", whichever model gave the answers.{rest} Of each query, the exemplar counts that its answer reveals most of."
+    )
+    return f"{which} given: the numbers are those of ", model_, more
+
+
+def worst_case(summary: Summary, results: Sequence[IclResult]) -> str:
+    """ICLInf as the paper prints it, with its interval, and what that is."""
     shots = max(len(one.exemplars) for one in results)
     which = "the same for all" if summary.exemplars else "drawn for each"
     mean = nats_text(summary.mean_nats)
     if summary.std_nats is not None:
         mean = f"{mean} ± {nats_text(summary.std_nats)}\u00a0nats {interval_text(summary)}".rstrip()
-    return f"ICLInf {mean}, over {summary.n:,} queries with {shots} exemplar{'s' if shots > 1 else ''}, {which}."
-
-
-def meaning(summary: Summary) -> str:
-    """What that is, in words."""
-    mean, high = summary.mean_nats, summary.quantiles_nats["0.95"]
-    said = "Of each query it counts the exemplar without which some answer’s probability changes most. "
-    if math.isinf(mean):
-        return said + "Some query has an answer that is possible with an exemplar and impossible without: ∞."
-    times = math.exp(min(mean, 700.0))
-    factor = f"{times:.2f}" if times < 10 else f"{times:.0f}" if times < 1e5 else f"{times:.0e}"
-    said += (
-        f"On average that is by {nats_text(mean)}\u00a0nats: whoever is given that answer multiplies or divides their "
-        f"odds that the exemplar was there by {factor}."
+    any_ = "label" if results[0].space == "labels" else "token"
+    said = (
+        f"Worst case over every {any_}, however unlikely: ICLInf {mean}, with {shots} "
+        f"exemplar{'s' if shots > 1 else ''}, {which}."
     )
+    high = summary.quantiles_nats["0.95"]
+    if math.isinf(summary.mean_nats):
+        return said + " Some query has an answer that is possible with an exemplar and impossible without: ∞."
     return said if high is None else f"{said} One query in twenty has {nats_text(high)}\u00a0nats or more."
 
 
@@ -131,41 +146,61 @@ def settings(result: IclResult) -> dict[str, str]:
 
 
 def verdict(result: IclResult) -> Phrase:
-    """One sentence: how far the answer to one query moves."""
-    worst = result.worst
-    if worst.below_noise_floor:
-        return "Leaving any one exemplar out moves this answer by nothing that could be measured."
-    moved = f"Leaving one exemplar out moves this answer by {nats_text(result.loss_nats)}\u00a0nats: without "
-    return moved, Untrusted(worst.name), ", “", changed(worst), "” changes most."
+    """What the answer to one query reveals."""
+    answer, one, model = Untrusted(result.answer), result.revealed, Untrusted(result.model)
+    if result.answer_given:
+        first: tuple[str | Untrusted, ...] = ("The answer “", answer, "”, scored by ", model, ",")
+    else:
+        first = ("The likeliest answer, “", answer, "”,")
+    if one.answer_below_noise_floor:
+        return *first, " reveals nothing measurable of any one exemplar."
+    return *first, " reveals most of exemplar “", Untrusted(one.id), f"”: {nats_text(one.answer_nats)}\u00a0nats."
 
 
 def posterior(result: IclResult) -> Phrase:
-    """One sentence: what someone who sees the answer can conclude about the exemplar."""
-    sure = result.posterior
+    """What someone who sees the answer can conclude about that exemplar."""
+    sure, id_ = result.revealed.answer_posterior, Untrusted(result.revealed.id)
     if sure is None:
-        return "No posterior is shown: the change is ", Untrusted(str(result.posterior_note)), "."
-    answered = changed(result.worst)
+        return "No posterior is shown: the change is ", Untrusted(str(result.revealed.answer_posterior_note)), "."
     if sure < 0.5:
         return (
-            "“",
-            answered,
-            "” is likelier without that exemplar: from even odds, whoever is given that answer would give "
-            f"{percent(sure)} to the exemplar having been there.",
-        )
-    said = f"” is {percent(sure)} sure that the exemplar was there."
-    return "From even odds, whoever is given the answer “", answered, said
+            f"The answer is likelier without it: from even odds, an observer of it would give {percent(sure)} to "
+            "exemplar “", id_, "” having been there.",
+        )  # fmt: skip
+    return (
+        f"From even odds, an observer of this answer would be {percent(sure)} sure that exemplar “",
+        id_,
+        "” was there.",
+    )
+
+
+def worst_case_of_one(result: IclResult) -> Phrase:
+    """The paper's loss of one query."""
+    worst, any_ = result.worst, "label" if result.space == "labels" else "token"
+    if worst.below_noise_floor:
+        return f"Worst case over every {any_}: nothing that could be measured."
+    said = f"Worst case over every {any_}, however unlikely: {nats_text(worst.loss_nats)}\u00a0nats, at “"
+    sure = worst.worst_posterior
+    seen = "" if sure is None else f" An observer of that answer would be {percent(sure)} sure that it was there."
+    return said, changed(worst), "” without exemplar “", Untrusted(worst.id), f"”.{seen}"
 
 
 def answer(result: IclResult) -> Phrase:
     """What was answered, what is right, and how likely it is that a label is answered at all."""
     likely = f" ({probability(max(result.label_probabilities))})"
     mass = f" Before renormalising, all labels have {probability(result.label_mass)} together."
-    said = Untrusted(result.prediction)
+    said: tuple[str | Untrusted, ...] = (Untrusted(result.prediction),)
+    if result.answer_given:
+        share = result.label_probabilities[result.labels.index(result.answer)]
+        given = f" ({probability(share)}) was given; the likeliest is "
+        said = (Untrusted(result.answer), given, Untrusted(result.prediction))
+        if result.answer == result.prediction:
+            said = (Untrusted(result.answer), " was given, and is the likeliest")
     if result.gold is None:
-        return said, f"{likely}; the right label is not known.{mass}"
+        return *said, f"{likely}; the right label is not known.{mass}"
     if result.is_right:
-        return said, f"{likely}, which is right.{mass}"
-    return said, f"{likely}; right is ", Untrusted(result.gold), f".{mass}"
+        return *said, f"{likely}, which is right.{mass}"
+    return *said, f"{likely}; right is ", Untrusted(result.gold), f".{mass}"
 
 
 def changed(exemplar: Exemplar, at_most: int | None = None) -> Untrusted:

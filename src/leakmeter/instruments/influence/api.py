@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from leakmeter.models import DEFAULT_MODEL
+from leakmeter.commands.call import CallOptions, CaseNames, cases_given, function, measured
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.text.build import PromptSettings
 
 if TYPE_CHECKING:
     from leakmeter.instruments.influence.result import InfluenceResult
+    from leakmeter.runs.loading import KeptModel
+    from leakmeter.runs.results import Results
 
 
+@function(
+    case=("context", "query", "response", "messages"),
+    measure=Influence,
+    prompts=PromptSettings,
+    names=CaseNames,
+    how=CallOptions,
+)
 def influence(
-    model: Any = DEFAULT_MODEL,
+    model: KeptModel,
+    data: Any = None,
     *,
-    context: str | Sequence[str] | Mapping[str, str] = (),
+    context: str | Sequence[Any] | Mapping[str, str] = (),
     query: str = "",
     response: str | None = None,
     messages: Sequence[Mapping[str, Any]] = (),
-    **options: Any,
-) -> InfluenceResult:
+    measure: Influence,
+    prompts: PromptSettings,
+    names: CaseNames,
+    how: CallOptions,
+) -> InfluenceResult | Results[InfluenceResult]:
     """Measure, in nats, the influence of each piece of a context on a response.
 
     τ_i(t) = |log p̄(y_t | D, x, y_<t) − log p̄(y_t | D∖D_i, x, y_<t)| (Flemings et al., Definitions 3.1 and 3.2), under
@@ -28,30 +42,35 @@ def influence(
 
     Args:
         model: a known name, 'hf:ORG/NAME', a directory, a .gguf file, a loaded (model, tokenizer) pair, or a back end
-            from `load_backend`. A name is loaded anew at each call.
-        context: one text, several documents, or documents by name.
+            from `load_backend`. What a name or path loads is kept for the next call; `forget` frees it.
+        data: many cases: a file, records, a pandas or polars frame, a data set, or objects of other libraries; each
+            with 'context' and 'query', or 'messages', and optionally 'response' and 'id'.
+        context: of a single case: one text, several documents, or documents by name.
         query: what the model is asked.
         response: what it answered; None to have answers sampled.
         messages: a chat instead of context and query: {'role', 'content', 'name'} each. The last user message is the
             query, a last message of the assistant's the response, the others are the context.
-        options: fields of `instruments.influence.measure.Influence` (temperature, cid_lambda, samples, max_new_tokens,
-            seed) and of `text.build.PromptSettings` (unit, removal, template, group, truncate, swap …), and arguments
-            of `load_backend` (dtype, device, model_id, cache …), each with the default that it has there. `unit` is
-            the ablation unit: 'sentence' (the default), 'ngram:N', 'ngram:N:STRIDE', 'word', 'line', 'paragraph',
-            'entity' (personal data), 'document', 'whole', or for chats 'message' (their default).
+        measure: options of the measure; see `instruments.influence.measure.Influence`.
+        prompts: how prompts are made and cut; `unit` is the ablation unit: 'sentence' (the default), 'ngram:N', 'word',
+            'line', 'paragraph', 'entity' (personal data), 'document', 'whole', or for chats 'message' (their default).
+        names: what the fields of the data are called.
+        how: `out` keeps the results in a run directory, `progress` draws a bar.
+
+    Returns:
+        The result of a single case; of data a `Results`, or with `out` a `Run`, with a result for each case.
 
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
-    """
-    from leakmeter.data.jsonl import case_of
-    from leakmeter.instruments.influence.measure import Influence
-    from leakmeter.instruments.influence.result import InfluenceResult
-    from leakmeter.runs import loading
-    from leakmeter.text.build import PromptSettings
 
-    measure = loading.made_of(Influence, options)
-    settings = loading.made_of(PromptSettings, options)
-    case = case_of(context, query, response, messages)
-    backend = loading.load_backend(model, **options)
-    (result,) = InfluenceResult.from_run(loading.measured_alone(backend, measure, settings, case), asdict(measure))
-    return result
+    Example:
+        >>> import leakmeter
+        >>> one = leakmeter.influence("toy", context="Ana is 41. She sings.", query="How old is Ana?", response="41")
+        >>> [piece.text for piece in one.pieces]
+        ['Ana is 41.', 'She sings.']
+        >>> many = leakmeter.influence("toy", [{"id": "a", "context": "Ana is 41.", "query": "Age?", "response": "41"}])
+        >>> many["a"].whole_nats == many[0].whole_nats
+        True
+    """
+    given, is_single = cases_given(data, context, query, response, messages, names, how)
+    found = measured(model, "influence", measure, prompts, given, how)
+    return found[0] if is_single else found

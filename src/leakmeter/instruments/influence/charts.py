@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from leakmeter.instruments.influence import context
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
@@ -48,15 +49,30 @@ def _of_one(case: InfluenceResult) -> b.Chart | None:
     intervals = [piece.interval_nats for piece in shown if piece.interval_nats is not None]
     is_mean = len(means) == len(intervals) == len(shown)
     left_out = len(_units(case)) - len(shown)
-    floor = case.noise_floor_nats
-    low, high = zip(*intervals, strict=True) if is_mean else ((), ())
-    series = b.Series("rows", means if is_mean else [piece.nats for piece in shown], low=low, high=high)
+    nats = means if is_mean else [piece.nats for piece in shown]
+    series = [
+        b.Series(
+            "rows",
+            [nats[i] for i in places],
+            [float(i) for i in places],
+            low=[intervals[i][0] for i in places] if is_mean else (),
+            high=[intervals[i][1] for i in places] if is_mean else (),
+            name=name,
+            faded=not of_finding,
+            colour=0,
+        )
+        for of_finding, name in ((True, "above the placebo"), (False, "no finding"))
+        if (places := [i for i, piece in enumerate(shown) if context.is_finding(case, piece) is of_finding])
+    ]
     x = b.Axis(f"influence of the piece{', mean over responses' * is_mean}", "nats")
-    guide = b.Guide(floor, f"noise floor, {nats_text(floor)} nats", across="x")
+    floor = case.noise_floor_nats
+    guides = [b.Guide(floor, f"noise floor, {nats_text(floor)} nats", "x", "dotted")]
+    if case.placebo_nats is not None:
+        guides.append(b.Guide(case.placebo_nats, f"placebo, {nats_text(case.placebo_nats)} nats", "x"))
     return b.Chart(
         "pieces",
         "Influence of each piece of the context",
-        [b.Panel(x, b.Axis("", names=[_name(piece) for piece in shown]), (series,), guides=(guide,))],
+        [b.Panel(x, b.Axis("", names=[_name(piece) for piece in shown]), series, guides=guides)],
         footer=_said(
             "Bars: 95 % intervals over responses that were drawn" if is_mean else "",
             f"{left_out:,} weaker pieces left out" if left_out else "",
@@ -105,17 +121,26 @@ def _heat_map(case: InfluenceResult) -> b.Chart:
     shown = _strongest(case)
     tokens = case.response.tokens[:_TOKENS_AT_MOST]
     left_out = len(_units(case)) - len(shown), len(case.response.tokens) - len(tokens)
+    floors = (case.placebo_per_token_nats or [case.noise_floor_per_token_nats] * len(tokens))[: len(tokens)]
     panel = b.Panel(
         b.Axis("token of the response", names=[b.Untrusted(token, 14) for token in tokens]),
         b.Axis("", names=[_name(piece) for piece in shown]),
-        grid=b.Grid([piece.per_token_nats[: len(tokens)] for piece in shown]),
+        grid=b.Grid(
+            [
+                [
+                    max(0.0, nats - floor) if context.is_finding(case, piece) else 0.0
+                    for nats, floor in zip(piece.per_token_nats, floors, strict=False)
+                ]
+                for piece in shown
+            ]
+        ),
     )
     return b.Chart(
         "tokens",
         "Influence of each piece on each token",
         [panel],
         footer=_said(
-            "The response with most influence of its context",
+            "The response with most influence of its context; colours are nats above the placebo",
             *(f"{n:,} more {what} left out" for n, what in zip(left_out, ("pieces", "tokens"), strict=True) if n),
         ),
         panel_inches=(3.6 + 0.16 * len(tokens), 1.6 + 0.2 * max(len(shown), 4)),

@@ -49,6 +49,32 @@ def posterior_sentence(numbers: object, prefix: str, what: str) -> str:
     )
 
 
+def is_finding(case: InfluenceResult, piece: Piece | None = None) -> bool:
+    """Whether its sums, with signs and without, are above the noise and the placebo.
+
+    What is below them is not coloured, ranked or called evidence.
+
+    Args:
+        case: the response's.
+        piece: of it; None for the whole context.
+    """
+    numbers = (case.whole_posterior, case.whole_nats) if piece is None else (piece.posterior, piece.nats)
+    return numbers[0] is not None and numbers[1] > floor_nats(case, piece)
+
+
+def floor_nats(case: InfluenceResult, piece: Piece | None = None) -> float:
+    """Where colours begin: what the noise, or an irrelevant piece, does to the response.
+
+    Args:
+        case: the response's.
+        piece: of it; None for the whole context, which is held against an irrelevant text as the only context, as is
+            a piece that is all of the context.
+    """
+    is_whole = piece is None or piece.signed_per_token_nats == case.whole_signed_per_token_nats
+    alone = case.placebo_nats if case.placebo_alone_nats is None else case.placebo_alone_nats
+    return max(case.noise_floor_nats, (alone if is_whole else case.placebo_nats) or 0.0)
+
+
 def warnings(result: ContextResult) -> list[str]:
     """Everything that narrows what the numbers mean, one sentence each."""
     found = list(result.warnings)
@@ -61,7 +87,7 @@ def warnings(result: ContextResult) -> list[str]:
 def provenance(result: ContextResult) -> str:
     """Where the response came from: sampled by the model, with its seed, or given."""
     if not result.response.sampled:
-        return "given"
+        return "given, not drawn from this model"
     return "sampled" if result.response.seed is None else f"sampled, seed {result.response.seed}"
 
 
@@ -165,15 +191,15 @@ def stretches(context: str, documents: Sequence[DocumentRange], pieces: Sequence
 
 
 def by_nats(result: InfluenceResult, kind: str) -> list[int]:
-    """Indices of the pieces of one kind, most nats first; ties in the context's order."""
+    """Indices of the pieces of one kind, findings first, most nats first; ties in the context's order."""
     pieces = result.pieces
-    return sorted((i for i, piece in enumerate(pieces) if piece.kind == kind), key=lambda i: -_order(pieces[i]))
+    of_kind = [i for i, piece in enumerate(pieces) if piece.kind == kind]
+    return sorted(of_kind, key=lambda i: (not is_finding(result, pieces[i]), -_order(pieces[i])))
 
 
 def leader(result: InfluenceResult) -> Piece | None:
-    """The piece of any kind with most nats; None when it is below the noise floor, or there is none."""
-    top = max(result.pieces, key=_order, default=None)
-    return None if top is None or top.below_noise_floor else top
+    """The finding of any kind with most nats; None where no piece is one."""
+    return max((piece for piece in result.pieces if is_finding(result, piece)), key=_order, default=None)
 
 
 def _order(piece: Piece) -> float:

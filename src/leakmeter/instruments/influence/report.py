@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -15,25 +16,48 @@ from leakmeter.report import scale
 from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text
 from leakmeter.report.words import posterior_cell
+from leakmeter.stats.posterior import BELOW_NOISE
+from leakmeter.stats.stats import interval_of_share
+from leakmeter.text.exemplar import EXEMPLAR
 
 _LISTED: Final = 12
 _SURROGATE: Final = "With a surrogate"
+_GIVEN: Final = (
+    "The response was given, not drawn from the model that scored it: the number says what it tells that model, and "
+    "another model’s would differ."
+)
+_ADVICE: Final = {
+    "nothing": (
+        "Nothing above placebo and noise",
+        "ship, and measure again when the model, the prompt or the retriever changes",
+    ),
+    "spare": (
+        "Pieces above the placebo that the answer does not need",
+        "cut them (leakmeter redact-plan chooses which), then ship the redacted documents",
+    ),
+    "needed": (
+        "Pieces above the placebo that the answer is about",
+        "it is a disclosure: decide who may ask; no prompt undoes it",
+    ),
+    "unseen": (
+        "Cases that nobody can look at beforehand",
+        "bound what a token may tell (leakmeter decode --epsilon); leakmeter frontier says what that costs",
+    ),
+}
 _CAVEAT: Final = (
     "A lower-bound estimate of the ex-post privacy loss of this context for this output; not a guarantee, and "
     "nothing about other outputs the model could have given."
 )
 _NOTES: Final[tuple[tuple[str, str], ...]] = (
-    ("Without it", "how far the response’s log-probability moves when only this piece is ablated."),
-    ("Alone", "how far it moves when this piece is all the context there is. A fact said twice reads low without "
-              "either and high with only one."),
-    (_SURROGATE, "how far it moves when a surrogate value of the same kind stands in its place; what is lost "
-                         "came from the context, not from the model’s memory."),
-    ("Signed", "plus, the piece made the response likelier."),
-    ("Posterior", "from even odds, how likely the piece was there for an observer of the response, "
-                  "1 / (1 + exp(−signed)); not shown where the signed sum is no larger in size than that of the noise "
-                  "or of the placebo, nor for one token."),
-    ("Placebo", "what an irrelevant piece of typical length does."),
-    ("Bars and colours", f"share one scale, log(1 + nats / {scale.KNEE_NATS:g}), the same in every case."),
+    ("Without it", "Σ|τ|, the context influence of Flemings et al. (Definition 3.2): sizes of what each token moves. "
+                   "It says how much was moved, and no posterior follows from it."),
+    ("Posterior", "1 / (1 + exp(−signed)), by Bayes’ rule from even odds; not shown where the sums, with and without "
+                  "signs, are not above those of the noise and of the placebo, nor for one token."),
+    ("Alone", "a fact that is said twice reads low without either mention and high with only one."),
+    (_SURROGATE, "what is lost then came from the context, not from the model’s memory."),
+    ("Colours", "begin at the placebo, or at the noise floor where that is higher; they and the bars share one scale, "
+                f"log(1 + nats / {scale.KNEE_NATS:g}), the same in every case. While one token is chosen, they are "
+                "shares of what moved it most."),
 )  # fmt: skip
 
 
@@ -60,26 +84,30 @@ def report(
     shared = _shared_settings(cases)
     several = len(cases) > 1
     responses = "a response" if not several else f"{len(cases):,} responses"
+    what = f"Influence of the {_whole(cases[0], 's')} on these responses"
+    if not several:
+        what = f"Influence of the {_whole(cases[0])} on this response"
     swapped = any(_swaps(case) for case in cases)
     notes: list[b.Block] = [b.Facts([note for note in _NOTES if swapped or note[0] != _SURROGATE])]
     if several and shared:
         notes.insert(0, b.Part("How it was measured", b.facts_of(shared)))
-    headlines: list[b.Block] = [b.Headline(_headline(cases))] if several else []
+    found = [*_found(cases), _advice(cases)] if several else []
     return b.Report(
-        title="Influence of the context on this response" if title is None else b.Untrusted(title),
+        title=what if title is None else b.Untrusted(title),
         measure="influence",
-        blocks=[*headlines, *charts(cases)],
-        lead=f"A language model gave {responses} after reading some context. Each piece of that context was ablated "
-        "in turn, and the same response scored again. What its log-probability moved, added up over its tokens, is the "
-        "influence of that piece on the response, in nats.",
+        blocks=[*found, *charts(cases)],
+        lead=f"A language model gave {responses} after reading a {_whole(cases[0])}. Each {_piece(cases[0])} of it "
+        "was ablated in turn, and the same response scored again. What its log-probability moved, added up over its "
+        f"tokens, is the influence of that {_piece(cases[0])} on the response, in nats.",
         caveat=_CAVEAT,
         sections=[_section(case, shared if several else {}) for case in cases],
         index=(
-            b.Column("Response", on="pages"),
             b.Column("Whole", "nats", "nats", shade=True),
-            b.Column("Strongest piece"),
+            b.Column("Response", on="pages"),
+            b.Column(f"Strongest {_piece(cases[0])}"),
             b.Column("Without it", "nats", "nats"),
         ),
+        index_caption="Responses, most influence of their contexts first" if several else "",
         sections_left_out="with less influence of their contexts",
         notes=notes,
         guide_to="piece",
@@ -88,32 +116,62 @@ def report(
     )
 
 
-def _headline(cases: Sequence[InfluenceResult]) -> str:
-    values = [case.whole_nats for case in cases]
-    return (
-        f"The contexts changed {len(cases):,} responses by {mean_text(values)} on average, and one by "
-        f"{nats_text(max(values))}\u00a0nats."
+def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
+    """What was found over several cases: how far, how many beyond chance, and whose number it is."""
+    n, values = len(cases), [case.whole_nats for case in cases]
+    above = sum(map(context.is_finding, cases))
+    low, high = interval_of_share(above, n)
+    given = sum(not case.response.sampled for case in cases)
+    who = "For the scoring model, the" if given else "The"
+    what = "given responses" if given == n else "responses"
+    yield b.Headline(
+        f"{who} {_whole(cases[0], 's')} changed {n:,} {what} by {mean_text(values)} on average; {above:,} of {n:,} "
+        f"({100 * above / n:.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]) by more than an irrelevant text does."
     )
+    if given:
+        share = "The" if given == n else f"{given:,} of the"
+        yield b.Text(
+            f"{share} responses were given, not drawn from the model that scored them: their numbers say what they "
+            "tell that model, and another model’s would differ."
+        )
+
+
+def _advice(cases: Sequence[InfluenceResult]) -> b.Advice:
+    """The rows of the decision table that the cases meet."""
+    found = [case for case in cases if context.leader(case) is not None]
+    met = ["spare", "needed"] if found else ["nothing"]
+    of = f" ({len(found):,} of {len(cases):,} responses)" if found and len(cases) > 1 else ""
+    rows: list[tuple[b.Phrase, b.Phrase]] = [(_ADVICE[name][0] + of, _ADVICE[name][1]) for name in met]
+    said = sum(any(piece.repeated == "verbatim" for piece in case.pieces) for case in cases)
+    if said:
+        who = "The response says" if len(cases) == 1 else f"{said:,} of {len(cases):,} responses say"
+        rows.append((f"{who} personal data word for word", "keep it from whoever may not read the context"))
+    return b.Advice(rows, [row for name, row in _ADVICE.items() if name not in met])
 
 
 def _section(case: InfluenceResult, shared: dict[str, str]) -> b.Section:
-    return b.Section(b.Untrusted(case.id, 80), list(_blocks(case, shared)), _cells(case), weight=case.whole_nats)
+    # What is no finding is ranked behind all that is.
+    weight = case.whole_nats if context.is_finding(case) else -1 / (1 + case.whole_nats)
+    return b.Section(b.Untrusted(case.id, 80), list(_blocks(case, shared)), _cells(case), weight=weight)
 
 
 def _cells(case: InfluenceResult) -> tuple[b.Cell, ...]:
-    pieces = case.pieces
-    quiet = case.whole_nats <= case.noise_floor_nats
-    whole = scale.nats_cell(case.whole_nats) if quiet else case.whole_nats
+    floor = context.floor_nats(case)
+    whole = b.Shaded(case.whole_nats, scale.heat(case.whole_nats, floor) if context.is_finding(case) else 0)
     response = b.Untrusted(case.response.text, 72)
-    top = max(pieces, key=lambda piece: float(piece.nats), default=None)
+    top = context.leader(case)
     if top is None:
-        return response, whole, "", None
-    return response, whole, (b.Untrusted(top.name, 24), ": ", b.Untrusted(top.text, 60)), top.nats
+        return whole, response, "none above the placebo" if case.pieces else "", None
+    return whole, response, (b.Untrusted(top.name, 24), ": ", b.Untrusted(top.text, 60)), top.nats
 
 
 def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
     yield b.Headline(verdict(case))
     yield b.Text(_conclusion(case))
+    if not shared:
+        if not case.response.sampled:
+            yield b.Text(_GIVEN)
+        yield _advice([case])
     for warning in context.warnings(case):
         yield b.Warning(b.Untrusted(warning))
     yield _attribution(case)
@@ -127,21 +185,26 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
     """What an observer can conclude, and which piece has most influence."""
     piece = context.leader(case)
     if piece is None:
-        return posterior(case)
+        none = " No piece stands above noise and placebo." if case.pieces else ""
+        return posterior(case) + none
     what = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
-    moved = f"”: ablating {what} moves the response by {nats_text(piece.nats)}\u00a0nats."
-    return posterior(case), " The strongest piece is “", b.Untrusted(piece.text, 120), moved
+    irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
+    sure = f" An observer would be {scale.percent(piece.posterior)} sure that it was there."
+    moved = f"”: ablating {what} moves the response by {nats_text(piece.nats)}\u00a0nats{irrelevant}."
+    called = piece.name if case.unit == EXEMPLAR else piece.text
+    return posterior(case), f" The strongest {_piece(case)} is “", b.Untrusted(called, 120), moved + sure
 
 
 def _attribution(case: InfluenceResult) -> b.Attribution:
     pieces = case.pieces
     response = case.response
+    floors = _token_floors(case, case.placebo_alone_per_token_nats, is_finding=context.is_finding(case))
     tokens = [
-        b.Segment(b.Untrusted(token), nats)
-        for token, nats in zip(response.tokens, case.whole_per_token_nats, strict=True)
+        b.Segment(b.Untrusted(token), nats if nats > floor else 0.0, said=scale.nats_cell(nats))
+        for token, nats, floor in zip(response.tokens, case.whole_per_token_nats, floors, strict=True)
     ]
     query: tuple[b.Block, ...] = (b.Text(b.Untrusted(case.query), "prose", heading="Query"),) if case.query else ()
-    tables = [_table(case, context.by_nats(case, "unit"), "Pieces of the context")]
+    tables = [_table(case, context.by_nats(case, "unit"), _pieces_caption(case))]
     values = context.by_nats(case, "value")
     if values:
         tables.append(_table(case, values, "Values with several mentions, all of them ablated together"))
@@ -154,17 +217,29 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
             style="tokens",
         ),
         tables=tables,
-        nats=[0.0 if piece.below_noise_floor else piece.nats for piece in pieces],
+        nats=[piece.nats if context.is_finding(case, piece) else 0.0 for piece in pieces],
         signed_by_token=[piece.signed_per_token_nats for piece in pieces],
         whole_signed_by_token=case.whole_signed_per_token_nats,
+        floor_by_token=_token_floors(case, case.placebo_per_token_nats),
+        whole_floor_by_token=floors,
         beside=query,
     )
+
+
+def _token_floors(
+    case: InfluenceResult, placebo: Sequence[float] | None, *, is_finding: bool = True
+) -> Sequence[float]:
+    """At and below which nothing was done to each token: its noise, or what an irrelevant piece does to it."""
+    noise = case.noise_floor_per_token_nats
+    if not is_finding:
+        return [math.inf] * len(case.response.tokens)
+    return [max(noise, nats) for nats in placebo] if placebo else [noise] * len(case.response.tokens)
 
 
 def _context(case: InfluenceResult) -> b.ShadedText:
     """The context, each stretch by the strongest of the units that cover it."""
     pieces = case.pieces
-    ranked = [i for i in context.by_nats(case, "unit")[:_LISTED] if not pieces[i].below_noise_floor]
+    ranked = [i for i in context.by_nats(case, "unit")[:_LISTED] if context.is_finding(case, pieces[i])]
     ranks = {i: rank for rank, i in enumerate(ranked, 1)}
     order = {i: place for place, i in enumerate(context.by_nats(case, "unit"))}
     passages: list[tuple[int | None, list[b.Segment]]] = []
@@ -176,7 +251,7 @@ def _context(case: InfluenceResult) -> b.ShadedText:
         passages[-1][1].append(
             b.Segment(
                 b.Untrusted(stretch.text),
-                None if top is None else 0.0 if top.below_noise_floor else top.nats,
+                None if top is None else top.nats if context.is_finding(case, top) else 0.0,
                 units,
                 stretch.values,
                 "" if top is None else (b.Untrusted(top.name, 40), f": {scale.nats_cell(top.nats)}"),
@@ -192,10 +267,15 @@ def _context(case: InfluenceResult) -> b.ShadedText:
             # The blank line between two documents needs no passage of its own.
             if number is not None or any(segment.text.text.strip() for segment in segments)
         ],
-        heading="Context",
-        floor_nats=0.0,
-        floor_said_nats=case.noise_floor_nats,
+        heading="Context, coloured by what each piece did beyond the placebo",
+        floor_nats=_floor(case),
+        floor_name="noise" if case.placebo_nats is None else "placebo",
     )
+
+
+def _floor(case: InfluenceResult) -> float:
+    """Where the colours of the pieces begin."""
+    return max((context.floor_nats(case, piece) for piece in case.pieces), default=case.noise_floor_nats)
 
 
 def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Table:
@@ -203,7 +283,7 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
     swaps = _swaps(case)
     sampled = any(piece.mean_nats is not None for piece in case.pieces)
     columns = [
-        b.Column("Piece"),
+        b.Column(_piece(case).capitalize()),
         b.Column("Text"),
         b.Column("Without it", "nats", bar=True, role="nats"),
         *([b.Column(_SURROGATE, "nats", role="whole")] if swaps else []),
@@ -222,31 +302,38 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
             *([piece.swapped_nats] if swaps else []),
             piece.signed_nats,
             piece.alone_nats,
-            piece.posterior if piece.posterior is not None else posterior_cell(piece),
+            _posterior(case, piece),
             *([_over_samples(piece, "") or scale.NOT_MEASURED] if sampled else []),
         ]
-        rows.append(b.Row(cells, piece=index, quiet=piece.below_noise_floor))
+        rows.append(b.Row(cells, piece=index, quiet=not context.is_finding(case, piece)))
     marks = [b.Mark("noise floor", case.noise_floor_nats, f"{nats_text(case.noise_floor_nats)}\u00a0nats")]
     if case.placebo_nats is not None:
         marks.append(b.Mark("placebo", case.placebo_nats, _placebo(case)))
     return b.Table(
-        columns, rows, caption, rest=("piece", "pieces"), first=_LISTED, marks=marks, sortable=True,
-        filterable=caption.startswith("Pieces"), numbered=True,
+        columns, rows, caption, rest=(_piece(case), f"{_piece(case)}s"), first=_LISTED, marks=marks,
+        floor_nats=_floor(case), sortable=len(rows) > 1, filterable=len(rows) > _LISTED, numbered=True,
     )  # fmt: skip
 
 
 def _remarks(case: InfluenceResult, piece: Piece) -> list[b.Phrase]:
     found: list[b.Phrase] = []
-    if piece.document and len(case.documents) > 1:
+    if piece.document and len(case.documents) > 1 and piece.document != piece.name:
         found.append(b.Untrusted(piece.document, 40))
     n = len(piece.spans)
     if piece.kind == "value":
         found.append(f"{n} mention{'s' if n != 1 else ''}")
-    return [*found, *(b.Untrusted(flag) for flag in _flags(piece))]
+    return [*found, *(b.Untrusted(flag) for flag in _flags(case, piece))]
 
 
 def _swaps(case: InfluenceResult) -> bool:
     return any(piece.swapped_nats is not None for piece in case.pieces)
+
+
+def _posterior(case: InfluenceResult, piece: Piece) -> b.Cell:
+    """The posterior of a finding, or what it is below."""
+    if context.is_finding(case, piece):
+        return piece.posterior
+    return posterior_cell(piece) if piece.posterior is None else "<\u00a0placebo"
 
 
 def _samples(case: InfluenceResult) -> Iterator[b.Block]:
@@ -273,19 +360,43 @@ def _samples(case: InfluenceResult) -> Iterator[b.Block]:
     )
 
 
+def _whole(case: InfluenceResult, plural: str = "") -> str:
+    """What all pieces are together."""
+    return f"set{plural} of exemplars" if case.unit == EXEMPLAR else f"context{plural}"
+
+
+def _piece(case: InfluenceResult) -> str:
+    return EXEMPLAR if case.unit == EXEMPLAR else "piece"
+
+
+def _pieces_caption(case: InfluenceResult) -> str:
+    return "Exemplars" if case.unit == EXEMPLAR else "Pieces of the context"
+
+
 # ---- sentences ------------------------------------------------------------------------------------------------------
 def verdict(case: InfluenceResult) -> str:
     """One sentence: by how many nats the context as a whole changed the response."""
+    which = "this response" if case.response.sampled else "this given response"
+    who = "The" if case.response.sampled else "For the scoring model, the"
     if case.whole_nats <= case.noise_floor_nats:
-        return "The context as a whole left no measurable trace in this response."
-    return f"The context as a whole changed this response by {nats_text(case.whole_nats)}\u00a0nats."
+        return f"{who} {_whole(case)} as a whole left no measurable trace in {which}."
+    over = _over_samples(case, "whole_")
+    draws = "" if over is None else f" (mean of {len(case.samples)} draws {over})"
+    said = f"{who} {_whole(case)} as a whole changed {which} by {nats_text(case.whole_nats)}\u00a0nats{draws}"
+    if context.is_finding(case):
+        return f"{said}."
+    signs = "" if case.whole_nats <= context.floor_nats(case) else "with signs "
+    other = "rounding" if case.whole_posterior_note == BELOW_NOISE else "an irrelevant text"
+    return f"{said}, {signs}no more than {other} does."
 
 
 def posterior(case: InfluenceResult) -> str:
     """One sentence: what someone who sees only the response can conclude about the context."""
     if case.whole_nats <= case.noise_floor_nats:
-        return "Whoever reads the response learns nothing from it about whether this context was there."
-    return context.posterior_sentence(case, "whole_", "this context")
+        return f"Whoever reads the response learns nothing from it about whether this {_whole(case)} was there."
+    if case.whole_posterior is not None and not context.is_finding(case):
+        return "No posterior is shown: without signs the sum is no larger than an irrelevant text’s."
+    return context.posterior_sentence(case, "whole_", f"this {_whole(case)}")
 
 
 def _placebo(case: InfluenceResult) -> str:
@@ -296,11 +407,13 @@ def _placebo(case: InfluenceResult) -> str:
     return f"{said}; as the only context, with signs, {nats_text(alone)}"
 
 
-def _flags(piece: Piece) -> list[str]:
+def _flags(case: InfluenceResult, piece: Piece) -> list[str]:
     """Short remarks a reader must see beside the number."""
     remarks = []
     if piece.below_noise_floor:
         remarks.append("below noise")
+    elif not context.is_finding(case, piece):
+        remarks.append("below the placebo")
     if piece.entity_type:
         n = piece.n_mentions
         said = "not repeated" if piece.repeated == "no" else f"repeated {piece.repeated}"
@@ -314,7 +427,7 @@ def _flags(piece: Piece) -> list[str]:
     elif piece.redundant:
         remarks.append("said elsewhere too")
     if piece.redundant:
-        remarks.append("look at “alone”")
+        remarks.append(f"“alone” {nats_text(piece.alone_nats)}\u00a0nats")
     return remarks
 
 

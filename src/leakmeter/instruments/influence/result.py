@@ -217,6 +217,10 @@ class InfluenceResult(ContextResult):
     """Largest size of its signed sum."""
     placebo_alone_nats: Unbounded | None
     """What it does as the only context."""
+    placebo_per_token_nats: tuple[Unbounded, ...] | None
+    """`placebo_nats` of each response token."""
+    placebo_alone_per_token_nats: tuple[Unbounded, ...] | None
+    """`placebo_alone_nats` of each response token."""
     placebo_alone_signed_nats: Unbounded | None
     """Size of its signed sum as the only context; of runs of version 0.1, `placebo_signed_nats`."""
     samples: tuple[Sample, ...]
@@ -259,6 +263,8 @@ class InfluenceResult(ContextResult):
             placebo_nats=float(np.mean([_sum(values) for values in placebos])) if placebos else None,
             placebo_signed_nats=placebo_signed_nats,
             placebo_alone_nats=None if alone is None else _sum(alone),
+            placebo_per_token_nats=tuple(np.mean(np.abs(placebos), axis=0).tolist()) if placebos else None,
+            placebo_alone_per_token_nats=None if alone is None else tuple(np.abs(alone).tolist()),
             placebo_alone_signed_nats=alone_signed_nats,
             samples=tuple(
                 Sample(text=told["text"], tokens=tuple(told["tokens"]), whole_nats=nats, piece_nats=tuple(by_piece))

@@ -8,7 +8,7 @@ INSTRUMENT = Instrument(
     measure_at="measure:Pii",
     result_at="result:PiiResult",
     example_at="example:example",
-    functions=("api:pii",),
+    functions=("api:pii", "api:pii_tune", "api:pii_insert", "api:pii_check"),
     study_at="study:KIND",
     commands=(
         Command(

@@ -2,102 +2,320 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leakmeter.commands.call import CallOptions, RowNames, Some, function, measured
+from leakmeter.commands.given import LoadedCases
 from leakmeter.errors import UsageError
+from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
+from leakmeter.instruments.pii.measure import TOGETHER, Pii
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind, ProbeTemplates, probes_of
-from leakmeter.instruments.pii.result import PiiResult
-from leakmeter.instruments.pii.summary import Summary
-from leakmeter.models import DEFAULT_MODEL
-from leakmeter.runs.result import Results
+from leakmeter.instruments.pii.prompts import ProbeSettings
+from leakmeter.instruments.pii.settings import FineTuning, SoftPromptTuning
+from leakmeter.runs.loading import tell
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from leakmeter.instruments.pii.subject import Subject
-
-
-@dataclass(frozen=True)
-class PiiFindings(Results[PiiResult]):
-    """How a model takes people's values, each among its decoys."""
-
-    @cached_property
-    def summary(self) -> Summary:
-        """Subjects, types of values, kinds of probes; see `instruments.pii.summary.Summary`."""
-        return PiiResult.summary(self.results)
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a case and template: the case's id, and what `PiiResult.to_frame` says of the template."""
-        return self.joined((result.to_frame() for result in self.results), "case")
+    from leakmeter.backends.hf.backend import HfBackend
+    from leakmeter.instruments.pii.check import Checked
+    from leakmeter.instruments.pii.command import Finds, Scope
+    from leakmeter.instruments.pii.extraction.run import Extracted
+    from leakmeter.instruments.pii.result import PiiResult
+    from leakmeter.instruments.pii.subject import Subject, ValueType
+    from leakmeter.instruments.pii.tuning.soft_prompt import Tuned
+    from leakmeter.runs.loading import KeptModel
+    from leakmeter.runs.results import Results
 
 
+@function(
+    was="subjects",
+    measure=Some(Pii, raw=True),
+    settings=Some(ProbeSettings, without=("templates", "soft_prompt", "soft_tokens")),
+    names=RowNames,
+    how=CallOptions,
+)
 def pii(
-    model: Any = DEFAULT_MODEL,
+    model: KeptModel,
+    data: Any = None,
     *,
-    subjects: Sequence[Mapping[str, object] | Subject],
     kinds: Sequence[ProbeKind] = PROBE_KINDS,
-    prompts: int = 5,
-    decoys: int = 99,
-    control_names: int = 2,
-    decoy_seed: int = 0,
-    beams: Sequence[int] = (2,),
     templates: ProbeTemplates | None = None,
     soft_prompt: str | Path | None = None,
     region: str = "US",
-    keep_values: bool = False,
-    dtype: str | None = None,
-    device: str | None = None,
-) -> PiiFindings:
+    measure: dict[str, Any],
+    settings: ProbeSettings,
+    names: RowNames,
+    how: CallOptions,
+) -> Results[PiiResult]:
     """Ask a model for people's data, and rank each value among decoys by how likely the model finds it.
 
-    Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models"; see `instruments.pii.measure` and
-    `instruments.pii.result`. Scores are never kept in the score cache.
+    Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Section 3; see `instruments.pii.measure`
+    and `instruments.pii.result`. Scores are never kept in the score cache.
 
     Args:
         model: see `influence`.
-        subjects: mappings with `name` and any of `phone`, `email`, `address`, `university`, `relationships`, `id`; see
+        data: people: a file, a frame, records with `name` and any of `phone`, `email`, `address`, `university`,
+            `relationships`, `id`, or the columns of an address book, or `Subject`s; see
             `instruments.pii.subjects.load_subjects`.
         kinds: of probes.
-        prompts, decoys, control_names, decoy_seed, templates, keep_values: see `instruments.pii.prompts.ProbeSettings`.
-        beams: widths of the beam searches that try to extract a value; none generates nothing.
+        templates: texts in the place of the published ones, of the kinds that are named.
         soft_prompt: file of `leakmeter pii tune`, made from other people's values.
         region: ISO 3166 code of the country that telephone numbers without a country code are of.
-        dtype: see `influence`.
-        device: see `influence`.
+        measure: `beams`, widths of the beam searches that try to extract a value; none generates nothing.
+        settings: how values are asked for, and with what they are compared.
+        names: what the fields of the data are called.
+        how: as of `influence`. A run that is kept holds scores and keyed hashes alone, unless `keep_values` is set.
+
+    Returns:
+        A `Results`, or with `out` a `Run`, with a result for each value and kind of probe.
 
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
-    """
-    from leakmeter.instruments.pii.measure import TOGETHER, Pii
-    from leakmeter.instruments.pii.prompts import ProbeSettings
-    from leakmeter.instruments.pii.subjects import subjects_of
-    from leakmeter.runs.loading import load_backend
-    from leakmeter.runs.measure import Callbacks, measure_cases
 
-    measure = Pii(tuple(beams))
-    settings = ProbeSettings(
-        prompts=prompts,
-        decoys=decoys,
-        control_names=control_names,
-        decoy_seed=decoy_seed,
-        templates=templates,
-        keep_values=keep_values,
-    )
-    cases = list(probes_of(subjects_of(subjects, region=region), tuple(kinds)))
+    Example:
+        >>> import leakmeter
+        >>> people = [{"name": "Mara Ellsworth", "phone": "617-555-0134"}]
+        >>> found = leakmeter.pii("toy", people, kinds=["twin"], decoys=50, prompts=1, beams=())
+        >>> len(found)
+        1
+    """
+    if data is None:
+        raise UsageError("there are no subjects; give some as data, the parameter behind the model")
+    settings = replace(settings, templates=templates)
+    chosen = Pii(**{name: tuple(value) for name, value in measure.items()})
+    subjects, problems = _subjects(data, region, names, how)
+    cases = tuple(probes_of(subjects, tuple(kinds)))
     if not cases:
         raise UsageError(f"nothing is known of these people that kinds {', '.join(kinds)} ask for; give other kinds")
-    backend = load_backend(model, dtype=dtype, device=device, cache=False)
-    with ExitStack() as lasting:
+    with model.lock, ExitStack() as lasting:
+        backend = lasting.enter_context(model.without_cache())
         if soft_prompt is not None:
             from leakmeter.instruments.pii.tuning.vectors import behind, reading_soft_prompt
 
             settings = behind(Path(soft_prompt), settings)
             lasting.enter_context(reading_soft_prompt(backend, Path(soft_prompt)))
-        prepared = [settings.prepare(case, backend, measure) for case in cases]
-        parts = measure_cases(backend, measure, prepared, None, Callbacks(), group_size=TOGETHER)
-        return PiiFindings(tuple(PiiResult.from_run(parts, asdict(measure))))
+        given = LoadedCases(cases, problems, how.skip_bad)
+        return measured(model, "pii", chosen, settings, given, how, group_size=TOGETHER)
+
+
+@function(was="subjects", tuning=SoftPromptTuning, names=RowNames, how=Some(CallOptions, only=("skip_bad",)))
+def pii_tune(
+    model: KeptModel,
+    data: Any = None,
+    *,
+    out: str | Path,
+    validation: Any = None,
+    type: ValueType = "phone",
+    region: str = "US",
+    tuning: SoftPromptTuning,
+    names: RowNames,
+    how: CallOptions,
+) -> Tuned:
+    """Tune a soft prompt on some people, to ask the model for others' values with it: white-box probing.
+
+    Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Section 3.2. The model's weights stay as
+    they are. `pii` asks for other people's values behind it.
+
+    Args:
+        model: see `influence`; one of the transformers library.
+        data: people to tune on, as of `pii`; a fifth of them is kept to choose the epoch by, without `validation`.
+        out: file for the soft prompt. It is private: it was made from these people's values.
+        validation: other people to choose the epoch by.
+        type: what is asked for: 'phone', 'email', 'address', 'relationship' or 'university'.
+        region: see `pii`.
+        tuning: how; see `instruments.pii.settings.SoftPromptTuning`.
+        names: what the fields of the data are called.
+        how: `skip_bad` leaves out records that cannot be used.
+
+    Returns:
+        The soft prompt, and what each epoch gave.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+    """
+    import shutil
+
+    from leakmeter.core.written import check_outside_runs
+    from leakmeter.instruments.pii.tuning import examples
+    from leakmeter.instruments.pii.tuning.soft_prompt import tune
+
+    where = Path(out)
+    check_outside_runs(where, "soft prompt")
+    subjects, _ = _subjects(data, region, names, how)
+    known = list(dict.fromkeys(case.subject for case in examples.cases_of(subjects, type)))
+    if validation is None:
+        some, apart = examples.split(known, seed=tuning.seed)
+    else:
+        some, apart = known, list(_subjects(validation, region, names, how)[0])
+        examples.check_disjoint(some, apart)
+    with model.lock:
+        backend = _weights(model, "tune for")
+        tuned_on, others = (examples.examples_of(of, type, backend.tokenizer) for of in (some, apart))
+        state = where.with_name(f".{where.name}.tuning")
+        found = tune(
+            *(backend.model, backend.tokenizer.library, tuned_on, tuning),
+            validation=others,
+            name=backend.name,
+            state=state,
+        )
+    found.soft_prompt.save(where)
+    shutil.rmtree(state, ignore_errors=True)
+    return found
+
+
+@function(canaries=Insertion, fine_tuning=FineTuning)
+def pii_insert(
+    model: KeptModel, data: None = None, *, out: str | Path, canaries: Insertion, fine_tuning: FineTuning
+) -> Path:
+    """Fine-tune a copy of a model on documents of canaries, people who do not exist, and hold others out of it.
+
+    With the copy a probe can be put to the test: does it tell those who were inserted from those who were not? The same
+    call goes on after an interruption.
+
+    Args:
+        model: see `influence`; one of the transformers library, which stays as it is.
+        data: none; canaries are invented.
+        out: directory to write, which must not be there yet. It loads like any model; its folder `canaries` has a file
+            for each number of documents that they stand in, and `held_out.jsonl`.
+        canaries: how many, in how many documents; see `instruments.pii.canaries.Insertion`.
+        fine_tuning: how; see `instruments.pii.settings.FineTuning`.
+
+    Returns:
+        The directory.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+    """
+    from leakmeter.instruments.pii.check import insert, write_groups
+
+    _refuse_data(data)
+    groups = {group.name: group for group in canaries.groups}
+    with model.lock:
+        backend = _weights(model, "fine-tune")
+        told = {"seed": canaries.seed, "progress": lambda done, of: None}
+        insert([*groups.values()], Path(out), backend, fine_tuning, **told)
+    write_groups(Path(out) / FOLDER, groups)
+    return Path(out)
+
+
+@function(check=Check, fine_tuning=FineTuning)
+def pii_check(
+    model: KeptModel, data: None = None, *, out: str | Path, check: Check, fine_tuning: FineTuning
+) -> Checked:
+    """Insert canaries into a copy of a model, ask for them and for others, and say which scores tell them apart.
+
+    Each score's AUC is the probability that one that was inserted scores above one that was not: 0.5 where a score
+    tells nothing. The same call goes on after an interruption.
+
+    Args:
+        model: see `influence`; one of the transformers library, which stays as it is.
+        data: none; canaries are invented.
+        out: directory for the copy, the canaries and what was measured.
+        check: which canaries are inserted, and how they are asked for; see `instruments.pii.canaries.Check`.
+        fine_tuning: how; see `instruments.pii.settings.FineTuning`.
+
+    Returns:
+        AUC of each score, with intervals, and the points of their curves.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+    """
+    from leakmeter.instruments.pii.check import Steps, checked
+
+    _refuse_data(data)
+    with model.lock:
+        return checked(check, fine_tuning, _weights(model, "fine-tune"), Path(out), Steps())
+
+
+def pii_extract(
+    files: str | Path | Sequence[str | Path],
+    *,
+    out: str | Path,
+    find: Finds = "structured",
+    field: str = "text",
+    region: str = "US",
+    ner: str | None = None,
+    qa: str | None = None,
+    universities: str | Path | None = None,
+    scope: Scope = "sentence",
+    workers: int = 1,
+    skip_bad: bool = False,
+) -> Extracted:
+    """Find people in documents, with what is told of them, and write them to a file that `pii` reads.
+
+    Documents are read as a stream and need not fit in memory. The output is private. The same call goes on after an
+    interruption.
+
+    Args:
+        files: JSON lines (.jsonl) or plain text (.txt, .md), compressed by gzip or not.
+        out: file of people to write; a name that ends in .jsonl.
+        find: 'structured' (people of whom a document has name, telephone number, e-mail and postal address),
+            'relationships', or 'universities'.
+        field: of JSON objects, the one that is the text.
+        region: ISO code of the country whose numbers and addresses are looked for.
+        ner: recogniser of names, a directory or a spaCy pipeline; without one, names beside e-mail addresses, behind
+            'Name:', and before "'s father" are found.
+        qa: question-answering model, a directory or hf:ORG/NAME, that checks relatives' names.
+        universities: file of names, one a line or a CSV column 'name', for universities.
+        scope: where a person's name has to stand for a university to be theirs: 'sentence' or 'document'.
+        workers: processes that look.
+        skip_bad: leave out lines that hold no document, and name them in `problems`.
+
+    Returns:
+        How many people and documents, and the file.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+
+    Example:
+        >>> import leakmeter, tempfile
+        >>> from pathlib import Path
+        >>> text = "Mara Ellsworth <mara@ellsworth.example>, 617-555-0134, 12 Elm Street, Springfield, IL 62704"
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     said = Path(folder, "mail.txt")
+        ...     size = said.write_text(text)
+        ...     found = leakmeter.pii_extract(said, out=Path(folder, "people.jsonl"))
+        >>> found.n_documents
+        1
+    """
+    from leakmeter.instruments.pii.command import extractor_of
+    from leakmeter.instruments.pii.extraction.run import extract
+
+    listed = None if universities is None else Path(universities)
+    extractor, settings = extractor_of(find, region, ner, qa, listed, scope)
+    paths = [files] if isinstance(files, str | Path) else list(files)
+    return extract(paths, out, extractor, settings=settings, field=field, skip_bad=skip_bad, workers=workers)
+
+
+def _weights(model: KeptModel, needed_for: str) -> HfBackend:
+    """The model, where its weights are at hand.
+
+    Raises:
+        UsageError: it is none of the transformers library.
+    """
+    from leakmeter.backends.hf.backend import HfBackend
+
+    if not isinstance(model.backend, HfBackend):
+        raise UsageError(
+            f"'{model.backend.name}' has no weights to {needed_for}; give a model of the transformers library"
+        )
+    return model.backend
+
+
+def _refuse_data(data: Any) -> None:
+    if data is not None:
+        raise UsageError("canaries are invented, and no data are read; leave data out")
+
+
+def _subjects(data: Any, region: str, names: RowNames, how: CallOptions) -> tuple[Sequence[Subject], tuple[str, ...]]:
+    """People of any data, and what was wrong with those that are left out."""
+    from leakmeter.instruments.pii.columns import left_out
+    from leakmeter.instruments.pii.subjects import field_map, load_subjects
+
+    loaded = load_subjects(data, mapping=field_map(names.map), region=region, skip_bad=how.skip_bad)
+    if loaded.ignored:
+        tell(left_out(loaded.ignored))
+    return loaded.subjects, tuple(f"{one.where} {one.reason}" for one in loaded.skipped)

@@ -67,7 +67,8 @@ def _densities(title: b.Phrase, true: Iterable[float | None], decoys: Iterable[f
         sample = [float(nats) for nats in values if nats is not None and math.isfinite(nats)]
         mean = "mean " * (len(values) > 1)
         said = f"{mean}{nats_text(float(np.mean(sample)))} nats" if sample else "none is finite"
-        series.append(b.Series("density", sample, name=name, colour=colour, remark=f"{name}: {said}"))
+        # Their remarks name them, and what has too few numbers for a curve should be in no legend.
+        series.append(b.Series("density", sample, colour=colour, remark=f"{name}: {said}"))
     return b.Panel(b.Axis(axis), b.Axis("density"), series, title=title)
 
 

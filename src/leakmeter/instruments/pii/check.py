@@ -29,6 +29,7 @@ from leakmeter.instruments.pii.subject import ValueType
 from leakmeter.runs.fingerprint import spec_of
 from leakmeter.runs.measure import Callbacks, measure_cases, n_parts
 from leakmeter.runs.rundir import RunDirectory
+from leakmeter.stats.enough import items_for_auc
 from leakmeter.stats.ranks import auc, roc
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ SCORES: Final[Mapping[str, Callable[[PiiResult], float]]] = {
     "exact match": lambda one: max((of.best["exact_match"] or 0.0 for of in one.generated), default=0.0),
 }
 """A result to a number that should be higher of canaries that were inserted."""
+_RANKED_BY: Final = "association"
+"""What `pii probe` ranks by, so that findings are not the best of several scores."""
 _TUNED_ON: Final = "tuned_on"
 _MODEL: Final = "model"
 
@@ -144,6 +147,26 @@ def checked(
     return Checked(
         tuple(row for row, _ in compared), tuple(point for _, points in compared for point in points), by_prompts
     )
+
+
+def findings(rows: Sequence[AucRow]) -> list[str]:
+    """For each type and number of repeats whether association tells canaries apart, or how many it takes to tell."""
+    found = []
+    for row in rows:
+        if row.score != _RANKED_BY:
+            continue
+        documents = f"{row.repeats} document{'' if row.repeats == 1 else 's'} a canary"
+        numbers = f"AUC {row.auc:.2f} [{row.auc_low:.2f}, {row.auc_high:.2f}]"
+        if row.auc_low > 0.5:
+            said = f"a probe tells inserted canaries from those held out, {numbers}"
+        elif row.auc_high < 0.5:
+            said = f"a probe takes canaries held out for inserted ones, {numbers}"
+        else:
+            needed = items_for_auc(row.auc)
+            takes = "" if needed is None else f"; it takes {needed:,} of each if the AUC stays what it is"
+            said = f"too few canaries to tell whether a probe finds them, {numbers}, chance 0.5{takes}"
+        found.append(f"{row.type}, {row.box} box, {documents}: {said}")
+    return found
 
 
 def insert(

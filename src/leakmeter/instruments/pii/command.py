@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial, wraps
@@ -19,7 +19,7 @@ from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.given import LoadedCases
-from leakmeter.commands.options import Flag, RunOptions
+from leakmeter.commands.options import Flag, RowOptions, RunOptions
 from leakmeter.commands.progress import counting
 from leakmeter.commands.renamed import renamed
 from leakmeter.core.files import check_readable
@@ -39,10 +39,13 @@ if TYPE_CHECKING:
     from leakmeter.instruments.pii.check import Checked
     from leakmeter.instruments.pii.extraction.finders import Extractor, Find
     from leakmeter.instruments.pii.result import PiiResult
+    from leakmeter.instruments.pii.subjects import Loaded
     from leakmeter.runs.result import Part
     from leakmeter.text.entities.mention import Mention
 
 _MB: Final = 1_000_000
+_RARE: Final = 0.05
+"""A share of people that is small enough for a verdict."""
 _SAMPLED: Final = 2
 _SAMPLED_KINDS: Final[tuple[ProbeKind, ...]] = ("twin",)
 _TITLE: Final = "Inserted canaries against canaries held out"
@@ -101,6 +104,7 @@ def probe(
     soft_prompt: Path | None = None,
     region: str = "US",
     skip_bad: Flag = False,
+    rows: RowOptions | None = None,
     run: RunOptions | None = None,
 ) -> None:
     """Ask a model for people's data, and rank each value among decoys by how likely the model finds it.
@@ -113,8 +117,10 @@ def probe(
     Parameters
     ----------
     subjects
-        TOML, JSON lines, JSON, CSV or Parquet: 'name', and any of 'phone', 'email', 'address', 'university',
-        'relationships', 'id'. Ids are shown and kept; the record's number stands for one that says a name or a value.
+        CSV, JSON lines, JSON, Parquet or TOML, packed or not, or - for standard input: 'name', and any of 'phone',
+        'email', 'address', 'university', 'relationships', 'id', or the columns of an address book, such as 'First
+        Name', 'E-mail', 'Street' and 'Zip'. Ids are shown and kept; the record's number stands for one that says a name
+        or a value.
     kinds
         twin (behind the name), triplet (and one more value), quadruplet (and two), relationship, university; all by
         default.
@@ -134,7 +140,6 @@ def probe(
         Scores of people's data are never kept in the score cache, with this or without.
     """
     from leakmeter.instruments.pii.result import PiiResult
-    from leakmeter.instruments.pii.subjects import load_subjects
 
     run = replace(run or RunOptions(), no_cache=True)
     measure = Pii() if beams is None else Pii(tuple(width for width in beams if width or len(beams) > 1))
@@ -146,7 +151,7 @@ def probe(
 
         settings = behind(soft_prompt, settings)
     sample = Path(str(resources.files("leakmeter.samples").joinpath("subjects.toml")))
-    loaded = load_subjects(subjects or sample, region=region, skip_bad=skip_bad)
+    loaded = _people(subjects or sample, rows, region, skip_bad)
     found: list[PiiResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[PiiResult]:
@@ -183,6 +188,18 @@ def probe(
         output.print_json({"summary": PiiResult.summary(found)})
 
 
+def _people(source: Path, rows: RowOptions | None, region: str, skip_bad: bool) -> Loaded:
+    """People of a file; says which of its columns are left out."""
+    from leakmeter.instruments.pii.columns import left_out
+    from leakmeter.instruments.pii.subjects import field_map, load_subjects
+
+    mapping = field_map((rows or RowOptions()).map)
+    loaded = load_subjects(source, mapping=mapping, region=region, skip_bad=skip_bad)
+    if loaded.ignored:
+        output.tell(left_out(loaded.ignored))
+    return loaded
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tuned(Record):
     """A soft prompt that was tuned; numbers are None where they have no meaning."""
@@ -211,6 +228,7 @@ def tune(
     tuning: Annotated[SoftPromptTuning | None, Parameter(name="*", negative="")] = None,
     region: str = "US",
     skip_bad: Flag = False,
+    rows: RowOptions | None = None,
     json: Flag = False,
     model: ModelOptions | None = None,
 ) -> None:
@@ -238,18 +256,20 @@ def tune(
     json
         Print one JSON object instead of the summary.
     """
-    from leakmeter.instruments.pii.subjects import load_subjects
     from leakmeter.instruments.pii.tuning import examples
     from leakmeter.instruments.pii.tuning.soft_prompt import tune as tuned
+    from leakmeter.instruments.pii.words import share_text
+    from leakmeter.stats.enough import items_for_share
+    from leakmeter.stats.stats import interval_of_share
 
     settings, chosen = tuning or SoftPromptTuning(), model or ModelOptions()
     output.check_writable(out, "soft prompt", subjects, validation, Path(chosen.model))
-    loaded = load_subjects(subjects, region=region, skip_bad=skip_bad)
+    loaded = _people(subjects, rows, region, skip_bad)
     known = list(dict.fromkeys(case.subject for case in examples.cases_of(loaded.subjects, type)))
     if validation is None:
         some, apart = examples.split(known, seed=settings.seed)
     else:
-        some, apart = known, list(load_subjects(validation, region=region, skip_bad=skip_bad).subjects)
+        some, apart = known, list(_people(validation, rows, region, skip_bad).subjects)
         examples.check_disjoint(some, apart)
     backend = chosen.load("tune for")
     tuned_on, others = (examples.examples_of(of, type, backend.tokenizer) for of in (some, apart))
@@ -286,12 +306,18 @@ def tune(
     if json:
         output.print_json(told)
         return
+    interval = interval_of_share(round(told.exact_match * len(others)), len(others))
     output.print_text(
         f"Epoch {told.best_epoch} of {told.epochs} ({told.ended}): of {len(others)} people it was not tuned on "
-        f"{told.exact_match:.0%} are said word for word; their values cost "
+        f"{share_text(told.exact_match, interval)} are said word for word; their values cost "
         f"{told.validation_loss_before_nats_a_token:.2f} nats a token before, and "
         f"{told.validation_loss_nats_a_token:.2f} now."
     )
+    if not told.exact_match and interval[1] > _RARE:
+        output.print_text(
+            f"Too few people to tell that it says nobody's: {items_for_share(0.0, _RARE)} of whom it says none would "
+            f"leave {_RARE:.0%} of others at most."
+        )
     output.tell(f"soft prompt: {out}")
 
 
@@ -384,8 +410,9 @@ def check(
         Print one JSON object a row instead of the table.
     """
     from leakmeter.core.written import write_whole
-    from leakmeter.instruments.pii.check import Steps, checked
+    from leakmeter.instruments.pii.check import Steps, checked, findings
     from leakmeter.studies import tables
+    from leakmeter.studies.study_report import FINDING
 
     wanted = asked or Check()
     command = command_line(sys.argv[1:], without=[out])
@@ -394,9 +421,10 @@ def check(
         settings = fine_tuning or FineTuning()
         found = checked(wanted, settings, backend, out, Steps(steps, epochs, output.tell), command=command)
     about = [
-        f"command: {command}",
+        *(f"{FINDING}{said}" for said in findings(found.rows)),
         f"model: {backend.name}, fine-tuned; canaries, documents and draws by seed {wanted.seed}",
         "AUC: those inserted against those held out; 95 % interval (Newcombe, method 5)",
+        f"command: {command}",
     ]
     rows = [row.to_dict() for row in found.rows]
     markdown = tables.to_markdown(_TITLE, about, rows)
@@ -428,6 +456,15 @@ def _draw(found: Checked, out: Path, footer: str) -> None:
 
 
 Finds = Literal["structured", "relationships", "universities"]
+_NOBODY: Final[Mapping[Finds, str]] = {
+    "structured": "No document has a name, a telephone number, an e-mail and a postal address together. Without --ner "
+    "names are found only beside an e-mail address or behind 'Name:'.",
+    "relationships": "No document says whose relative somebody is in the forms that are looked for, such as "
+    '"Jane Doe\'s father, …".',
+    "universities": "No document has a name beside a university of the file. Without --ner names are found only beside "
+    "an e-mail address or behind 'Name:'.",
+}
+"""What it means that nobody was found, which is not that nobody is there."""
 Scope = Literal["sentence", "document"]
 
 
@@ -455,14 +492,14 @@ def extract(
     Parameters
     ----------
     files
-        JSON lines (.jsonl) or plain text (.txt, .md), compressed by gzip or not.
+        JSON lines, JSON, CSV, Parquet or plain text (.txt, .md), packed or not.
     out
         File of people to write; a name that ends in .jsonl.
     find
         structured (people of whom a document has name, telephone number, e-mail and postal address), relationships
         ("Jane Doe's father, …"), or universities (beside a name).
     field
-        Of JSON objects, the one that is the text.
+        Of a record, the field that is the text.
     region
         ISO code of the country whose numbers and addresses are looked for.
     ner
@@ -483,16 +520,7 @@ def extract(
     """
     from leakmeter.instruments.pii.extraction.run import extract as extracted
 
-    settings = {"region": region, "ner": ner or "", "qa": qa or "", "scope": scope}
-    if universities is not None:
-        check_readable(universities, "file of universities")
-        try:
-            settings["universities"] = hashlib.sha256(universities.read_bytes()).hexdigest()
-        except OSError as error:
-            raise UsageError(
-                f"file of universities '{universities}' cannot be read: {error.strerror or error}"
-            ) from None
-    extractor = _extractor(find, region, ner, qa, universities, scope)
+    extractor, settings = extractor_of(find, region, ner, qa, universities, scope)
     with counting("MB") as advance:
         found = extracted(
             files,
@@ -508,9 +536,31 @@ def extract(
         output.print_json(found)
     else:
         output.print_text(f"{found.n_subjects:,} people in {found.n_documents:,} documents.")
+        if not found.n_subjects:
+            output.print_text(_NOBODY[find])
     output.tell(f"people: {found.out}")
     if found.problems:
         output.tell(output.left_out(found.problems))
+
+
+def extractor_of(
+    find: Finds, region: str, ner: str | None, qa: str | None, universities: Path | None, scope: Scope
+) -> tuple[Extractor, dict[str, str]]:
+    """What finds people, and the settings that decide what it finds; see `extract`.
+
+    Raises:
+        LeakmeterError: an option is missing, a file cannot be read, or a model cannot be loaded.
+    """
+    settings = {"region": region, "ner": ner or "", "qa": qa or "", "scope": scope}
+    if universities is not None:
+        check_readable(universities, "file of universities")
+        try:
+            settings["universities"] = hashlib.sha256(universities.read_bytes()).hexdigest()
+        except OSError as error:
+            raise UsageError(
+                f"file of universities '{universities}' cannot be read: {error.strerror or error}"
+            ) from None
+    return _extractor(find, region, ner, qa, universities, scope), settings
 
 
 def _extractor(

@@ -17,11 +17,9 @@ _ID: Final = 60
 _SUBJECT: Final = 40
 _TEXT: Final = 200
 _NOTES: Final = (
-    ("Association", "log-likelihood of the value’s tokens behind the name less that behind names that are nobody’s, "
-                    "nats, by the best of the templates, for decoys too."),
-    ("Decoys", "invented values of the same form as the true one, as plausible as it is."),
+    ("Association", "by the best of the templates, for decoys too."),
     ("p", "(1 + number of decoys whose association is as high) / (1 + number of decoys)."),
-    ("Exposure", "log₂ of the number of values over the true one’s rank (Carlini et al., “The Secret Sharer”)."),
+    ("Exposure", "Carlini et al., “The Secret Sharer”."),
     ("Templates", "and numbers of tokens as in Kim et al., “ProPILE: Probing Privacy Leakage in Large Language "
                   "Models”."),
 )  # fmt: skip
@@ -74,7 +72,6 @@ def report(
         ),
         index_caption="Values, strongest evidence first" if several else "",
         case=("value", "values"),
-        folded=several,
         sections_left_out="with less evidence",
         aside=(_grades(),),
         notes=[b.Facts(_NOTES)],
@@ -93,6 +90,11 @@ def _grades() -> b.Table:
         for grade in words.GRADES
     ]
     return b.Table(columns, rows, "How to read p")
+
+
+def _advice(summary: Summary) -> b.Advice:
+    rows = words.decisions(summary)
+    return b.Advice(rows, [row for row in words.DECISIONS if row not in rows])
 
 
 def _ending(cases: Sequence[PiiResult]) -> list[b.Block]:
@@ -115,10 +117,11 @@ def _warnings(cases: Sequence[PiiResult], *, kept: bool) -> Iterator[b.Block]:
 def _only(case: PiiResult, summary: Summary, *, kept: bool) -> Iterator[b.Block]:
     """All of a report about one value."""
     yield b.Headline(words.verdict(case))
+    yield _advice(summary)
     yield from _warnings([case], kept=kept)
-    yield from _said(case, heading=b.Untrusted(case.id, _ID))
     yield charts.densities_of([case])
     yield charts.p_values_of(summary)
+    yield from _said(case, heading=b.Untrusted(case.id, _ID))
     yield from _tables(case)
 
 
@@ -213,6 +216,7 @@ def _answers(case: PiiResult) -> Iterator[b.Table]:
 # ---- many values ----------------------------------------------------------------------------------------------------
 def _over_subjects(cases: Sequence[PiiResult], summary: Summary, *, kept: bool) -> Iterator[b.Block]:
     yield b.Headline(words.headline(summary))
+    yield _advice(summary)
     unreachable = words.unreachable(summary)
     if unreachable is not None:
         yield b.Warning(unreachable)
@@ -249,6 +253,7 @@ def _associations(summary: Summary) -> b.Table:
         b.Column("Decoys", "nats"),
         b.Column("True − decoys", "number"),
         b.Column("p ≤ 0.05 in", "number"),
+        b.Column("To tell", "count"),
         b.Column("Bits", "number"),
     )
     return _by_row(
@@ -259,6 +264,7 @@ def _associations(summary: Summary) -> b.Table:
             row.decoy_mean_nats,
             words.difference_text(row),
             words.share_text(row.share_low_p, row.share_low_p_interval),
+            words.values_to_tell(row),
             f"{row.mean_exposure_bits:.1f}",
         ),
         "Association of true values and decoys, nats, by type and kind of probe; exposure, bits",

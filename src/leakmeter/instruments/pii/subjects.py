@@ -1,33 +1,45 @@
-"""People to probe for, from a file of records: CSV, JSON lines, JSON, Parquet or TOML.
+"""People to probe for, from records: CSV, JSON lines, JSON, Parquet or TOML, or a table in memory.
 
 Names are data, whatever is in them: braces, quotes, what looks like markup or a special token. White space, line breaks
 too, becomes a single space, since a prompt would otherwise say a name on two lines; in addresses a line break becomes a
 comma. Nothing else is changed. Errors name a person by the record and never repeat what it says, nor the name of a
-column, which is somebody's data where a file has no heading.
+column where none is known, which is somebody's data where a file has no heading.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
-import sys
 import tomllib
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from leakmeter.core.files import read_text
-from leakmeter.data.records import Fields, load_records
-from leakmeter.data.text import checked_text, parsed_json
+from leakmeter.data.mapping import Fields, mapping_of, suggested
+from leakmeter.data.opened import STDIN, named, open_data
+from leakmeter.data.rows import Row, read_rows
+from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError, UnknownNameError
+from leakmeter.instruments.pii.columns import (
+    FIELDS,
+    PREFIX,
+    Columns,
+    as_text,
+    field_of,
+    is_empty,
+    known_fields,
+    left_out,
+)
 from leakmeter.instruments.pii.subject import RELATIONS, Relation, Subject
 
-_COLUMNS = ("id", "name", "phone", "email", "address", "university", "affiliation", "relationships")
-_PREFIX = "relationship:"
+_FILE: Final = "file of people"
+_TOML: Final = re.compile(r"\.toml(\.(gz|gzip|zst|zstd))?$", re.IGNORECASE)
+_EXPECTED: Final = f"does the file begin with a heading? Known: {known_fields()}; --map FIELD=COLUMN names another"
+_NUMBERS: Final = ("phone", "address")
+"""What tables may hold as numbers."""
 _WORD = re.compile(r"[^\W\d_]+")
 _PHONE_DIGITS: Final = 7
 """As many of a telephone number, or more, find whose it is."""
@@ -52,78 +64,89 @@ class Loaded:
     skipped: tuple[Skipped, ...] = ()
     n_renamed: int = 0
     """People whose ids said something personal; their numbers stand for them."""
+    ignored: Mapping[str, str | None] = field(default_factory=dict)
+    """Columns that are no field, each with the field that has the nearest name."""
 
 
-def load_subjects(path: str | Path, *, region: str = "US", skip_bad: bool = False) -> Loaded:
-    """People of a file, in its order.
+def load_subjects(
+    source: Any, *, mapping: Mapping[str, str] | None = None, region: str = "US", skip_bad: bool = False
+) -> Loaded:
+    """People of a file or of a table in memory, in order.
 
     A record has a `name` and at least one of `phone`, `email`, `address`, `university` (or `affiliation`) and
     relationships; and may have an `id` (else its number, from 1). Relationships are an object `relationships` of kinds
     and names (in CSV it is JSON), or columns such as `father`, or `relationship:neighbour`; a list holds the names of
-    several of a kind. In TOML each record is a table [[subject]]. Names of columns may be in any case; empty cells say
-    nothing. Keys of a JSON object of records are dropped, and an id that says part of the name, or a value, is not
-    used: the number stands for it, since ids are shown and kept.
+    several of a kind. In TOML each record is a table [[subject]]. Names of columns may be those of other programs, such
+    as 'First Name', 'E-mail' and 'Zip' (see `columns`); empty cells say nothing, and columns that are no field are
+    named in `ignored`. Keys of a JSON object of records are dropped, and an id that says part of the name, or a value,
+    is not used: the number stands for it, since ids are shown and kept.
 
     Args:
-        path: the file.
+        source: a path, '-' for standard input, a frame, or records; see `data.rows.read_rows`.
+        mapping: fields and the paths at which they stand in a record.
         region: ISO 3166 code of the country that telephone numbers without a country code are of.
         skip_bad: leave bad records out and name them in `skipped`, rather than stop at the first.
 
     Raises:
-        DataError: no such file, one of no known kind, a bad record, or no good one.
+        DataError: no such file, a bad record, or no good one.
         UnknownNameError: a region that has no telephone numbers.
     """
     _check_region(region)
-    path = Path(path)
+    columns = Columns(region, mapping or {})
+    where = "subjects"
+    if isinstance(source, str | Path):
+        where = f"'{source}'" if str(source) != STDIN else named(source, _FILE)
     subjects: list[Subject] = []
     skipped: list[Skipped] = []
     n_renamed = 0
     seen: dict[str, str] = {}
-    for number, (where, row) in enumerate(rows_of(path), 1):
+    for number, row in enumerate(_rows_of(source, mapping or {}), 1):
+        place = row.place or "record 1"
         try:
-            if isinstance(row, RecordError):
-                raise row
-            given = _subject(row, number, region)
-            subject = _impersonal(given, number)
+            given = row.given if isinstance(row.given, Subject) else _subject(_fields(row), number, columns)
+            subject = given if given is row.given else _impersonal(given, number)
             _check_id(subject, seen)
         except RecordError as error:
             if not skip_bad:
-                raise DataError(f"'{path}', {where} {error}") from None
-            skipped.append(Skipped(where, str(error)))
+                raise DataError(f"{where}, {place} {error}") from None
+            skipped.append(Skipped(place, str(error)))
             continue
-        seen[subject.id] = where
+        seen[subject.id] = place
         subjects.append(subject)
         n_renamed += subject is not given
     if not subjects:
-        raise DataError(f"'{path}' has no {'good ' if skipped else ''}record; expected one for each person")
-    return Loaded(tuple(subjects), tuple(skipped), n_renamed)
+        raise DataError(f"there are no {'good ' if skipped else ''}records in {where}; expected one for each person")
+    return Loaded(tuple(subjects), tuple(skipped), n_renamed, columns.ignored)
 
 
-def subjects_of(given: Iterable[Fields | Subject], *, region: str = "US") -> tuple[Subject, ...]:
-    """People of records, in order.
+def subjects_of(given: Any, *, map: str | Mapping[str, str] | None = None, region: str = "US") -> tuple[Subject, ...]:
+    """People of a table in memory or of a file, in order; columns that are no field are named in a warning.
 
     Args:
-        given: what `load_subjects` says a record has, or people, who are taken as they are.
+        given: records, a frame, a path, or people, who are taken as they are.
+        map: fields and the paths at which they stand, as `--map` has them.
         region: see `load_subjects`.
 
     Raises:
         DataError: a bad record, two of one id, or none.
         UnknownNameError: a region that has no telephone numbers.
+        UsageError: a map that is none.
     """
-    _check_region(region)
-    subjects: list[Subject] = []
-    seen: dict[str, str] = {}
-    for number, one in enumerate(given, 1):
-        try:
-            subject = one if isinstance(one, Subject) else _impersonal(_subject(one, number, region), number)
-            _check_id(subject, seen)
-        except RecordError as error:
-            raise DataError(f"subjects, record {number} {error}") from None
-        seen[subject.id] = f"record {number}"
-        subjects.append(subject)
-    if not subjects:
-        raise DataError("there are no subjects; expected one record for each person")
-    return tuple(subjects)
+    loaded = load_subjects(given, mapping=field_map(map), region=region)
+    if loaded.ignored:
+        warnings.warn(left_out(loaded.ignored), stacklevel=3)
+    return loaded.subjects
+
+
+def field_map(given: str | Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
+    """What `--map` says: fields of subjects, and the paths at which they stand.
+
+    Raises:
+        UsageError: no such field, or no path.
+    """
+    pairs = {field_of(name) or name: path for name, path in mapping_of(given).items()}
+    mapping_of({name: path for name, path in pairs.items() if not name.startswith(PREFIX)}, FIELDS)
+    return pairs
 
 
 def _check_region(region: str) -> None:
@@ -138,18 +161,33 @@ def _check_id(subject: Subject, seen: Mapping[str, str]) -> None:
         raise RecordError(f"has the id of {seen[subject.id]}; make ids unique (without one, it is the number)")
 
 
-def _subject(row: Fields, number: int, region: str) -> Subject:
-    # A table that was written with its row numbers has a column without a name.
-    fields = {str(column).strip().lower(): value for column, value in row.items() if str(column).strip()}
-    for position, column in enumerate(fields, 1):
-        if column not in (*_COLUMNS, *RELATIONS) and not column.startswith(_PREFIX):
-            known = ", ".join((*_COLUMNS, "father, mother and the like", f"{_PREFIX}KIND"))
-            raise RecordError(f"has an unknown column, number {position}; known: {known}")
-    if not _none(fields.get("affiliation")) and not _none(fields.get("university")):
-        raise RecordError("has 'university' and 'affiliation', which are the same; give one of them")
+def _fields(row: Row) -> Fields:
+    """What a row says by its columns.
+
+    Raises:
+        RecordError: it is none, or has not what the mapping names.
+    """
+    try:
+        return row.fields
+    except DataError as error:
+        held = row.given if isinstance(row.given, Mapping) else {}
+        if row.problem is None and held and not any(field_of(str(column)) for column in held):
+            # Where there is no heading, names of columns are somebody's data.
+            raise RecordError(f"has not what --map names, and no column that is known; {_EXPECTED}") from None
+        raise RecordError(f"cannot be used: {str(error).removeprefix(row.where).lstrip(': ,')}") from None
+
+
+def _subject(row: Fields, number: int, columns: Columns) -> Subject:
+    try:
+        fields = columns.fields_of(row)
+    except ValueError as error:
+        raise RecordError(str(error)) from None
+    region = columns.region
     name = _text(fields, "name")
+    if name is None and not fields and row and not any(map(field_of, row)):
+        raise RecordError(f"has no column that is known; {_EXPECTED}")
     if name is None:
-        raise RecordError("has no 'name'; give one")
+        raise RecordError(f"has no 'name'; give one{_near(row, ('name',))}")
     subject = Subject(
         id=_id(fields.get("id"), number),
         name=name,
@@ -157,16 +195,26 @@ def _subject(row: Fields, number: int, region: str) -> Subject:
         email=_email(fields),
         address=_text(fields, "address", line_break=", "),
         relationships=tuple(_relations(fields)),
-        university=_text(fields, "university") or _text(fields, "affiliation"),
+        university=_text(fields, "university"),
         region=region,
     )
     if not any(True for _ in subject.targets()):
-        raise RecordError("has a name and nothing that could be asked for; give a telephone number or another value")
+        told = _near(row, ("phone", "email", "address", "university"))
+        raise RecordError(
+            f"has a name and nothing that could be asked for; give a telephone number or another value{told}"
+        )
     return subject
 
 
+def _near(row: Fields, wanted: Sequence[str]) -> str:
+    """A `--map` for what is missing, from the columns whose names are near."""
+    names = [str(column) for column in row if field_of(str(column)) is None]
+    found = suggested(names, wanted, dict.fromkeys(wanted, ()))
+    return "" if found is None else f", as with {found}"
+
+
 def _id(value: object, number: int) -> str:
-    if _none(value):
+    if is_empty(value):
         return str(number)
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise RecordError("has an 'id' that is neither text nor a whole number")
@@ -203,8 +251,8 @@ def _digits(text: str) -> str:
 
 
 def _text(fields: Fields, column: str, *, line_break: str = " ") -> str | None:
-    value = fields.get(column)
-    if _none(value):
+    value = as_text(fields.get(column)) if column in _NUMBERS else fields.get(column)
+    if is_empty(value):
         return None
     return _single_line(_BREAK.sub(line_break, _readable(value, column).strip()))
 
@@ -240,9 +288,9 @@ def _email(fields: Fields) -> str | None:
 
 def _relations(fields: Fields) -> Iterator[Relation]:
     given: list[tuple[str, object]] = [
-        (column.removeprefix(_PREFIX).strip(), value)
+        (column.removeprefix(PREFIX).strip(), value)
         for column, value in fields.items()
-        if column in RELATIONS or column.startswith(_PREFIX)
+        if column in RELATIONS or column.startswith(PREFIX)
     ]
     table = fields.get("relationships")
     if isinstance(table, str) and table.strip():
@@ -250,14 +298,14 @@ def _relations(fields: Fields) -> Iterator[Relation]:
             table = json.loads(table)
         except (ValueError, RecursionError):
             raise RecordError('has \'relationships\' that are no JSON; write them as {"father": "NAME"}') from None
-    if not _none(table):
+    if not is_empty(table):
         if not isinstance(table, Mapping):
             raise RecordError("has 'relationships' that are no object of kinds and names, such as father and a name")
         given += [(_readable(kind, "relationships").strip().lower(), value) for kind, value in table.items()]
     seen: set[Relation] = set()
     for kind, value in given:
         # Tables of other programs have every key in every row.
-        if _none(value):
+        if is_empty(value):
             continue
         if not kind:
             raise RecordError("has a relationship without a kind; name it as in father")
@@ -280,85 +328,31 @@ def _single_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _none(value: object) -> bool:
-    """Whether a cell is empty: tables of other programs have numbers that are none, too."""
-    return value is None or (isinstance(value, str) and not value.strip()) or (value != value)
-
-
-_SUFFIXES = (".csv", ".jsonl", ".json", ".parquet", ".toml")
-_TABLE = "subject"
-
-
 class RecordError(Exception):
     """What is wrong with one record, in words to be read behind where it stands: 'is not JSON'."""
 
 
-def rows_of(path: Path) -> Iterator[tuple[str, Fields | RecordError]]:
-    """Where each record stands and what it says, or what is wrong with it.
+_TABLE: Final = "subject"
+
+
+def _rows_of(source: Any, mapping: Mapping[str, str]) -> Iterator[Row]:
+    """Rows of anything that `data.rows` reads, and of TOML files.
 
     Raises:
-        DataError: no such file, one of no known kind, or one of which no record can be told.
+        DataError: it cannot be read.
     """
-    kind = path.suffix.lower()
-    if kind not in _SUFFIXES:
-        raise DataError(f"file of people '{path}' is of no known kind; expected one of {', '.join(_SUFFIXES)}")
-    if kind == ".jsonl":
-        return _of_lines(path)
-    if kind == ".csv":
-        return _of_csv(path)
-    return _numbered(_of_toml(path) if kind == ".toml" else load_records(path, keys_are_ids=False))
+    if isinstance(source, str | Path) and _TOML.search(str(source)):
+        source = _of_toml(source)
+    # A key of an object of records may be somebody's name.
+    return read_rows(source, mapping=mapping, keys_are_ids=False, what=_FILE)
 
 
-def _numbered(records: Iterable[Fields]) -> Iterator[tuple[str, Fields | RecordError]]:
-    for number, record in enumerate(records, 1):
-        yield f"record {number}", record
-
-
-def _of_lines(path: Path) -> Iterator[tuple[str, Fields | RecordError]]:
-    for number, line in enumerate(read_text(path, "file of people").split("\n"), 1):
-        if line.strip():
-            yield f"line {number}", _of_line(line)
-
-
-def _of_line(line: str) -> Fields | RecordError:
+def _of_toml(path: str | Path) -> list[Row]:
     try:
-        value = parsed_json(line, "")
-    except DataError as error:
-        return RecordError(str(error).strip())
-    return value if isinstance(value, dict) else RecordError("is not a JSON object")
-
-
-def _of_csv(path: Path) -> Iterator[tuple[str, Fields | RecordError]]:
-    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-    reader = csv.reader(io.StringIO(read_text(path, "file of people"), newline=""), strict=True)
-    heading: list[str] | None = None
-    while True:
-        where = f"line {reader.line_num + 1}"
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield where, RecordError(f"is not CSV: {error}")
-            continue
-        if heading is None:
-            heading = [cell.strip().lower() for cell in cells]
-            if len({cell for cell in heading if cell}) < sum(map(bool, heading)):
-                raise DataError(f"'{path}', {where}: a column of the heading is there twice; name each once")
-        elif len(cells) == len(heading):
-            yield where, dict(zip(heading, cells, strict=True))
-        elif cells:
-            yield (
-                where,
-                RecordError(
-                    f"has {len(cells)} cells under a heading of {len(heading)}; is a quote or a comma missing?"
-                ),
-            )
-
-
-def _of_toml(path: Path) -> list[Fields]:
-    try:
-        told = tomllib.loads(read_text(path, "file of people"))
+        with open_data(path, _FILE) as opened:
+            told = tomllib.loads(opened.read().decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise DataError(f"'{path}' is not UTF-8; save it as UTF-8 and try again") from None
     except tomllib.TOMLDecodeError as error:
         # The message may repeat what it could not read.
         place = str(error).rpartition("(")[2].rstrip(")")
@@ -368,4 +362,4 @@ def _of_toml(path: Path) -> list[Fields]:
     records = told.get(_TABLE)
     if set(told) != {_TABLE} or not isinstance(records, list) or not all(isinstance(one, dict) for one in records):
         raise DataError(f"'{path}' has to hold a table [[{_TABLE}]] for each person, and nothing else")
-    return records
+    return [Row(number, f"record {number}", str(path), record) for number, record in enumerate(records, 1)]

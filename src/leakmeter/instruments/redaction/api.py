@@ -3,54 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from leakmeter.commands.call import CallOptions, CaseNames, Some, cases_given, function, measured
 from leakmeter.errors import UsageError
-from leakmeter.models import DEFAULT_MODEL
+from leakmeter.instruments.redaction.measure import Redaction
+from leakmeter.text.build import PromptSettings
 
 if TYPE_CHECKING:
     from leakmeter.instruments.redaction.result import RedactionResult
-    from leakmeter.text.build import PromptSettings
+    from leakmeter.runs.loading import KeptModel
+    from leakmeter.runs.results import Results
 
 
+@function(
+    case=("context", "query", "response", "messages"),
+    measure=Some(Redaction, without=("max_loss",)),
+    prompts=Some(PromptSettings, without=("swap", "swap_seed")),
+    names=CaseNames,
+    how=CallOptions,
+)
 def redaction(
-    model: Any = DEFAULT_MODEL,
+    model: KeptModel,
+    data: Any = None,
     *,
     max_loss: float,
-    context: str | Sequence[str] | Mapping[str, str] = (),
+    context: str | Sequence[Any] | Mapping[str, str] = (),
     query: str = "",
     response: str | None = None,
     messages: Sequence[Mapping[str, Any]] = (),
-    **options: Any,
-) -> RedactionResult:
+    measure: Redaction,
+    prompts: PromptSettings,
+    names: CaseNames,
+    how: CallOptions,
+) -> RedactionResult | Results[RedactionResult]:
     """Find few pieces to cut from a context so that what is left has little influence on the response.
 
     Pieces are cut one by one, each time the one that leaves least, with all that is cut scored together anew; see
-    `instruments.redaction.measure.Redaction`. Arguments that are not explained here are those of `leakmeter.influence`.
+    `instruments.redaction.measure.Redaction`. The loss is the influence of Flemings et al., Definition 3.2, on the
+    response that was given with everything. What is not explained here is as in `influence`.
 
     Args:
         max_loss: largest influence of what is left on the response, nats, above 0.
-        options: fields of `Redaction` (temperature, cid_lambda, max_new_tokens, seed), fields of
-            `text.build.PromptSettings` but for swaps (unit, removal, group, template …), and arguments of
-            `load_backend` (dtype, device, model_id, cache …).
+        measure: options of the measure; see `instruments.redaction.measure.Redaction`.
+        prompts: how prompts are made and cut, but for surrogate values.
+
+    Returns:
+        The result of a single case; of data a `Results`, or with `out` a `Run`, with a result for each case.
 
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
-    """
-    from leakmeter.data.jsonl import case_of
-    from leakmeter.instruments.redaction.measure import Redaction
-    from leakmeter.instruments.redaction.result import RedactionResult
-    from leakmeter.runs import loading
-    from leakmeter.text.build import PromptSettings
 
-    measure = loading.made_of(Redaction, options, max_loss=max_loss)
-    settings = loading.made_of(PromptSettings, options)
-    check_prompts(settings)
-    case = case_of(context, query, response, messages)
-    backend = loading.load_backend(model, **options)
-    (result,) = RedactionResult.from_run(loading.measured_alone(backend, measure, settings, case), asdict(measure))
-    return result
+    Example:
+        >>> import leakmeter
+        >>> told = {"context": "Ana is 41. She sings.", "query": "How old is Ana?", "response": "41"}
+        >>> leakmeter.redaction("toy", **told, max_loss=100).reached
+        True
+    """
+    measure = replace(measure, max_loss=max_loss)
+    given, is_single = cases_given(data, context, query, response, messages, names, how)
+    found = measured(model, "redact_plan", measure, prompts, given, how)
+    return found[0] if is_single else found
 
 
 def check_prompts(prompts: PromptSettings) -> None:

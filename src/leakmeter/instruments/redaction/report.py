@@ -10,16 +10,34 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.influence import context
 from leakmeter.instruments.redaction.result import RedactionResult, Step
 from leakmeter.report import blocks as b
+from leakmeter.report import scale
 from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text
 from leakmeter.report.words import posterior_cell
 from leakmeter.stats.aggregates import aggregate
+from leakmeter.stats.stats import interval_of_share
 
 CAVEAT: Final = (
     "It is a plan for this response: what is bounded is the influence on it of what is left. The answer after is "
     "another response, on which that has another influence. Pieces were chosen one by one: none of them can be put "
     "back alone, but that no other plan is shorter is not proved."
 )
+_ADVICE: Final = {
+    "kept": ("Nothing has to be cut", "ship the context as it is"),
+    "reached": (
+        "The limit is met",
+        "read the answer that the model gives afterwards; if it is of use, ship the redacted context "
+        "(--write-redacted)",
+    ),
+    "missed": (
+        "The limit is not met",
+        "try another --unit, such as sentence, or bound what every token may tell (leakmeter decode --epsilon)",
+    ),
+    "below": (
+        "A limit below what irrelevant words do",
+        "raise --max-loss to what they do: below it, any text at all has to be cut",
+    ),
+}
 _LINES_AT_MOST: Final = 200
 _BACK: Final = "put back"
 _NOTES: Final[tuple[tuple[str, str], ...]] = (
@@ -27,10 +45,9 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
              "up over its tokens without their signs. Every step was measured with all pieces cut so far, together; in "
              "bold, it is within the limit."),
     ("Change", "against the step before."),
-    ("Signed", "the same with signs; plus, what is left makes the response likelier."),
-    ("Posterior", "from even odds, how likely what is left was there for an observer of the response, "
-                  "1 / (1 + exp(−signed)); not shown where the signed sum is no larger in size than that of the noise "
-                  "or of irrelevant words."),
+    ("Posterior", "1 / (1 + exp(−signed)), before and after alike; not shown where the sums, with and without signs, "
+                  "are not above those of the noise and of irrelevant words."),
+    ("Colours", "begin at what irrelevant words do as the only context."),
 )  # fmt: skip
 
 
@@ -55,24 +72,27 @@ def report(
     several = len(cases) > 1
     responses = "a response" if not several else f"{len(cases):,} responses"
     return b.Report(
-        "What to cut from this context",
+        "What to cut from these contexts" if several else "What to cut from this context",
         "redact_plan",
-        blocks=[*([b.Headline(_headline(cases))] if several else []), _chart(cases)],
+        blocks=[*([b.Headline(_headline(cases)), _advice(cases)] if several else []), _chart(cases)],
         lead=f"A language model gave {responses} after reading some context. Pieces of that context were cut, one "
         "after another, each time the one without which all that was left had least influence on the same response, "
         "until that was no more than the limit, in nats.",
         caveat=CAVEAT,
         sections=[
-            b.Section(b.Untrusted(case.id, 80), list(_blocks(case)), _cells(case), weight=case.left_nats)
+            b.Section(
+                b.Untrusted(case.id, 80), list(_blocks(case, several=several)), _cells(case), weight=case.left_nats
+            )
             for case in cases
         ],
         index=(
-            b.Column("Whole", "nats", "nats", shade=True),
             b.Column("Left", "nats", shade=True),
+            b.Column("Whole", "nats", "nats", shade=True),
             b.Column("Limit met"),
             b.Column("Cut"),
             b.Column("Pieces"),
         ),
+        index_caption="Plans, those that leave most first" if several else "",
         sections_left_out="with less left",
         notes=[b.Facts(_NOTES)],
         guide_to="context",
@@ -85,6 +105,8 @@ def report(
 def verdict(case: RedactionResult) -> str:
     """One sentence: what is cut, what is left, and whether that is within the limit."""
     limit, whole = f"the limit is {case.max_loss_nats:g}", nats_text(case.whole_nats)
+    if not case.response.sampled:
+        limit += ", for the scoring model, as the response was given"
     if not case.redacted:
         said = "Nothing has to be cut" if case.reached else "Cutting does not help"
         return f"{said}: the whole context influences the response by {whole}\u00a0nats; {limit}."
@@ -95,26 +117,54 @@ def verdict(case: RedactionResult) -> str:
 
 
 def posterior(case: RedactionResult) -> str:
-    """One sentence: what an observer of the response can conclude about what is left."""
-    if case.left_nats <= case.noise_floor_nats:
-        return "Of what is left, this response tells nothing that could be measured."
-    return context.posterior_sentence(case, "left_", "what is left")
+    """What an observer of the response can conclude about the context, before and after, by one rule."""
+    whole = _told(case, case.whole_nats, "whole_", "this context")
+    if not case.redacted:
+        return whole
+    return f"Before: {whole} After: {_told(case, case.left_nats, 'left_', 'what is left')}"
+
+
+def _told(case: RedactionResult, nats: float, prefix: str, what: str) -> str:
+    if nats <= case.noise_floor_nats:
+        return f"Of {what}, this response tells nothing that could be measured."
+    if nats <= _floor(case):
+        return f"{what[0].upper()}{what[1:]} moves the response no more than irrelevant words do."
+    return context.posterior_sentence(case, prefix, what)
 
 
 def _headline(cases: Sequence[RedactionResult]) -> str:
     n, left = sum(case.reached for case in cases), [case.left_nats for case in cases]
-    share = 100 * aggregate([case.redacted_share for case in cases], "mean")
+    cut = 100 * aggregate([case.redacted_share for case in cases], "mean")
+    low, high = interval_of_share(n, len(cases))
+    given = any(not case.response.sampled for case in cases)
     return (
-        f"{n:,} of {len(cases):,} plans reach their limit; they leave {mean_text(left)} and cut {share:.0f}\u00a0% of "
-        "the text on average."
+        f"{n:,} of {len(cases):,} plans ({100 * n / len(cases):.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]) reach "
+        f"their limit; they leave {mean_text(left)} and cut {cut:.0f}\u00a0% of the text on average"
+        f"{', for the scoring model: responses were given' if given else ''}."
     )
+
+
+def _advice(cases: Sequence[RedactionResult]) -> b.Advice:
+    """The rows of the decision table that the plans meet."""
+    met: dict[str, int] = {}
+    for case in cases:
+        name = "missed" if not case.reached else "reached" if case.redacted else "kept"
+        met[name] = met.get(name, 0) + 1
+        if case.steps and case.placebo_nats is not None and case.max_loss_nats < case.placebo_nats:
+            met["below"] = met.get("below", 0) + 1
+    rows = [
+        (f"{found} ({met[name]:,} of {len(cases):,} plans)" if len(cases) > 1 else found, do)
+        for name, (found, do) in _ADVICE.items()
+        if name in met
+    ]
+    return b.Advice(rows, [row for name, row in _ADVICE.items() if name not in met])
 
 
 def _cells(case: RedactionResult) -> tuple[b.Cell, ...]:
     names = b.Untrusted(", ".join(piece.name for piece in case.redacted), 72)
     return (
-        _coloured(case.whole_nats, case),
         _coloured(case.left_nats, case),
+        _coloured(case.whole_nats, case),
         "yes" if case.reached else "no",
         f"{len(case.redacted)} of {case.n_pieces}",
         names,
@@ -122,13 +172,19 @@ def _cells(case: RedactionResult) -> tuple[b.Cell, ...]:
 
 
 def _coloured(nats: float, case: RedactionResult) -> b.Cell:
-    """Nats, which have a colour where they rise above the noise floor."""
-    return nats if nats > case.noise_floor_nats else b.Shaded(nats, 0)
+    """Nats, which have a colour where they rise above the noise and above what irrelevant words do."""
+    return b.Shaded(nats, scale.heat(nats, _floor(case)))
 
 
-def _blocks(case: RedactionResult) -> Iterator[b.Block]:
+def _floor(case: RedactionResult) -> float:
+    return max(case.noise_floor_nats, case.placebo_nats or 0.0)
+
+
+def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     yield b.Headline(verdict(case))
     yield b.Text(posterior(case))
+    if not several:
+        yield _advice([case])
     for warning in context.warnings(case):
         yield b.Warning(b.Untrusted(warning))
     query = [b.Text(b.Untrusted(case.query), "prose", heading="Query")] if case.query else []
@@ -166,11 +222,11 @@ def _answers(case: RedactionResult) -> Iterator[b.Block]:
     """The response, the same under what is left, and the answer that is drawn from that."""
     after = case.after
     heading = f"Response, each token by what the whole context did to it ({context.provenance(case)})"
-    yield _tokens(case, case.whole_per_token_nats, heading, legend=after is None)
+    yield _tokens(case, case.whole_nats, case.whole_per_token_nats, heading, legend=after is None)
     if after is None:
         return
     heading = "The same response, each token by what is left of the context did to it"
-    yield _tokens(case, case.left_per_token_nats, heading, legend=True)
+    yield _tokens(case, case.left_nats, case.left_per_token_nats, heading, legend=True)
     yield b.Text(b.Untrusted(after.text), "prose", heading="Answer after")
     yield b.Text(
         f"Drawn from what is left, seed {after.seed}; that influences it by {nats_text(after.whole_nats)}\u00a0nats.",
@@ -178,10 +234,16 @@ def _answers(case: RedactionResult) -> Iterator[b.Block]:
     )
 
 
-def _tokens(case: RedactionResult, by_token: Sequence[float], heading: str, *, legend: bool) -> b.ShadedText:
-    tokens = zip(case.response.tokens, by_token, strict=True)
+def _tokens(
+    case: RedactionResult, nats: float, by_token: Sequence[float], heading: str, *, legend: bool
+) -> b.ShadedText:
+    is_finding = nats > _floor(case)
+    segments = [
+        b.Segment(b.Untrusted(token), nats if is_finding else 0.0, said=scale.nats_cell(nats))
+        for token, nats in zip(case.response.tokens, by_token, strict=True)
+    ]
     return b.ShadedText(
-        [b.Passage([b.Segment(b.Untrusted(token), nats) for token, nats in tokens])],
+        [b.Passage(segments)],
         heading,
         floor_nats=case.noise_floor_per_token_nats,
         floor_said_nats=case.noise_floor_nats if legend else None,
@@ -204,7 +266,8 @@ def _steps(case: RedactionResult) -> b.Table:
     )
     whole: tuple[b.Cell, ...] = (0, "", "", "the whole context", _coloured(case.whole_nats, case), "")
     within = case.whole_nats <= case.max_loss_nats
-    rows = [b.Row((*whole, case.whole_signed_nats, _posterior(case, "whole_")), strong=within)]
+    sure = _posterior(case, case, case.whole_nats, "whole_")
+    rows = [b.Row((*whole, case.whole_signed_nats, sure), strong=within)]
     for number, step in enumerate(case.steps, 1):
         text = b.Untrusted(step.text, 160)
         cells: tuple[b.Cell, ...] = (
@@ -215,16 +278,18 @@ def _steps(case: RedactionResult) -> b.Table:
             _coloured(step.left_nats, case),
             step.change_nats,
             step.left_signed_nats,
-            _posterior(step, "left_"),
+            _posterior(case, step, step.left_nats, "left_"),
         )
         rows.append(b.Row(cells, strong=step.left_nats <= case.max_loss_nats))
     caption = f"Steps, until at most {case.max_loss_nats:g} nats are left"
     return b.Table(columns, rows, caption, rest=("step", "steps"), first=len(rows))
 
 
-def _posterior(numbers: RedactionResult | Step, prefix: str) -> b.Cell:
+def _posterior(case: RedactionResult, numbers: RedactionResult | Step, nats: float, prefix: str) -> b.Cell:
     sure: float | None = getattr(numbers, f"{prefix}posterior")
-    return posterior_cell(numbers, prefix) if sure is None else sure
+    if sure is None:
+        return posterior_cell(numbers, prefix)
+    return sure if nats > _floor(case) else "<\u00a0placebo"
 
 
 def _steps_chart(case: RedactionResult) -> b.Chart:

@@ -2,58 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from leakmeter.instruments.susceptibility.fisher.result import FisherResult, FisherSummary
-from leakmeter.instruments.susceptibility.result import Summary, SusceptibilityResult
-from leakmeter.models import DEFAULT_MODEL
-from leakmeter.runs.result import Results
+from leakmeter.commands.call import CallOptions, RowNames, Some, function, measured
+from leakmeter.commands.given import LoadedCases
+from leakmeter.errors import UsageError
+from leakmeter.instruments.susceptibility.fisher.measure import Fisher
+from leakmeter.instruments.susceptibility.measure import Susceptibility
+from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from leakmeter.core.backend import Backend
     from leakmeter.core.gradient import Sigma
-    from leakmeter.data.records import Fields
-    from leakmeter.instruments.susceptibility.fisher.measure import Fisher
-    from leakmeter.instruments.susceptibility.measure import Susceptibility
-    from leakmeter.runs.result import Part
+    from leakmeter.instruments.susceptibility.case import Context, QueryCase
+    from leakmeter.instruments.susceptibility.fisher.result import FisherResult
+    from leakmeter.instruments.susceptibility.result import SusceptibilityResult
+    from leakmeter.runs.loading import KeptModel
+    from leakmeter.runs.results import Results
 
 
-@dataclass(frozen=True)
-class Susceptibilities(Results[SusceptibilityResult]):
-    """How far contexts move the answers to queries, nats."""
-
-    @cached_property
-    def summary(self) -> Summary:
-        """Mean, ranks of queries and contexts, levels of factors."""
-        return SusceptibilityResult.summary(self.results)
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a query and context: the query's id, and what `SusceptibilityResult.to_frame` says of the context."""
-        return self.joined((result.to_frame() for result in self.results), "query")
-
-
-@dataclass(frozen=True)
-class FisherSusceptibilities(Results[FisherResult]):
-    """How far changes of queries' vectors would move the answers to them, nats."""
-
-    @cached_property
-    def summary(self) -> FisherSummary:
-        """Of each Σ: mean, ranks of queries, what else explains them, factors."""
-        return FisherResult.summary(self.results)
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a query and Σ: the query's id, and what `FisherResult.to_frame` says."""
-        return self.joined((result.to_frame() for result in self.results), "query")
-
-
+@function(was="queries", measure=Susceptibility, settings=QuerySettings, names=RowNames, how=CallOptions)
 def susceptibility(
-    model: Any = DEFAULT_MODEL, *, queries: Sequence[str | Fields], contexts: Sequence[str | Fields], **options: Any
-) -> Susceptibilities:
+    model: KeptModel,
+    data: Any = None,
+    *,
+    contexts: Any,
+    measure: Susceptibility,
+    settings: QuerySettings,
+    names: RowNames,
+    how: CallOptions,
+) -> Results[SusceptibilityResult]:
     """Measure, in nats, how far contexts move the answers to queries.
 
     χ(q) = I(C; A | q) = E_c KL(p(A | c, q) ‖ p̂(A | q)), with the mixture p̂ over the contexts c (Liu et al.,
@@ -62,33 +42,46 @@ def susceptibility(
 
     Args:
         model: see `influence`.
-        queries: texts, or mappings with `query`, and optionally `id`, `answers` that are told apart, the right
+        data: queries: texts, or records with `query`, and optionally `id`, `answers` that are told apart, the right
             `answer`, and factors under any other name; see `instruments.susceptibility.case.queries_of`.
-        contexts: texts, or mappings with `context`, and optionally `id`, `weight`, `answer`; each stands before every
+        contexts: texts, or records with `context`, and optionally `id`, `weight`, `answer`; each stands before every
             query in turn. Two or more.
-        options: `temperature` and `answer_tokens` of `instruments.susceptibility.measure.Susceptibility`, `template`
-            and `separator` of `instruments.susceptibility.prompts.QuerySettings`, and `dtype`, `device`, `model_id`
-            and `cache` as in `influence`.
+        measure: options of the measure; see `instruments.susceptibility.measure.Susceptibility`.
+        settings: template, and what stands between a context and the query.
+        names: what the fields of the queries are called.
+        how: as of `influence`.
+
+    Returns:
+        A `Results`, or with `out` a `Run`, with a result for each query.
 
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
+
+    Example:
+        >>> import leakmeter
+        >>> contexts = ["Emma was written by Poe.", "It rains."]
+        >>> found = leakmeter.susceptibility("toy", ["Who wrote Emma?"], contexts=contexts)
+        >>> found[0].susceptibility_nats >= 0
+        True
     """
-    from leakmeter.instruments.susceptibility.measure import Susceptibility
-    from leakmeter.runs.loading import made_of
-
-    measure = made_of(Susceptibility, options)
-    parts = _parts(measure, model, queries, contexts, options)
-    return Susceptibilities(tuple(SusceptibilityResult.from_run(parts, asdict(measure))))
+    given = _cases(data, contexts, names, how)
+    return measured(model, "susceptibility", measure, settings, given, how, group_size=TOGETHER)
 
 
+@function(
+    was="queries", measure=Some(Fisher, without=("sigma",)), settings=QuerySettings, names=RowNames, how=CallOptions
+)
 def fisher_susceptibility(
-    model: Any = DEFAULT_MODEL,
+    model: KeptModel,
+    data: Any = None,
     *,
-    queries: Sequence[str | Fields],
-    contexts: Sequence[str | Fields] = (),
+    contexts: Any = None,
     sigma: Sigma | Sequence[Sigma] = "identity",
-    **options: Any,
-) -> FisherSusceptibilities:
+    measure: Fisher,
+    settings: QuerySettings,
+    names: RowNames,
+    how: CallOptions,
+) -> Results[FisherResult]:
     """Measure, from gradients, how far changes of queries' vectors would move the answers to them.
 
     ½ (tr(I Σ) + μᵀ I μ), with the Fisher information I of the next token about the vectors of a place (Liu et al.,
@@ -96,26 +89,32 @@ def fisher_susceptibility(
 
     Args:
         model: see `influence`; one that gives gradients, as those of the transformers library do.
-        queries: see `susceptibility`; an answer is any next token here.
+        data: queries, as of `susceptibility`; an answer is any next token here.
         contexts: as there, but there may be none: only Σ 'empirical' asks for them, and a slot is as long as the
             longest.
         sigma: one, or several that are found from the same passes; see
             `instruments.susceptibility.fisher.measure.Fisher`.
-        options: `method`, `place`, `probes`, `directions`, `top_k`, `slot_tokens`, `relative_error`, `max_probes` and
-            `seed` of the same, and `template` to `cache` as in `susceptibility`.
+        measure: options of the measure; see the same.
+        settings, names, how: as of `susceptibility`.
+
+    Returns:
+        A `Results`, or with `out` a `Run`, with a result for each query.
 
     Raises:
         CapabilityError: the model gives no gradients, or has no such layer.
         LeakmeterError: something cannot be used as given; the message says what to do.
-    """
-    from leakmeter.instruments.susceptibility.fisher.measure import Fisher
-    from leakmeter.runs.loading import made_of
 
-    sigmas = (sigma,) if isinstance(sigma, str) else tuple(sigma)
-    measure = made_of(Fisher, options, sigma=sigmas)
-    check_gradients(model)
-    parts = _parts(measure, model, queries, contexts, options)
-    return FisherSusceptibilities(tuple(FisherResult.from_run(parts, asdict(measure))))
+    Example:
+        >>> import leakmeter
+        >>> leakmeter.fisher_susceptibility("toy", ["Who wrote Emma?"])
+        Traceback (most recent call last):
+        leakmeter.errors.CapabilityError: ...
+    """
+    measure = replace(measure, sigma=(sigma,) if isinstance(sigma, str) else tuple(sigma))
+    check_gradients(model.given)
+    given = _cases(data, contexts, names, how)
+    check_place(model.backend, measure.place)
+    return measured(model, "fisher", measure, settings, given, how, group_size=TOGETHER)
 
 
 def check_gradients(model: Any) -> None:
@@ -152,27 +151,15 @@ def check_place(backend: Backend, place: str) -> None:
         layer_of(model, where.layer, backend.name)
 
 
-def _parts(
-    measure: Susceptibility | Fisher,
-    model: Any,
-    queries: Sequence[str | Fields],
-    contexts: Sequence[str | Fields],
-    options: dict[str, Any],
-) -> Iterator[Part]:
-    """Texts and measurements of each query, once all of them can be used."""
-    from leakmeter.instruments.susceptibility.case import QueryCase, contexts_of, queries_of
-    from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
-    from leakmeter.runs import loading
-    from leakmeter.runs.measure import Callbacks, measure_cases
+def _cases(data: Any, contexts: Any, names: RowNames, how: CallOptions) -> LoadedCases[QueryCase]:
+    """Every query with all contexts."""
+    from leakmeter.data.mapping import mapping_of
+    from leakmeter.instruments.susceptibility.case import QUERY_FIELDS, QueryCase, load_contexts, load_queries
 
-    settings = loading.made_of(QuerySettings, options)
-    asked = queries_of(_records(queries, "query"), "queries")
-    before = contexts_of(_records(contexts, "context"), "contexts") if contexts else ()
-    backend = loading.load_backend(model, **options)
-    prepared = [settings.prepare(QueryCase(query.id, query, before), backend, measure) for query in asked]
-    return measure_cases(backend, measure, prepared, None, Callbacks(), group_size=TOGETHER)
-
-
-def _records(rows: Sequence[str | Fields], column: str) -> list[Fields]:
-    """A text stands for a record of nothing else."""
-    return [{column: row} if isinstance(row, str) else row for row in rows]
+    if data is None:
+        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+    asked = load_queries(data, mapping_of(names.map, QUERY_FIELDS))
+    before: tuple[Context, ...] = ()
+    if contexts is not None and not (isinstance(contexts, Sequence) and not contexts):
+        before = load_contexts(contexts)
+    return LoadedCases(tuple(QueryCase(one.id, one, before) for one in asked), skip_bad=how.skip_bad)

@@ -10,12 +10,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.data.records import Fields, load_records
+from leakmeter.data.mapping import Fields, suggested
+from leakmeter.data.rows import read_rows
 from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError
 
 _QUERY: Final = ("query", "question", "text")
 _CONTEXT: Final = ("context", "text")
+QUERY_FIELDS: Final = ("query", "id", "answer", "answers")
+CONTEXT_FIELDS: Final = ("context", "weight", "context.id", "context.answer")
+"""What `--map` may name."""
 Stored = dict[str, Any]
 """JSON, as runs and studies keep it."""
 _QUERY_STORED: Final = "question"
@@ -87,22 +91,46 @@ class QueryCase:
         }
 
 
-def load_queries(path: str | Path) -> tuple[Query, ...]:
-    """Queries of a JSON lines, JSON, CSV or Parquet file, in its order; see `queries_of`.
+def load_queries(source: Any, mapping: Mapping[str, str] | None = None) -> tuple[Query, ...]:
+    """Queries of a file or of a table in memory, in order; see `queries_of`.
+
+    Args:
+        source: see `data.rows.read_rows`; a text in the place of a record is a query.
+        mapping: fields and the paths at which they stand.
 
     Raises:
-        DataError: no such file, one of no known kind, or a record that is no query.
+        DataError: it cannot be read, or a record is no query.
     """
-    return queries_of(load_records(path), f"'{path}'")
+    return queries_of(_records(source, mapping, _QUERY), _named(source, "queries"))
 
 
-def load_contexts(path: str | Path) -> tuple[Context, ...]:
-    """Contexts of a file, likewise; see `contexts_of`.
+def load_contexts(source: Any, mapping: Mapping[str, str] | None = None) -> tuple[Context, ...]:
+    """Contexts likewise; see `contexts_of`.
+
+    Args:
+        source: as of `load_queries`; a text in the place of a record is a context.
+        mapping: fields and the paths at which they stand.
 
     Raises:
-        DataError: no such file, one of no known kind, or a record that is no context.
+        DataError: it cannot be read, or a record is no context.
     """
-    return contexts_of(load_records(path), f"'{path}'")
+    return contexts_of(_records(source, mapping, _CONTEXT), _named(source, "contexts"))
+
+
+def split_mapping(mapping: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """A `--map` for queries and for contexts: by the fields of each; of a context 'context.id' and 'context.answer'."""
+    behind = "context."
+    ours = {name: path for name, path in mapping.items() if name in QUERY_FIELDS}
+    theirs = {name.removeprefix(behind): path for name, path in mapping.items() if name not in QUERY_FIELDS}
+    return ours, theirs
+
+
+def _records(source: Any, mapping: Mapping[str, str] | None, texts: Sequence[str]) -> list[Fields]:
+    return [row.fields for row in read_rows(source, mapping=mapping, text_field=texts[0])]
+
+
+def _named(source: object, what: str) -> str:
+    return f"'{source}'" if isinstance(source, str | Path) else what
 
 
 def queries_of(records: Iterable[Fields], source: str) -> tuple[Query, ...]:
@@ -187,7 +215,9 @@ def _text(fields: Fields, columns: Sequence[str], where: str) -> tuple[str, str]
     if column is None:
         # What else there is may be a text, where a file has no heading, and is not repeated.
         names = ", ".join(map(repr, columns))
-        raise DataError(f"{where} has none of the columns {names}; does the file begin with a heading that has one?")
+        found = suggested(list(fields), columns[:1], {columns[0]: columns[1:]})
+        hint = f"try {found}" if found else "does the file begin with a heading that has one?"
+        raise DataError(f"{where} has none of the columns {names}; {hint}")
     text = checked_text(fields[column], column, where)
     if not text.strip():
         raise DataError(f"{where}: '{column}' is empty")

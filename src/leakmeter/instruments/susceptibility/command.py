@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import LoadedCases
-from leakmeter.commands.options import Flag, RunOptions
+from leakmeter.commands.options import Flag, RowOptions, RunOptions
 from leakmeter.core import registry
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
@@ -35,6 +35,7 @@ def susceptibility(
     template: Literal["plain", "chat"] = "plain",
     separator: Annotated[str, Parameter(allow_leading_hyphen=True, show_default=False)] = "\n",
     skip_bad: Flag = False,
+    rows: RowOptions | None = None,
     measure: Annotated[Susceptibility | None, Parameter(name="*", group="With --estimator monte-carlo")] = None,
     fisher: Annotated[Fisher | None, Parameter(name="*", group="With --estimator fisher", negative="")] = None,
     run: RunOptions | None = None,
@@ -49,10 +50,13 @@ def susceptibility(
     Parameters
     ----------
     queries
-        JSON lines, JSON, CSV or Parquet: 'query', and optionally 'id', 'answers', 'answer', and factors under any other
-        name.
+        JSON lines, JSON, CSV or Parquet, packed or not, or - for standard input: 'query', and optionally 'id',
+        'answers', 'answer', and factors under any other name.
     contexts
         Likewise: 'context', and optionally 'id', 'weight', 'answer'. Two or more; none needed with --estimator fisher.
+    rows.map
+        Fields of the files that have other names: FIELD=PATH,…, as in query=question,context=page_content; of contexts
+        also context.id=PATH and context.answer=PATH.
     estimator
         monte-carlo asks every query behind every context; fisher takes gradients at the query itself.
     template
@@ -65,7 +69,14 @@ def susceptibility(
         Print one JSON object a query, and a last one with their summary.
     """
     from leakmeter.instruments.susceptibility.api import check_gradients, check_place
-    from leakmeter.instruments.susceptibility.case import QueryCase, load_contexts, load_queries
+    from leakmeter.instruments.susceptibility.case import (
+        CONTEXT_FIELDS,
+        QUERY_FIELDS,
+        QueryCase,
+        load_contexts,
+        load_queries,
+        split_mapping,
+    )
     from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
 
     run = run or RunOptions()
@@ -76,8 +87,9 @@ def susceptibility(
         raise UsageError("--contexts comes without --queries; give both, or neither for the sample")
     if queries is not None and contexts is None and not is_fisher:
         raise UsageError("--queries comes without --contexts; give both, or neither for the sample")
-    asked = load_queries(_sample(_SAMPLES[0]) if queries is None else queries)
-    before = load_contexts(contexts or _sample(_SAMPLES[1])) if queries is None or contexts is not None else ()
+    ours, theirs = split_mapping((rows or RowOptions()).mapping((*QUERY_FIELDS, *CONTEXT_FIELDS)))
+    asked = load_queries(_sample(_SAMPLES[0]) if queries is None else queries, ours)
+    before = load_contexts(contexts or _sample(_SAMPLES[1]), theirs) if queries is None or contexts is not None else ()
     chosen: Susceptibility | Fisher = (fisher or Fisher()) if is_fisher else (measure or Susceptibility())
     if is_fisher:
         check_gradients(run.model)

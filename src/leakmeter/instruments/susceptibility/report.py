@@ -13,6 +13,7 @@ from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_cell, nats_text
 from leakmeter.report.words import interval_text
+from leakmeter.stats.enough import items_for_distance, items_for_share, share_told_apart
 
 CAVEAT: Final = (
     "Susceptibility is that to these contexts, as often as each comes. It says how much an answer depends on which of "
@@ -24,6 +25,8 @@ INTERVALS: Final = (
 )
 ID: Final = 40
 _TEXT: Final = 130
+_ENOUGH_CONTEXTS: Final = 128
+"""From which on the interval of a query covers as it says."""
 _LEVELS_AT_MOST: Final = 12
 _QUERIES_LISTED: Final = 20
 _CONTEXTS_LISTED: Final = 12
@@ -34,12 +37,41 @@ _SETTINGS: Final = "Settings, noise and cost"
 _NOTES: Final = (
     ("Persuasion", "of a context: KL(p(A | c, q) ‖ p̂(A | q)), where p̂ is the mixture of the answers’ distributions "
                    "behind all contexts."),
-    ("Susceptibility", "of a query: the mean persuasion of its contexts, which is the mutual information of context "
-                       "and answer."),
-    ("From bare", "KL(p(A | c, q) ‖ p(A | q)), where nothing stands before the query."),
+    ("From bare", "KL(p(A | c, q) ‖ p(A | q))."),
     ("Of most", "share of the entropy of the contexts’ weights, the logarithm of their number where all come as "
                 "often."),
 )  # fmt: skip
+MOST: Final = 0.5
+"""Share of the ceiling from which on an answer tells most of what there is to tell."""
+UNMOVED: Final = (
+    "nothing above the noise floor",
+    "the contexts do not reach the answers: look at the prompt (--separator, --template) before you call the model "
+    "deaf",
+)
+TOO_FEW: Final = (
+    "the interval reaches down to the noise floor",
+    "too little data to tell: ask more queries, behind more contexts, as many as the report says",
+)
+TELLS_MOST: Final = (
+    "half of the ceiling or more",
+    "an answer nearly says which context it was given: put nothing private there, or bound it (leakmeter decode "
+    "--epsilon)",
+)
+TELLS_SOME: Final = (
+    "above the noise floor, below half of the ceiling",
+    "answers depend on the context: open the queries at the top, and measure with leakmeter influence what of a "
+    "context does it",
+)
+BELIEVES: Final = (
+    "memorisation ratio below 50 %",
+    "the model follows what it is given: let nobody write contexts whom you do not trust",
+)
+KEEPS: Final = (
+    "memorisation ratio above 50 %",
+    "the model keeps to what it knew: do not expect a retrieved correction to be used",
+)
+DECISIONS: Final = (UNMOVED, TOO_FEW, TELLS_MOST, TELLS_SOME, BELIEVES, KEEPS)
+"""What to do about what was found, as the documentation has it."""
 
 
 def report(
@@ -63,9 +95,9 @@ def report(
     several = len(results) > 1
     n = "a query" if not several else f"{len(results):,} queries"
     return b.Report(
-        "How far contexts move these answers",
+        f"How far contexts move {'these answers' if several else 'this answer'}",
         "susceptibility",
-        [*(_of_all(results, summary) if several else _of_one(results[0])), *_charts(results, summary)],
+        [*(_of_all(results, summary) if several else _of_one(results[0], summary)), *_charts(results, summary)],
         lead=f"A language model was asked {n}, behind many contexts in turn. What it would answer behind each was "
         "compared with what it would answer behind any of them, in nats.",
         caveat=CAVEAT,
@@ -73,15 +105,14 @@ def report(
         if several
         else (),
         index=(
-            b.Column("Susceptibility", "nats", shade=True),
+            b.Column("Nats", "nats", shade=True),
             b.Column("Text"),
             b.Column("Interval", "interval"),
             b.Column("Of most", "share"),
         ),
-        index_caption="Queries, most susceptible first; susceptibility in nats",
+        index_caption="Queries, most susceptible first",
         index_first=_QUERIES_LISTED,
         case=("query", "queries"),
-        folded=True,
         sections_left_out="that are less susceptible",
         notes=[b.Facts(_NOTES)],
         provenance=provenance,
@@ -94,7 +125,9 @@ def headline(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     """The mean over queries."""
     numbers = sorted({result.n_contexts for result in results})
     behind = f"each behind {numbers[0]:,}" if len(numbers) == 1 else f"behind {numbers[0]:,} to {numbers[-1]:,}"
-    return f"Susceptibility {mean_text(summary)}\u00a0nats, the mean of {n_queries(summary.n)}, {behind} contexts."
+    floor = max(result.noise_floor_nats for result in results)
+    said = f"Susceptibility {mean_text(summary)}\u00a0nats, the mean of {n_queries(summary.n)}, {behind} contexts."
+    return f"{said}{too_few(summary.mean_nats, summary.interval_nats, floor, summary.n, 'queries')}"
 
 
 def meaning(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
@@ -138,7 +171,9 @@ def verdict(result: SusceptibilityResult) -> str:
     if result.below_noise_floor:
         return f"The {result.n_contexts:,} contexts move this answer by nothing that could be measured."
     said = f"This query has a susceptibility of {nats_text(result.susceptibility_nats)}\u00a0nats"
-    return f"{said} {interval_text(result)}".rstrip() + f", behind {result.n_contexts:,} contexts."
+    said = f"{said} {interval_text(result)}".rstrip() + f", behind {result.n_contexts:,} contexts."
+    value, floor, n = result.susceptibility_nats, result.noise_floor_nats, result.n_contexts
+    return f"{said}{too_few(value, result.interval_nats, floor, n, 'contexts')}"
 
 
 def explanation(result: SusceptibilityResult) -> str:
@@ -176,9 +211,15 @@ def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
         return f"Memorisation: no answer is the original or the context’s ({kept}); there is no ratio."
     low, high = (f"{100 * end:.0f}" for end in counts.ratio_interval)
     which = f" in the {n_knows:,}{of} that are answered right without a context" if of else ""
+    n = counts.n_original + counts.n_context
+    few = ""
+    if share_told_apart(counts.n_original, n, 0.5) is None:
+        needed = items_for_share(counts.ratio, 0.5, beyond=n)
+        takes = "" if needed is None else f": it takes {needed:,} that give either, if the ratio stays what it is"
+        few = f" Too few answers to tell whether it keeps to what it knew more often than not{takes}."
     return (
         f"Memorisation ratio {100 * counts.ratio:.0f}\u00a0% [{low}, {high}]: greedy answers behind contexts that "
-        f"state another{which} are {kept}."
+        f"state another{which} are {kept}.{few}"
     )
 
 
@@ -196,6 +237,24 @@ def settings(results: Sequence[SusceptibilityResult]) -> dict[str, str]:
         "Answers of a query": what,
         "Temperature": f"{first.temperature:g}",
     }
+
+
+def decisions(results: Sequence[SusceptibilityResult], summary: Summary) -> list[tuple[str, str]]:
+    """The rows of the decision table that these queries meet."""
+    floor = max(result.noise_floor_nats for result in results)
+    ceiling = max(result.ceiling_nats for result in results)
+    ends = summary.interval_nats if len(results) > 1 else results[0].interval_nats
+    if summary.mean_nats <= floor:
+        met = [UNMOVED]
+    elif ends is not None and ends[0] <= floor:
+        met = [TOO_FEW]
+    else:
+        met = [TELLS_MOST if ceiling and summary.mean_nats >= MOST * ceiling else TELLS_SOME]
+    counts = summary.memorisation
+    if counts is not None and counts.ratio is not None:
+        keeps = share_told_apart(counts.n_original, counts.n_original + counts.n_context, 0.5)
+        met += [] if keeps is None else [KEEPS if keeps else BELIEVES]
+    return met
 
 
 # ---- of both estimators ---------------------------------------------------------------------------------------------
@@ -226,12 +285,36 @@ def mean_text(mean: Mean) -> str:
     return f"{nats_text(mean.mean_nats)} {interval_text(mean)}".rstrip()
 
 
+def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int, what: str) -> str:
+    """That an interval reaches down to a floor, and how many it takes until it does not; empty where it lies above.
+
+    Args:
+        value: that the interval is of, in the unit of the floor.
+        ends: of its interval; of one that nothing is known of nothing is said.
+        floor: from which down there is no finding.
+        n: of what the interval is over.
+        what: they are called.
+    """
+    if ends is None or ends[0] > floor:
+        return ""
+    # An interval that is cut at 0 is as wide below as above.
+    half_width = max(value - ends[0], ends[1] - value if ends[0] <= 0 else 0.0)
+    needed = items_for_distance(n, value - floor, half_width)
+    takes = "" if needed is None or needed <= n else f": it takes {needed:,} if they are like these"
+    return f" Too few {what} to tell it from {'noise' if floor else '0'}{takes}."
+
+
 def interval(ends: tuple[float, float] | None) -> b.Interval | None:
     """A cell of a column of intervals."""
     return None if ends is None else b.Interval(*ends)
 
 
-def factor_table(factors: Mapping[str, Sequence[Level]], caption: str, mean: b.Column) -> Iterator[b.Table]:
+def advice(met: Sequence[tuple[str, str]], table: Sequence[tuple[str, str]]) -> b.Advice:
+    """What to do, of the rows of a decision table those that are met."""
+    return b.Advice(met, [row for row in table if row not in met])
+
+
+def factor_table(factors: Mapping[str, Sequence[Level]], caption: b.Phrase, mean: b.Column) -> Iterator[b.Table]:
     """Each factor's levels; factors of one level, or of too many to be read, are left out, and no table is empty."""
     rows = [
         b.Row((b.Untrusted(name, ID), b.Untrusted(one.level, ID), one.n, one.mean_nats, interval(one.interval_nats)))
@@ -246,11 +329,12 @@ def factor_table(factors: Mapping[str, Sequence[Level]], caption: str, mean: b.C
 
 
 # ---- blocks ---------------------------------------------------------------------------------------------------------
-def _of_one(result: SusceptibilityResult) -> Iterator[b.Block]:
+def _of_one(result: SusceptibilityResult, summary: Summary) -> Iterator[b.Block]:
     facts = settings([result])
     facts |= {"Noise floor": f"{nats_text(result.noise_floor_nats)}\u00a0nats", "Cost": shared_words.cost([result])}
     yield b.Headline(verdict(result))
     yield b.Text(explanation(result))
+    yield advice(decisions([result], summary), DECISIONS)
     yield from _explained([result], result.memorisation)
     yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, ID)))
     yield _contexts(result)
@@ -261,6 +345,7 @@ def _of_all(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterat
     facts = settings(results) | {"Noise": noise(summary, results), "Cost": shared_words.cost(results)}
     yield b.Headline(headline(summary, results))
     yield b.Text(meaning(summary, results))
+    yield advice(decisions(results, summary), DECISIONS)
     yield from _explained(results, summary.memorisation)
     mean = b.Column("Mean", "nats", "nats", shade=True)
     yield from factor_table(summary.factors, "Factors, mean susceptibility", mean)
@@ -281,6 +366,12 @@ def _explained(
         yield b.Text(memorisation(counts))
     for line in (scale_of(results), INTERVALS):
         yield b.Text(line, "soft")
+    fewest = min(result.n_contexts for result in results)
+    if 2 < fewest < _ENOUGH_CONTEXTS and any(result.interval_nats for result in results):
+        yield b.Warning(
+            f"Of {fewest:,} contexts the intervals of a query are too narrow: simulated, those of 8 contexts hold what "
+            f"all contexts would give in 79\u00a0% of draws, of 32 in 91\u00a0%, of {_ENOUGH_CONTEXTS} in 95\u00a0%."
+        )
     for warning in shared_words.warnings(results):
         yield b.Warning(b.Untrusted(warning))
 

@@ -3,7 +3,7 @@
   const { knee, top, bins, screen } = Object.fromEntries(
     Object.entries(document.body.dataset).map(([k, v]) => [k, Number(v)]));
   const word = document.body.dataset.cases;
-  const cases = [...document.querySelectorAll("article.case")];
+  const cases = [...document.querySelectorAll("details.line")];
   const tip = document.getElementById("tip");
   const states = new Map();
 
@@ -49,6 +49,7 @@
         el.setAttribute("aria-pressed", "false");
         el.setAttribute("aria-describedby", "tip");
         el.tabIndex = i ? -1 : 0;
+        if (!el.textContent.trim()) el.setAttribute("aria-label", "space");
       });
     }
     for (const row of state.rows) {
@@ -63,16 +64,24 @@
   const roles = (row) => [...row.closest("table").tHead.rows[0].cells]
     .map((head, i) => [i, head.dataset.r]).filter(([, role]) => role);
 
+  // Beside a whole response one token is little: of one token, or one piece, colours are shares of the strongest.
+  const share = (n, floor, most) => n > floor ? Math.max(1, Math.round(bins * n / most)) : 0;
+  const largest = (numbers) => numbers.reduce((most, n) => Math.max(most, n), 0);
+
   const show = (state) => {
     const { data, token, piece } = state;
-    const floor = token === null ? 0 : data.f;
+    const floor = token === null ? 0 : data.p[token] ?? Infinity;
     const nats = (i) => token === null ? data.n[i] : size(data.t[i][token]);
+    const most = token === null ? 0 : largest(data.t.map((row) => size(row[token])));
+    const colour = (n) => token === null ? heat(n, n > 0 ? data.f : 0) : share(n, floor, most);
     for (const span of state.spans) {
-      paint(span, heat(Math.max(0, ...units(span).map(nats)), floor));
+      paint(span, colour(largest(units(span).map(nats))));
       span.setAttribute("aria-pressed", String(piece !== null && [...units(span), ...values(span)].includes(piece)));
     }
+    const peak = piece === null ? 0 : largest(data.t[piece].map(size));
     state.tokens.forEach((el, t) => {
-      paint(el, heat(size((piece === null ? data.w : data.t[piece])[t]), data.f));
+      paint(el, piece === null ? size(data.w[t]) > (data.q[t] ?? Infinity) ? heat(size(data.w[t]), 0) : 0
+        : share(size(data.t[piece][t]), data.p[t] ?? Infinity, peak));
       el.setAttribute("aria-pressed", String(t === token));
       el.classList.toggle("pin", t === token);
     });
@@ -87,7 +96,7 @@
       }
       row.classList.toggle("q", !(now > floor));
       row.classList.toggle("pin", i === piece);
-      paint(bar, heat(now, floor));
+      paint(bar, colour(now));
       bar.style.setProperty("width", 86 * position(now) + "%");
     }
     for (const table of new Set(state.rows.map((row) => row.closest("table")))) {
@@ -99,11 +108,13 @@
     if (token !== null) {
       const total = make("span", `Context and table now show the token “`);
       total.append(make("bdi", state.tokens[token].textContent.trim() || "␣"),
-        `” alone: the whole context moved it by ${cell(size(data.w[token]))} nats.`);
+        `” alone: the whole context moved it by ${cell(size(data.w[token]))} nats. ` + (most > floor
+          ? `Darkest is what moved it most, by ${cell(most)}.` : "No single piece moved it by more than an irrelevant one."));
       state.says.replaceChildren(total, back);
     } else if (piece !== null) {
       const total = make("span", "The response now shows what “");
-      total.append(make("bdi", state.kept.get(state.row.get(piece))[0]), `” alone did to each token.`);
+      total.append(make("bdi", state.kept.get(state.row.get(piece))[0]), `” alone did to each token${
+        peak > 0 ? `; darkest is what it moved most, by ${cell(peak)} nats` : ""}.`);
       state.says.replaceChildren(total, back);
     } else {
       state.says.replaceChildren(make("span",
@@ -259,50 +270,63 @@
     }
   });
 
-  // -- many cases: a screenful at a time; printing shows them all
-  let first = 0;
+  // -- many cases: lines that open, a screenful at a time
+  let first = 0, wanted = cases;
   const pagers = [];
   const turn = (to) => {
-    if (!cases.length) return;
-    first = Math.max(0, Math.min(to, Math.floor((cases.length - 1) / screen) * screen));
-    cases.forEach((article, i) => {
-      article.hidden = i < first || i >= first + screen;
-      if (!article.hidden) article.querySelectorAll(".attribution").forEach(open);
-    });
-    for (const [text, back, on] of pagers) {
-      text.textContent = `${word} ${first + 1} to ${Math.min(first + screen, cases.length)} of ${cases.length}`;
+    first = Math.max(0, Math.min(to, Math.floor((wanted.length - 1) / screen) * screen));
+    const shown = new Set(wanted.slice(first, first + screen));
+    for (const one of cases) one.hidden = !shown.has(one);
+    for (const [bar, text, back, on] of pagers) {
+      bar.hidden = wanted.length <= screen;
+      text.textContent = `${word} ${first + 1} to ${first + shown.size} of ${wanted.length}`;
       back.disabled = first === 0;
-      on.disabled = first + screen >= cases.length;
+      on.disabled = first + screen >= wanted.length;
     }
   };
   const follow = () => {
-    const target = cases.findIndex((article) => "#" + article.id === location.hash);
-    if (target < 0) return;
-    turn(Math.floor(target / screen) * screen);
-    cases[target].scrollIntoView();
+    const target = cases.find((one) => "#" + one.id === location.hash);
+    if (!target) return;
+    wanted = cases;
+    turn(Math.floor(cases.indexOf(target) / screen) * screen);
+    target.open = true;
+    target.scrollIntoView();
   };
+  const lines = document.getElementById("cases");
   if (cases.length > screen) {
-    for (const where of ["prepend", "append"]) {
-      const bar = make("div", "", { className: "pager" });
-      const text = make("span", "");
-      const back = make("button", "Previous", { type: "button" });
-      const on = make("button", "Next", { type: "button" });
-      back.addEventListener("click", () => turn(first - screen));
-      on.addEventListener("click", () => turn(first + screen));
-      bar.append(back, text, on);
-      document.getElementById("cases")[where](bar);
-      pagers.push([text, back, on]);
-    }
+    const label = make("label", "Filter ");
+    const box = make("input", "", { type: "search" });
+    box.addEventListener("input", () => {
+      const words = box.value.trim().toLowerCase();
+      wanted = cases.filter((one) => one.querySelector("summary").textContent.toLowerCase().includes(words));
+      turn(0);
+    });
+    const bar = make("div", "", { className: "tools" });
+    label.append(box);
+    bar.append(label);
+    lines.before(bar);
+    const pager = make("div", "", { className: "pager" });
+    const text = make("span", "");
+    text.setAttribute("aria-live", "polite");
+    const back = make("button", "Previous", { type: "button" });
+    const on = make("button", "Next", { type: "button" });
+    const top = (to) => { turn(to); lines.scrollIntoView(); };
+    back.addEventListener("click", () => top(first - screen));
+    on.addEventListener("click", () => top(first + screen));
+    pager.append(back, text, on);
+    lines.after(pager);
+    pagers.push([pager, text, back, on]);
   }
+  document.addEventListener("toggle", (event) => {
+    if (event.target.open) event.target.querySelectorAll(".attribution").forEach(open);
+  }, true);
   for (const table of document.querySelectorAll("table[data-sort]")) sortable(table);
   for (const table of document.querySelectorAll("table[data-filter]")) filterable(table);
-  const index = document.querySelector(".index");
-  if (index && cases.length > screen) filterable(index);
-  // What stands outside of all cases is never turned away.
-  document.querySelectorAll(".all .attribution").forEach(open);
+  document.querySelectorAll("main > :not(.cases) .attribution").forEach(open);
   addEventListener("hashchange", follow);
+  // Paper has what is open, and of a case that is open its settings too; a thousand cases stay lines.
   addEventListener("beforeprint", () => {
-    for (const box of document.querySelectorAll("details:not([open])")) {
+    for (const box of document.querySelectorAll("details:not(.line, [open], .line:not([open]) *)")) {
       box.open = true;
       box.dataset.shut = "";
     }
@@ -313,6 +337,6 @@
       delete box.dataset.shut;
     }
   });
-  turn(0);
+  if (cases.length) turn(0);
   follow();
 })();

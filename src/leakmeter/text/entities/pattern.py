@@ -68,20 +68,29 @@ def parse(text: str) -> list[Pattern]:
                 f"entity patterns, line {number}: {line.strip()[:60]!r} is not 'TYPE = REGEX' with a type of small "
                 "letters, digits and '_'"
             )
-        compiled = _compiled(match["pattern"], f"entity patterns, line {number}: {match['pattern'][:60]!r}")
-        if compiled.match("") is not None:
+        found = compiled(match["pattern"], f"entity patterns, line {number}: {match['pattern'][:60]!r}")
+        if found.match("") is not None:
             raise UsageError(
                 f"entity patterns, line {number}: {match['pattern'][:60]!r} matches the empty text; it has to need a "
                 "character at least"
             )
-        patterns.append(Pattern(match["type"], match["pattern"], compiled))
+        patterns.append(Pattern(match["type"], match["pattern"], found))
     if not patterns:
         raise UsageError("entity patterns hold no line 'TYPE = REGEX'")
     return patterns
 
 
-def _compiled(source: str, where: str) -> Any:
-    """A pattern that was compiled in little time and memory: repetitions are written out, and multiply."""
+def compiled(source: str, where: str, *, dot_is_any: bool = False) -> Any:
+    """A pattern that was compiled in little time and memory: repetitions are written out, and multiply.
+
+    Args:
+        source: the pattern; to be run with a limit of time, see `SECONDS_AT_MOST`.
+        where: it stands, for errors.
+        dot_is_any: whether a dot matches line breaks too.
+
+    Raises:
+        UsageError: it is none, or too large.
+    """
     repeated = math.prod(max(1, int(count[-12:])) for count in _REPEATS.findall(source))
     if len(source) > _MOST_CHARACTERS or repeated > _MOST_REPEATS:
         raise UsageError(
@@ -89,7 +98,7 @@ def _compiled(source: str, where: str) -> Any:
             f"{_MOST_REPEATS:,} at most"
         )
     try:
-        return regex.compile(source)
+        return regex.compile(source, regex.DOTALL if dot_is_any else 0)
     except regex.error as error:
         raise UsageError(f"{where}: {error}") from None
     except (MemoryError, RecursionError):

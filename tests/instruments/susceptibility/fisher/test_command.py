@@ -125,7 +125,7 @@ def test_terminal_page_and_report_agree(fisher: Call, cli: Call) -> None:
     assert cli("report", run, "--html", "again.html").code == 0
     page = Path("page.html").read_text(encoding="utf-8")
     assert Path("again.html").read_text(encoding="utf-8") == page
-    (headline,) = re.findall(r"<h2>(Fisher.*?)</h2>", page)
+    (headline,) = re.findall(r'<h2 class="headline">(Fisher.*?)</h2>', page)
     assert " ".join(ended.out.split()).startswith(" ".join(headline.split()))
     assert all(len(line) <= 80 for line in ended.out.splitlines())
     assert ids_of(page) == {row["id"] for row in QUERIES}
@@ -150,21 +150,21 @@ def test_without_files_the_sample_is_measured(fisher: Call) -> None:
 
 def test_from_python_it_is_the_same(fisher: Call, model: Path) -> None:
     cases, told = objects_of(fisher("--json", probes=2))
-    measured = leakmeter.fisher_susceptibility(str(model), queries=QUERIES, probes=2, device="cpu")
+    measured = leakmeter.fisher_susceptibility(str(model), QUERIES, probes=2, device="cpu")
     # The directory has a name, and the model in memory is the same.
-    assert [result.to_dict()["values"] for result in measured.results] == [case["values"] for case in cases]
+    assert [result.to_dict()["values"] for result in measured] == [case["values"] for case in cases]
     assert measured.summary.values[0].mean_nats == told["values"][0]["mean_nats"]
-    frame = measured.to_frame()
-    assert list(frame["query"]) == [row["id"] for row in QUERIES]
-    first = measured.results[0].values[0]
+    frame = measured.to_frame(detail=True)
+    assert list(frame["case"]) == [row["id"] for row in QUERIES]
+    first = measured[0].values[0]
     assert frame["fisher_nats"][0] == first.fisher_nats
     low, high = first.interval_nats or (0, 0)
     assert low < first.fisher_nats < high
     assert ids_of(measured.save_html("page.html").read_text(encoding="utf-8")) == {row["id"] for row in QUERIES}
     with pytest.raises(leakmeter.LeakmeterError, match="'toy' gives no gradients"):
-        leakmeter.fisher_susceptibility("toy", queries=["Who?"])
+        leakmeter.fisher_susceptibility("toy", ["Who?"])
     with pytest.raises(leakmeter.LeakmeterError, match="case '1' has no contexts, and sigma 'empirical'"):
-        leakmeter.fisher_susceptibility(str(model), queries=["Who?"], sigma="empirical", place="slot", device="cpu")
+        leakmeter.fisher_susceptibility(str(model), ["Who?"], sigma="empirical", place="slot", device="cpu")
 
 
 @pytest.mark.parametrize(

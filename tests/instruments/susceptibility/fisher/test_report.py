@@ -70,12 +70,15 @@ def test_colours_that_stand_for_nats_are_not_given_to_a_trace() -> None:
 def test_what_else_explains_the_ranks_stands_beside_them() -> None:
     (row, _), (few, _) = (summary(several(n)).values for n in (12, 9))
     # Where entropies are all alike there is nothing to correlate with.
-    assert flat(words.correlations(row.sigma, row.spearman_with_length, row.spearman_with_entropy) or "").startswith(
+    assert flat(words.correlations(row) or "").startswith(
         "Spearman correlation of sigma identity -1.00 with the query’s length in tokens: ranks that these explain"
     )
-    assert words.correlations(few.sigma, few.spearman_with_length, few.spearman_with_entropy) is None
-    both = words.correlations("identity", 0.5, -0.25)
-    assert "0.50 with the query’s length in tokens and -0.25 with the entropy" in (both or "")
+    assert flat(words.correlations(few) or "").startswith("Too few queries to tell what else explains the ranks")
+    both = words.correlations(replace(row, spearman_with_length=0.75, spearman_with_entropy=-0.25))
+    assert (
+        "0.75 with the query’s length in tokens and -0.25 (too few queries to tell it from 0: it takes 66) with the "
+        "entropy"
+    ) in (both or "")
     made = of(*several(12))
     assert all("Spearman" in one for one in (printed(made), html.page(made), markdown.text(made)))
 
@@ -92,19 +95,20 @@ def test_one_query_shows_its_values() -> None:
 def test_many_queries_are_ranked_in_80_columns() -> None:
     out = printed(of(*several(25)))
     assert all(len(line) <= 80 for line in out.splitlines())
-    queries = [line.split()[1] for line in out.splitlines() if re.match(r" *\d+ q\d+ ", line)]
-    assert queries == 2 * [f"q{i}" for i in range(24, 4, -1)]
-    assert out.count("5 more queries") == 2
-    assert "Mean, half the trace" in out
-    assert re.search(r"form +question +13 +0\.62", out[out.index("Sigma empirical") :])
+    queries = [line.split()[0] for line in out.splitlines() if re.match(r"q\d+ ", line)]
+    assert queries == [f"q{i}" for i in range(24, 4, -1)]
+    assert "5 more queries" in out
+    assert re.search(r"Mean, half *\n.* the trace", out)
+    assert re.search(r"form +question +13 +0\.62", out[out.index("Factors, sigma empirical") :])
 
 
 def test_the_page_has_every_query_of_each_sigma() -> None:
     made = of(*several(30), command="leakmeter susceptibility", provenance=b.Provenance(run_id="runs/x"))
     page = html.page(made)
     assert page == html.page(made)
-    ids = re.findall(r'<th scope="row" class="t"><bdi>(q\d+)</bdi>', page)
-    assert ids == 2 * [f"q{i}" for i in range(29, -1, -1)]
+    ids = re.findall(r'<details class="line".*?<strong><bdi>(q\d+)</bdi>', page, re.DOTALL)
+    assert ids == [f"q{i}" for i in range(29, -1, -1)]
+    assert page.count("<caption>Values, nats; of identity half the trace") == 30
     assert "runs/x" in page
     assert page.count("<caption>Factors") == 2
     assert "no number of nats for contexts that exist" in page
@@ -113,9 +117,11 @@ def test_the_page_has_every_query_of_each_sigma() -> None:
 
 
 def test_a_page_says_how_many_queries_it_leaves_out() -> None:
-    page = html.page(of(*several(1002)))
-    assert page.count("2 further queries are left out") == 2
-    assert len(page.encode()) < html.PAGE_BYTES
+    made = of(*several(40))
+    page = html.page(made, room=len(html.page(made).encode()) * 9 // 10)
+    assert re.search(r"\d further queries that are lower are left out", page)
+    assert "<bdi>q39</bdi>" in page
+    assert "<bdi>q0</bdi>" not in page
 
 
 def test_values_stand_against_what_else_explains_them() -> None:

@@ -1,4 +1,4 @@
-"""Documents out of files that may be larger than memory: JSON lines and plain text, either of them compressed by gzip.
+"""Documents out of files: JSON lines and plain text, which may be larger than memory, and tables of other kinds.
 
 A file is read in batches of about a megabyte. A batch knows where the next one begins, so that reading can go on there.
 """
@@ -13,20 +13,29 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, cast
 
 import sentencex
 
 from leakmeter.core.files import check_readable
+from leakmeter.data.rows import Row, read_rows
 from leakmeter.errors import DataError
 
 MOST_LINE_BYTES: Final = 32 * 2**20
 """A longer line is not read."""
 _TOO_LONG = f"it is longer than {MOST_LINE_BYTES:,} bytes"
 _BATCH_BYTES = 2**20
-Kind = Literal["lines", "text"]
-_KINDS: Final[dict[str, Kind]] = {".jsonl": "lines", ".ndjson": "lines", ".txt": "text", ".text": "text", ".md": "text"}
+_BATCH_ROWS = 256
+Kind = Literal["lines", "text", "rows"]
+_KINDS: Final[dict[str, Kind]] = {
+    **dict.fromkeys((".jsonl", ".ndjson"), "lines"),
+    **dict.fromkeys((".txt", ".text", ".md"), "text"),
+    **dict.fromkeys((".json", ".csv", ".tsv", ".parquet"), "rows"),
+}
+_GZIP: Final = (".gz", ".gzip")
+_ZSTD: Final = (".zst", ".zstd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +84,15 @@ def kind_of(path: Path) -> Kind:
     Raises:
         DataError: the name does not tell.
     """
-    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    packed = path.suffix.lower()
+    inner = path.with_suffix("") if packed in (*_GZIP, *_ZSTD) else path
     kind = _KINDS.get(inner.suffix.lower())
-    if kind is None:
-        raise DataError(f"'{path}' is of no known kind; expected one of {', '.join(_KINDS)}, or one of these with .gz")
-    return kind
+    if kind is None or (kind == "text" and packed in _ZSTD):
+        raise DataError(
+            f"'{path}' is of no known kind; expected one of {', '.join(_KINDS)}, or one of these with .gz or, but for "
+            "text, .zst"
+        )
+    return "rows" if packed in _ZSTD else kind
 
 
 def read_batches(path: Path, number: int, *, line: int = 1, offset: int = 0) -> Iterator[Batch]:
@@ -90,6 +103,9 @@ def read_batches(path: Path, number: int, *, line: int = 1, offset: int = 0) -> 
     """
     kind = kind_of(path)
     check_readable(path, "file of documents", most=None)
+    if kind == "rows":
+        yield from _row_batches(path, number, offset)
+        return
     try:
         with path.open("rb") as raw, closing(_opened(raw)) as stream:
             stream.seek(offset)
@@ -102,6 +118,24 @@ def read_batches(path: Path, number: int, *, line: int = 1, offset: int = 0) -> 
                 line = batch.next_line
     except OSError as error:
         raise DataError(f"'{path}' cannot be read: {error.strerror or error}") from None
+
+
+def _row_batches(path: Path, number: int, offset: int) -> Iterator[Batch]:
+    """Batches of a table or a list, whose rows become lines of JSON; an offset is a number of rows."""
+    n_bytes = path.stat().st_size
+    rows = enumerate(read_rows(path, what="file of documents"), 1)
+    more = (_line_of(row) for place, row in rows if place > offset)
+    while lines := tuple(islice(more, _BATCH_ROWS)):
+        first, offset = offset + 1, offset + len(lines)
+        # How far a packed file was read is not known before its end.
+        yield Batch(number, "lines", first, lines, offset + 1, offset, n_bytes if len(lines) < _BATCH_ROWS else 0)
+
+
+def _line_of(row: Row) -> bytes:
+    try:
+        return json.dumps(row.fields).encode()
+    except DataError:
+        return b"null"
 
 
 def documents_of(batch: Batch, field: str) -> Iterator[Document | Bad]:

@@ -82,8 +82,8 @@ def extract(
     long to be read in one, '2:1042/2' the second person there; what the second file is, the state tells.
 
     Args:
-        paths: files of documents, by their names: JSON lines (.jsonl, .ndjson) or plain text (.txt, .text, .md),
-            compressed by gzip or not. Of plain text, parts of 50,000 characters at most are documents.
+        paths: files of documents, by their names: JSON lines (.jsonl, .ndjson), plain text (.txt, .text, .md), JSON,
+            CSV, TSV or Parquet, packed or not. Of plain text, parts of 50,000 characters at most are documents.
         out: the file to write, a name that ends in '.jsonl'.
         extractor: what finds them.
         settings: what else determines what is found, such as a region or the name of a recogniser: a call with other

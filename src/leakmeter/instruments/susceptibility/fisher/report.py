@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from leakmeter.instruments.susceptibility.fisher.result import FisherResult, FisherSummary, Value, ValuesOfSigma
+from leakmeter.instruments.susceptibility.fisher.result import (
+    FEWEST_TO_CORRELATE,
+    FisherResult,
+    FisherSummary,
+    Value,
+    ValuesOfSigma,
+)
 from leakmeter.instruments.susceptibility.report import (
     ID,
+    advice,
     factor_table,
     interval,
     mean_text,
     model_facts,
     n_queries,
     refuse_none,
+    too_few,
 )
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_cell, nats_text
 from leakmeter.report.words import about_seconds, interval_text
+from leakmeter.stats.enough import items_for_correlation
 
 CAVEAT: Final = (
     "Fisher susceptibility is how fast an answer begins to move, from gradients at the query itself. It follows no "
@@ -43,7 +52,23 @@ _OF: Final = {
         "Changes as large as a context makes need not keep to second order."
     ),
 }
-_TEXT: Final = 300
+_SHORT: Final = 90
+_QUERIES_LISTED: Final = 20
+_EXPLAINS: Final = 0.5
+EXPLAINED: Final = (
+    "ranks go with the query’s length or its entropy (Spearman 0.5 or more)",
+    "the ranks tell little of contexts: compare queries of one length and form, or measure by Monte Carlo",
+)
+UNEXPLAINED: Final = (
+    "ranks go with neither",
+    "take the queries at the top, and measure them behind contexts that exist (--estimator monte-carlo)",
+)
+TOO_FEW: Final = (
+    "too few queries, or probes, to tell",
+    f"ask {FEWEST_TO_CORRELATE} queries or more, with as many --probes as the report says",
+)
+DECISIONS: Final = (EXPLAINED, UNEXPLAINED, TOO_FEW)
+"""What to do about what was found, as the documentation has it."""
 _NOTES: Final = (
     ("Value", "½ (tr(I Σ) + μᵀ I μ), with the Fisher information I of the next token about the vectors of a place, and "
               "covariance Σ and mean μ of how these change."),
@@ -72,12 +97,18 @@ def report(
     refuse_none(results)
     n = "a query" if len(results) == 1 else f"each of {len(results):,} queries"
     return b.Report(
-        "How far these answers would move",
+        f"How far {'this answer' if len(results) == 1 else 'these answers'} would move",
         "susceptibility",
         list(_blocks(results, FisherResult.summary(results))),
         lead=f"From gradients of a language model: how fast its answer to {n} begins to move when the vectors it reads "
         "change.",
         caveat=CAVEAT,
+        sections=[_section(one) for one in results] if len(results) > 1 else (),
+        index=_index(results[0]),
+        index_caption="Queries, highest first",
+        index_first=_QUERIES_LISTED,
+        case=("query", "queries"),
+        sections_left_out="that are lower",
         notes=[b.Facts(_NOTES)],
         provenance=provenance,
         command=None if command is None else b.Command(b.Untrusted(command)),
@@ -97,7 +128,11 @@ def verdict(result: FisherResult) -> str:
         _named(f"{nats_text(value.fisher_nats)} {interval_text(value)}".rstrip(), value.sigma)
         for value in result.values
     )
-    return f"Fisher susceptibility {told}, at place {result.place}."
+    n = result.n_probes
+    wide = next(
+        (few for one in result.values if (few := too_few(one.fisher_nats, one.interval_nats, 0.0, n, "probes"))), ""
+    )
+    return f"Fisher susceptibility {told}, at place {result.place}.{wide}"
 
 
 def explanation(result: FisherResult) -> str:
@@ -118,16 +153,41 @@ def scales(results: Sequence[FisherResult]) -> list[str]:
     ]
 
 
-def correlations(sigma: str, with_length: float | None, with_entropy: float | None) -> str | None:
-    """What else may explain a Σ's ranks; None where there are too few queries, or all are alike."""
-    with_what = ((with_length, "the query’s length in tokens"), (with_entropy, "the entropy of its next token"))
-    known = [f"{rho:.2f} with {what}" for rho, what in with_what if rho is not None]
+def correlations(row: ValuesOfSigma) -> str | None:
+    """What else may explain a Σ's ranks, or that there are too few queries to tell; None where all are alike."""
+    if row.n < FEWEST_TO_CORRELATE:
+        return (
+            f"Too few queries to tell what else explains the ranks of sigma {row.sigma}: correlations with the query’s "
+            f"length and its entropy take {FEWEST_TO_CORRELATE}."
+        )
+    with_what = (
+        (row.spearman_with_length, "the query’s length in tokens"),
+        (row.spearman_with_entropy, "the entropy of its next token"),
+    )
+    known = [f"{rho:.2f}{_too_few_for(rho, row.n)} with {what}" for rho, what in with_what if rho is not None]
     if not known:
         return None
     return (
-        f"Spearman correlation of sigma {sigma} {' and '.join(known)}: ranks that these explain tell nothing of "
+        f"Spearman correlation of sigma {row.sigma} {' and '.join(known)}: ranks that these explain tell nothing of "
         "contexts."
     )
+
+
+def decisions(summary: FisherSummary) -> list[tuple[str, str]]:
+    """The row of the decision table that these queries meet."""
+    if summary.n < FEWEST_TO_CORRELATE:
+        return [TOO_FEW]
+    rhos = [rho for row in summary.values for rho in (row.spearman_with_length, row.spearman_with_entropy)]
+    return [EXPLAINED if any(rho is not None and abs(rho) >= _EXPLAINS for rho in rhos) else UNEXPLAINED]
+
+
+def _too_few_for(rho: float, n: int) -> str:
+    """That a correlation cannot be told from none."""
+    needed = items_for_correlation(rho)
+    if needed is not None and n >= needed:
+        return ""
+    takes = "" if needed is None else f": it takes {needed:,}"
+    return f" (too few queries to tell it from 0{takes})"
 
 
 def settings(results: Sequence[FisherResult]) -> dict[str, str]:
@@ -185,14 +245,19 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
     yield b.Headline(headline(summary) if several else verdict(first))
     if not several:
         yield b.Text(explanation(first))
+    for row in summary.values if several else ():
+        if (explained := correlations(row)) is not None:
+            yield b.Text(explained)
+    yield advice(decisions(summary), DECISIONS)
     for line in (*scales(results), INTERVALS):
         yield b.Text(line, "soft")
     yield b.Details("Settings and cost", b.facts_of(settings(results) | {"Cost": cost(results)}))
     for warning in shared_words.warnings(results):
         yield b.Warning(b.Untrusted(warning))
     if several:
-        for number, row in enumerate(summary.values):
-            yield b.Part(("Sigma ", b.Untrusted(row.sigma)), list(_sigma(results, number, row)))
+        for row in summary.values:
+            caption = ("Factors, sigma ", b.Untrusted(row.sigma))
+            yield from factor_table(row.factors, caption, b.Column("Mean", "nats", _unit(row.sigma)))
     else:
         yield b.Text(b.Untrusted(first.query), "prose", heading=("Query ", b.Untrusted(first.id, ID)))
         yield _values(first)
@@ -219,28 +284,28 @@ def _values(result: FisherResult) -> b.Table:
     return b.Table(columns, rows, caption="Values, nats; of identity half the trace")
 
 
-def _sigma(results: Sequence[FisherResult], number: int, row: ValuesOfSigma) -> Iterator[b.Block]:
-    explained = correlations(row.sigma, row.spearman_with_length, row.spearman_with_entropy)
-    if explained is not None:
-        yield b.Text(explained)
-    unit = _unit(row.sigma)
-    columns = (
-        b.Column("Query"),
-        b.Column("Text"),
-        b.Column("Value", "nats", shade=not _is_rank(row.sigma)),
-        b.Column("Interval", "interval"),
-        b.Column("Spread", "nats", on="pages"),
-        b.Column("Drift", "nats", on="pages"),
-        b.Column("Entropy", "nats"),
+def _index(first: FisherResult) -> Sequence[b.Column]:
+    """A value for each Σ, the first of which ranks."""
+    ranking, *others = [
+        b.Column(b.Untrusted(value.sigma), "nats", shade=not _is_rank(value.sigma)) for value in first.values
+    ]
+    return (
+        ranking, b.Column("Text"), b.Column("Interval", "interval"), *others, b.Column("Entropy", "nats"),
         b.Column("Tokens", "count"),
-    )
-    rows = []
-    for result in sorted(results, key=lambda result: -result.values[number].fisher_nats):
-        said = b.Untrusted(result.id, ID), b.Untrusted(result.query, _TEXT)
-        rows.append(b.Row((*said, *_numbers(result.values[number]), result.entropy_nats, result.n_query_tokens)))
-    caption = f"Queries, highest first; value: {unit}, entropy: nats"
-    yield b.Table(columns, rows, caption=caption, rest=("query", "queries"), numbered=True)
-    yield from factor_table(row.factors, "Factors", b.Column("Mean", "nats", unit))
+    )  # fmt: skip
+
+
+def _section(result: FisherResult) -> b.Section:
+    # Colours stand for nats, which a trace is not.
+    ranking, *others = [
+        nats_cell(value.fisher_nats) if _is_rank(value.sigma) else value.fisher_nats for value in result.values
+    ]
+    cells = (
+        ranking, b.Untrusted(result.query, _SHORT), interval(result.values[0].interval_nats), *others,
+        result.entropy_nats, result.n_query_tokens,
+    )  # fmt: skip
+    blocks: list[b.Block] = [b.Text(b.Untrusted(result.query), "prose"), b.Text(explanation(result)), _values(result)]
+    return b.Section(b.Untrusted(result.id, ID), blocks, cells, weight=result.values[0].fisher_nats)
 
 
 def _chart(results: Sequence[FisherResult], summary: FisherSummary) -> b.Chart:

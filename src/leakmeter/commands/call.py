@@ -1,0 +1,278 @@
+"""Functions of the library: options that are the fields of dataclasses, and cases measured in memory or into a run.
+
+A function of an instrument names the dataclasses that its options are fields of, as a command does:
+
+    @function(measure=Influence, prompts=PromptSettings, how=CallOptions)
+    def influence(model: KeptModel, data: Any = None, *, measure: Influence, prompts: …, how: …) -> …:
+
+Its signature, as `help` and editors show it, has every field with the type and default that it has in its class; no
+function restates one. The first parameter is whatever a caller calls a model, and a `KeptModel` within.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import MISSING, asdict, dataclass, fields
+from functools import partial, wraps
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from leakmeter.commands.given import LoadedCases
+from leakmeter.core import registry
+from leakmeter.core.case import Case
+from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.models import DEFAULT_MODEL
+from leakmeter.runs.loading import LOAD_OPTIONS, KeptModel, model_of, tell
+from leakmeter.runs.results import Results
+
+if TYPE_CHECKING:
+    from leakmeter.core.instrument import Settings
+    from leakmeter.core.measure import Measure
+    from leakmeter.runs.result import Part
+
+F = TypeVar("F", bound=Callable[..., Any])
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions:
+    """How a call measures its cases."""
+
+    out: str | Path | None = None
+    """Directory of runs to keep the results in: the same call goes on where it was interrupted, and measures nothing
+    twice. None to measure in memory."""
+    progress: bool = False
+    """Draw a bar on standard error."""
+    skip_bad: bool = False
+    """Leave out cases that cannot be used, and name them in `problems`, rather than stop at the first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowNames:
+    """What the fields of the data are called."""
+
+    map: str | Mapping[str, str] | None = None
+    """Fields of the data that have other names: {'text': 'ticket.body'}, or 'text=ticket.body,label=team'."""
+
+    def rows(self, data: Any, text_field: str, *, known: Collection[str] | None = None) -> list[Row]:
+        """Records of any data, names of their fields in lower case.
+
+        Args:
+            data: see `data.rows.read_rows`.
+            text_field: the field that a bare text stands for.
+            known: fields that there may be.
+
+        Raises:
+            DataError: it cannot be read, or a row is bad.
+        """
+        from leakmeter.data.mapping import mapping_of
+        from leakmeter.data.rows import read_rows
+
+        rows = read_rows(data, mapping=mapping_of(self.map, known), text_field=text_field)
+        return [{name.lower(): value for name, value in row.fields.items()} for row in rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseNames:
+    """How cases are read from the data."""
+
+    map: str | Mapping[str, str] | None = None
+    """Fields of the data that have other names: {'query': 'question', 'context': 'docs[].text'}."""
+    format: str | None = None
+    """Preset for the data: openai, ragas, langchain, llamaindex or squad; found out by default."""
+    context_from: str | None = None
+    """A pattern for the last user message: its group 'context', or its first, is context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """Some fields of a dataclass as options; the others are left at their defaults.
+
+    Args:
+        kind: the dataclass.
+        only: fields that are options; all by default.
+        without: fields that are none.
+        given: values of others.
+        raw: keep the options that are given as a dictionary, for who makes the dataclass of them.
+    """
+
+    kind: type
+    only: Collection[str] = ()
+    without: Collection[str] = ()
+    given: Mapping[str, Any] | None = None
+    raw: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the fields that are options."""
+        return tuple(
+            field.name
+            for field in fields(self.kind)
+            if field.init and field.name not in self.without and (not self.only or field.name in self.only)
+        )
+
+    def parameters(self) -> Iterator[Parameter]:
+        """The options, with their types and defaults."""
+        for field in fields(self.kind):
+            if field.name in self.names:
+                has_none = field.default is MISSING and field.default_factory is MISSING
+                default = field.default if field.default is not MISSING else Parameter.empty if has_none else ...
+                yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=field.type)
+
+    def made(self, options: dict[str, Any]) -> Any:
+        """The dataclass of the options that are its fields, which are taken out."""
+        taken = {**(self.given or {}), **{name: options.pop(name) for name in self.names if name in options}}
+        return taken if self.raw else self.kind(**taken)
+
+
+def function(
+    *, case: Sequence[str] = (), was: str = "", takes_model: bool = True, **kinds: type | Some
+) -> Callable[[F], F]:
+    """What makes a function of the library: of any model, with the fields of dataclasses as options.
+
+    Args:
+        case: parameters of a single case, which go without `data`.
+        takes_model: whether it measures with a model; one that does not takes its data, if any, alone.
+        was: what `data` was called in the release before: understood, with a notice. Drop it in the next.
+        kinds: the dataclasses by the parameters that take them.
+
+    Returns:
+        The function, with `on`, the same of a `KeptModel` in the place of a model, `parts`, its dataclasses, and
+        `case`.
+    """
+    parts = {name: kind if isinstance(kind, Some) else Some(kind) for name, kind in kinds.items()}
+
+    def decorated(of: F) -> F:
+        plain = [one for name, one in signature(of).parameters.items() if name not in parts]
+        named = [one for one in plain if one.kind is Parameter.KEYWORD_ONLY]
+        options = [
+            one for part in parts.values() for one in part.parameters() if one.name not in {n.name for n in named}
+        ]
+        known = [one.name for one in (*named, *options)]
+        name = of.__name__
+
+        def parsed(given: dict[str, Any]) -> dict[str, Any]:
+            own = {one.name: given.pop(one.name) for one in named if one.name in given}
+            made = {parameter: part.made(given) for parameter, part in parts.items()}
+            for unknown in given:
+                if unknown in LOAD_OPTIONS and takes_model:
+                    raise UsageError(f"'{unknown}' says how a model is loaded; give it to Meter(…)")
+                raise UnknownNameError(f"option of {name}", unknown, known)
+            return {**own, **made}
+
+        def on(model: KeptModel, data: Any = None, **given: Any) -> Any:
+            if was and was in given:
+                tell(f"{name}: {was} is called data now; the old name goes with the next release")
+                data = given.pop(was)
+            return of(model, data, **parsed(given))
+
+        @wraps(of)
+        def called(model: Any = DEFAULT_MODEL, data: Any = None, **given: Any) -> Any:
+            loading = {name: given.pop(name) for name in LOAD_OPTIONS if name in given}
+            return on(model_of(model, **loading), data, **given)
+
+        @wraps(of)
+        def alone(*data: Any, **given: Any) -> Any:
+            return of(*data, **parsed(given))
+
+        def showing(which: Any, *parameters: Parameter) -> Any:
+            which.__signature__ = Signature(parameters, return_annotation=signature(of).return_annotation)
+            which.parts, which.case = parts, tuple(case)
+            return which
+
+        shown = [*sorted(named, key=lambda one: one.default is not Parameter.empty), *options]
+        if not takes_model:
+            return cast("F", showing(alone, *(one for one in plain if one not in named), *shown))
+        first = [
+            Parameter("model", Parameter.POSITIONAL_OR_KEYWORD, default=DEFAULT_MODEL, annotation="Any"),
+            Parameter("data", Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="Any"),
+        ]
+        showing(called, *first, *shown, *LOAD_OPTIONS.values())
+        called.on = showing(on, *first, *shown)  # type: ignore[attr-defined]
+        on.__doc__, on.__name__ = of.__doc__, name
+        return cast("F", called)
+
+    return decorated
+
+
+def cases_given(
+    data: Any,
+    context: Any,
+    query: str,
+    response: str | None,
+    messages: Any,
+    names: CaseNames,
+    how: CallOptions,
+) -> tuple[LoadedCases[Case], bool]:
+    """The cases of a call, and whether it is a single one that stands in its parameters.
+
+    Raises:
+        UsageError: data, and a case beside it.
+        DataError: data that cannot be read.
+    """
+    from leakmeter.data.cases import case_of, cases_of
+
+    if data is None:
+        if names.map is not None or names.format is not None:
+            raise UsageError("map and format say how data are read; give data, or leave them out")
+        case = case_of(context, query, response, messages, context_from=names.context_from)
+        return LoadedCases((case,)), True
+    if context or query or response is not None or messages:
+        raise UsageError("give either data, or one case as context, query and response or as messages")
+    loaded = cases_of(data, **asdict(names), skip_bad=how.skip_bad)
+    for line in loaded.notes:
+        tell(line)
+    return LoadedCases(loaded.cases, loaded.problems, how.skip_bad), False
+
+
+def measured(
+    model: KeptModel,
+    name: str,
+    measure: Measure,
+    settings: Settings,
+    given: LoadedCases[Any],
+    how: CallOptions,
+    *,
+    group_size: int = 1,
+    results: Callable[[Iterable[Part]], Iterator[Any]] | None = None,
+    settle: Callable[[], tuple[Measure, Path]] | None = None,
+) -> Results[Any]:
+    """Cases measured in memory, or into a run directory.
+
+    Args:
+        model: what measures.
+        name: the measure's.
+        results: texts and measurements to results; those of the measure by default.
+        measure, settings, given, group_size, settle: see `commands.cases.run_cases`.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+    """
+    from leakmeter.commands.progress import progress
+    from leakmeter.runs.measure import Callbacks, measure_cases
+    from leakmeter.runs.run import Run
+
+    settings = settings.resolved()
+    with model.lock:
+        backend = model.backend
+        prepared, kept = given.prepared(backend, settings, measure)
+        measure.check(prepared[0].item)
+        with progress(backend, len(prepared)) if how.progress else nullcontext(Callbacks()) as callbacks:
+            if how.out is None:
+                parts = measure_cases(backend, measure, prepared, None, callbacks, group_size=group_size)
+                kind = registry.instrument(name).result
+                made = (results or partial(kind.from_run, params=asdict(measure)))(parts)
+                return Results(made, kind=kind, problems=kept.problems)
+            from leakmeter.commands.cases import kept_parts
+
+            with kept_parts(
+                *(backend, measure, name, settings, prepared, kept, Path(how.out)),
+                group_size=group_size,
+                callbacks=callbacks,
+                settle=settle,
+            ) as (directory, _, each):
+                for _ in each:
+                    pass  # each is written as it comes, and read again where it is asked for
+    return Run(directory.path, directory.read_spec(), results)

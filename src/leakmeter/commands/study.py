@@ -1,0 +1,233 @@
+"""A study run from its cells to its files: what the command and the library share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakmeter.commands import output
+from leakmeter.commands.options import RunOptions
+from leakmeter.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from leakmeter.core.backend import Backend
+    from leakmeter.core.json_object import JsonObject
+    from leakmeter.runs.prediction import Predictor
+    from leakmeter.studies.cells import FinishedCell
+    from leakmeter.studies.forecast import Forecast
+    from leakmeter.studies.grid import Study
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRun:
+    """A study that was run, in its directory."""
+
+    path: Path
+    """Directory of its tables and figures, and of the runs of its cells."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """The study's table: one row a cell and statistic, with intervals."""
+        import pandas as pd
+
+        return pd.read_csv(self.path / "table.csv")
+
+    def save_html(self, path: str | Path) -> Path:
+        """Write the study's page: one file of mode 0600, no network.
+
+        Args:
+            path: the file; one that is there is replaced.
+
+        Returns:
+            The file's path.
+
+        Raises:
+            StoreError: it lies in a run.
+        """
+        from leakmeter.runs.result import saved
+        from leakmeter.studies.study_report import page_of_study
+
+        return saved(path, page_of_study(self.path))
+
+
+def study(
+    name: str | Path,
+    *,
+    size: str = "laptop",
+    data: Mapping[str, str | Path] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    out: str | Path = "runs",
+    cache: bool = True,
+) -> StudyRun:
+    """Run a factor study, one of the papers' or your own: every cell a run that can be continued, then its tables.
+
+    Args:
+        name: of `list_studies`, or a file NAME.toml.
+        size: 'laptop' or 'paper'.
+        data: files by the names of the data sets; without them, from the hub.
+        settings: values in the place of the study's own, such as {'records': 10}; a list makes a factor.
+        dtype: see `load_backend`.
+        device: see `load_backend`.
+        out: directory of runs; the study gets a directory of its own beside them.
+        cache: keep and use scores in the score cache; of people's data none are kept.
+
+    Returns:
+        The study's directory, with its table as a frame.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+
+    Example:
+        >>> import leakmeter
+        >>> leakmeter.study("no-such-study")
+        Traceback (most recent call last):
+        leakmeter.errors.UnknownNameError: no study named 'no-such-study'...
+    """
+    from leakmeter.studies.cells import load_records
+    from leakmeter.studies.grid import load_study
+
+    told = {of: value if isinstance(value, list | tuple) else [value] for of, value in (settings or {}).items()}
+    changes = {of: [str(one) for one in values] for of, values in told.items()}
+    chosen = load_study(str(name), size, changes)
+    records = load_records(chosen, {of: str(path) for of, path in (data or {}).items()})
+    no_cache = not cache or chosen.kind.is_personal
+    options = RunOptions(dtype=dtype, device=device, out=Path(out), no_cache=no_cache)
+    words = f"leakmeter.study({Path(name).name!r}, size={size!r})"
+    return StudyRun(run_study(chosen, records, words, options)[0])
+
+
+def list_studies() -> list[JsonObject]:
+    """List the studies that ship with leakmeter, and what each asks for.
+
+    Returns:
+        One object a study: name, title, measure, data sets, and cells and records of each size.
+
+    Example:
+        >>> import leakmeter
+        >>> {"name", "title", "measure"} <= leakmeter.list_studies()[0].keys()
+        True
+    """
+    from leakmeter.studies.grid import SIZES, load_study, shipped
+
+    return [record_of(name, {size: load_study(name, size) for size in SIZES}) for name in shipped()]
+
+
+def record_of(name: str, sizes: Mapping[str, Study]) -> JsonObject:
+    """A study as `leakmeter study list --json` prints it."""
+    study = sizes["laptop"]
+    datasets = datasets_of(study)
+    return {
+        "name": name,
+        **{of: getattr(study, of) for of in ("title", "measure", "reproduces")},
+        "datasets": datasets,
+        "data": study.kind.sources(datasets),
+        **{size: {"cells": len(of.cells), "records": of.cells[0].n_records} for size, of in sizes.items()},
+    }
+
+
+def datasets_of(study: Study) -> list[str]:
+    """Data sets of its cells."""
+    return list(dict.fromkeys(cell.dataset for cell in study.cells))
+
+
+def run_study(study: Study, records: Sequence[Sequence[Any]], command: str, options: RunOptions) -> tuple[Path, str]:
+    """Measure the cells of a study that are not measured yet, and write its tables and figures.
+
+    Args:
+        study: what is run.
+        records: of each cell.
+        command: what is put into tables: all that determines the numbers, and nothing else.
+        options: precision, device and directory of runs; models are the study's.
+
+    Returns:
+        The study's directory, and its table as Markdown.
+    """
+    from leakmeter.commands.progress import study_progress
+    from leakmeter.studies.cells import finished_cell, measure_cell, study_directory
+    from leakmeter.studies.forecast import forecasts
+
+    directory = study_directory(study, records, options.out, options.dtype, options.device)
+    found = [finished_cell(cell, records[cell.number], directory) for cell in study.cells]
+    done = {one.cell.number: one for one in found if one is not None}
+    # Cells of a model follow each other, so that each is loaded once, and never two at a time.
+    models = [cell.model for cell in study.cells]
+    left = sorted((c for c in study.cells if c.number not in done), key=lambda cell: models.index(cell.model))
+    if left:
+        expected = forecasts(study, left, records, predictors(options))
+        output.tell(f"{len(done)} of {len(study.cells)} cells are measured; {_summed(study, expected)}")
+        backend: Backend | None = None
+        loaded: str | None = None
+        with study_progress({one.cell.number: one.n_tokens or 0.0 for one in expected}) as bar:
+            for cell in left:
+                started = time.perf_counter()
+                if backend is None or loaded != cell.model:
+                    backend = None
+                    backend, loaded = replace(options, model=cell.model).load_backend(), cell.model
+                of_cell = records[cell.number]
+                progress = bar.of_cell(cell.number)
+                done[cell.number] = measure_cell(study, cell, of_cell, directory, backend, progress, command=command)
+                taken = time.perf_counter() - started
+                output.tell(f"cell {len(done)} of {len(study.cells)}: {cell.label}: {taken:.0f} s")
+    return directory, _write(study, [done[number] for number in range(len(study.cells))], directory, command)
+
+
+def predictors(options: RunOptions) -> Callable[[str], Predictor]:
+    """What predicts the work of a model by its name."""
+
+    @cache
+    def predictor_of(model: str) -> Predictor:
+        return replace(options, model=model).load_predictor()
+
+    return predictor_of
+
+
+def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> str:
+    from leakmeter.studies import tables as rendered
+    from leakmeter.studies.cells import write
+    from leakmeter.studies.table import SEEDS_ABOUT, SEEDS_TITLE, over_seeds, provenance
+
+    kind = study.kind
+    for finished in cells:
+        write(directory / f"cell-{finished.cell.number:02}.csv", kind.items_csv(finished))
+    made = kind.tables(study, cells, directory, output.tell)
+    about = [study.reproduces, *provenance(study, cells, command)]
+    markdown = rendered.to_markdown(study.title, about, made.summary)
+    if made.comparisons:
+        write(directory / "comparisons.csv", rendered.to_csv(made.comparisons))
+        markdown += "\n" + rendered.to_markdown(made.compared_title, made.compared_by, made.comparisons, level=2)
+    if seeds := over_seeds(study, made.rows):
+        write(directory / "seeds.csv", rendered.to_csv(seeds))
+        markdown += "\n" + rendered.to_markdown(SEEDS_TITLE, [SEEDS_ABOUT], seeds, level=2)
+    write(directory / "table.csv", rendered.to_csv(made.rows))
+    write(directory / "table.md", markdown)
+    for name, page in kind.pages(study, cells, about).items():
+        write(directory / name, page)
+    try:
+        kind.draw(study, made.rows, footer="; ".join(provenance(study, cells, command)), stem=directory / "figure")
+    except UsageError as error:
+        output.tell(str(error))
+    return markdown
+
+
+def _summed(study: Study, found: Sequence[Forecast]) -> str:
+    n_records = sum(one.n_records for one in found)
+    tokens = [one.n_tokens for one in found if one.n_tokens is not None]
+    said = f"{sum(tokens):,.0f} tokens, {time_of(found)}" if len(tokens) == len(found) else "not predicted"
+    return f"{n_records:,} {study.kind.records} are left: {said}"
+
+
+def time_of(found: Sequence[Forecast]) -> str:
+    """Predicted time of cells, in words."""
+    from leakmeter.report.words import about_seconds
+
+    seconds = [one.seconds for one in found if one.seconds is not None]
+    if len(seconds) < len(found):
+        return "time not predicted"
+    return f"at most {about_seconds(sum(seconds))} once models are loaded"

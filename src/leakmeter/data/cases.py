@@ -1,0 +1,406 @@
+"""Cases from anything: rows with `context` or `messages`, `query`, and if need be `response`, `id`; or other names.
+
+A `reference`, what a good response says, stands beside the case: no measure reads it, and no number of a run depends on
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from leakmeter.core.case import DECODINGS, Case, Document, Message
+from leakmeter.data import formats
+from leakmeter.data.chat import ContextPattern, messages_of, without_answer
+from leakmeter.data.mapping import Fields, is_name, mapping_of, nearest, parsed_cell, renamed, suggested
+from leakmeter.data.opened import named as named_file
+from leakmeter.data.opened import open_data
+from leakmeter.data.plain import fields_of, plain
+from leakmeter.data.rows import Row, read_rows, text_lines
+from leakmeter.data.text import checked_text, parsed_json, unused
+from leakmeter.errors import DataError, UnknownNameError, UsageError
+
+FIELDS: Final = ("id", "context", "query", "response", "decoding", "reference", "messages")
+"""What a case may have."""
+NATIVE: Final = "native"
+"""The format of rows with the fields in `FIELDS`."""
+_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
+    "query": ("question", "user_input", "input", "prompt", "user_query", "instruction"),
+    "context": ("contexts", "retrieved_contexts", "documents", "docs", "passages", "source_documents", "chunks"),
+    "response": ("answer", "output", "completion", "result", "generation", "prediction"),
+    "reference": ("ground_truth", "expected", "target", "gold"),
+    "messages": ("conversation", "conversations", "chat", "dialog", "turns"),
+    "id": ("case_id", "uuid", "key"),
+    "decoding": (),
+}
+_INDEX = "__index_level_0__"
+
+Made = Fields | Case | DataError
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Cases, and what was wrong with the rows left out."""
+
+    cases: tuple[Case, ...]
+    problems: tuple[str, ...]
+    references: tuple[str | None, ...] = ()
+    """Of each case; None where its row has none."""
+    format: str = NATIVE
+    """The preset that the rows were read by."""
+    notes: tuple[str, ...] = ()
+    """What a person should be told of how the data were read, a line each."""
+
+
+def cases_of(
+    data: Any,
+    *,
+    map: str | Iterable[str] | Mapping[str, str] | None = None,
+    format: str | None = None,
+    context_from: str | None = None,
+    skip_bad: bool = False,
+) -> Loaded:
+    """Cases of a file, of standard input, or of what a caller holds.
+
+    Args:
+        data: see `rows.read_rows`; a path, '-', records, a frame, objects, or cases.
+        map: fields and the paths at which they stand: {'query': 'question', 'context': 'docs[].text'}, or the text of
+            `--map`. Fields that it does not name and that are not known are left out.
+        format: 'native', or a preset in `formats.FORMATS`; by default native where the fields of the first row are
+            known, else the first preset that they fit.
+        context_from: a pattern, a group of which is the context within the last user message of a chat, or within the
+            query of a row without context: the group `context`, or the first. A dot matches line breaks too.
+        skip_bad: leave bad rows out and name them in `problems`, rather than stop at the first.
+
+    Raises:
+        DataError: data that cannot be read, a bad row, naming it, or no case at all.
+        UsageError: a mapping or a pattern that is none.
+        UnknownNameError: a format that there is not.
+
+    >>> loaded = cases_of([{"question": "Who?", "docs": ["Anna sang."]}], map="query=question,context=docs")
+    >>> loaded.cases[0].query, loaded.cases[0].documents[0].text
+    ('Who?', 'Anna sang.')
+    """
+    if format is not None and format not in (NATIVE, *formats.FORMATS):
+        raise UnknownNameError("format", format, (NATIVE, *formats.FORMATS))
+    mapping = mapping_of(map, FIELDS)
+    pattern = None if context_from is None else ContextPattern(context_from)
+    problems: list[str] = []
+    notes: list[str] = []
+
+    def bad(error: DataError) -> None:
+        if not skip_bad:
+            raise error
+        problems.append(str(error))
+
+    good = _good(read_rows(data, mapping=mapping, text_field="context"), bad)
+    first = next(good, None)
+    preset = None
+    if first is not None:
+        preset = _preset(*first, format, bool(mapping), pattern)
+        if preset is not None and format is None:
+            notes.append(f"data: read as --format {preset.name}: {preset.about}")
+        good = chain((first,), good)
+    cases: list[Case] = []
+    references: list[str | None] = []
+    seen: dict[str, Row] = {}
+    left_out: dict[str, None] = {}
+    made: Iterable[tuple[Row, Made]] = good if preset is None else preset.read(_no_cases(good))
+    for row, given in made:
+        try:
+            if isinstance(given, DataError):
+                raise given
+            if isinstance(given, Case):
+                case, reference = given, None
+            else:
+                if preset is None:
+                    given = _known(given, row, bool(mapping), left_out)
+                case, reference = case_of_fields(given, row.number, row.where, pattern)
+            if case.id in seen:
+                where = seen[case.id].place or seen[case.id].where
+                raise DataError(f"{row.where}: id '{case.id}' was already used in {where}")
+        except DataError as error:
+            bad(error)
+            continue
+        seen[case.id] = row
+        cases.append(case)
+        references.append(reference)
+    if not cases:
+        what = named_file(data, "data file") if isinstance(data, str | Path) else "the data"
+        wanted = "good case" if problems else "case; expected one JSON object a line, or a table or list of records"
+        raise DataError(f"{what} holds no {wanted}" + (f"; the first problem: {problems[0]}" if problems else ""))
+    if preset is not None and all(case.response is None for case in cases):
+        notes.append("data: no row has a response")
+    if left_out:
+        notes.append(f"data: columns left out: {', '.join(left_out)}")
+    return Loaded(
+        tuple(cases), tuple(problems), tuple(references), NATIVE if preset is None else preset.name, tuple(notes)
+    )
+
+
+def _good(rows: Iterable[Row], bad: Any) -> Iterator[tuple[Row, Fields | Case]]:
+    """Rows that are records, with their fields; of a table without its empty cells and its numbers of rows."""
+    for row in rows:
+        if isinstance(row.given, Case):
+            yield row, row.given
+            continue
+        try:
+            fields: Fields = row.fields
+        except DataError as error:
+            bad(error)
+            continue
+        if row.is_table:
+            kept = ((name, value) for name, value in fields.items() if value not in (None, "") and not _is_index(name))
+            fields = {name: _unpacked(name, value) for name, value in kept}
+        yield row, fields
+
+
+def _no_cases(rows: Iterable[tuple[Row, Fields | Case]]) -> Iterator[tuple[Row, Fields]]:
+    for row, fields in rows:
+        yield row, {} if isinstance(fields, Case) else fields
+
+
+def _is_index(name: str) -> bool:
+    """Whether a column is what a table's rows were numbered with when it was written."""
+    return not name.strip() or name.startswith("Unnamed: ") or name == _INDEX
+
+
+def _preset(
+    row: Row, fields: Fields | Case, format: str | None, is_mapped: bool, pattern: ContextPattern | None
+) -> formats.Format | None:
+    """What the rows are read by, from the first; None where its fields are a case's own."""
+    if format is not None:
+        return formats.FORMATS.get(format)
+    if isinstance(fields, Case) or (is_mapped and not _needed(fields)) or _is_native(row, fields, pattern):
+        return None
+    return formats.find(fields)
+
+
+def _is_native(row: Row, fields: Fields, pattern: ContextPattern | None) -> bool:
+    has_context = "context" in fields or "messages" in fields or (pattern is not None and "query" in fields)
+    # A table has columns of other things too.
+    return has_context and (all(name in FIELDS for name in fields) or (row.is_table and not _needed(fields)))
+
+
+def _known(fields: Fields, row: Row, is_mapped: bool, left_out: dict[str, None]) -> Fields:
+    """The fields of a case; of a table and where there is a mapping, what else there is is left out.
+
+    Raises:
+        DataError: there is a field that is not known, or one that might be misspelled.
+    """
+    unknown = [name for name in fields if name not in FIELDS]
+    if not unknown or is_mapped:
+        return {name: value for name, value in fields.items() if name in FIELDS}
+    missing = _missing(fields)
+    if row.is_table and not _needed(fields) and not any(_may_be(name, missing) for name in unknown):
+        left_out.update(dict.fromkeys(f"'{name}'" for name in unknown))
+        return {name: value for name, value in fields.items() if name in FIELDS}
+    raise _unknown(unknown[0], fields, row.where)
+
+
+def _unknown(name: str, fields: Fields, where: str) -> DataError:
+    if not is_name(name):
+        # It may be a text, and is not repeated.
+        return DataError(f"{where}: a field has a text in the place of its name; does the table begin with a heading?")
+    return DataError(f"{where}: unknown field '{name}'; known: {', '.join(FIELDS)}{_hint(fields)}")
+
+
+def _needed(fields: Fields) -> list[str]:
+    """Fields without which there is no case."""
+    if "messages" in fields:
+        return []
+    return [name for name in ("query", "context") if name not in fields]
+
+
+def _missing(fields: Fields) -> list[str]:
+    has_chat = "messages" in fields
+    return [name for name in FIELDS if name not in fields and not (has_chat and name in ("query", "context"))]
+
+
+def _may_be(name: str, missing: Sequence[str]) -> bool:
+    return bool(renamed([name], {field: _ALIASES[field] for field in missing})) or nearest(name, missing) is not None
+
+
+def _hint(fields: Fields) -> str:
+    """What to give so that fields of other names are read."""
+    names = list(fields)
+    wanted = [name for name in ("query", "context", "response") if name in _missing(fields)]
+    pairs = suggested(names, wanted, _ALIASES) or suggested(names, _missing(fields), _ALIASES)
+    if pairs is not None:
+        return f"; to read it by another name, give {pairs}"
+    if not _needed(fields):
+        kept = next(name for name in ("messages", "context") if name in fields)
+        return f"; to leave other fields out, give --map {kept}={kept}"
+    return "; name the fields with --map query=…,context=…"
+
+
+def case_of_fields(
+    value: Fields, number: int, where: str, pattern: ContextPattern | None = None
+) -> tuple[Case, str | None]:
+    """A case and its reference, if it has one, from the fields of a row.
+
+    Args:
+        value: fields in `FIELDS`.
+        number: the id, where there is none.
+        where: they stand, for errors.
+        pattern: what is context in the query.
+
+    Raises:
+        DataError: a field that is unknown, missing, or not what it should be.
+    """
+    for field in value:
+        if field not in FIELDS:
+            raise _unknown(field, value, where)
+    said = value.get("messages")
+    if pattern is not None and said is None and value.get("query") and "context" not in value:
+        said = [{"role": "user", "content": value["query"]}]
+        value = {name: held for name, held in value.items() if name != "query"} | {"messages": said}
+    if ("context" in value) == ("messages" in value):
+        hint = _hint(value) if _needed(value) and len(value) > 1 and "context" not in value else ""
+        raise DataError(f"{where}: give either 'context' or 'messages'{hint}")
+    id_ = value.get("id", number)
+    if isinstance(id_, bool) or not isinstance(id_, (str, int)):
+        raise DataError(f"{where}: 'id' has to be text or a whole number")
+    response, reference = value.get("response"), value.get("reference")
+    response = None if response is None else checked_text(response, "response", where)
+    messages: tuple[Message, ...] = ()
+    if "messages" in value:
+        if value.get("query"):
+            raise DataError(f"{where}: the last user message is the query; leave 'query' out")
+        messages, response = without_answer(messages_of(value["messages"], where), response, where)
+        messages = messages if pattern is None else pattern(messages, where)
+    elif pattern is not None:
+        raise DataError(
+            f"{where}: --context-from says what is context, and there is a 'context'; leave one of them out"
+        )
+    case = Case(
+        id=checked_text(str(id_), "id", where),
+        documents=_documents(value["context"], where) if "context" in value else (),
+        query=checked_text(value.get("query", ""), "query", where),
+        response=response,
+        messages=messages,
+        decoding=_decoding(value, where, response),
+    )
+    return case, None if reference is None else checked_text(reference, "reference", where)
+
+
+def _decoding(value: Fields, where: str, response: str | None) -> str | None:
+    given = value.get("decoding")
+    if given is None:
+        return None
+    if given not in DECODINGS:
+        raise DataError(f"{where}: 'decoding' has to be one of {', '.join(DECODINGS)}")
+    if response is None:
+        raise DataError(f"{where}: 'decoding' says how a response was chosen, and there is no 'response'")
+    return str(given)
+
+
+def _unpacked(name: str, value: object) -> object:
+    """A cell of a table, which may hold a list of documents or of messages as text."""
+    found = parsed_cell(value) if name in ("context", "messages") else value
+    return found if isinstance(found, list) else value
+
+
+def _documents(value: object, where: str) -> tuple[Document, ...]:
+    if isinstance(value, str):
+        return (Document("context", checked_text(value, "context", where)),)
+    if isinstance(value, Mapping):
+        is_one = any(name in value for name in ("text", "page_content", "content", "node", "kwargs"))
+        value = [value] if is_one else [{"name": name, "text": text} for name, text in value.items()]
+    if not isinstance(value, list):
+        raise DataError(f"{where}: 'context' has to be text or a list of documents")
+    out: list[Document] = []
+    for number, entry in enumerate(value, 1):
+        said = formats.document_of(entry, number, where)
+        text = checked_text(said["text"], f"context[{number - 1}]", where)
+        out.append(Document(checked_text(said["name"], "name", where), text))
+    return tuple(unique_names(out))
+
+
+def unique_names(documents: list[Document]) -> list[Document]:
+    """The documents, later ones of an equal name numbered."""
+    out: dict[str, Document] = {}
+    for document in documents:
+        name = unused(document.name, out)
+        out[name] = Document(name, document.text)
+    return list(out.values())
+
+
+def logged_case(path: str | Path, response: str | None = None, *, context_from: str | None = None) -> Case:
+    """The chat of a file: a list of messages, or an object with `messages`, as a log of chat completions has it.
+
+    Args:
+        path: a JSON file, or '-' for standard input.
+        response: what was answered, where the file does not say.
+        context_from: see `cases_of`.
+
+    Raises:
+        DataError: the file cannot be read, or has no chat, several answers, or an answer beside `response`.
+    """
+    where = named_file(path, "messages file")
+    with open_data(path, "messages file") as opened:
+        value = parsed_json("".join(text_lines(opened, where, "\n")), where)
+    fields: dict[str, Any] = {"messages": value.get("messages") if isinstance(value, dict) else value}
+    if isinstance(value, dict) and formats.FORMATS["openai"].fits(value):
+        row = Row(1, "", where, value)
+        found = [made for _, made in formats.FORMATS["openai"].read([(row, value)])]
+        if len(found) > 1:
+            raise DataError(f"{where} has {len(found)} answers; give it with --data, each is a case then")
+        if isinstance(found[0], DataError):
+            raise found[0]
+        fields = {name: held for name, held in found[0].items() if name in ("messages", "response")}
+    if response is not None:
+        if "response" in fields:
+            raise DataError(f"{where} has an answer, and a response is given too; leave one of them out")
+        fields["response"] = response
+    return case_of_fields(fields, 1, where, None if context_from is None else ContextPattern(context_from))[0]
+
+
+def case_of(
+    context: Any = (),
+    query: str = "",
+    response: str | None = None,
+    messages: Sequence[Any] = (),
+    *,
+    context_from: str | None = None,
+) -> Case:
+    """One text, several, or several by name, and a query; or a chat.
+
+    Args:
+        context: a text, a list of texts or of documents of any library, or texts by name.
+        query: what the model is asked.
+        response: what it answered.
+        messages: a chat instead of context and query.
+        context_from: see `cases_of`.
+
+    Raises:
+        UsageError: both.
+        DataError: messages that are none.
+    """
+    if messages and (context or query):
+        raise UsageError("give either messages, or context and query")
+    pattern = None if context_from is None else ContextPattern(context_from)
+    if messages or (pattern is not None and not context):
+        turns = plain(messages, "messages") if messages else [{"role": "user", "content": query}]
+        said, response = without_answer(messages_of(turns, "messages"), response, "messages")
+        said = said if pattern is None else pattern(said, "messages")
+        return Case(id="case", response=response, messages=said)
+    if pattern is not None:
+        raise UsageError(
+            "context_from says what is context in the query, and there is a context; leave one of them out"
+        )
+    return Case(id="case", documents=_documents_of(context), query=query, response=response)
+
+
+def _documents_of(context: Any) -> tuple[Document, ...]:
+    if isinstance(context, Mapping):
+        return tuple(Document(name, text) for name, text in context.items())
+    if isinstance(context, str):
+        return (Document("context", context),)
+    held = [context] if fields_of(context) is not None else list(context)
+    entries = (plain(entry, "context") for entry in held)
+    texts = [formats.document_of(entry, number, "context") for number, entry in enumerate(entries, 1)]
+    return tuple(unique_names([Document(str(one["name"]), one["text"]) for one in texts]))  # type: ignore[arg-type]

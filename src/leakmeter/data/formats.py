@@ -1,0 +1,308 @@
+"""Presets: records as other tools write them to the fields of a case, by name or found out by their fields.
+
+A preset says which records are its own and makes the fields of `cases.case_of_fields` of each. What it cannot express
+it refuses: a prompt that is not the one that was sent would give numbers that mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell
+from leakmeter.data.rows import Row
+from leakmeter.errors import DataError
+
+_ANSWERS = ("response", "completion", "answer", "output")
+_TEXTS = ("text", "page_content", "content")
+_NAMES = ("title", "id", "id_", "doc_id")
+_METADATA_NAMES = ("source", "title", "file_name", "name", "id", "doc_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A preset."""
+
+    name: str
+    about: str
+    """Which of its fields become which, as shown when the format was found out."""
+    fits: Callable[[Fields], bool]
+    read: Callable[[Iterable[tuple[Row, Fields]]], Iterator[tuple[Row, Fields | DataError]]]
+    """Rows with their fields to cases' fields; a row may hold several cases, and a case may be of two rows."""
+
+
+def document_of(value: object, number: int, where: str) -> dict[str, object]:
+    """A document of a context as {'name', 'text'}, from a text or from any library's document.
+
+    Args:
+        value: text, or an object with `text`, `page_content` or `content`, LlamaIndex's `node` around that or
+            LangChain's `kwargs`; it is called by its name, its metadata's source, title or id, or its own title or id.
+        number: of the document, from 1.
+        where: it stands, for errors.
+
+    Raises:
+        DataError: an object without text.
+    """
+    if not isinstance(value, Mapping):
+        return {"name": f"d{number}", "text": value}
+    for shell in ("node", "kwargs", "document"):
+        if isinstance(inner := value.get(shell), Mapping):
+            value = inner
+    text: object = next((value[name] for name in _TEXTS if name in value), None)
+    if text is None and isinstance(resource := value.get("text_resource"), Mapping):
+        text = resource.get("text")
+    if text is None:
+        raise DataError(f"{where}: document {number} is an object without 'text', 'page_content' or 'content'")
+    metadata = value.get("metadata")
+    described = metadata if isinstance(metadata, Mapping) else {}
+    named = [*(described.get(name) for name in _METADATA_NAMES), *map(value.get, _NAMES)]
+    if value.get("name") is not None:
+        return {"name": value["name"], "text": text}
+    names = (str(name) for name in named if isinstance(name, str | int) and not isinstance(name, bool))
+    return {"name": next((name for name in names if name.strip()), f"d{number}"), "text": text}
+
+
+def _openai(rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Fields | DataError]]:
+    """Requests and answers of chat completions, in one record, or in two of a batch with one `custom_id`."""
+    found: dict[object, tuple[Row, dict[str, Any]]] = {}
+    for row, fields in rows:
+        key = fields.get("custom_id")
+        # What is not part of a batch stands alone.
+        id_ = key if isinstance(key, str) else (row.source, row.number)
+        known = found.get(id_)
+        parts = _exchange(fields)
+        if known is None:
+            found[id_] = row, parts
+        elif any(parts[name] is not None and known[1][name] is not None for name in ("messages", "choices")):
+            found[row.source, row.number] = row, parts
+        else:
+            both = {name: known[1][name] if known[1][name] is not None else parts[name] for name in parts}
+            # A case stands where its request does.
+            found[id_] = (row if parts["messages"] is not None else known[0]), both
+    for row, parts in found.values():
+        yield from _completions(row, parts)
+
+
+def _exchange(fields: Fields) -> dict[str, Any]:
+    """What a record says of request and answer."""
+    request: Any = next((held for name in ("body", "request") if isinstance(held := fields.get(name), Mapping)), fields)
+    request = request["body"] if isinstance(request.get("body"), Mapping) else request
+    answer: Any = next((fields[name] for name in _ANSWERS if fields.get(name) is not None), None)
+    answer = answer["body"] if isinstance(answer, Mapping) and isinstance(answer.get("body"), Mapping) else answer
+    messages = parsed_cell(request.get("messages", fields.get("messages")))
+    choices = fields.get("choices")
+    if choices is None and isinstance(answer, Mapping):
+        choices = answer.get("choices", [{"message": answer}] if "content" in answer else None)
+    choices = parsed_cell(choices)
+    if choices is None and isinstance(answer, str) and answer:
+        choices = [{"message": {"content": answer}}]
+    error = fields.get("error")
+    return {
+        "id": fields.get("custom_id", fields.get("id")),
+        "messages": messages,
+        "choices": choices,
+        "reference": fields.get("reference"),
+        "error": error or None,
+    }
+
+
+def _completions(row: Row, parts: Mapping[str, Any]) -> Iterator[tuple[Row, Fields | DataError]]:
+    where, messages, choices = row.where, parts["messages"], parts["choices"]
+    if messages is None:
+        if parts["error"] is not None:
+            yield row, DataError(f"{where}: the request failed, and there is no answer")
+        else:
+            yield (
+                row,
+                DataError(
+                    f"{where}: the answer of a batch without its request; give the lines of both files, as in: "
+                    "cat requests.jsonl answers.jsonl | leakmeter influence --data -"
+                ),
+            )
+        return
+    said: dict[str, Any] = {"messages": messages}
+    said |= {name: parts[name] for name in ("id", "reference") if parts[name] is not None}
+    if choices is None:
+        yield row, said
+        return
+    if not isinstance(choices, list) or not choices:
+        yield row, DataError(f"{where}: 'choices' has to be a list of one answer or more")
+        return
+    for number, choice in enumerate(choices, 1):
+        message = choice.get("message") if isinstance(choice, Mapping) else None
+        text = message.get("content") if isinstance(message, Mapping) else None
+        if not isinstance(text, str):
+            yield (
+                row,
+                DataError(f"{where}: choice {number} has no text, as where a tool is called; only text is measured"),
+            )
+            continue
+        id_ = said.get("id", row.number)
+        yield row, said | {"response": text} | ({} if number == 1 else {"id": f"{id_} (choice {number})"})
+
+
+def _fits_openai(fields: Fields) -> bool:
+    body = fields.get("body", fields.get("request"))
+    if isinstance(body, Mapping) and ("messages" in body or "body" in body):
+        return True
+    answer = fields.get("response")
+    if isinstance(answer, Mapping) and ("choices" in answer or isinstance(answer.get("body"), Mapping)):
+        return True
+    if "custom_id" in fields:
+        return True
+    # Logs have fields of all kinds; one that is nearly called 'response' is no reason to draw another.
+    misspelled = any(nearest(name, ("response",), at_least=90) for name in fields if name != "response")
+    return "messages" in fields and not {"context", "query"} & set(fields) and not misspelled
+
+
+def _renamed(
+    make: Callable[[Fields, str], Iterable[Fields]],
+) -> Callable[[Iterable[tuple[Row, Fields]]], Iterator[tuple[Row, Fields | DataError]]]:
+    """A preset's reader, from what makes the cases of one row."""
+
+    def read(rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Fields | DataError]]:
+        for row, fields in rows:
+            try:
+                for case in make(fields, row.where):
+                    place = case.get("place")
+                    at = replace(row, place=f"{row.place}{place}") if place else row
+                    yield at, {name: value for name, value in case.items() if name != "place" and value is not None}
+            except DataError as error:
+                yield row, error
+
+    return read
+
+
+def _first(fields: Fields, *names: str) -> Any:
+    """The first of these fields that says something."""
+    return next((fields[name] for name in names if fields.get(name) not in (None, "")), None)
+
+
+def _texts(value: object) -> object:
+    """A list, as a table may hold it; a text alone stays one."""
+    found = parsed_cell(value)
+    return found if isinstance(found, list) else value
+
+
+def _ragas(fields: Fields, where: str) -> Iterable[Fields]:
+    asked = parsed_cell(_first(fields, "user_input", "question"))
+    references = _texts(_first(fields, "reference", "ground_truth", "ground_truths"))
+    reference = references[0] if isinstance(references, list) and references else references
+    rest = {"id": fields.get("id"), "reference": reference or None}
+    if isinstance(asked, list):
+        yield {**rest, "messages": asked}
+        return
+    context = _texts(_first(fields, "retrieved_contexts", "contexts"))
+    if context is None:
+        raise DataError(f"{where}: there is no 'retrieved_contexts', whose influence would be measured")
+    yield {**rest, "query": asked, "context": context, "response": _first(fields, "response", "answer")}
+
+
+def _langchain(fields: Fields, where: str) -> Iterable[Fields]:
+    if _texts(_first(fields, "chat_history")) not in (None, []):
+        raise DataError(f"{where}: 'chat_history' was part of the prompt; give the whole chat as 'messages'")
+    answer = _first(fields, "result", "answer", "output", "response")
+    yield {
+        "id": fields.get("id"),
+        "query": _first(fields, "query", "question", "input"),
+        "context": _texts(_first(fields, "source_documents", "context", "documents")),
+        "response": answer.get("content") if isinstance(answer, Mapping) else answer,
+        "reference": fields.get("reference"),
+    }
+
+
+def _llamaindex(fields: Fields, where: str) -> Iterable[Fields]:
+    answer = fields.get("response")
+    nodes = fields.get("source_nodes")
+    if isinstance(answer, Mapping):
+        nodes, answer = nodes or answer.get("source_nodes"), answer.get("response")
+    query = _first(fields, "query", "query_str", "question")
+    if query is None:
+        raise DataError(
+            f"{where}: there is no 'query', which LlamaIndex does not keep with its response; give both, as in "
+            "{'query': …, 'response': …}"
+        )
+    yield {
+        "id": fields.get("id"),
+        "query": query.get("query_str") if isinstance(query, Mapping) else query,
+        "context": _texts(nodes),
+        "response": answer,
+        "reference": fields.get("reference"),
+    }
+
+
+def _squad(fields: Fields, where: str) -> Iterable[Fields]:
+    paragraphs = fields.get("paragraphs", [{**fields, "qas": [fields]}])
+    if not isinstance(paragraphs, list):
+        raise DataError(f"{where}: 'paragraphs' has to be a list")
+    title = fields.get("title")
+    for i, paragraph in enumerate(paragraphs, 1):
+        asked = paragraph.get("qas") if isinstance(paragraph, Mapping) else None
+        if not isinstance(asked, list) or not all(isinstance(one, Mapping) for one in asked):
+            raise DataError(f"{where}, paragraph {i}: expected 'context' and a list 'qas' of questions")
+        for j, one in enumerate(asked, 1):
+            answers = parsed_cell(one.get("answers"))
+            texts: Any = answers.get("text") if isinstance(answers, Mapping) else answers
+            first = texts[0] if isinstance(texts, list) and texts else None
+            text = paragraph.get("context")
+            yield {
+                "id": one.get("id"),
+                "query": one.get("question"),
+                "context": [{"name": title, "text": text}] if isinstance(title, str) and is_name(title) else text,
+                "reference": first.get("text") if isinstance(first, Mapping) else first,
+                "place": f", paragraph {i}, question {j}" if "paragraphs" in fields else "",
+            }
+
+
+def _has(*groups: tuple[str, ...]) -> Callable[[Fields], bool]:
+    """Whether one of each group of fields is there."""
+    return lambda fields: all(any(name in fields for name in group) for group in groups)
+
+
+_ALL = (
+    Format("openai", "messages, with choices as the response", _fits_openai, _openai),
+    Format(
+        "llamaindex",
+        "query, source_nodes as the context, response",
+        lambda fields: (
+            "source_nodes" in fields
+            or (isinstance(answer := fields.get("response"), Mapping) and "source_nodes" in answer)
+        ),
+        _renamed(_llamaindex),
+    ),
+    Format(
+        "squad",
+        "question as the query, context, the first of answers as the reference",
+        lambda fields: "paragraphs" in fields or _has(("question",), ("context",), ("answers",))(fields),
+        _renamed(_squad),
+    ),
+    Format(
+        "ragas",
+        "user_input as the query, retrieved_contexts as the context, response, reference (or question, contexts, "
+        "answer, ground_truth)",
+        lambda fields: (
+            "user_input" in fields or ("question" in fields and "contexts" in fields and "context" not in fields)
+        ),
+        _renamed(_ragas),
+    ),
+    Format(
+        "langchain",
+        "input, question or query as the query, context or source_documents as the context, answer, result or output "
+        "as the response",
+        # One that is not a case's own name, lest a misspelled name be passed over.
+        _has(
+            ("query", "question", "input"),
+            ("source_documents", "context", "documents"),
+            ("question", "input", "source_documents", "documents", "result", "answer", "output"),
+        ),
+        _renamed(_langchain),
+    ),
+)
+FORMATS: dict[str, Format] = {format_.name: format_ for format_ in _ALL}
+"""Presets by name, in the order in which they are tried."""
+
+
+def find(fields: Fields) -> Format | None:
+    """The preset that these fields are of, if any."""
+    return next((format_ for format_ in FORMATS.values() if format_.fits(fields)), None)

@@ -1,0 +1,209 @@
+"""Other people's names of fields: paths such as `docs[].page_content`, and the one that was probably meant."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from leakmeter.errors import DataError, UsageError
+
+Fields = Mapping[str, object]
+"""A record: values by the names of their fields, as a file or the hub has them."""
+
+_STEP = re.compile(r"(?P<name>[^.\[\]]+)|\[(?P<index>(?:-?\d{1,9})?)\]")
+_LONGEST_NAME = 40
+_MOST_SPACES = 3
+_MOST_LISTED = 20
+_LONGEST_CELL = 2_000_000
+
+
+def mapping_of(
+    given: str | Iterable[str] | Mapping[str, str] | None, known: Collection[str] | None = None
+) -> dict[str, str]:
+    """What `--map` says: each field's path in the data; an empty path for a field to leave out.
+
+    Args:
+        given: 'query=question,context=docs[].text', several such texts, or a dict of the same.
+        known: fields there are; None where any may be.
+
+    Raises:
+        UsageError: no pair FIELD=PATH, a field that there is not or that is given twice, or a path that is none.
+    """
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        pairs = [(str(field), str(path)) for field, path in given.items()]
+    else:
+        texts = [given] if isinstance(given, str) else given
+        words = [word.strip() for text in texts for word in text.split(",") if word.strip()]
+        if lone := next((word for word in words if "=" not in word), None):
+            raise UsageError(f"--map: {lone[:60]!r} is not FIELD=PATH; as in --map query=question,context=docs[].text")
+        pairs = [(word.partition("=")[0].strip(), word.partition("=")[2].strip()) for word in words]
+    out: dict[str, str] = {}
+    for field, path in pairs:
+        if known is not None and field not in known:
+            guess = nearest(field, known)
+            hint = f"; did you mean '{guess}'?" if guess else ";"
+            raise UsageError(f"--map: there is no field '{field}'{hint} known: {', '.join(known)}")
+        if field in out:
+            raise UsageError(f"--map: field '{field}' is given twice")
+        if path:
+            _steps(path)
+        out[field] = path
+    return out
+
+
+def value_at(fields: Fields, path: str, where: str) -> object:
+    """What stands at a path: names with dots between them, `[]` for each of a list, `[0]` for one of it.
+
+    A name that the record has as it is written, dots and all, comes first. Where a cell of a table holds a list or an
+    object as text, it is read.
+
+    Raises:
+        DataError: there is no such thing; names the nearest that there is.
+    """
+    if path in fields:
+        return fields[path]
+    return _follow(fields, _steps(path), path, where)
+
+
+def mapped(fields: Fields, mapping: Mapping[str, str], where: str) -> dict[str, object]:
+    """The record with fields by the names that leakmeter knows; all others stay.
+
+    Raises:
+        DataError: see `value_at`.
+    """
+    out = dict(fields)
+    for field, path in mapping.items():
+        out.pop(field, None)
+        # What moved is not there under its old name too, unless that is another field's.
+        if path and path not in mapping:
+            out.pop(path, None)
+    return out | {field: value_at(fields, path, where) for field, path in mapping.items() if path}
+
+
+def renamed(names: Collection[str], wanted: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Fields that are there under another of their names: wanted name to the one that stands there.
+
+    Args:
+        names: of the record's fields.
+        wanted: other names of each field, without regard to case, spaces, hyphens and underscores.
+    """
+    spelled = {_letters(name): name for name in reversed(list(names))}
+    out: dict[str, str] = {}
+    for field, aliases in wanted.items():
+        if field not in names:
+            found = next((spelled[key] for key in map(_letters, (field, *aliases)) if key in spelled), None)
+            if found is not None and found not in wanted:
+                out[field] = found
+    return out
+
+
+def nearest(name: str, known: Collection[str], *, at_least: float = 60.0) -> str | None:
+    """The known name that is spelled most alike, if one is near: `at_least` is a share of letters, in per cent."""
+    from rapidfuzz import fuzz, process
+
+    found = process.extractOne(name, known, scorer=fuzz.ratio, processor=_letters, score_cutoff=at_least)
+    return None if found is None else str(found[0])
+
+
+def suggested(names: Collection[str], missing: Iterable[str], wanted: Mapping[str, Sequence[str]]) -> str | None:
+    """A `--map` that gives what is missing, as far as some field's name is near.
+
+    Args:
+        names: of the record's fields.
+        missing: fields that are needed.
+        wanted: other names of each.
+    """
+    free = [name for name in names if name not in wanted and is_name(name)]
+    pairs: list[str] = []
+    for field in missing:
+        spellings = (field, *wanted.get(field, ()))
+        found = renamed(free, {field: spellings}).get(field)
+        found = found or next((near for word in spellings if (near := nearest(word, free)) is not None), None)
+        if found is not None:
+            free.remove(found)
+            pairs.append(f"{field}={found}")
+    return f"--map {','.join(pairs)}" if pairs else None
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names of fields for an error; those of a table without a heading are texts, which are not repeated."""
+    given = [str(name) for name in names]
+    if not all(map(is_name, given)):
+        return "names that are texts, as where a table does not begin with a heading"
+    more = f" and {len(given) - _MOST_LISTED} more" if len(given) > _MOST_LISTED else ""
+    return (", ".join(f"'{name}'" for name in given[:_MOST_LISTED]) or "nothing") + more
+
+
+def is_name(text: str) -> bool:
+    """Whether this may be the name of a field, rather than a text."""
+    return 0 < len(text) <= _LONGEST_NAME and text.count(" ") <= _MOST_SPACES and text.isprintable()
+
+
+def parsed_cell(value: object) -> object:
+    """A list or an object that a table holds as text, in JSON or as Python writes it; anything else as it is."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
+        return value
+    # What Python parses takes a hundred times its length.
+    for parse in (json.loads, ast.literal_eval)[: 2 if len(value) <= _LONGEST_CELL else 1]:
+        try:
+            with warnings.catch_warnings():
+                # A text may have what looks like an escape sequence and is none.
+                warnings.simplefilter("ignore")
+                found = parse(value)
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            continue
+        if isinstance(found, list | dict):
+            return found
+    return value
+
+
+def _steps(path: str) -> list[str | int | None]:
+    """Names, numbers, and None for each of a list."""
+    out: list[str | int | None] = []
+    cursor = 0
+    for match in _STEP.finditer(path):
+        between = path[cursor : match.start()]
+        if between != ("." if match["name"] is not None and out else ""):
+            break
+        cursor = match.end()
+        out.append(match["name"] if match["name"] is not None else int(match["index"]) if match["index"] else None)
+    if cursor != len(path) or not out:
+        raise UsageError(
+            f"--map: {path[:60]!r} is no path; as in question, item.answer, docs[].text or choices[0].text"
+        )
+    return out
+
+
+def _follow(value: Any, steps: Sequence[str | int | None], path: str, where: str) -> Any:
+    for number, step in enumerate(steps):
+        value = parsed_cell(value)
+        if step is None:
+            if not isinstance(value, list):
+                raise DataError(f"{where}: --map {path}: what stands before '[]' is no list")
+            rest = steps[number + 1 :]
+            found = [_follow(one, rest, path, where) for one in value]
+            return [one for inner in found for one in inner] if None in rest else found
+        if isinstance(step, int):
+            if not isinstance(value, list) or not -len(value) <= step < len(value):
+                raise DataError(f"{where}: --map {path}: there is no list with an element [{step}]")
+            value = value[step]
+            continue
+        if not isinstance(value, Mapping):
+            raise DataError(f"{where}: --map {path}: what should have '{step}' is no object")
+        if step not in value:
+            names = [str(name) for name in value]
+            near = nearest(step, [name for name in names if is_name(name)])
+            hint = f"; did you mean '{near}'?" if near else ""
+            raise DataError(f"{where}: --map {path}: there is no '{step}'{hint}; there is {listed(names)}")
+        value = value[step]
+    return value
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\s_\-]+", "", name.casefold())

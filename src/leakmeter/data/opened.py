@@ -1,0 +1,118 @@
+"""Files of data as bytes: from a path or standard input, unpacked, and never more of them than fit into memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+import zlib
+from pathlib import Path
+from typing import Any, Final
+
+from leakmeter.core.files import MOST_BYTES, check_readable
+from leakmeter.errors import DataError
+
+STDIN: Final = "-"
+"""What stands for standard input where a path is expected."""
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+class Opened(io.BufferedIOBase):
+    """A file's bytes, unpacked if it is compressed, which ends in an error where they become too many.
+
+    A few kilobytes may unpack to more than any memory holds, so that the limit is on what comes out.
+    """
+
+    def __init__(self, raw: Any, inner: Any, where: str, most: int) -> None:
+        self._raw = raw
+        self._inner = inner
+        self._where = where
+        self._most = most
+        self._held = b""
+        self.n_bytes = 0
+        """As many as were read so far."""
+
+    def starts_with(self, start: bytes) -> bool:
+        """Whether the first bytes are these; to be asked before anything is read."""
+        self._held = self._read(len(start))
+        return self._held == start
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Bytes; all that are left by default."""
+        held, self._held = self._held, b""
+        if size is None or size < 0:
+            return held + self._read(self._most + 1)
+        return held or self._read(size)
+
+    def _read(self, size: int) -> bytes:
+        wanted = min(size, self._most + 1 - self.n_bytes)
+        try:
+            out: bytes = self._inner.read(wanted)
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise DataError(f"{self._where} cannot be unpacked: {error}; is it cut short or damaged?") from None
+        self.n_bytes += len(out)
+        if self.n_bytes > self._most:
+            raise DataError(
+                f"{self._where} has more than {self._most:,} bytes, and as many are read at most; split it, or leave "
+                "out what is not needed"
+            )
+        return out
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """The same."""
+        return self.read(size)
+
+    def close(self) -> None:
+        """Close the file too, which what unpacks it leaves open."""
+        self._inner.close()
+        self._raw.close()
+        super().close()
+
+
+def open_data(source: str | Path, what: str, *, most: int = MOST_BYTES) -> Opened:
+    """A file or standard input, by its content unpacked from gzip or Zstandard.
+
+    Args:
+        source: a path, or '-' for standard input.
+        what: it is, for errors.
+        most: bytes, unpacked.
+
+    Raises:
+        DataError: it cannot be read; later, from reading, that it is damaged or holds more than `most` bytes.
+    """
+    where = named(source, what)
+    if str(source) == STDIN:
+        raw: Any = io.BytesIO(_standard_input(where, most))
+    else:
+        check_readable(Path(source), what, most=most)
+        try:
+            raw = Path(source).open("rb")  # noqa: SIM115 (closed with what is returned)
+        except OSError as error:
+            raise DataError(f"{where} cannot be read: {error.strerror or error}") from None
+    start = raw.read(len(_ZSTD))
+    raw.seek(0)
+    inner: Any = raw
+    if start.startswith(_GZIP):
+        inner = gzip.GzipFile(fileobj=raw)
+    elif start == _ZSTD:
+        import pyarrow as pa
+
+        inner = pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd")
+    return Opened(raw, inner, where, most)
+
+
+def named(source: str | Path, what: str) -> str:
+    """What a file is called in errors."""
+    return "standard input" if str(source) == STDIN else f"{what} '{source}'"
+
+
+def _standard_input(where: str, most: int) -> bytes:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise DataError(f"{where} is a terminal; pipe the data in, or give a file")
+    # One byte more than may be read, so that `Opened` sees that there are too many.
+    return sys.stdin.buffer.read(most + 1)

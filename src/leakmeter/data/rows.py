@@ -1,0 +1,348 @@
+"""Rows of data from anything: a file or standard input of any known kind, a table in memory, objects, records.
+
+Every reader of data goes through `read_rows`, which says of each row its number and where it stands, renames its fields
+by `--map`, and keeps to the limits.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, Final, Literal, cast, get_args
+
+from leakmeter.core.files import MOST_BYTES
+from leakmeter.data.mapping import listed, mapped, renamed
+from leakmeter.data.opened import STDIN, Opened, named, open_data
+from leakmeter.data.plain import fields_of, plain
+from leakmeter.data.text import parsed_json
+from leakmeter.errors import DataError, UnknownNameError
+
+Kind = Literal["jsonl", "json", "csv", "tsv", "parquet"]
+_SUFFIXES: dict[str, Kind] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+_PACKED = (".gz", ".gzip", ".zst", ".zstd")
+_HOLDERS = ("data", "rows", "records", "examples", "samples", "items", "cases")
+# What has one of these is a record itself, whatever else it holds.
+_OF_A_CASE = {"query", "question", "context", "messages"}
+_MOST_ROWS: Final = 2_000_000
+_ROWS_AT_ONCE = 256
+_PARQUET = b"PAR1"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of data, or what is wrong with it."""
+
+    number: int
+    """From 1: of the line in JSON lines, of the record elsewhere."""
+    place: str
+    """Such as 'line 3' or 'record 3'; empty where there is one row alone."""
+    source: str
+    """The file, or what else the row is of."""
+    given: Any = None
+    """What stood there, with fields by their names in the data."""
+    problem: DataError | None = None
+    is_table: bool = False
+    """Whether an empty cell says that there is nothing, as in CSV, Parquet and data frames."""
+    mapping: Mapping[str, str] | None = None
+    """Fields and where they stand in the data, where that is not the same."""
+    text_field: str | None = None
+    """The field that a row which is a text stands for."""
+
+    @property
+    def where(self) -> str:
+        """The row for errors, such as 'cases.jsonl, line 3'."""
+        return f"{self.source}, {self.place}" if self.place else self.source
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """Values by name, renamed by the mapping.
+
+        Raises:
+            DataError: the row is none, or has not what the mapping names.
+        """
+        if self.problem is not None:
+            raise self.problem
+        value = self.given
+        if isinstance(value, str) and self.text_field is not None:
+            value = {self.text_field: value}
+        held = fields_of(value)
+        if held is None:
+            raise DataError(f"{self.where} is not a JSON object, or another record with fields")
+        plainly: dict[str, object] = plain(value, self.where)
+        return plainly if not self.mapping else mapped(plainly, self.mapping, self.where)
+
+
+def read_rows(
+    source: Any,
+    *,
+    fields: Mapping[str, Sequence[str]] | None = None,
+    mapping: Mapping[str, str] | None = None,
+    text_field: str | None = None,
+    kind: Kind | None = None,
+    keys_are_ids: bool = True,
+    what: str = "data file",
+) -> Iterator[Row]:
+    """Rows of a file, of standard input, or of what a caller holds, one after another.
+
+    Files are JSON lines, JSON (a list of objects; an object of objects by id, of columns, or with such a list as
+    `data`, `rows`, `records` …; a single object), CSV, TSV and Parquet, each also packed with gzip or Zstandard; by
+    their suffix, and where that says nothing by their content. In Python: paths, dicts, dataclasses, frames of pandas
+    and Polars, tables of Arrow, data sets of the `datasets` library, documents of LangChain and LlamaIndex, and any
+    iterable of records.
+
+    Args:
+        source: a path, '-' for standard input, or an object.
+        fields: names of fields with other names that they go by; such a column takes its field's name.
+        mapping: fields and the paths at which they stand (see `mapping.value_at`), before all else.
+        text_field: what a row that is a text, not a record, stands for; None to refuse it.
+        kind: of a file, where neither its suffix nor its content should say.
+        keys_are_ids: whether keys of a JSON object of objects become the field `id`.
+        what: a file is, for errors.
+
+    Raises:
+        DataError: the source cannot be read. What is wrong with a single row is raised by `Row.fields`.
+    """
+    given = dict(mapping or {})
+    columns: list[str] | None = None
+    names = given
+    for count, row in enumerate(_rows(source, kind, keys_are_ids, what), 1):
+        if count > _MOST_ROWS:
+            raise DataError(
+                f"{row.source} has more than {_MOST_ROWS:,} rows; {_MOST_ROWS:,} are read at most, split it"
+            )
+        if fields and row.problem is None and (held := fields_of(row.given)) is not None and list(held) != columns:
+            columns = list(held)
+            taken = set(given.values())
+            names = renamed([name for name in map(str, columns) if name not in taken] + [*given], fields) | given
+        yield replace(row, mapping=names or None, text_field=text_field)
+
+
+def _rows(source: Any, kind: Kind | None, keys_are_ids: bool, what: str) -> Iterator[Row]:
+    if kind is not None and kind not in get_args(Kind):
+        raise UnknownNameError("kind of file", str(kind), get_args(Kind))
+    if isinstance(source, str | Path):
+        if "\n" in str(source):
+            raise DataError("the data are one text of several lines; give a path, or records")
+        return _of_file(source, kind, keys_are_ids, what)
+    return _of_object(source, keys_are_ids)
+
+
+def _of_object(data: Any, keys_are_ids: bool) -> Iterator[Row]:
+    if isinstance(data, Row):
+        return iter((data,))
+    rows: Iterable[Any]
+    if callable(getattr(data, "collect_schema", None)) and callable(collect := getattr(data, "collect", None)):
+        data = collect()  # a lazy frame of Polars
+    if callable(iterrows := getattr(data, "iter_rows", None)):
+        return _numbered(iterrows(named=True), "data frame", "row", is_table=True)
+    if callable(getattr(data, "to_dict", None)) and hasattr(data, "iloc") and hasattr(data, "columns"):
+        return _numbered(data.to_dict("records"), "data frame", "row", is_table=True)
+    if callable(to_pylist := getattr(data, "to_pylist", None)):
+        return _numbered(to_pylist(), "table", "row", is_table=True)
+    if isinstance(data, Mapping) and any(hasattr(value, "features") for value in data.values()):
+        raise DataError(f"the data are several splits ({', '.join(map(str, data))}); give one of them")
+    if not isinstance(data, Mapping) and isinstance(getattr(data, "samples", None), list):
+        data = data.samples
+    held = fields_of(data)
+    if held is not None:
+        rows = _records(held, keys_are_ids) if isinstance(data, Mapping) else [data]
+        if len(rows) == 1 and (rows[0] is held or rows[0] is data):
+            return iter((Row(1, "", "the record", rows[0]),))
+        return _numbered(rows, "the data", "record")
+    if isinstance(data, Iterable) and not isinstance(data, bytes | bytearray):
+        return _numbered(data, "the data", "record")
+    raise DataError(f"an object of type {type(data).__name__} is no data; give a path, a table, or records")
+
+
+def _numbered(values: Iterable[Any], source: str, name: str, *, is_table: bool = False) -> Iterator[Row]:
+    for number, value in enumerate(values, 1):
+        yield value if isinstance(value, Row) else Row(number, f"{name} {number}", source, value, is_table=is_table)
+
+
+def _of_file(source: str | Path, kind: Kind | None, keys_are_ids: bool, what: str) -> Iterator[Row]:
+    where = named(source, what)
+    with open_data(source, what) as opened:
+        kind = kind or _kind_of_name(source) or ("parquet" if opened.starts_with(_PARQUET) else None)
+        source = where if str(source) == STDIN else source
+        if kind == "parquet":
+            yield from _of_parquet(source, opened, where)
+        elif kind in ("csv", "tsv"):
+            yield from _of_table(source, text_lines(opened, where, ""), where, None if kind == "csv" else "\t")
+        elif kind == "jsonl":
+            yield from _of_lines(source, text_lines(opened, where, "\n"))
+        else:
+            yield from _of_unknown(source, text_lines(opened, where, "\n"), where, kind, keys_are_ids)
+
+
+def _kind_of_name(source: str | Path) -> Kind | None:
+    path = Path(source)
+    if path.suffix.lower() in _PACKED:
+        path = path.with_suffix("")
+    return _SUFFIXES.get(path.suffix.lower())
+
+
+def text_lines(opened: Opened, where: str, newline: str) -> Iterator[str]:
+    """A file's lines as text, read as they are wanted; `newline` as of `io.TextIOWrapper`."""
+    try:
+        yield from io.TextIOWrapper(cast(IO[bytes], opened), encoding="utf-8-sig", newline=newline)
+    except UnicodeDecodeError as error:
+        # The decoder had all bytes up to the end of what it was given last.
+        offset = opened.n_bytes - len(error.object) + error.start
+        raise DataError(
+            f"{where} is not UTF-8: byte {error.object[error.start]:#04x} at offset {offset:,}; "
+            "save it as UTF-8 and try again"
+        ) from None
+
+
+def _of_lines(source: object, lines: Iterable[str]) -> Iterator[Row]:
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            row = Row(number, f"line {number}", str(source))
+            try:
+                yield replace(row, given=parsed_json(line.removesuffix("\n"), row.where))
+            except DataError as error:
+                yield replace(row, problem=error)
+
+
+def _of_unknown(
+    source: object, lines: Iterator[str], where: str, kind: Kind | None, keys_are_ids: bool
+) -> Iterator[Row]:
+    """JSON, which may be lines of it; or a table, where nothing says that it is JSON."""
+    start = list(_up_to_text(lines))
+    first = start[-1] if start else ""
+    if kind is None and first.strip() and first.strip()[0] not in "{[":
+        delimiter = "\t" if "\t" in first else None
+        yield from _of_table(source, chain(start, lines), where, delimiter)
+        return
+    if kind is None and not first.strip():
+        return
+    following = list(_up_to_text(lines))
+    if following and first.lstrip().startswith("{") and (_is_object(first) or _is_object(following[-1])):
+        yield from _of_lines(source, chain(start, following, lines))
+        return
+    value = parsed_json("".join(chain(start, following, lines)), where)
+    rows = _records(value, keys_are_ids) if isinstance(value, Mapping) else value
+    if not isinstance(rows, list):
+        raise DataError(f"{where} is no list of objects, and no object of objects by their ids")
+    if len(rows) == 1 and rows[0] is value:
+        yield Row(1, "", str(source), value)
+    else:
+        yield from _numbered(rows, str(source), "record")
+
+
+def _up_to_text(lines: Iterator[str]) -> Iterator[str]:
+    for line in lines:
+        yield line
+        if line.strip():
+            return
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _records(value: Mapping[Any, Any], keys_are_ids: bool) -> list[Any]:
+    """The records that one object holds: a list of them, columns, records by id; or itself alone."""
+    for name in () if _OF_A_CASE & value.keys() else _HOLDERS:
+        if isinstance(held := value.get(name), list) and held and all(fields_of(one) is not None for one in held):
+            return held
+    columns = list(value.values())
+    if len(columns) > 1 and all(isinstance(column, list) for column in columns):
+        is_chat = "messages" in value and bool(value["messages"]) and isinstance(value["messages"][0], Mapping)
+        if len({len(column) for column in columns}) == 1 and not is_chat:
+            return [dict(zip(value, cells, strict=True)) for cells in zip(*columns, strict=True)]
+    if columns and all(isinstance(column, Mapping) for column in columns):
+        numbers = [str(number) for number in range(len(columns[0]))]
+        if numbers and all(list(map(str, column)) == numbers for column in columns):
+            # A data frame as pandas writes it: an object of columns.
+            cells = zip(*(column.values() for column in columns), strict=True)
+            return [dict(zip(value, row, strict=True)) for row in cells]
+        return [{**({"id": str(key)} if keys_are_ids else {}), **record} for key, record in value.items()]
+    return [value]
+
+
+def _of_table(source: object, lines: Iterator[str], where: str, delimiter: str | None) -> Iterator[Row]:
+    # A context is longer than the library's default limit of 131,072 characters.
+    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+    first = next(lines, "")
+    if delimiter is None:
+        # Spreadsheets write semicolons where a comma is part of a number.
+        delimiter = ";" if "," not in first and ";" in first else ","
+    reader = csv.reader(chain((first,), lines), strict=True, delimiter=delimiter)
+    heading: list[str] | None = None
+    number = 0
+    while True:
+        start = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            number += 1
+            row = Row(number, f"line {start}", str(source), is_table=True)
+            yield replace(row, problem=DataError(f"{row.where}: {error}"))
+            continue
+        if cells is None:
+            break
+        if not cells:
+            continue
+        if heading is None:
+            heading = cells
+            if twice := next((name for i, name in enumerate(cells) if name.strip() and name in cells[:i]), None):
+                raise DataError(f"{where}: the heading has two columns {listed([twice])}; give each a name of its own")
+            continue
+        number += 1
+        row = Row(number, f"line {start}", str(source), is_table=True)
+        if len(cells) == len(heading):
+            yield replace(row, given=dict(zip(heading, cells, strict=True)))
+        else:
+            yield replace(row, problem=_uneven(row, len(cells), len(heading)))
+    if not number:
+        has = "is empty; expected a heading and rows" if heading is None else "has a heading and no rows"
+        raise DataError(f"{where} {has}")
+
+
+def _uneven(row: Row, n_cells: int, n_columns: int) -> DataError:
+    return DataError(
+        f"{row.where}: a row of {n_cells} cells under a heading of {n_columns}; is a quote or a comma missing?"
+    )
+
+
+def _of_parquet(source: str | Path, opened: Opened, where: str) -> Iterator[Row]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    n_bytes = number = 0
+    try:
+        # What is packed, or piped in, cannot be read from its end, where a Parquet file begins.
+        with pq.ParquetFile(pa.BufferReader(opened.read())) as file:
+            # A small file may hold many rows, and a short row a long text many times.
+            if file.metadata.num_rows > _MOST_ROWS:
+                raise DataError(f"{where} has {file.metadata.num_rows:,} rows; {_MOST_ROWS:,} are read at most")
+            for batch in file.iter_batches(_ROWS_AT_ONCE):
+                n_bytes += batch.nbytes
+                if n_bytes > MOST_BYTES:
+                    raise DataError(f"{where} holds more than {MOST_BYTES:,} bytes; split it")
+                for record in batch.to_pylist():
+                    number += 1
+                    yield Row(number, f"record {number}", str(source), record, is_table=True)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where} holds text that is no UTF-8: {error.reason}") from None
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise DataError(f"{where} cannot be read as Parquet: {str(error).splitlines()[0]}") from None

@@ -1,0 +1,180 @@
+"""Exemplars and queries as a user has them: a published task, a task file, or the columns of any table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from cyclopts import Parameter
+
+from leakmeter.commands.options import RowOptions, Text
+from leakmeter.errors import UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from leakmeter.data.tasks.base import Split, TaskData
+    from leakmeter.text.exemplar import Example, ExemplarCase, Task
+
+InputFile = Annotated[Path, Parameter(allow_leading_hyphen=True)]
+"""A file, or '-' for standard input."""
+SAMPLE: Final = "tickets"
+"""The task whose texts ship with the package."""
+
+
+@Parameter(name="*", negative="")
+@dataclass(frozen=True, slots=True)
+class TaskOptions(RowOptions):
+    """What the prompt says, and which columns of the data say what."""
+
+    task: str | None = None
+    """agnews, dbpedia14, trec, a file NAME.toml that describes your own, or tickets, the invented sample; without a
+    task the columns say all."""
+    text_column: str | None = None
+    """Column of texts, 'text' by default, where there is no task; its name is their heading in the prompt."""
+    label_column: str | None = None
+    """Column of labels, 'label' by default, where there is no task; the labels are those that occur in it."""
+    instruction: Text | None = None
+    """First lines of the prompt, where there is no task; by default they list the labels."""
+
+
+class Given:
+    """A task, and the exemplars and queries that were given for it.
+
+    Args:
+        told: options of a task, or columns.
+        sources: files or tables of labelled examples, and then of queries; None for one that was not given.
+        task: in the place of the one that `told` names.
+        map: likewise, of its mapping.
+
+    Raises:
+        UsageError: a task and columns, no examples to take columns from, or a mapping of another column.
+        UnknownNameError: neither a known task nor a file NAME.toml.
+        DataError: a file that cannot be read or describes no task, or columns that are not there.
+    """
+
+    def __init__(
+        self, told: TaskOptions, *sources: Any, task: TaskData | None = None, map: str | Mapping[str, str] | None = None
+    ) -> None:
+        from leakmeter.data import tasks
+        from leakmeter.data.mapping import mapping_of
+        from leakmeter.data.rows import read_rows
+
+        paths = told.map if map is None else map
+        columns = (told.text_column, told.label_column, told.instruction)
+        by_column = any(column is not None for column in columns)
+        # Standard input and iterators can be read once.
+        self._rows = [(source, list(read_rows(source))) for source in sources if source is not None]
+        self._is_sample = False
+        if task is not None or told.task is not None:
+            if by_column:
+                raise UsageError(
+                    "a task says its columns and instruction; leave out either the task, or text-column, label-column "
+                    "and instruction"
+                )
+            self.task: TaskData = task or find_task(str(told.task))
+            self._is_sample = told.task == SAMPLE
+        elif by_column or any(source is not None for source in sources[:-1]):
+            if not self._rows:
+                raise UsageError("columns are those of labelled examples; give some, with --exemplars or --pool")
+            text, label = told.text_column or "text", told.label_column or "label"
+            self.task = tasks.task_of_columns(
+                [rows for _, rows in self._rows],
+                text=text,
+                label=label,
+                instruction=told.instruction,
+                mapping=mapping_of(paths, ("id", text, label, "response")),
+            )
+        else:
+            self.task, self._is_sample = find_task(SAMPLE), True
+        self._mapping = mapping_of(paths, self.task.columns)
+
+    def examples(
+        self, source: Any, split: Split, instead: str, *, labelled: bool = True, answered: bool = False
+    ) -> list[Example]:
+        """The examples of one of the sources; of None, those that were published with the task.
+
+        Args:
+            source: as it was given.
+            split: of those that were published.
+            instead: what to give where nothing was published.
+            labelled: as for `TaskData.examples`, as is the next.
+            answered: likewise.
+
+        Raises:
+            UsageError: nothing was given or published.
+            DataError: see `TaskData.examples`.
+        """
+        how: dict[str, Any] = {"labelled": labelled, "answered": answered, "mapping": self._mapping}
+        if source is not None:
+            return self.task.examples(next(rows for one, rows in self._rows if one is source), **how)
+        if self._is_sample:
+            return self.task.load(str(sample("csv")), split, **how)
+        if self.task.hub is None:
+            raise UsageError(f"task '{self.task.task.name}' has no texts of its own; give {instead}")
+        return self.task.load(None, split, **how)
+
+
+def response_cases(
+    task: Task,
+    *,
+    queries: Any,
+    exemplars: Any,
+    pool: Any,
+    map: Any,
+    max_queries: int | None,
+    shots: int,
+    seed: int,
+) -> list[ExemplarCase]:
+    """Queries behind exemplars of inputs and outputs.
+
+    Args:
+        task: names the columns; see `responses.free_form`.
+        queries: what `data.rows.read_rows` reads, as are the next two.
+        exemplars: that stand before every query; or
+        pool: to draw them from.
+        map: columns and the paths at which they stand.
+        max_queries: taken at most, chosen by the seed; None for all.
+        shots: exemplars drawn for each query.
+        seed: of the choice and of the draws.
+
+    Raises:
+        UsageError: exemplars and a pool, or neither.
+        DataError: see `responses.free_examples`.
+    """
+    from leakmeter.data.mapping import mapping_of
+    from leakmeter.instruments.icl.draw import choose_queries, draw_cases, fixed_cases
+    from leakmeter.instruments.icl.responses import free_examples
+
+    if (exemplars is None) == (pool is None):
+        raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
+    ((column, _),) = task.fields
+    mapping = mapping_of(map, ("id", column, task.label_column))
+    asked = free_examples(task, queries, needs_output=False, mapping=mapping)
+    chosen = choose_queries(asked, max_queries, seed) if max_queries is not None else asked
+    if exemplars is not None:
+        return fixed_cases(free_examples(task, exemplars, needs_output=True, mapping=mapping), chosen)
+    examples = free_examples(task, pool, needs_output=True, mapping=mapping)
+    return draw_cases(examples, chosen, shots=shots, seed=seed)
+
+
+def find_task(task: str) -> TaskData:
+    """What --task names.
+
+    Raises:
+        UnknownNameError: neither a known task nor a file NAME.toml.
+        DataError: a file that describes no task.
+    """
+    from leakmeter.data import tasks
+
+    if task == SAMPLE:
+        return tasks.load_task(str(sample("toml")))
+    if task not in tasks.names() and not task.lower().endswith(".toml"):
+        raise UnknownNameError("task", task, [*tasks.names(), SAMPLE])
+    return tasks.load_task(task)
+
+
+def sample(suffix: str) -> Path:
+    """A file of the invented sample."""
+    return Path(str(resources.files("leakmeter.samples").joinpath(f"{SAMPLE}.{suffix}")))

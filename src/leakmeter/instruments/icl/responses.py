@@ -1,0 +1,154 @@
+"""Exemplars of inputs and outputs, and a free response: what influence measures, each exemplar ablated in turn.
+
+Nothing here is a label: the loss is that of the response that was given or drawn, Σ_t of its tokens, and there is no
+worst case to take a maximum over. So a case is one of `leakmeter influence`, whose context is the exemplars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leakmeter.core.backend import Backend
+from leakmeter.core.instrument import PlainSettings
+from leakmeter.core.item import ContextItem
+from leakmeter.core.measure import Measure
+from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
+from leakmeter.data.tasks.base import heading_of, missing_column, read_examples
+from leakmeter.data.text import checked_text
+from leakmeter.errors import DataError, UnknownNameError, UsageError, WindowError
+from leakmeter.instruments.icl.prompts import TEMPLATES, check_ids
+from leakmeter.text import templates
+from leakmeter.text.build import PreparedContext, check_unicode, placebos
+from leakmeter.text.exemplar import EXEMPLAR, Example, ExemplarCase, Task
+from leakmeter.text.exemplar_prompts import Writer, spans_of
+from leakmeter.text.layout import SEPARATOR
+
+
+def free_form(input_column: str, output_column: str, instruction: str | None) -> Task:
+    """The task of data with a column of inputs and one of outputs, whose names are the headings of the prompt.
+
+    Raises:
+        UsageError: one column for both.
+    """
+    if input_column.lower() == output_column.lower():
+        raise UsageError(f"column '{input_column}' cannot hold inputs and outputs; name two columns")
+    fields = ((input_column.lower(), heading_of(input_column)),)
+    return Task(
+        "free-form",
+        (instruction or "").strip(),
+        fields,
+        heading_of(output_column),
+        (),
+        label_column=output_column.lower(),
+    )
+
+
+def free_examples(
+    task: Task, data: Any, *, needs_output: bool, mapping: Mapping[str, str] | None = None
+) -> list[Example]:
+    """Inputs with their outputs as labels; of queries, an output is the response that was given.
+
+    Args:
+        task: names the columns.
+        data: what `data.rows.read_rows` reads.
+        needs_output: whether each has to have an output, as exemplars do.
+        mapping: columns and the paths at which they stand.
+
+    Raises:
+        DataError: a column is missing, or its text is.
+    """
+    ((column, _),), output = task.fields, task.label_column
+    found: list[Example] = []
+    needed = (column, output) if needs_output else (column,)
+    alone = None if needs_output else column
+    for id_, fields, where in read_examples(data, None, mapping=mapping, needed=needed, text_field=alone):
+        for name in needed:
+            if name not in fields:
+                hint = "name the columns with --input-column and --output-column"
+                raise DataError(f"{missing_column(fields, [repr(name)], where)}; {hint}")
+            if not checked_text(fields[name], name, where).strip():
+                raise DataError(f"{where}: '{name}' is empty")
+        given = fields.get(output)
+        text = None if given is None else checked_text(given, output, where)
+        found.append(Example(id_, (str(fields[column]),), text if text and text.strip() else None))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseSettings(PlainSettings):
+    """How prompts of exemplars and a free response are made."""
+
+    task: Task
+    template: str | None = "plain"
+    """plain, or chat for all of it in one user message; None for chat where the model has it."""
+
+    def __post_init__(self) -> None:
+        """Refuse another template."""
+        if self.template is not None and self.template not in TEMPLATES:
+            raise UnknownNameError("template for exemplars", self.template, TEMPLATES)
+
+    def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> PreparedContext:
+        """Tokenise a query and its exemplars, which are the spans; its label is the response, None to have one drawn.
+
+        Raises:
+            UsageError: no exemplars, two of one id, an empty text, or a response where several are to be drawn.
+            WindowError: exemplars, query and response do not fit.
+        """
+        task, exemplars, query = self.task, case.exemplars, case.query.texts
+        _check_texts(case)
+        if case.query.label is not None and measure.samples > 1:
+            raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or leave samples at 1")
+        tokenizer, window = backend.tokenizer, backend.window
+        template = self.template or ("chat" if tokenizer.has_chat_template else "plain")
+        writer = Writer(task, exemplars, tokenizer, templates.user_turn(tokenizer) if template == "chat" else ("", ""))
+        response = None if case.query.label is None else writer.label_ids(case.query.label)
+        if response == ():
+            raise UsageError(f"case '{case.id}': the model's tokenizer knows none of the response's characters")
+        numbers = {example.id: i for i, example in enumerate(exemplars, 1)}
+
+        def without(gone: Collection[str]) -> Prompt:
+            return writer.prompt([i for name, i in numbers.items() if name not in gone], query)
+
+        prompt = without(())
+        n_after = measure.max_new_tokens if response is None else len(response)
+        spare = None if window is None else window - len(prompt.ids) - n_after
+        if spare is not None and spare < 0:
+            raise WindowError(
+                f"case '{case.id}' needs {len(prompt.ids) + n_after:,} tokens ({prompt.n_tokens(CONTEXT):,} of "
+                f"exemplars, {prompt.n_tokens(QUERY):,} of its query, {n_after:,} of its response) and {window:,} fit "
+                "the model's window; give fewer shots or shorter texts"
+            )
+        shown = [writer.text(i) for i in numbers.values()]
+        spans = spans_of(exemplars, tuple(numbers), prompt, shown)
+        item = ContextItem(
+            id=case.id,
+            prompt=prompt,
+            spans=spans,
+            cuts={name: without((name,)) for name in numbers},
+            alone={name: writer.prompt((i,), query) for name, i in numbers.items()},
+            blank=writer.prompt((), query),
+            placebos=placebos(prompt, spans, spare, tokenizer),
+            response=response,
+            stop_ids=tokenizer.stop_ids,
+            cut_together=without,
+            window=window,
+        )
+        documents = tuple((example.id, *span.ranges[0]) for example, span in zip(exemplars, spans, strict=True))
+        return PreparedContext(item, SEPARATOR.join(shown), documents, query[0], template, EXEMPLAR, 0)
+
+
+def _check_texts(case: ExemplarCase) -> None:
+    if not case.exemplars:
+        raise UsageError(f"case '{case.id}' has no exemplars; there is nothing whose influence could be measured")
+    check_ids(case)
+    texts: Sequence[tuple[str, str]] = [
+        ("query", case.query.texts[0]),
+        ("response", case.query.label or ""),
+        *((f"exemplar '{one.id}'", text) for one in case.exemplars for text in (*one.texts, one.label or "")),
+    ]
+    for what, text in texts:
+        if not text.strip() and what != "response":
+            raise UsageError(f"case '{case.id}': the {what} is empty")
+        check_unicode(case.id, what, text)

@@ -1,0 +1,155 @@
+"""The terms of reports, each in one line, and where a report says them first.
+
+Only words of the program are looked at: a user's text explains nothing. A term is found by its pattern, told once a
+report, and renderers show it beside the block that `placed` names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from leakmeter.report import blocks as b
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A word of the field and what it means."""
+
+    name: str
+    pattern: str
+    """Where a report says it; a word that is common besides is matched only as it stands in a heading."""
+    gloss: str
+    """One line, a sentence without its subject."""
+
+
+TERMS: Final = (
+    Term("nat", r"\bnats?\b", "unit of log-probability; 1 nat more multiplies odds by 2.7, 3 nats by 20"),
+    Term(
+        "noise floor",
+        r"[Nn]oise floor|[Bb]elow noise|<\u00a0noise",
+        "what rounding alone moves; nothing at or below it was measured",
+    ),
+    Term("placebo", r"[Pp]lacebo", "what an irrelevant text does in the same place; at or below it is no finding"),
+    Term("posterior", r"[Pp]osterior", "an observer’s probability that it was there: even odds and the signed sum"),
+    Term("without it", r"\bWithout it\b", "Σ|τ|, by how much the response’s log-probabilities move when it is ablated"),
+    Term("signed", r"\bSigned\b(?!-)", "the same sum with signs; above 0, the piece made the response likelier"),
+    Term("alone", r"\bAlone\b|“alone”", "how far the response moves when the piece is all the context there is"),
+    Term("surrogate", r"[Ss]urrogate", "an invented value of the same kind, put in the place of the true one"),
+    Term("decoy", r"\b[Dd]ecoys?\b", "an invented value of the same form, as plausible as the true one"),
+    Term("by the answer", r"\bBy the answers?\b", "|log-ratio| of the label answered with the exemplar and without"),
+    Term("worst case", r"\b[Ww]orst case\b", "the largest |log-ratio| of any label, however seldom it is answered"),
+    Term("ICLInf", r"\bICLInf\b", "mean over queries of the worst case of any of their exemplars"),
+    Term(
+        "association", r"[Aa]ssociation", "log-likelihood of a value behind the name less that behind names of nobody"
+    ),
+    Term(
+        "p",
+        r"(?<!Wilcoxon )\bp [=<≤] |^p$",
+        "share of equally plausible values, the true one among them, that rank as high",
+    ),
+    Term("exposure", r"\b[Ee]xposure\b", "log₂ of the number of values over the true one’s rank, bits"),
+    Term("susceptibility", r"(?<!Fisher )[Ss]usceptibility", "mean persuasion: what an answer tells of its context"),
+    Term(
+        "persuasion", r"[Pp]ersuasion", "of a context: KL divergence of its answer from the mixture over all contexts"
+    ),
+    Term("from bare", r"\bFrom bare\b", "KL divergence from the answer with nothing before the query"),
+    Term("Fisher susceptibility", r"Fisher susceptibility", "how fast an answer begins to move, from gradients"),
+    Term("spread", r"\bSpread\b", "½ tr(I Σ), to second order the mutual information of context and answer"),
+    Term("drift", r"\bDrift\b", "½ μᵀ I μ, to second order how far the mixture over contexts is from the bare answer"),
+    Term(
+        "memorisation ratio",
+        r"Memorisation ratio",
+        "answers that keep to what the model knew, of those that give either",
+    ),
+    Term(
+        "Rényi divergence", r"Rényi", "how far leaving one exemplar out moves the next token’s distribution, by order"
+    ),
+    Term("perplexity", r"[Pp]erplexity", "e to the mean of −log p of the tokens, without exemplars"),
+    Term("λ", "λ", "weight of the context in the distribution drawn from: 0 ignores it, 1 is the model itself"),
+    Term("ε", "ε", "a bound, in nats: what is protected changes no probability by more than a factor e^ε"),
+)
+_PATTERNS: Final = {term.name: re.compile(term.pattern) for term in TERMS}
+
+
+def placed(blocks: Sequence[b.Block], said: set[str]) -> Mapping[int, Sequence[Term]]:
+    """The terms that each block, or one within it, is the first to say, by the `id` of the block.
+
+    Args:
+        blocks: in the order in which they are shown.
+        said: names of terms that were told before; those found are added.
+    """
+    found: dict[int, Sequence[Term]] = {}
+    for one in leaves(blocks):
+        if terms := first_said(words(one), said):
+            found[id(one)] = terms
+    return found
+
+
+def first_said(texts: Iterable[str], said: set[str]) -> list[Term]:
+    """The terms in some texts that were not told before.
+
+    Args:
+        texts: of the program.
+        said: names of terms that were told before; those found are added.
+    """
+    text = "\n".join(texts)
+    terms = [term for term in TERMS if term.name not in said and _PATTERNS[term.name].search(text)]
+    said.update(term.name for term in terms)
+    return terms
+
+
+def of_cases(report: b.Report, said: set[str]) -> list[Term]:
+    """The terms that stand in the lines of several cases, or in what they open, told once above them.
+
+    Args:
+        report: of the cases.
+        said: as of `placed`.
+    """
+    heads = (word for column in report.index for word in _own(column.title))
+    # Cases of a report are alike: the first few say what all do.
+    opened = (word for section in b.ranked(report)[:3] for leaf in leaves(section.blocks) for word in words(leaf))
+    return first_said((*heads, *opened), said)
+
+
+def leaves(blocks: Sequence[b.Block]) -> Iterator[b.Block]:
+    """Blocks and those within them, an attribution's too, in the order in which they are read."""
+    for one in blocks:
+        yield one
+        inner: Sequence[b.Block] = b.within(one)
+        if isinstance(one, b.Attribution):
+            inner = (one.context, *one.beside, one.response, *one.tables)
+        yield from leaves(inner)
+
+
+def words(one: b.Block) -> Iterator[str]:
+    """The program's own words in a block, without those of the blocks within it."""
+    match one:
+        case b.Headline(text) | b.Warning(text):
+            yield from _own(text)
+        case b.Text(text, _, heading):
+            yield from (*_own(heading), *_own(text))
+        case b.Advice(rows):
+            yield from (word for row in rows for phrase in row for word in _own(phrase))
+        case b.Facts(facts):
+            yield from (
+                word for name, value in facts for phrase in (name, b.fact_phrase(value)) for word in _own(phrase)
+            )
+        case b.Table():
+            yield from _own(one.caption)
+            yield from (word for column in one.columns for word in _own(column.title))
+            yield from (mark.name for mark in one.marks)
+        case b.ShadedText():
+            yield from _own(one.heading)
+        case b.Chart(_, title, panels, footer):
+            yield from (title, footer)
+            yield from (guide.label for panel in panels for guide in panel.guides)
+            yield from (word for panel in panels for axis in (panel.x, panel.y) for word in _own(axis.title))
+        case _:
+            return
+
+
+def _own(phrase: b.Phrase) -> Iterator[str]:
+    return (part for part in b.parts(phrase) if isinstance(part, str))

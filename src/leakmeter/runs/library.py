@@ -1,0 +1,316 @@
+"""What programs ask of finished runs: a question in SQL, bounds, a comparison, a list, an export and a check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakmeter.errors import StoreError, UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from leakmeter.core.check import Check
+    from leakmeter.runs.baseline import Held
+    from leakmeter.runs.bounds import Bound
+    from leakmeter.runs.catalogue import Entry
+    from leakmeter.runs.compare import Comparison
+    from leakmeter.runs.measured import Measured
+    from leakmeter.runs.run import Run
+    from leakmeter.runs.verify import Verified
+
+AnyRun = Any
+"""A `Run`, its directory, or as much of its name as tells it from others."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """Runs held against bounds and a baseline."""
+
+    checks: tuple[Check, ...]
+    """One a bound and run, and one a quantity of the baseline."""
+    held: tuple[Held, ...] = ()
+    """Of each run, how it compares with the baseline."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is broken."""
+        return all(check.holds for check in self.checks)
+
+    def __str__(self) -> str:
+        from leakmeter.runs.gate_words import check_lines
+
+        return "\n".join(check_lines(self.checks))
+
+
+def query(sql: str, runs: str | Path = "runs") -> pd.DataFrame:
+    """Ask finished runs a question in SQL.
+
+    Args:
+        sql: one SELECT over the views that `leakmeter query --schema` lists. DuckDB answers; it reads the runs and
+            nothing else, and changes nothing.
+        runs: directory of runs, or one run.
+
+    Returns:
+        The rows as a frame.
+
+    Raises:
+        StoreError: no finished run is there.
+        UsageError: the query cannot be answered; says why.
+
+    Example:
+        >>> import leakmeter, tempfile
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     frame = leakmeter.query("select measure, n_cases from runs", runs)
+        >>> frame["measure"].tolist()
+        ['influence']
+    """
+    import pandas as pd
+
+    from leakmeter.runs.catalogue import complete_runs
+    from leakmeter.runs.query import ask
+
+    found, _ = complete_runs(Path(runs))
+    if not found:
+        raise StoreError(f"no finished run under '{runs}'; give their directory as runs")
+    answer = ask(sql, found)
+    return pd.DataFrame(list(answer.rows), columns=list(answer.columns))
+
+
+def gate(
+    *run: AnyRun,
+    max: str | Sequence[str] = (),
+    min: str | Sequence[str] = (),
+    confident: bool = False,
+    against: str | Path | None = None,
+    runs: str | Path = "runs",
+) -> GateResult:
+    """Hold finished runs against bounds and a baseline.
+
+    Args:
+        run: runs: objects, directories or names.
+        max: what may be at most so much, such as 'influence.p95 <= 5'; one or several.
+        min: what has to be at least so much, such as 'icl.accuracy >= 0.8'; likewise.
+        confident: let a bound hold only where the whole 95 % interval over the cases is within it.
+        against: a baseline of `write_baseline`; a run is broken that is worse than it by more than chance and noise.
+        runs: directory of runs, where one is given by name.
+
+    Returns:
+        The checks, and whether all hold.
+
+    Raises:
+        UsageError: no run, nothing to hold it against, or a bound of a quantity that there is not.
+        StoreError: no such run, or it is damaged.
+
+    Example:
+        >>> import leakmeter, tempfile
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     found = leakmeter.gate(one, max="influence.max <= 100")
+        >>> found.holds
+        True
+    """
+    from leakmeter.runs.baseline import hold_against, read_baseline
+    from leakmeter.runs.bounds import check_bounds
+
+    bounds = _bounds(max, "max") + _bounds(min, "min")
+    if not run:
+        raise UsageError("no run is given; give one, or its directory")
+    if not bounds and against is None:
+        raise UsageError("nothing to hold the run against; give max, min or against")
+    measured = [_measured(one, runs) for one in run]
+    checks, held = check_bounds(measured, bounds, confident=confident), list[Any]()
+    if against is not None:
+        baseline, key = read_baseline(Path(against)), _key()
+        if len(baseline.runs) > len(measured):
+            raise UsageError(f"the baseline is of {len(baseline.runs)} runs, and {len(run)} given; give all of them")
+        held = [hold_against(one, number, baseline, key) for number, one in enumerate(measured, 1)]
+        checks += [check for one in held for check in one.checks]
+    return GateResult(tuple(checks), tuple(held))
+
+
+def write_baseline(path: str | Path, *run: AnyRun, quantities: Sequence[str] = (), runs: str | Path = "runs") -> Path:
+    """Write quantities of runs, case by case, to a file that `gate` holds later runs against; it holds no text.
+
+    Args:
+        path: the file; one that is there is replaced.
+        run: runs: objects, directories or names.
+        quantities: such as 'influence'; each run's main one by default.
+        runs: directory of runs, where one is given by name.
+
+    Returns:
+        The file's path.
+
+    Raises:
+        StoreError: no such run, it is damaged, or the file lies in a run.
+    """
+    import json
+
+    from leakmeter.core.written import check_outside_runs, write_whole
+    from leakmeter.runs.baseline import baseline_of
+
+    where = Path(path)
+    check_outside_runs(where, "baseline")
+    kept = baseline_of([_measured(one, runs) for one in run], set(quantities), _key()).to_dict()
+    write_whole(where, json.dumps(kept, indent=1, allow_nan=False).encode() + b"\n", public=True)
+    return where
+
+
+def list_runs(runs: str | Path = "runs") -> list[Entry]:
+    """List runs, complete or not, and the directories of studies beside them; no model is loaded.
+
+    Args:
+        runs: directory of runs.
+
+    Example:
+        >>> import leakmeter
+        >>> leakmeter.list_runs("nowhere")
+        []
+    """
+    from leakmeter.runs.catalogue import entries
+
+    return entries(Path(runs))
+
+
+def compare_runs(
+    first: AnyRun, second: AnyRun, *, quantities: Sequence[str] = (), runs: str | Path = "runs"
+) -> Comparison:
+    """Pair the cases of two runs of one measure, and say what moved, by how much, and how sure that is.
+
+    Differences are second − first, means over pairs of cases with the same id, with 95 % bootstrap intervals; p is of
+    Wilcoxon's signed-rank test, by Holm's rule among the quantities.
+
+    Args:
+        first: a run: an object, a directory or a name.
+        second: another run of the same measure.
+        quantities: such as 'influence'; all by default.
+        runs: directory of runs, where they are given by name.
+
+    Raises:
+        UsageError: the runs are of two measures, or share no case.
+        StoreError: no such run, or it is damaged.
+    """
+    from leakmeter.runs.compare import compare
+
+    return compare(_measured(first, runs), _measured(second, runs), quantities)
+
+
+def verify_run(run: AnyRun, *, runs: str | Path = "runs") -> Verified:
+    """Read all of a run again, and say which files are truncated, edited, missing or foreign.
+
+    Args:
+        run: an object, a directory or a name.
+        runs: directory of runs, where it is given by name.
+
+    Raises:
+        StoreError: no such run.
+    """
+    from leakmeter.runs.verify import verify
+
+    return verify(_path(run, runs))
+
+
+def export_run(run: AnyRun, out: str | Path, *, redact: bool = False, runs: str | Path = "runs") -> Path:
+    """Write a run as measurements.parquet, cases.jsonl and spec.json, or its measurements alone as CSV.
+
+    Args:
+        run: an object, a directory or a name.
+        out: a directory that is not there yet, or a file NAME.csv.
+        redact: leave out all texts and what texts can be read from; keyed hashes stand for names.
+        runs: directory of runs, where it is given by name.
+
+    Returns:
+        What was written.
+
+    Raises:
+        StoreError: no such run, or it cannot be written.
+    """
+    from leakmeter.runs.export import Redacted, Whole, write
+
+    write(_path(run, runs), Path(out), Redacted(_key()) if redact else Whole())
+    return Path(out)
+
+
+def save_report(path: str | Path, *run: AnyRun, runs: str | Path = "runs") -> Path:
+    """Write one page of several runs: what each found, paired differences, and each run's own page.
+
+    Args:
+        path: the file; one that is there is replaced.
+        run: runs: objects, directories or names.
+        runs: directory of runs, where one is given by name.
+
+    Returns:
+        The file's path.
+
+    Raises:
+        StoreError: no such run, or the file lies in a run.
+    """
+    from leakmeter.runs.pages import page_of_runs
+    from leakmeter.runs.result import saved
+
+    found: Iterable[Run] = [_run(one, runs) for one in run]
+    return saved(path, page_of_runs(list(found)))
+
+
+def schema(instrument: str) -> dict[str, Any]:
+    """The JSON schema of a result of an instrument, which `to_dict` follows.
+
+    Args:
+        instrument: its name, such as 'influence'.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+
+    Example:
+        >>> import leakmeter
+        >>> leakmeter.schema("influence")["properties"]["schema"]
+        {'const': 'influence-1'}
+    """
+    import json
+    from importlib import resources
+
+    from leakmeter.core import record, registry
+
+    found = registry.instrument(instrument)
+    shipped = resources.files(found.package) / "schema.json"
+    if shipped.is_file():
+        told: dict[str, Any] = json.loads(shipped.read_text(encoding="utf-8"))
+        return told
+    return record.schema(found.result, found.result.schema)
+
+
+def _bounds(given: str | Sequence[str], option: str) -> list[Bound]:
+    from leakmeter.runs.bounds import parse_bound
+
+    return [parse_bound(text, option) for text in ([given] if isinstance(given, str) else given)]
+
+
+def _path(run: AnyRun, runs: str | Path) -> Path:
+    from leakmeter.runs.catalogue import find_run
+    from leakmeter.runs.run import Run
+
+    return run.path if isinstance(run, Run) else find_run(str(run), Path(runs))
+
+
+def _run(run: AnyRun, runs: str | Path) -> Run:
+    from leakmeter.runs.run import Run
+
+    return run if isinstance(run, Run) else Run.read(_path(run, runs))
+
+
+def _measured(run: AnyRun, runs: str | Path) -> Measured:
+    from leakmeter.runs.measured import read_measured
+
+    return read_measured(_path(run, runs))
+
+
+def _key() -> bytes:
+    from leakmeter.models import config_dir
+    from leakmeter.runs.pseudonym import subject_key
+
+    return subject_key(config_dir())

@@ -1,0 +1,156 @@
+"""Bounds on leakage as assertions of a test suite; `leakmeter.pytest_plugin` has the fixture for pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from leakmeter.errors import UsageError
+from leakmeter.models import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from leakmeter.instruments.influence.result import InfluenceResult, Piece
+    from leakmeter.meter import Meter
+
+__all__ = ["assert_leakage"]
+
+_TOLD: Final = 10
+"""Pieces that a failure names."""
+_EXCERPT: Final = 60
+
+
+def assert_leakage(
+    case: Any,
+    *,
+    max_nats: float | None = None,
+    max_posterior: float | None = None,
+    model: Any = DEFAULT_MODEL,
+    meter: Meter | None = None,
+    show_text: bool = False,
+    **options: Any,
+) -> Sequence[InfluenceResult]:
+    """Assert that no piece of a context has more influence on the response than a bound allows.
+
+    The influence of a piece is τ_i of Flemings et al., "Estimating Privacy Leakage of Augmented Contextual Knowledge in
+    Language Models", Definition 3.2; with `samples` the largest over the responses. The posterior is Bayes' rule on the
+    signed sum, from even odds.
+
+    Args:
+        case: a case as a mapping with 'context' and 'query' or 'messages', and optionally 'response'; several cases, as
+            `influence` takes them; or results of `influence`.
+        max_nats: the most influence of a piece, nats.
+        max_posterior: the most that an observer of the response may believe that a piece was there, above 0.5 and below
+            1.
+        model: see `influence`; loaded once for all calls that name the same.
+        meter: a `Meter` in its place.
+        show_text: name pieces with an excerpt of their text; else the failure, which a CI log may publish, has their
+            names and numbers alone.
+        options: of `influence`, such as `unit`, `template` or `samples`.
+
+    Returns:
+        The results, for further assertions.
+
+    Raises:
+        AssertionError: a piece is above a bound; says which, by how much, and with which noise floor and posterior.
+        UsageError: no bound, or one that lies below the noise floor, where a measurement cannot tell it from chance.
+
+    Example:
+        >>> from leakmeter.testing import assert_leakage
+        >>> case = {"context": "Ana is 41. She sings.", "query": "How old is Ana?", "response": "41"}
+        >>> found = assert_leakage(case, max_nats=100, model="toy")
+        >>> assert_leakage(case, max_nats=0.01, model="toy", unit="whole")
+        Traceback (most recent call last):
+        AssertionError: 1 of 1 piece leaks more than the bound allows
+          case '1', piece whole: ... nats, bound 0.01 nats; ...
+    """
+    __tracebackhide__ = True  # pytest then shows the line that called
+    _check_bounds(max_nats, max_posterior)
+    results = tuple(_results(case, model, meter, options))
+    for result in results:
+        _check_noise(result, max_nats, max_posterior)
+    broken = [
+        _told(result, piece, max_nats, max_posterior, show_text=show_text)
+        for result in results
+        for piece in result.pieces
+        if _is_above(piece, max_nats, max_posterior)
+    ]
+    if broken:
+        n = sum(len(result.pieces) for result in results)
+        more = [f"  … and {len(broken) - _TOLD} more"] if len(broken) > _TOLD else []
+        verb = "leaks" if len(broken) == 1 else "leak"
+        first = f"{len(broken)} of {n} piece{'s' if n != 1 else ''} {verb} more than the bound allows"
+        raise AssertionError("\n".join([first, *broken[:_TOLD], *more]))
+    return results
+
+
+def _results(case: Any, model: Any, meter: Meter | None, options: dict[str, Any]) -> Iterable[InfluenceResult]:
+    from leakmeter.instruments.influence.api import influence
+    from leakmeter.instruments.influence.result import InfluenceResult
+    from leakmeter.runs.results import Results
+
+    if isinstance(case, InfluenceResult | Results):
+        if options or meter is not None:
+            raise UsageError("the case is measured already; leave meter and options out, or give the case itself")
+        found = [case] if isinstance(case, InfluenceResult) else list(case)
+        if not all(isinstance(one, InfluenceResult) for one in found):
+            raise UsageError("these are results of another instrument; give those of influence")
+        return found
+    data = [case] if isinstance(case, dict) else case
+    found_all: Any = influence(model, data, **options) if meter is None else meter.influence(data, **options)
+    return list(found_all)
+
+
+def _check_bounds(max_nats: float | None, max_posterior: float | None) -> None:
+    if max_nats is None and max_posterior is None:
+        raise UsageError("nothing to hold the leakage against; give max_nats, max_posterior or both")
+    if max_nats is not None and not max_nats > 0:
+        raise UsageError(f"max_nats is {max_nats}; it has to be above 0")
+    if max_posterior is not None and not 0.5 < max_posterior < 1:
+        raise UsageError(
+            f"max_posterior is {max_posterior}; it has to be above 0.5, where nothing is known, and below 1"
+        )
+
+
+def _check_noise(result: InfluenceResult, max_nats: float | None, max_posterior: float | None) -> None:
+    """Refuse a bound that a measurement without any leakage may break."""
+    from leakmeter.report.scale import nats_text
+    from leakmeter.stats.stats import posterior_from_even_odds
+
+    floor = result.noise_floor_nats
+    said = f"the noise floor of case {result.id!r}, {nats_text(floor)} nats"
+    if max_nats is not None and max_nats < floor:
+        raise UsageError(f"max_nats is {max_nats:g} and lies below {said}: chance alone may break it; give more")
+    if max_posterior is not None and max_posterior < posterior_from_even_odds(floor):
+        least = posterior_from_even_odds(floor)
+        raise UsageError(f"max_posterior is {max_posterior:g} and lies below {least:.4g}, that of {said}; give more")
+
+
+def _is_above(piece: Piece, max_nats: float | None, max_posterior: float | None) -> bool:
+    is_above = max_nats is not None and not _nats(piece) <= max_nats
+    believed = max_posterior is not None and piece.posterior is not None and piece.posterior > max_posterior
+    return is_above or believed
+
+
+def _nats(piece: Piece) -> float:
+    """Influence on the response that it influences most."""
+    return piece.nats if piece.worst_nats is None else piece.worst_nats
+
+
+def _told(
+    result: InfluenceResult, piece: Piece, max_nats: float | None, max_posterior: float | None, *, show_text: bool
+) -> str:
+    """A piece above a bound in one line."""
+    from leakmeter.core.plain import excerpt
+    from leakmeter.report.scale import nats_text, percent
+
+    kind = f" ({piece.entity_type})" if piece.entity_type else ""
+    text = f" {excerpt(piece.text, _EXCERPT)!r}" if show_text else ""
+    bounds = [] if max_nats is None else [f"bound {max_nats:g} nats"]
+    bounds += [] if max_posterior is None else [f"bound on the posterior {max_posterior:g}"]
+    placebo = "" if result.placebo_nats is None else f", placebo {nats_text(result.placebo_nats)} nats"
+    posterior = percent(piece.posterior) if piece.posterior is not None else piece.posterior_note or "none"
+    return (
+        f"  case {excerpt(result.id, _EXCERPT)!r}, piece {excerpt(piece.name, _EXCERPT)}{kind}{text}: "
+        f"{nats_text(_nats(piece))} nats, {', '.join(bounds)}; noise floor {nats_text(result.noise_floor_nats)} nats"
+        f"{placebo}; posterior {posterior}"
+    )

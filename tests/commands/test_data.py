@@ -1,0 +1,167 @@
+"""`--data` of other people's files, end to end: what is read of them, what is said of that, what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+Call = Callable[..., Any]
+TEXTS = ["Anna called at nine.", "Bo ate soup."]
+OWN = {"id": "1", "context": TEXTS, "query": "Who?", "response": "Anna"}
+RAGAS = {"user_input": "Who?", "retrieved_contexts": TEXTS, "response": "Anna"}
+LANGCHAIN = {"query": "Who?", "source_documents": [{"page_content": text} for text in TEXTS], "result": "Anna"}
+LLAMA = {"query": "Who?", "source_nodes": [{"node": {"text": text}, "score": 1} for text in TEXTS], "response": "Anna"}
+MINE = {"question": {"text": "Who?"}, "hits": [{"body": text} for text in TEXTS], "said": "Anna"}
+MAP = ("--map", "query=question.text,context=hits[].body", "--map", "response=said")
+
+
+@pytest.fixture
+def run(cli: Call) -> Call:
+    def call(command: str, *words: object) -> Any:
+        return cli(command, "--model", "toy", "--json", *words)
+
+    return call
+
+
+@pytest.fixture
+def expected(run: Call) -> Call:
+    """What the command says of the same case in leakmeter's own form."""
+
+    def made(command: str, *words: object) -> Any:
+        Path("own.jsonl").write_text(json.dumps(OWN))
+        ended = run(command, "--data", "own.jsonl", *words)
+        assert (ended.code, ended.err.count("\n")) == (0, 1), ended.err
+        return json.loads(ended.out)
+
+    return made
+
+
+@pytest.mark.parametrize("command", [("influence",), ("redact-plan", "--max-loss", 5), ("decode", "--lambda", 1.5)])
+@pytest.mark.parametrize(("name", "record"), [("ragas", RAGAS), ("langchain", LANGCHAIN), ("llamaindex", LLAMA)])
+def test_other_tools_records_are_measured_as_the_case_they_are(
+    run: Call, expected: Call, command: tuple[object, ...], name: str, record: dict[str, Any]
+) -> None:
+    wanted = expected(*command)
+    Path("log.json").write_text(json.dumps([record], indent=1))
+    ended = run(*command, "--data", "log.json")
+    assert ended.err.startswith(f"data: read as --format {name}: ")
+    assert json.loads(ended.out) == wanted
+    named = run(*command, "--data", "log.json", "--format", name)
+    assert named.err.startswith("run: ")
+    assert json.loads(named.out) == wanted
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "log.csv", "log.parquet", "log.jsonl.gz", "-"])
+def test_files_of_all_kinds_and_standard_input_are_measured(
+    run: Call, expected: Call, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = expected("influence")
+    frame = pd.DataFrame([MINE])
+    line = json.dumps(MINE).encode()
+    if name == "-":
+        piped = SimpleNamespace(buffer=io.BytesIO(line), isatty=lambda: False)
+        monkeypatch.setattr(sys, "stdin", piped)
+    elif name.endswith("csv"):
+        frame.to_csv(name, index=False)
+    elif name.endswith("parquet"):
+        frame.to_parquet(name)
+    else:
+        Path(name).write_bytes(gzip.compress(line) if name.endswith("gz") else line)
+    ended = run("influence", "--data", name, *MAP)
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out) == wanted
+    assert ended.err.startswith("run: ")
+
+
+@pytest.mark.parametrize("command", ["influence", "decode"])
+def test_nothing_is_run_or_written_where_fields_are_unknown(run: Call, command: str) -> None:
+    Path("log.jsonl").write_text(json.dumps({"prompt": "Who?", "passages": TEXTS, "completion": "Anna"}))
+    ended = run(command, "--data", "log.jsonl")
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    mending = "--map query=prompt,context=passages,response=completion"
+    assert ended.err.strip().endswith(mending)
+    assert not Path("runs").exists()
+    assert run(command, "--data", "log.jsonl", *mending.split()).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--context-file", "a.txt", "--query", "Who?", "--map", "query=a"), "--map is for --data"),
+        (("--context-file", "a.txt", "--query", "Who?", "--format", "ragas"), "--format is for --data"),
+        (("--context-file", "a.txt", "--context-from", "(a)"), "--context-from is for --data and --messages"),
+        (("--messages", "a.json", "--skip-bad"), "--skip-bad is for --data"),
+        (("--data", "log.jsonl", "--format", "ragaz"), "no format named 'ragaz'; did you mean 'ragas'?"),
+        (("--data", "log.jsonl", "--map", "qury=a"), "there is no field 'qury'; did you mean 'query'?"),
+        (("--data", "log.jsonl", "--context-from", "a.*"), "has no group"),
+        (("--data",), "requires an argument"),
+    ],
+)
+def test_what_does_not_go_together_is_said(run: Call, words: tuple[str, ...], problem: str) -> None:
+    Path("log.jsonl").write_text(json.dumps(RAGAS))
+    ended = run("influence", *words)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert problem in ended.err
+
+
+def test_publicly_nothing_is_said_of_the_data(run: Call) -> None:
+    Path("log.jsonl").write_text(json.dumps({**RAGAS, "response": None}))
+    words = ("--epsilon", 1, "--lambda-max", 1.5, "--max-new-tokens", 2)
+    assert "data: read as" in run("decode", "--data", "log.jsonl", *words).err
+    assert "data:" not in run("decode", "--data", "log.jsonl", *words, "--public").err
+
+
+def test_frontier_reads_references_of_other_tools(run: Call) -> None:
+    Path("log.jsonl").write_text(json.dumps({**RAGAS, "reference": "Anna."}))
+    words = ("--lambda", 0, 1, "--max-new-tokens", 2)
+    refused = run("frontier", "--data", "log.jsonl", *words)
+    assert (refused.code, "leave it out (in a file with --map response=)" in refused.err) == (2, True)
+    ended = run("frontier", "--data", "log.jsonl", "--map", "response=", *words)
+    assert ended.code == 0, ended.err
+    assert ended.err.startswith("data: read as --format ragas")
+
+
+def test_the_library_reads_documents_of_other_libraries() -> None:
+    import leakmeter
+
+    pages = [SimpleNamespace(page_content=text, metadata={"source": f"{i}.txt"}) for i, text in enumerate(TEXTS)]
+    found = leakmeter.influence("toy", context=pages, query="Who?", response="Anna", unit="document")
+    plainly = leakmeter.influence(
+        "toy", context={"0.txt": TEXTS[0], "1.txt": TEXTS[1]}, query="Who?", response="Anna", unit="document"
+    )
+    assert [piece.name for piece in found.pieces] == ["0.txt", "1.txt"]
+    assert [piece.nats for piece in found.pieces] == [piece.nats for piece in plainly.pieces]
+
+
+def test_a_logged_chat_with_its_notes_in_the_turn_is_refused_until_they_are_marked(
+    cli: Call, byte_model: tuple[Any, Any]
+) -> None:
+    for part in byte_model:
+        part.save_pretrained("own")
+    turns = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+    Path("own/chat_template.jinja").write_text(turns + "{% if add_generation_prompt %}[assistant] {% endif %}")
+    asked = {"role": "user", "content": "Notes: Anna called. Bo ate.\nWho called?"}
+    answer = {"role": "assistant", "content": "Anna.", "refusal": None}
+    Path("log.jsonl").write_text(json.dumps({"id": "c1", "model": "m", "messages": [asked, answer]}))
+    Path("chat.json").write_text(json.dumps({"messages": [asked], "choices": [{"message": answer}]}))
+    for source in (("--data", "log.jsonl"), ("--messages", "chat.json")):
+        words = ("influence", "--model", "own", "--json", *source)
+        refused = cli(*words)
+        assert (refused.code, refused.out) == (2, "")
+        assert "is a chat of its query alone" in refused.err
+        assert "--context-from REGEX" in refused.err
+        ended = cli(*words, "--context-from", r"Notes:(.*)\n")
+        assert ended.code == 0, ended.err
+        case = json.loads(ended.out)
+        assert [piece["text"] for piece in case["pieces"]] == ["Anna called.", "Bo ate."]
+        assert (case["response"]["text"], case["response"]["sampled"]) == ("Anna.", False)
+        assert case["query"] == "Notes: \nWho called?"

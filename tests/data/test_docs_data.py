@@ -1,0 +1,52 @@
+"""The page on data: each of its files is read by the command beside it, as what the page says it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.docs_blocks import blocks, command_lines, words_of
+from helpers.places import ROOT
+from leakmeter.commands.given import LoadedCases, read_cases
+from leakmeter.data.referenced import load_referenced
+
+PAGE = ROOT / "docs" / "data.md"
+LINES = [line for _, line in command_lines(PAGE)]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_every_file_of_the_page_is_read_by_its_command(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from leakmeter.cli import program
+
+    monkeypatch.chdir(tmp_path)
+    for block in blocks("json", page=PAGE):
+        (tmp_path / str(block.title)).write_text(block.text)
+    words = words_of(line)
+    if "-" in words:
+        words[words.index("-")] = "cases.jsonl"
+    _, bound, *_ = program(words[0]).parse_args(words, print_error=False, exit_on_error=False)
+    given: dict[str, Any] = bound.arguments
+    if "source" not in given:
+        assert load_referenced(given["data"]).records[0].reference == "Anna Ek"
+        return
+    loaded: LoadedCases[Any] = read_cases(given["source"])
+    assert [case.response for case in loaded.cases] in (["Anna Ek."], ["Anna Ek.", None], ["Anna Ek.", "Bo Lind."])
+    assert not loaded.problems
+    (first, *_) = loaded.cases
+    if first.documents:
+        assert first.query == "Who called?"
+        assert first.documents[0].text == "Anna Ek called at nine."
+    elif "--context-from" in line:
+        (message,) = first.messages
+        assert message.parts[message.retrieved[0]].text == "Anna Ek called at nine. Soup is served at noon."
+
+
+def test_the_page_has_every_format() -> None:
+    from leakmeter.data.formats import FORMATS
+
+    said = PAGE.read_text(encoding="utf-8").lower()
+    assert all(name in said for name in FORMATS)

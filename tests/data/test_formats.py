@@ -1,0 +1,312 @@
+"""Records as other tools write them: what of them is the query, the context, the response."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from leakmeter.core.case import Case, Document
+from leakmeter.data.cases import cases_of
+from leakmeter.data.formats import FORMATS
+from leakmeter.errors import DataError, UnknownNameError
+
+DOCUMENTS = (Document("calls.txt", "Anna called at nine."), Document("menu", "Bo ate soup."))
+METADATA = ({"source": "calls.txt", "page": 2}, {"title": "menu"})
+CASE = Case("1", DOCUMENTS, "Who called?", "Anna called.")
+UNNAMED = Case("1", tuple(Document(f"d{i}", d.text) for i, d in enumerate(DOCUMENTS, 1)), "Who called?", "Anna called.")
+TEXTS = [document.text for document in DOCUMENTS]
+PAGES = [
+    {"page_content": document.text, "metadata": metadata, "type": "Document", "id": None}
+    for document, metadata in zip(DOCUMENTS, METADATA, strict=True)
+]
+NODES = [
+    {
+        "node": {"id_": f"n{i}", "metadata": metadata, "text": document.text, "class_name": "TextNode"},
+        "score": 0.8,
+        "class_name": "NodeWithScore",
+    }
+    for i, (document, metadata) in enumerate(zip(DOCUMENTS, METADATA, strict=True))
+]
+ASKED = {"query": "Who called?"}
+
+
+def serialised(page: dict[str, Any]) -> dict[str, Any]:
+    """As `langchain_core.load.dumps` writes it."""
+    kwargs = {"page_content": page["page_content"], "metadata": page["metadata"]}
+    return {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "document", "Document"], "kwargs": kwargs}
+
+
+RECORDS: list[tuple[str, dict[str, Any], Case]] = [
+    (
+        "ragas",
+        {"user_input": "Who called?", "retrieved_contexts": TEXTS, "response": "Anna called.", "reference": "Anna."},
+        UNNAMED,
+    ),
+    (
+        "ragas",
+        {
+            "question": "Who called?",
+            "contexts": TEXTS,
+            "answer": "Anna called.",
+            "ground_truths": ["Anna."],
+            "faithfulness": 0.5,
+        },
+        UNNAMED,
+    ),
+    ("langchain", {**ASKED, "result": "Anna called.", "source_documents": PAGES}, CASE),
+    ("langchain", {"input": "Who called?", "chat_history": [], "context": PAGES, "answer": "Anna called."}, CASE),
+    ("langchain", {"question": "Who called?", "context": [*map(serialised, PAGES)], "output": "Anna called."}, CASE),
+    ("langchain", {"question": "Who called?", "documents": PAGES, "answer": {"content": "Anna called."}}, CASE),
+    ("llamaindex", {**ASKED, "response": "Anna called.", "source_nodes": NODES, "metadata": {}}, CASE),
+    ("llamaindex", {**ASKED, "response": {"response": "Anna called.", "source_nodes": NODES}}, CASE),
+    (
+        "llamaindex",
+        {
+            "query": {"query_str": "Who called?"},
+            "response": "Anna called.",
+            "source_nodes": [
+                {"node": {"metadata": m, "text_resource": {"text": d.text}}}
+                for m, d in zip(METADATA, DOCUMENTS, strict=True)
+            ],
+        },
+        CASE,
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "record", "case"), RECORDS)
+def test_a_record_is_known_by_its_fields_and_by_its_formats_name(
+    tmp_path: Path, name: str, record: dict[str, Any], case: Case
+) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps(record))
+    found = cases_of(path)
+    assert (found.format, found.cases) == (name, (case,))
+    assert found.notes == (f"data: read as --format {name}: {FORMATS[name].about}",)
+    named = cases_of([record], format=name)
+    assert (named.cases, named.notes, named.references) == (found.cases, (), found.references)
+    assert found.references[0] == ("Anna." if name == "ragas" else None)
+
+
+# Nobody has an object as a question or an answer in a table.
+IN_TABLES = [
+    (record, case)
+    for _, record, case in RECORDS
+    if not any(isinstance(record.get(name), dict) for name in ("query", "response", "answer"))
+]
+
+
+@pytest.mark.parametrize(("record", "case"), IN_TABLES)
+def test_a_table_of_them_is_read_back_from_csv(tmp_path: Path, record: dict[str, Any], case: Case) -> None:
+    # pandas writes lists and objects as Python does.
+    pd.DataFrame([record]).to_csv(tmp_path / "log.csv")
+    assert cases_of(tmp_path / "log.csv").cases == (case,)
+
+
+def test_a_frame_of_them_is_read() -> None:
+    frame = pd.DataFrame([record for name, record, _ in RECORDS[:1]] * 2)
+    found = cases_of(frame)
+    assert (found.format, [case.id for case in found.cases]) == ("ragas", ["1", "2"])
+
+
+MESSAGES = [
+    {"role": "system", "content": "Anna called at nine."},
+    {"role": "user", "content": "Who called?"},
+]
+ANSWER = {"role": "assistant", "content": "Anna.", "refusal": None, "annotations": [], "tool_calls": None}
+COMPLETION = {
+    "id": "chatcmpl-7",
+    "object": "chat.completion",
+    "model": "m",
+    "choices": [{"index": 0, "message": ANSWER, "finish_reason": "stop"}],
+    "usage": {"total_tokens": 9},
+}
+BODY = {"model": "m", "messages": MESSAGES, "temperature": 0}
+REQUEST = {"custom_id": "r1", "method": "POST", "url": "/v1/chat/completions", "body": BODY}
+ANSWERED = {"id": "b1", "custom_id": "r1", "response": {"status_code": 200, "body": COMPLETION}, "error": None}
+
+
+@pytest.mark.parametrize(
+    ("records", "id_"),
+    [
+        ([{**COMPLETION, "messages": MESSAGES}], "chatcmpl-7"),
+        ([{"messages": [*MESSAGES, ANSWER], "model": "m"}], "1"),
+        ([{"messages": [*MESSAGES, ANSWER]}], "1"),
+        ([{"request": BODY, "response": COMPLETION}], "1"),
+        ([{"messages": MESSAGES, "response": "Anna.", "latency": 3}], "1"),
+        ([{"messages": MESSAGES, "output": "Anna.", "latency": 3}], "1"),
+        ([REQUEST, ANSWERED], "r1"),
+        ([ANSWERED, REQUEST], "r1"),
+        ([{**REQUEST, "response": ANSWERED["response"]}], "r1"),
+    ],
+)
+def test_a_logged_chat_ends_with_its_response(records: list[dict[str, Any]], id_: str) -> None:
+    (case,) = cases_of(records).cases
+    assert (case.id, case.response) == (id_, "Anna.")
+    assert [(message.role, message.parts[0].text) for message in case.messages] == [
+        ("system", "Anna called at nine."),
+        ("user", "Who called?"),
+    ]
+
+
+def test_requests_and_answers_of_a_batch_are_joined_in_the_order_of_the_requests() -> None:
+    requests = [{**REQUEST, "custom_id": f"r{n}"} for n in range(3)]
+    answers = [{**ANSWERED, "custom_id": f"r{n}"} for n in (2, 0)]
+    found = cases_of([*requests, *answers])
+    assert [(case.id, case.response) for case in found.cases] == [("r0", "Anna."), ("r1", None), ("r2", "Anna.")]
+    assert cases_of(requests).notes[1:] == ("data: no row has a response",)
+    assert cases_of([*requests, *answers]).notes[1:] == ()
+    with pytest.raises(DataError, match="the answer of a batch without its request; give the lines of both files"):
+        cases_of(answers)
+    with pytest.raises(DataError, match="record 2: id 'r1' was already used in record 1"):
+        cases_of([REQUEST, REQUEST])
+
+
+def test_each_choice_is_a_case() -> None:
+    several = {**COMPLETION, "messages": MESSAGES, "choices": [{"message": {"content": text}} for text in "ab"]}
+    found = cases_of([several])
+    assert [(case.id, case.response) for case in found.cases] == [("chatcmpl-7", "a"), ("chatcmpl-7 (choice 2)", "b")]
+
+
+def test_messages_of_langchain_are_a_chat() -> None:
+    chat = [
+        {"type": "system", "content": "Anna called.", "additional_kwargs": {}},
+        {"type": "human", "content": "Who called?", "additional_kwargs": {}, "id": None},
+        {"type": "ai", "data": {"content": "Anna.", "tool_calls": []}},
+    ]
+    (case,) = cases_of([{"messages": chat}]).cases
+    assert ([message.role for message in case.messages], case.response) == (["system", "user"], "Anna.")
+    (case,) = cases_of([{"user_input": chat, "reference": "Anna."}]).cases
+    assert case.response == "Anna."
+
+
+SQUAD = {
+    "version": "v2.0",
+    "data": [
+        {
+            "title": "Lake",
+            "paragraphs": [
+                {
+                    "context": "The lake is calm. Anna swims.",
+                    "qas": [
+                        {"id": "q1", "question": "Who swims?", "answers": [{"text": "Anna", "answer_start": 18}]},
+                        {"id": "q2", "question": "Who runs?", "answers": [], "is_impossible": True},
+                    ],
+                }
+            ],
+        }
+    ],
+}
+
+
+def test_squad_is_read_nested_and_flat(tmp_path: Path) -> None:
+    path = tmp_path / "dev.json"
+    path.write_text(json.dumps(SQUAD))
+    nested = cases_of(path)
+    lake = (Document("Lake", "The lake is calm. Anna swims."),)
+    assert nested.cases == (Case("q1", lake, "Who swims?"), Case("q2", lake, "Who runs?"))
+    assert (nested.format, nested.references) == ("squad", ("Anna", None))
+    flat = {"id": "q1", "title": "Lake", "context": lake[0].text, "question": "Who swims?"}
+    found = cases_of([{**flat, "answers": {"text": ["Anna"], "answer_start": [18]}}])
+    assert (found.cases, found.references, found.format) == (nested.cases[:1], ("Anna",), "squad")
+    broken = json.loads(json.dumps(SQUAD))
+    broken["data"][0]["paragraphs"][0]["qas"][1]["question"] = 3
+    path.write_text(json.dumps(broken))
+    with pytest.raises(DataError, match="record 1, paragraph 1, question 2: 'query' is a number"):
+        cases_of(path)
+
+
+@pytest.mark.parametrize(
+    ("record", "problem"),
+    [
+        ({"user_input": "Who?", "response": "a"}, "there is no 'retrieved_contexts'"),
+        ({"input": "Who?", "context": PAGES, "answer": "a", "chat_history": ["x"]}, "'chat_history' was part of the"),
+        ({"response": "a", "source_nodes": NODES}, "there is no 'query', which LlamaIndex does not keep"),
+        ({"question": "Who?", "context": [{"metadata": {}}], "answer": "a"}, "document 1 is an object without 'text'"),
+        ({**COMPLETION, "messages": MESSAGES, "choices": []}, "'choices' has to be a list of one answer or more"),
+        ({**COMPLETION, "messages": MESSAGES, "choices": [{"message": {"content": None}}]}, "choice 1 has no text"),
+        ({**ANSWERED, "response": None, "error": {"code": 1}}, "the request failed, and there is no answer"),
+        ({"title": "x", "paragraphs": 3}, "'paragraphs' has to be a list"),
+        ({"title": "x", "paragraphs": [{"context": "x"}]}, "paragraph 1: expected 'context' and a list 'qas'"),
+        (
+            {"messages": [*MESSAGES, {"role": "user", "content": None, "tool_calls": [{}]}]},
+            "'tool_calls' is not unders",
+        ),
+    ],
+)
+def test_what_a_format_cannot_say_is_refused_and_may_be_left_out(record: dict[str, Any], problem: str) -> None:
+    good = next((r for name, r, _ in RECORDS if FORMATS[name].fits(record)), None) or {"messages": MESSAGES, "x": 1}
+    good = SQUAD["data"][0] if "paragraphs" in record else good  # type: ignore[index]
+    with pytest.raises(DataError) as caught:
+        cases_of([record])
+    assert problem in str(caught.value)
+    found = cases_of([good, record], skip_bad=True)
+    assert len(found.problems) == 1
+    assert "record 2" in found.problems[0]
+
+
+def test_an_unknown_format_is_named() -> None:
+    with pytest.raises(UnknownNameError, match="no format named 'raga'; did you mean 'ragas'\\?"):
+        cases_of([{}], format="raga")
+
+
+def test_a_mapping_goes_before_a_format() -> None:
+    record = {**RECORDS[0][1], "model_answer": "Bo."}
+    (case,) = cases_of([record], map="response=model_answer").cases
+    assert (case.response, case.query) == ("Bo.", "Who called?")
+    found = cases_of([record], map="response=")
+    assert (found.cases[0].response, found.format, found.references) == (None, "ragas", ("Anna.",))
+    own = {"q": {"text": "Who called?"}, "hits": PAGES, "a": "Anna called.", "score": 3}
+    assert cases_of([own], map="query=q.text,context=hits,response=a").cases == (CASE,)
+    texts = cases_of([own], map={"query": "q.text", "context": "hits[].page_content", "response": "a"})
+    assert texts.cases == (UNNAMED,)
+
+
+@pytest.mark.parametrize(
+    ("record", "problem"),
+    [
+        ({"prompt": "Who?", "passages": ["a"], "completion": "b"}, "--map query=prompt,context=passages,response=comp"),
+        ({"query": "Who?", "context": "a", "respnse": "b"}, "unknown field 'respnse'; known: id, context, query, resp"),
+        ({"query": "Who?", "context": "a", "respnse": "b"}, "by another name, give --map response=respnse"),
+        ({"query": "Who?", "context": "a", "latency": 3}, "to leave other fields out, give --map context=context"),
+        ({"messages": MESSAGES, "respone": "Anna.", "model": "m"}, "unknown field 'respone'"),
+        ({"utterance": "Who?"}, "name the fields with --map query=…,context=…"),
+        ({"query": "Who?", "contexts": "a"}, "give --map context=contexts"),
+    ],
+)
+def test_an_unknown_field_names_the_map_that_mends_it(record: dict[str, Any], problem: str) -> None:
+    with pytest.raises(DataError) as caught:
+        cases_of([record])
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+    if "--map" in problem and "…" not in problem and "comp" not in problem:
+        mending = str(caught.value).partition("give --map ")[2]
+        assert cases_of([record], map=mending).cases
+
+
+def test_columns_of_a_table_that_are_no_fields_are_left_out_and_named() -> None:
+    frame = pd.DataFrame([{"query": "Who?", "context": "Anna sang.", "response": None, "latency": 3, "Unnamed: 0": 0}])
+    found = cases_of(frame)
+    assert found.cases == (Case("1", (Document("context", "Anna sang."),), "Who?"),)
+    assert found.notes == ("data: columns left out: 'latency'",)
+    with pytest.raises(DataError, match=r"data frame, row 1: unknown field 'respnse'; .*--map response=respnse"):
+        cases_of(frame.rename(columns={"response": "respnse"}).fillna("b"))
+
+
+def test_a_csv_without_heading_says_nothing_of_its_texts(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("Anna Berg lives at 3 Elm Street in Graz\nBo lives there too\n")
+    with pytest.raises(DataError) as caught:
+        cases_of(path)
+    assert "Berg" not in str(caught.value)
+
+
+def test_cases_are_cases() -> None:
+    assert cases_of([CASE]).cases == (CASE,)
+    assert cases_of(CASE).cases == (CASE,)
+    with pytest.raises(DataError, match="id '1' was already used in record 1"):
+        cases_of([CASE, CASE])

@@ -1,0 +1,169 @@
+"""Fields by path, and what is said where a name is not there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakmeter.data.cases import FIELDS, cases_of
+from leakmeter.data.mapping import listed, mapped, mapping_of, nearest, parsed_cell, renamed, suggested, value_at
+from leakmeter.errors import DataError, UsageError
+
+RECORD: dict[str, Any] = {
+    "question": "Who?",
+    "item": {"answer": "Anna", "scores": [1, 2]},
+    "docs": [{"text": "a", "tags": [{"t": 1}]}, {"text": "b", "tags": [{"t": 2}, {"t": 3}]}],
+    "cell": '[{"text": "c"}]',
+    "python": "['d', \"e's\"]",
+    "a.b": "with a dot",
+    "Full Name": "Anna Berg",
+    "matrix": [[1, 2], [3]],
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("question", "Who?"),
+        ("item.answer", "Anna"),
+        ("item.scores[1]", 2),
+        ("item.scores[-1]", 2),
+        ("docs[].text", ["a", "b"]),
+        ("docs[0].text", "a"),
+        ("docs[].tags[].t", [1, 2, 3]),
+        ("docs[]", RECORD["docs"]),
+        ("docs[].tags[0].t", [1, 2]),
+        ("matrix[][]", [1, 2, 3]),
+        ("matrix[0][1]", 2),
+        ("cell[].text", ["c"]),
+        ("python[1]", "e's"),
+        ("a.b", "with a dot"),
+        ("Full Name", "Anna Berg"),
+    ],
+)
+def test_a_path_leads_to_what_stands_there(path: str, value: object) -> None:
+    assert value_at(RECORD, path, "x") == value
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("questoin", "there is no 'questoin'; did you mean 'question'?; there is 'question', 'item'"),
+        ("item.anwser", "there is no 'anwser'; did you mean 'answer'?; there is 'answer', 'scores'"),
+        ("question.text", "what should have 'text' is no object"),
+        ("question[]", "what stands before '[]' is no list"),
+        ("docs[7]", "there is no list with an element [7]"),
+        ("docs[].txet", "there is no 'txet'"),
+    ],
+)
+def test_a_path_that_leads_nowhere_names_what_is_near(path: str, problem: str) -> None:
+    with pytest.raises(DataError) as caught:
+        value_at(RECORD, path, "x.jsonl, line 3")
+    assert str(caught.value).startswith(f"x.jsonl, line 3: --map {path}: {problem}")
+
+
+def test_pairs_are_read_from_texts_and_dicts() -> None:
+    wanted = {"query": "question", "context": "docs[].text"}
+    assert mapping_of("query=question, context=docs[].text") == wanted
+    assert mapping_of(["query=question", "context=docs[].text"], FIELDS) == wanted
+    assert mapping_of(wanted) == wanted
+    assert mapping_of(None) == {}
+    assert mapping_of("response=") == {"response": ""}
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("question", "'question' is not FIELD=PATH"),
+        ("qury=question", "there is no field 'qury'; did you mean 'query'? known: id, context"),
+        ("query=a,query=b", "field 'query' is given twice"),
+        ("query=a[", "'a[' is no path"),
+        ("query=a..b", "'a..b' is no path"),
+        ("query=[].", "'[].' is no path"),
+        ("query=a[x]", "'a[x]' is no path"),
+        ("query=a[-]", "'a[-]' is no path"),
+        ("query=a]b", "'a]b' is no path"),
+    ],
+)
+def test_what_is_no_mapping_is_said(given: str, problem: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        mapping_of(given, FIELDS)
+    assert problem in str(caught.value)
+
+
+def test_a_mapped_field_takes_the_place_of_one_of_that_name_and_an_empty_path_leaves_it_out() -> None:
+    record = {"query": "q-17", "text": "Who?", "response": {"status": 200}, "id": "a"}
+    assert mapped(record, {"query": "text", "response": ""}, "x") == {"query": "Who?", "id": "a"}
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), min_size=1)
+CASES = st.fixed_dictionaries(
+    {"query": TEXTS, "context": TEXTS | st.lists(TEXTS, max_size=3)},
+    optional={"id": TEXTS, "response": TEXTS, "reference": TEXTS},
+)
+
+
+@given(record=CASES, number=st.integers(0, 5))
+def test_to_map_native_fields_to_themselves_changes_nothing(record: dict[str, Any], number: int) -> None:
+    some = {name: name for name in list(record)[: number + 1]}
+    assert mapped(record, some, "x") == record
+    assert cases_of([record], map=some) == cases_of([record])
+
+
+@given(record=st.dictionaries(st.text(), st.integers()))
+def test_every_field_can_be_named_as_it_is(record: dict[str, Any]) -> None:
+    for name, value in record.items():
+        assert value_at(record, name, "x") == value
+
+
+@given(path=st.text("ab.[]0-1 ", max_size=12))
+def test_any_path_is_followed_or_refused_in_one_line(path: str) -> None:
+    said = ""
+    try:
+        value_at({"a": [{"b": [1]}], "b": {"a": "x"}}, path, "x")
+    except UsageError as error:
+        said = str(error)
+    assert "\n" not in said
+
+
+def test_columns_are_known_by_their_other_names() -> None:
+    wanted = {"query": ("question",), "response": ("answer", "model output")}
+    assert renamed(["Question", "MODEL_OUTPUT", "x"], wanted) == {"query": "Question", "response": "MODEL_OUTPUT"}
+    assert renamed(["query", "question"], wanted) == {}
+
+
+def test_what_would_mend_it_is_suggested() -> None:
+    wanted = {"query": ("question",), "context": ("passages",), "response": ("answer",)}
+    assert suggested(["Question", "passage", "x"], wanted, wanted) == "--map query=Question,context=passage"
+    assert suggested(["x", "y"], wanted, wanted) is None
+    assert nearest("respnse", ["query", "response"]) == "response"
+    assert nearest("zzz", ["query", "response"]) is None
+
+
+def test_texts_in_the_place_of_names_are_not_repeated() -> None:
+    assert listed(["a", "b"]) == "'a', 'b'"
+    assert "Anna" not in listed(["Anna Berg lives at 3 Elm Street in Graz", "b"])
+    assert listed([]) == "nothing"
+    assert listed(str(n) for n in range(30)).endswith("and 10 more")
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "[" * 100_000,
+        "[1",
+        r"['\d', x]",
+        "[" + "-" * 10_000 + "1]",
+        "{not",
+        "(1, 2)",
+        "__import__('os')",
+        "[__import__('os')]",
+        3,
+        None,
+    ],
+)
+def test_a_cell_that_holds_no_list_stays_what_it_is(cell: object) -> None:
+    assert parsed_cell(cell) is cell

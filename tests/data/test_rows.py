@@ -1,0 +1,388 @@
+"""Rows of every kind of file and object, and what is said of those that cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakmeter.data import opened, rows
+from leakmeter.data.rows import read_rows
+from leakmeter.errors import DataError
+
+RECORDS = [{"query": "Who?", "context": "Anna\nsang."}, {"query": "What?", "context": 'Bo, "ate".'}]
+
+
+def fields_in(source: Any, **more: Any) -> list[dict[str, object]]:
+    return [row.fields for row in read_rows(source, **more)]
+
+
+def zstd(content: bytes) -> bytes:
+    out = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(out, "zstd") as stream:
+        stream.write(content)
+    return bytes(out.getvalue())
+
+
+def parquet(records: list[dict[str, Any]]) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(records), out)
+    return out.getvalue()
+
+
+def content_of(kind: str) -> bytes:
+    frame = pd.DataFrame(RECORDS)
+    made: dict[str, Callable[[], bytes]] = {
+        "jsonl": lambda: "\n".join(map(json.dumps, RECORDS)).encode(),
+        "json": lambda: json.dumps(RECORDS, indent=1).encode(),
+        "data.json": lambda: json.dumps({"version": "1", "data": RECORDS}).encode(),
+        "columns.json": lambda: json.dumps(frame.to_dict("list")).encode(),
+        "pandas.json": lambda: frame.to_json().encode(),
+        "csv": lambda: frame.to_csv(index=False).encode(),
+        "semicolons.csv": lambda: frame.to_csv(index=False, sep=";").encode(),
+        "tsv": lambda: frame.to_csv(index=False, sep="\t").encode(),
+        "parquet": lambda: parquet(RECORDS),
+    }
+    return made[kind]()
+
+
+KINDS = ("jsonl", "json", "data.json", "columns.json", "pandas.json", "csv", "semicolons.csv", "tsv", "parquet")
+PACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".zst": zstd}
+
+
+@pytest.mark.parametrize("packed", PACK)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_file_is_read(tmp_path: Path, kind: str, packed: str) -> None:
+    path = tmp_path / f"x.{kind}{packed}"
+    path.write_bytes(PACK[packed](content_of(kind)))
+    assert fields_in(path) == RECORDS
+    assert fields_in(str(path)) == RECORDS
+
+
+class Piped:
+    """Standard input that is no terminal."""
+
+    def __init__(self, content: bytes) -> None:
+        self.buffer = io.BytesIO(content)
+
+    def isatty(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("packed", PACK)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "semicolons.csv"])
+def test_standard_input_and_files_without_suffix_are_known_by_their_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, packed: str
+) -> None:
+    content = PACK[packed](content_of(kind))
+    monkeypatch.setattr(sys, "stdin", Piped(content))
+    first, _ = read_rows("-")
+    assert first.where.startswith("standard input, ")
+    monkeypatch.setattr(sys, "stdin", Piped(content))
+    assert fields_in("-") == RECORDS
+    (tmp_path / "export").write_bytes(content)
+    assert fields_in(tmp_path / "export") == RECORDS
+
+
+def test_a_terminal_is_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin = Piped(b"")
+    monkeypatch.setattr(stdin, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", stdin)
+    with pytest.raises(DataError, match="standard input is a terminal; pipe the data in, or give a file"):
+        fields_in("-")
+
+
+@pytest.mark.parametrize(("name", "place"), [("x.jsonl", "line 3"), ("x.csv", "line 4"), ("x.json", "record 2")])
+def test_a_row_knows_its_number_and_where_it_stands(tmp_path: Path, name: str, place: str) -> None:
+    content = {"x.jsonl": '{"a": 1}\n\n{"a": 2}', "x.csv": 'a\n"one\ntwo"\nthree', "x.json": '[{"a": 1}, {"a": 2}]'}
+    (tmp_path / name).write_text(content[name])
+    *_, row = read_rows(tmp_path / name)
+    assert row.where == f"{tmp_path / name}, {place}"
+    # Lines of JSON are known by their line, as a person counts them in an editor; records by how many they are.
+    assert row.number == (3 if name == "x.jsonl" else 2)
+
+
+def test_lines_in_a_file_called_json_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(content_of("jsonl"))
+    assert fields_in(path) == RECORDS
+    path.write_text('{"a": 1}\n{bad\n{"a": 2}')
+    first, second, third = read_rows(path)
+    assert (first.fields, third.fields) == ({"a": 1}, {"a": 2})
+    with pytest.raises(DataError, match="line 2 is not JSON"):
+        _ = second.fields
+
+
+def test_one_object_is_one_row_and_objects_by_id_are_several(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text('{"query": "Who?",\n "context": ["a", "b"]}')
+    assert fields_in(path) == [{"query": "Who?", "context": ["a", "b"]}]
+    path.write_text('{"p1": {"a": 1}, "p2": {"a": 2}}')
+    assert fields_in(path) == [{"id": "p1", "a": 1}, {"id": "p2", "a": 2}]
+    assert fields_in(path, keys_are_ids=False) == [{"a": 1}, {"a": 2}]
+    chat = {"messages": [{"role": "user", "content": "x"}], "choices": [{"message": {"content": "y"}}]}
+    path.write_text(json.dumps(chat))
+    assert fields_in(path) == [chat]
+
+
+def test_what_a_record_holds_is_not_taken_for_the_records(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text('{"question": "Who?", "items": [{"text": "a"}]}')
+    assert fields_in(path) == [{"question": "Who?", "items": [{"text": "a"}]}]
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("answer,,,answer\na,b,c,d\n")
+    with pytest.raises(DataError, match="the heading has two columns 'answer'; give each a name of its own"):
+        fields_in(path)
+
+
+@dataclass
+class Point:
+    query: str
+    context: str
+
+
+class Pair(NamedTuple):
+    query: str
+    context: str
+
+
+class Model:
+    """As pydantic has it: iterable over pairs, too."""
+
+    def __init__(self, **held: Any) -> None:
+        self._held = held
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return iter(self._held.items())
+
+    def model_dump(self) -> dict[str, Any]:
+        return self._held
+
+
+class Set:
+    """A data set of the `datasets` library, as far as it is asked."""
+
+    features = ("query", "context")
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(RECORDS)
+
+
+class Polars:
+    """A frame of Polars, as far as it is asked."""
+
+    columns = ("query", "context")
+
+    def iter_rows(self, *, named: bool) -> Iterator[dict[str, Any]]:
+        assert named
+        return iter(RECORDS)
+
+
+class Lazy:
+    def collect_schema(self) -> None: ...
+
+    def collect(self) -> Polars:
+        return Polars()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        RECORDS,
+        tuple(RECORDS),
+        {"query": ["Who?", "What?"], "context": [record["context"] for record in RECORDS]},
+        {"data": RECORDS},
+        [Point(**record) for record in RECORDS],
+        [Pair(**record) for record in RECORDS],
+        [Model(**record) for record in RECORDS],
+        pd.DataFrame(RECORDS),
+        pa.Table.from_pylist(RECORDS),
+        Polars(),
+        Lazy(),
+        Set(),
+        [*read_rows(RECORDS)],
+    ],
+    ids=lambda data: type(data).__name__,
+)
+def test_every_kind_of_object_is_read(data: Any) -> None:
+    assert fields_in(data) == RECORDS
+    assert fields_in(row for row in read_rows(data)) == RECORDS
+
+
+def test_frames_of_polars_are_read() -> None:
+    polars = pytest.importorskip("polars")
+    assert fields_in(polars.DataFrame(RECORDS)) == RECORDS
+    assert fields_in(polars.DataFrame(RECORDS).lazy()) == RECORDS
+
+
+def test_one_record_of_any_kind_is_one_row() -> None:
+    for one in (RECORDS[0], Point(**RECORDS[0]), Pair(**RECORDS[0]), Model(**RECORDS[0])):
+        (row,) = read_rows(one)
+        assert (row.fields, row.where) == (RECORDS[0], "the record")
+
+
+class Document:
+    """As LangChain has it."""
+
+    def __init__(self, text: str, **metadata: Any) -> None:
+        self.page_content = text
+        self.metadata = metadata
+        self.id = None
+
+
+class Node:
+    """As LlamaIndex has it."""
+
+    id_ = "n1"
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.metadata = {"file_name": "a.txt"}
+
+
+def test_documents_of_other_libraries_are_records_wherever_they_stand() -> None:
+    (row,) = read_rows({"query": "Who?", "docs": (Document("Anna sang.", source="a"), Node("Bo ate."))})
+    assert row.fields["docs"] == [
+        {"page_content": "Anna sang.", "metadata": {"source": "a"}},
+        {"text": "Bo ate.", "metadata": {"file_name": "a.txt"}, "id_": "n1"},
+    ]
+    assert fields_in(Document("x")) == [{"page_content": "x", "metadata": {}}]
+
+
+def test_cells_of_frames_are_plain_values() -> None:
+    frame = pd.DataFrame({"context": [["a", "b"]], "n": [3], "x": [float("nan")], "when": [pd.NaT]})
+    frame["context"] = [pd.Series(["a", "b"]).to_numpy()]
+    (fields,) = fields_in(frame)
+    assert fields == {"context": ["a", "b"], "n": 3, "x": None, "when": None}
+    assert type(fields["n"]) is int
+
+
+def test_a_text_is_a_row_only_where_a_field_is_named_for_it() -> None:
+    assert fields_in(["a", "b"], text_field="text") == [{"text": "a"}, {"text": "b"}]
+    with pytest.raises(DataError, match="the data, record 1 is not a JSON object, or another record"):
+        fields_in(["a"])
+
+
+def circle() -> list[Any]:
+    out: list[Any] = []
+    out.append(out)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (3, "an object of type int is no data; give a path, a table, or records"),
+        (b"{}", "an object of type bytes is no data"),
+        ([{"a": object()}], "the data, record 1 holds an object of type object"),
+        ([{"a": circle()}], "the data, record 1 is nested more than 64 deep"),
+        ("Anna sang.\nBo ate.", "the data are one text of several lines; give a path, or records"),
+        ({"train": Set(), "test": Set()}, "the data are several splits (train, test); give one of them"),
+    ],
+)
+def test_what_is_no_data_is_said(data: Any, problem: str) -> None:
+    with pytest.raises(DataError) as caught:
+        fields_in(data)
+    assert problem in str(caught.value)
+
+
+def test_columns_by_other_names_take_their_fields_names(tmp_path: Path) -> None:
+    path = tmp_path / "crm.csv"
+    path.write_text("Full Name,E-Mail,city\nAnna Berg,anna@example.org,Graz\n")
+    wanted = {"name": ("full name", "customer"), "email": ("mail",), "phone": ("mobile",)}
+    (row,) = read_rows(path, fields=wanted)
+    assert row.fields == {"name": "Anna Berg", "email": "anna@example.org", "city": "Graz"}
+    assert row.mapping == {"name": "Full Name", "email": "E-Mail"}
+    (row,) = read_rows(path, fields=wanted, mapping={"name": "city"})
+    assert row.fields["name"] == "Graz"
+    assert row.fields["Full Name"] == "Anna Berg"
+
+
+@pytest.mark.parametrize("packed", [".gz", ".zst"])
+@pytest.mark.parametrize("cut", [10, -6])
+def test_a_file_that_was_cut_short_is_one_line(tmp_path: Path, packed: str, cut: int) -> None:
+    path = tmp_path / f"x.jsonl{packed}"
+    path.write_bytes(PACK[packed](content_of("jsonl") * 50)[:cut])
+    with pytest.raises(DataError, match=r"cannot be unpacked: .*; is it cut short or damaged\?"):
+        fields_in(path)
+
+
+@pytest.mark.parametrize("packed", [".gz", ".zst"])
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "json", "parquet"])
+def test_what_unpacks_to_too_much_is_refused_before_it_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: str, kind: str
+) -> None:
+    path = tmp_path / f"x.{kind}{packed}"
+    path.write_bytes(PACK[packed](b" " * 3_000_000))
+    assert path.stat().st_size < 10_000
+    held: list[opened.Opened] = []
+
+    def small(source: Any, what: str) -> opened.Opened:
+        held.append(opened.open_data(source, what, most=1_000_000))
+        return held[0]
+
+    monkeypatch.setattr(rows, "open_data", small)
+    with pytest.raises(DataError, match="has more than 1,000,000 bytes"):
+        fields_in(path)
+    assert held[0].n_bytes == 1_000_001
+
+
+def test_a_packed_file_is_read_as_it_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"a": "' + b"x" * 1000 + b'"}\n', 1) * 5000)
+    held: list[opened.Opened] = []
+    monkeypatch.setattr(rows, "open_data", lambda *given: held.append(opened.open_data(*given)) or held[0])
+    given = read_rows(path)
+    for _ in range(10):
+        next(given)
+    assert held[0].n_bytes < 100_000
+    assert sum(1 for _ in given) == 4990
+
+
+def test_too_many_rows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "_MOST_ROWS", 3)
+    with pytest.raises(DataError, match="the data has more than 3 rows; 3 are read at most, split it"):
+        fields_in([{}] * 4)
+
+
+@given(content=st.binary(max_size=200))
+def test_no_bytes_end_in_anything_but_rows_or_an_error_of_one_line(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "x"
+    path.write_bytes(content)
+    said = ""
+    try:
+        for row in read_rows(path):
+            _ = row.fields
+    except DataError as error:
+        said = str(error)
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.csv"])
+@pytest.mark.parametrize("before", [0, 8190, 20_000])
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])
+def test_a_byte_that_is_no_utf8_is_named_wherever_it_stands(
+    tmp_path: Path, name: str, before: int, start: bytes
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(start + b'{"a": "' + b"x" * before + b"\xff" + b'"}\n' * 3)
+    offset = path.read_bytes().index(b"\xff")
+    with pytest.raises(DataError, match=f"is not UTF-8: byte 0xff at offset {offset:,};"):
+        fields_in(path)

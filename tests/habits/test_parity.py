@@ -1,0 +1,99 @@
+"""What the command line can, the library can; and what it says of itself runs."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+from typing import Any
+
+import pytest
+
+import leakmeter
+from leakmeter import testing
+from leakmeter.cli import program
+from leakmeter.errors import LeakmeterError
+
+LIBRARY = {
+    "audit calibrate": "calibrate",
+    "audit run": "audit",
+    "decode": "decode",
+    "frontier": "frontier",
+    "gate": "gate",
+    "icl": "icl",
+    "icl-select": "icl_select",
+    "influence": "influence",
+    "models": "list_models",
+    "models pull": "pull_model",
+    "pii check": "pii_check",
+    "pii extract": "pii_extract",
+    "pii insert": "pii_insert",
+    "pii probe": "pii",
+    "pii tune": "pii_tune",
+    "query": "query",
+    "redact-plan": "redaction",
+    "report": "save_report",
+    "runs compare": "compare_runs",
+    "runs export": "export_run",
+    "runs list": "list_runs",
+    "runs show": "load_run",
+    "runs verify": "verify_run",
+    "schema": "schema",
+    "study": "study",
+    "study list": "list_studies",
+    "study run": "study",
+    "susceptibility": "susceptibility",
+}
+COMMAND_LINE_ONLY = {
+    "cache": "the cache of the user, which a program sets with cache= and LEAKMETER_SCORES",
+    "cache clear": "likewise",
+    "cache show": "likewise",
+    "demo": "a first look",
+    "regurgitation": "counts over a CSV file of another program's responses",
+}
+# The model, or its tuning, is more than an example may take.
+WITHOUT_EXAMPLE = {
+    *("Run", "load_backend", "load_run", "compare_runs", "export_run", "save_report", "verify_run", "write_baseline"),
+    *("pull_model", "pii_check", "pii_insert", "pii_tune"),
+}
+
+
+def commands() -> set[str]:
+    """Every command, with its group's name in front."""
+    found: set[str] = set()
+    for name in program():
+        if name.startswith("-"):
+            continue
+        within = [one for one in program(name)[name] if not one.startswith("-")]
+        shown = [one for one in within if program(name)[name][one].show]
+        found |= {f"{name} {one}" for one in shown}
+        if not shown or program(name)[name].default_command is not None:
+            found.add(name)
+    return found
+
+
+def test_what_the_command_line_can_the_library_can() -> None:
+    assert commands() == LIBRARY.keys() | COMMAND_LINE_ONLY.keys()
+    assert set(LIBRARY.values()) <= set(leakmeter.__all__)
+
+
+@pytest.mark.parametrize("name", [*leakmeter.__all__, "assert_leakage"])
+def test_what_is_public_is_told_and_its_example_runs(name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = getattr(testing if name == "assert_leakage" else leakmeter, name)
+    told = inspect.getdoc(found) or ""
+    assert told.splitlines()[0].endswith("."), "no summary"
+    if inspect.isfunction(found):
+        named = [one for one in inspect.signature(found).parameters if one not in getattr(found, "parts", {})]
+        assert ("Args:" in told) == bool(named)
+        assert "Returns:" in told or inspect.signature(found).return_annotation in (None, "None") or name in (
+            "load_backend", "load_run", "list_models", "list_runs", "compare_runs", "verify_run", "schema"
+        )  # fmt: skip
+    tests = doctest.DocTestFinder(recurse=False).find(found, name, module=False, globs={})
+    is_result = inspect.isclass(found) and name.endswith("Result")
+    exempt = name in WITHOUT_EXAMPLE or is_result or (inspect.isclass(found) and issubclass(found, LeakmeterError))
+    assert bool(tests and tests[0].examples) != exempt
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    if tests and not exempt:
+        if name == "Meter":
+            tests[0].globs["Meter"] = leakmeter.Meter
+        assert runner.run(tests[0]).failed == 0

@@ -1,0 +1,95 @@
+"""The library is typed: options come from the dataclasses, for editors and type checkers as for `help`."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import leakmeter
+from helpers.places import ROOT
+from helpers.typed_surface import functions, stub
+from leakmeter.runs.loading import LOAD_OPTIONS
+
+STUB = ROOT / "src" / "leakmeter" / "_typed.pyi"
+PROGRAM = """
+import leakmeter
+from leakmeter.testing import assert_leakage
+
+meter = leakmeter.Meter("toy", dtype="float64")
+one = meter.influence(context="Ana is 41.", query="How old?", response="41", unit="word")
+reveal_type(one)
+reveal_type(one.pieces[0].nats)
+many = meter.influence([{"context": "Ana is 41."}], max_new_tokens=2, progress=True)
+reveal_type(many)
+reveal_type(many[0])
+reveal_type(many["1"].whole_nats)
+reveal_type(meter.icl([{"said": "Hail."}], task="agnews", exemplars=[])[0].loss_nats)
+reveal_type(leakmeter.decode("toy", context="Ana is 41.", epsilon=1.0))
+reveal_type(leakmeter.audit("toy", ["a", "b"], epsilon=14.0, seed=None))
+assert_leakage({"context": "Ana is 41."}, max_nats=3.0, meter=meter)
+meter.influence(context="Ana is 41.", unti="word")
+meter.influence(context="Ana is 41.", samples="two")
+"""
+REVEALED = [
+    "leakmeter.instruments.influence.result.InfluenceResult",
+    "float",
+    "leakmeter.runs.results.Results[leakmeter.instruments.influence.result.InfluenceResult]",
+    "leakmeter.instruments.influence.result.InfluenceResult",
+    "float",
+    "float",
+    "leakmeter.instruments.decoding.result.DecodeResult",
+    "leakmeter.runs.results.Results[leakmeter.instruments.generation.result.PrivateGenerationResult]",
+]
+
+
+def test_the_stub_is_made_of_the_signatures() -> None:
+    if os.environ.get("LEAKMETER_SNAPSHOTS") == "1":
+        STUB.write_text(stub(), encoding="utf-8")
+    assert STUB.read_text(encoding="utf-8") == stub(), "run this test with LEAKMETER_SNAPSHOTS=1"
+
+
+@pytest.mark.parametrize("name", sorted(functions()))
+def test_every_option_is_that_of_its_dataclass(name: str) -> None:
+    function = functions()[name]
+    shown = inspect.signature(function).parameters
+    own = {"model", "data", *inspect.signature(leakmeter.load_backend).parameters}
+    for part in function.parts.values():
+        defaults = {field.name: field for field in fields(part.kind)}
+        for option in part.names:
+            assert shown[option].annotation == defaults[option].type
+            if shown[option].default is not ...:
+                assert shown[option].default == defaults[option].default
+            own.add(option)
+    if not hasattr(function, "on"):
+        return
+    assert list(inspect.signature(function.on).parameters) == [one for one in shown if one not in LOAD_OPTIONS]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
+def test_a_program_of_a_user_is_checked(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    words = ["--strict", "--cache-dir", str(tmp_path / "cache"), "--no-error-summary", str(program)]
+    environment = {**os.environ, "MYPYPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *words],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    lines = done.stdout.splitlines()
+    # Releases of mypy differ in how they call what is built in.
+    assert [line.split('"')[1].removeprefix("builtins.") for line in lines if "Revealed" in line] == REVEALED
+    errors = [line for line in lines if ": error:" in line]
+    assert len(errors) == 2, done.stdout
+    assert all("[call-overload]" in line for line in errors)

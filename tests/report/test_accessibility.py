@@ -1,0 +1,88 @@
+"""Pages of every instrument by axe-core's rules for WCAG 2.2 AA: light and dark, on a desk and on a phone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.differentiable_toy import DifferentiableToy
+from helpers.report_browser import CHROMIUM, Browser
+from helpers.report_cases import clinic, sampled, small
+from leakmeter.core import registry
+from leakmeter.instruments.influence import report as influence
+from leakmeter.report import html
+from leakmeter.runs.measure import Callbacks, measure_cases
+
+# Of the package only the script is used: what it imports drives another browser.
+_PACKAGE = util.find_spec("axe_playwright_python")
+AXE = Path(_PACKAGE.origin).with_name("axe.min.js") if _PACKAGE and _PACKAGE.origin else None
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+MEASURES = registry.instruments()
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: pages were not opened in a browser"),
+    pytest.mark.skipif(AXE is None, reason="axe-core is not installed: pip install axe-playwright-python"),
+]
+
+
+def page_of(name: str, n: int) -> str:
+    """The page of an instrument's example, once or several times."""
+    instrument, backend = registry.instrument(name), DifferentiableToy()
+    examples = [instrument.example(f"case {number}", None) for number in range(n)]
+    measure = instrument.measure(**examples[0].parameters)
+    prepared = [one.settings.prepare(one.case, backend, measure) for one in examples]
+    parts = measure_cases(backend, measure, prepared, None, Callbacks(), group_size=n)
+    results = list(instrument.result.from_run(parts, asdict(measure)))
+    return instrument.result.render_page(results, command="leakmeter", run=None)
+
+
+def violations(browser: Browser, *, dark: bool, width: int) -> list[Any]:
+    scheme = "dark" if dark else "light"
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
+    options = {"runOnly": {"type": "tag", "values": RULES}, "resultTypes": ["violations"]}
+    found = browser.call(
+        "Runtime.evaluate",
+        expression=f"axe.run(document, {json.dumps(options)}).then(found => JSON.stringify(found.violations.map("
+        "one => [one.id, ...one.nodes.slice(0, 3).map(node => node.html.slice(0, 200))])))",
+        awaitPromise=True,
+        returnByValue=True,
+    )
+    listed: list[Any] = json.loads(found["result"]["value"])
+    return listed
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as one:
+        yield one
+
+
+def assert_accessible(browser: Browser, page: str, path: Path) -> None:
+    assert AXE is not None
+    path.write_text(page, encoding="utf-8", errors="replace")
+    browser.open(path.as_uri())
+    browser.run("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    browser.run(f"{AXE.read_text(encoding='utf-8')}; true")
+    for dark in (False, True):
+        for width in (1280, 390):
+            assert violations(browser, dark=dark, width=width) == []
+            # Nothing is wider than the screen: what is, moves in a box of its own.
+            assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("name", MEASURES)
+def test_the_page_of_an_instrument_is_for_everybody(name: str, n: int, browser: Browser, tmp_path: Path) -> None:
+    assert_accessible(browser, page_of(name, n), tmp_path / "page.html")
+
+
+def test_a_page_with_what_can_be_chosen_is_for_everybody(browser: Browser, tmp_path: Path) -> None:
+    assert_accessible(browser, html.page(influence.report([clinic()])), tmp_path / "one.html")
+    assert_accessible(browser, html.page(influence.report([clinic(), sampled(), small(1)])), tmp_path / "three.html")

@@ -1,0 +1,91 @@
+"""How many items it takes: against a look at one number of items after another."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import count
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from leakmeter.stats.enough import (
+    items_for_auc,
+    items_for_correlation,
+    items_for_distance,
+    items_for_share,
+    share_told_apart,
+)
+from leakmeter.stats.ranks import auc
+
+
+def tail(hits: range, n: int, chance: float) -> float:
+    return math.fsum(math.comb(n, k) * chance**k * (1 - chance) ** (n - k) for k in hits)
+
+
+@pytest.mark.parametrize("by_chance", [0.03, 0.05, 0.5])
+@pytest.mark.parametrize("share", [Fraction(0), Fraction(1, 10), Fraction(1, 8), Fraction(1, 4), Fraction(1)])
+def test_a_share_takes_as_many_as_the_first_draw_that_chance_hardly_makes(share: Fraction, by_chance: float) -> None:
+    above = share > by_chance
+
+    def rare(n: int) -> bool:
+        hits = share * n
+        which = range(math.floor(hits), n + 1) if above else range(math.ceil(hits) + 1)
+        return tail(which, n, by_chance) <= 0.025
+
+    needed = next(n for n in count(1) if rare(n))
+    assert items_for_share(float(share), by_chance) == needed
+    if (share * needed).denominator == 1:
+        assert share_told_apart(int(share * needed), needed, by_chance) is above
+
+
+def test_few_items_tell_nothing_either_way() -> None:
+    assert share_told_apart(0, 4, 0.03) is None
+    # Wilson's interval of 1 of 4 begins above 3 %, which chance has in 11 % of draws.
+    assert share_told_apart(1, 4, 0.03) is None
+    assert share_told_apart(2, 4, 0.03) is True
+    assert share_told_apart(0, 200, 0.05) is False
+    assert share_told_apart(1, 4, 0.0) is True
+
+
+@pytest.mark.parametrize("n_above", [0, 12, 20, 28, 36])
+def test_an_auc_takes_as_many_as_the_first_interval_without_a_half_has(n_above: int) -> None:
+    def holds(n: int) -> bool:
+        # Positives of which this share lies above all negatives: the AUC is that share.
+        low, high = auc(np.arange(n) < n_above * n // 36, np.full(n, 0.5))[1:]
+        return low <= 0.5 <= high
+
+    needed = items_for_auc(n_above / 36)
+    assert needed is not None
+    # Of multiples of 36 the share is exactly the same.
+    after = -(-needed // 36) * 36
+    assert not holds(after)
+    assert needed <= 36 or holds(after - 36)
+
+
+def test_no_number_of_items_has_an_auc_of_a_half_without_a_half() -> None:
+    assert items_for_auc(0.5) is None
+
+
+def test_an_interval_that_is_twice_too_wide_takes_four_times_as_many() -> None:
+    assert items_for_distance(10, 1.0, 2.0) == 41
+    assert items_for_distance(10, 2.0, 1.0) == 3
+    assert items_for_distance(10, 0.0, 1.0) is None
+
+
+def test_no_number_tells_a_share_from_itself() -> None:
+    assert items_for_share(0.05, 0.05) is None
+    assert items_for_share(0.5, 0.0) == 2
+
+
+def test_a_correlation_takes_as_many_as_its_interval_does() -> None:
+    for rho in (0.9, 0.5, -0.3, 0.1):
+        needed = items_for_correlation(rho)
+        assert needed is not None
+        ends = [
+            abs(math.atanh(rho)) - NormalDist().inv_cdf(0.975) * math.sqrt(1.06 / (n - 3)) for n in (needed - 1, needed)
+        ]
+        assert ends[0] <= 0 < ends[1]
+    assert items_for_correlation(0.0) is None
+    assert items_for_correlation(-1.0) == 4

@@ -1,0 +1,273 @@
+"""The library's calls: one case, many, many kept; the commands' numbers, and one shape for all instruments."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakmeter
+from helpers.command_line import Ended
+from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.runs import loading
+
+CASES = [
+    {"id": f"n{i}", "context": f"Ana is {i}. She sings.", "query": "Age?", "response": f"{i}."} for i in range(41, 44)
+]
+TASK = {"instruction": "Mood?", "fields": {"said": "Said"}, "answer": "Mood", "labels": ["Glad", "Sad"]}
+ROWS = [{"said": f"It is day {i}.", "label": ("Glad", "Sad")[i % 2]} for i in range(6)]
+PEOPLE = [{"name": "Mara Ellsworth", "phone": "617-555-0134"}]
+CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "influence": (CASES, {"unit": "word"}),
+    "decode": ([{**case, "response": None} for case in CASES], {"max_new_tokens": 3, "seed": 1}),
+    "redaction": (CASES, {"max_loss": 0.2, "max_new_tokens": 2}),
+    "icl": (ROWS[:3], {"task": TASK, "exemplars": ROWS[3:], "label_scoring": "whole-sequence"}),
+    "susceptibility": (["Who?", "Where?"], {"contexts": ["Emma is by Poe.", "It rains."]}),
+    "audit": (["The sea is calm.", "The sun sets.", "Bread is warm."], {"epsilon": 20.0, "samples": 2, "seed": 3}),
+    "pii": (PEOPLE, {"kinds": ["twin"], "decoys": 50, "prompts": 1, "beams": ()}),
+}
+
+
+def plain(results: Any) -> list[dict[str, Any]]:
+    """Results without what differs from time to time."""
+    found = [json.loads(line) for line in results.to_json().splitlines()]
+    for one in found:
+        for name in ("seconds", "predicted_seconds", "scored_together"):
+            one["cost"].pop(name, None)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_instrument_has_the_same_shape(name: str) -> None:
+    data, options = CALLS[name]
+    if name == "audit":
+        options = {**options, "max_new_tokens": 2}
+    meter = leakmeter.Meter("toy")
+    many = getattr(meter, name)(data, **options)
+    kept = getattr(meter, name)(data, **options, out="runs", progress=True)
+    assert isinstance(many, leakmeter.Results)
+    assert isinstance(kept, leakmeter.Run)
+    assert plain(kept) == plain(many)
+    again = getattr(leakmeter, name)("toy", data, **options, out="runs")
+    assert again.path == kept.path
+    for one in (many, kept):
+        assert len(one) == len(list(one)) == len(one.cases) >= 1
+        assert one[one[0].id] == one[0] == one[:1][0]
+        assert one.headline == one.findings.headline
+        assert list(one.to_frame()["id"]) == [result.id for result in one]
+        detail = one.to_frame(detail=True)
+        assert set(detail["case"]) == {result.id for result in one}
+        assert [result["id"] for result in one.to_dict()["results"]] == [result.id for result in one]
+        for text in ("Ana is", "It is day", "Emma", "sea is calm", "555"):
+            assert text not in repr(one)
+    with pytest.raises(UnknownNameError, match="no case named 'nobody'"):
+        many["nobody"]
+
+
+def test_results_are_drawn_and_written() -> None:
+    many = leakmeter.influence("toy", CASES)
+    assert list(many.figures()) == list(many.findings.figures) != []
+    assert many.save_html("page.html").read_text(encoding="utf-8") == many.render_page()
+    assert many.summary is None
+
+
+def test_one_case_is_a_result_and_many_are_the_same() -> None:
+    many = leakmeter.influence("toy", CASES)
+    for case, result in zip(CASES, many, strict=True):
+        one = leakmeter.influence("toy", **{name: case[name] for name in ("context", "query", "response")})
+        assert [piece.nats for piece in one.pieces] == [piece.nats for piece in result.pieces]
+    kept = leakmeter.influence("toy", context="Ana is 41.", query="Age?", response="41", out="runs")
+    assert kept.id == "case"
+    assert len(list(Path("runs").glob("influence-*"))) == 1
+
+
+def test_data_come_in_any_form() -> None:
+    import pandas as pd
+
+    expected = plain(leakmeter.influence("toy", CASES))
+    Path("cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in CASES), encoding="utf-8")
+    frame = pd.DataFrame(CASES)
+    renamed = frame.rename(columns={"context": "passage"})
+    assert plain(leakmeter.influence("toy", "cases.jsonl")) == expected
+    assert plain(leakmeter.influence("toy", Path("cases.jsonl"))) == expected
+    assert plain(leakmeter.influence("toy", frame)) == expected
+    assert plain(leakmeter.influence("toy", renamed, map={"context": "passage"})) == expected
+    assert plain(leakmeter.influence("toy", iter(CASES))) == expected
+
+
+def test_a_kept_call_is_the_commands_run(cli: Callable[..., Ended]) -> None:
+    Path("cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in CASES), encoding="utf-8")
+    ended = cli("influence", "--data", "cases.jsonl", "--model", "toy", "--unit", "word", "--out", "by_command")
+    assert ended.code == 0, ended.err
+    run = leakmeter.influence("toy", "cases.jsonl", unit="word", out="runs")
+    (theirs,) = Path("by_command").glob("influence-*")
+    assert run.path.name == theirs.name
+    for path in sorted(theirs.glob("measurements-*")):
+        assert path.read_bytes() == (run.path / path.name).read_bytes()
+    mine, other = (json.loads((of / "spec.json").read_bytes()) for of in (run.path, theirs))
+    assert mine.pop("command") is None
+    assert other.pop("command").startswith("leakmeter")
+    # Hashes of the texts are of their times too.
+    for of in (mine, other):
+        of["files_sha256"] = list(of["files_sha256"])
+    assert mine == other
+
+
+def test_an_interrupted_call_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    from leakmeter.runs import rundir
+
+    real, calls = rundir.RunDirectory.write_part, []
+
+    def dies(self: Any, number: int, *rest: Any) -> None:
+        calls.append(number)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        real(self, number, *rest)
+
+    monkeypatch.setattr(rundir.RunDirectory, "write_part", dies)
+    with pytest.raises(KeyboardInterrupt):
+        leakmeter.influence("toy", CASES, out="runs")
+    run = leakmeter.influence("toy", CASES, out="runs")
+    assert calls == [0, 1, 2, 2]
+    assert plain(run) == plain(leakmeter.influence("toy", CASES))
+
+
+def test_bad_cases_are_left_out_and_named() -> None:
+    bad = [*CASES, {"id": "bad", "query": "Age?"}]
+    with pytest.raises(DataError, match="record 4"):
+        leakmeter.influence("toy", bad)
+    many = leakmeter.influence("toy", bad, skip_bad=True)
+    assert (len(many), len(many.problems)) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda: leakmeter.influence("toy", CASES, unti="word"),
+            "no option of influence named 'unti'; did you mean 'unit'",
+        ),
+        (
+            lambda: leakmeter.Meter("toy").icl(ROWS, dtype="float32"),
+            "'dtype' says how a model is loaded; give it to Meter",
+        ),
+        (lambda: leakmeter.Meter("toy", dtpe="x"), "no option named 'dtpe'; did you mean 'dtype'"),
+        (lambda: leakmeter.influence("toy", CASES, context="Ana."), "give either data, or one case"),
+        (lambda: leakmeter.decode("toy", context="Ana.", map={"query": "q"}), "map and format say how data are read"),
+        (lambda: leakmeter.susceptibility("toy", contexts=["a", "b"]), "there are no queries"),
+        (lambda: leakmeter.pii("toy"), "there are no subjects"),
+    ],
+)
+def test_what_cannot_be_is_one_line(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_the_old_name_of_the_data_is_understood(capsys: pytest.CaptureFixture[str]) -> None:
+    of_old: Any = leakmeter.susceptibility
+    found = of_old("toy", queries=["Who?"], contexts=["Emma is by Poe.", "It rains."])
+    assert len(found) == 1
+    assert (
+        capsys.readouterr().err
+        == "susceptibility: queries is called data now; the old name goes with the next release\n"
+    )
+
+
+def test_weights_are_loaded_once_and_kept_until_they_change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    loaded: list[Any] = []
+    toy = loading.load_backend("toy")
+    monkeypatch.setattr(loading, "load_backend", lambda model, **options: loaded.append((model, options)) or toy)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "weights").write_text("one")
+    leakmeter.forget()
+    for _ in range(2):
+        leakmeter.influence(str(folder), CASES)
+    assert loaded == [(str(folder), {})]
+    (folder / "weights").write_text("another")
+    leakmeter.influence(str(folder), CASES)
+    assert len(loaded) == 2
+    leakmeter.influence(str(folder), CASES, cache=False)
+    assert loaded[2:] == [(str(folder), {"cache": False})]
+    monkeypatch.setenv("LEAKMETER_SCORES", str(tmp_path / "scores"))
+    leakmeter.influence(str(folder), CASES, cache=False)
+    assert len(loaded) == 4
+    leakmeter.influence(str(folder), CASES, cache=False)
+    assert len(loaded) == 4
+    leakmeter.forget()
+    leakmeter.influence(str(folder), CASES, cache=False)
+    assert len(loaded) == 5
+
+
+def test_a_guarantee_gets_its_precision_and_leaves_other_calls_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    toy, loaded = loading.load_backend("toy"), list[Any]()
+    monkeypatch.setattr(loading, "load_backend", lambda model, **options: loaded.append(options.get("dtype")) or toy)
+    leakmeter.forget()
+    for epsilon in (None, 1.0, None):
+        leakmeter.decode("some-model", context="Ana.", query="Who?", epsilon=epsilon, max_new_tokens=1, seed=1)
+    assert loaded == [None, "float32", None]
+    leakmeter.forget()
+
+
+def test_calls_from_several_threads_wait_for_each_other() -> None:
+    expected, found = plain(leakmeter.influence("toy", CASES)), list[Any]()
+    meter = leakmeter.Meter("toy")
+    threads = [threading.Thread(target=lambda: found.append(plain(meter.influence(CASES)))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 4
+
+
+def test_scores_of_people_are_not_kept_by_a_meter_either() -> None:
+    meter = leakmeter.Meter("toy")
+    seen: list[Any] = []
+    backend: Any = meter.backend
+    backend.reuse = kept = object()
+    real = backend.score
+    backend.score = lambda chunk: seen.append(backend.reuse) or real(chunk)
+    meter.pii(PEOPLE, kinds=["twin"], decoys=50, prompts=1, beams=())
+    assert seen
+    assert set(seen) == {None}
+    assert backend.reuse is kept
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "</iframe><script>alert(1)</script>"
+    one = leakmeter.influence("toy", context=f"Ana is 41. {hostile}", query=hostile, response="41")
+    for shown in (one, leakmeter.influence("toy", [{"context": hostile, "query": "Who?", "response": "Ana"}])):
+        html = shown._repr_html_()
+        assert html.count("<") == 2
+        assert 'sandbox="allow-scripts"' in html
+        page = base64.b64decode(html.split("base64,")[1].split('"')[0]).decode()
+        assert "Content-Security-Policy" in page
+        assert "<script>alert" not in page
+        assert "prefers-color-scheme:dark" in page
+        shown.show()
+        assert "nats" in capsys.readouterr().out
+
+
+def test_what_a_notebook_shows_is_displayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+    from types import SimpleNamespace
+
+    shown: list[Any] = []
+    shell = SimpleNamespace(kernel=None)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=shown.append))
+    many = leakmeter.influence("toy", CASES)
+    many.show()
+    assert shown == [many]

@@ -1,0 +1,109 @@
+"""Bounds on leakage in a test suite: what holds, what is broken and how it is told, and what no measurement can say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakmeter
+from leakmeter.errors import UsageError
+from leakmeter.testing import assert_leakage
+
+CASE = {"context": "Ana Petrov is 41. She sings.", "query": "How old?", "response": "41", "id": "clinic"}
+TEST = """
+from leakmeter.testing import assert_leakage
+
+def test_it(leakmeter_meter):
+    case = {"context": "Ana is 41.", "query": "How old?", "response": "41"}
+    assert_leakage(case, max_nats=100, meter=leakmeter_meter)
+    assert_leakage(case, max_nats=0.01, meter=leakmeter_meter, unit="whole")
+"""
+
+
+def test_a_bound_that_holds_gives_the_results() -> None:
+    found = assert_leakage(CASE, max_nats=100, max_posterior=0.999999, model="toy", unit="word")
+    assert [one.id for one in found] == ["clinic"]
+    assert found[0].unit == "word"
+    assert assert_leakage(found[0], max_nats=100)[0] is found[0]
+    assert len(assert_leakage([CASE, {**CASE, "id": "two"}], max_nats=100, meter=leakmeter.Meter("toy"))) == 2
+
+
+def test_a_broken_bound_is_told_without_the_text() -> None:
+    result = leakmeter.influence("toy", [CASE], unit="sentence")
+    worst = max(result[0].pieces, key=lambda piece: piece.nats)
+    with pytest.raises(AssertionError) as caught:
+        assert_leakage(result, max_nats=worst.nats * 0.999)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "1 of 2 pieces leaks more than the bound allows"
+    assert f"case 'clinic', piece {worst.name}: " in lines[1]
+    assert f"bound {worst.nats * 0.999:g} nats; noise floor" in lines[1]
+    assert "posterior " in lines[1]
+    for text in ("Ana", "41", "sings"):
+        assert text not in str(caught.value).replace(f"{worst.nats * 0.999:g}", "")
+    with pytest.raises(AssertionError, match="Ana Petrov is 41|She sings"):
+        assert_leakage(result, max_nats=worst.nats * 0.999, show_text=True)
+
+
+def test_a_belief_above_its_bound_is_told() -> None:
+    result: Any = leakmeter.influence("toy", [CASE], unit="word")
+    believed = [piece for piece in result[0].pieces if (piece.posterior or 0) > 0.51]
+    assert believed
+    with pytest.raises(AssertionError, match=f"{len(believed)} of {len(result[0].pieces)} pieces"):
+        assert_leakage(result, max_posterior=0.51)
+
+
+def test_the_largest_over_samples_counts() -> None:
+    case = {**CASE, "response": None}
+    result = leakmeter.influence("toy", [case], samples=4, max_new_tokens=4, unit="whole")
+    (piece,) = result[0].pieces
+    assert piece.worst_nats is not None
+    assert_leakage(result, max_nats=piece.worst_nats * 1.001)
+    with pytest.raises(AssertionError):
+        assert_leakage(result, max_nats=piece.worst_nats * 0.999)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "nothing to hold the leakage against"),
+        ({"max_nats": 0}, "max_nats is 0; it has to be above 0"),
+        ({"max_nats": 1e-300}, "lies below the noise floor of case 'clinic'"),
+        ({"max_posterior": 0.5}, "max_posterior is 0.5; it has to be above 0.5 and below 1"),
+        ({"max_nats": 1, "unti": "word"}, "did you mean 'unit'"),
+    ],
+)
+def test_a_bound_that_says_nothing_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        assert_leakage(CASE, model="toy", **given)
+
+
+def test_results_of_another_instrument_are_refused() -> None:
+    with pytest.raises(UsageError, match="give those of influence"):
+        assert_leakage(leakmeter.susceptibility("toy", ["Who?"], contexts=["a.", "b."]), max_nats=1)
+
+
+@pytest.mark.long
+def test_pytest_has_a_fixture_and_shows_the_line_that_called(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(TEST, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nleakmeter_model = toy\n", encoding="utf-8")
+    # Where it is installed, the plug-in's entry point may be older than this file, or named already.
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "leakmeter.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        "test_it.py",
+    ]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert "1 failed" in done.stdout, done.stdout + done.stderr
+    assert 'max_nats=0.01, meter=leakmeter_meter, unit="whole")' in done.stdout
+    assert "1 of 1 piece leaks more than the bound allows" in done.stdout
+    assert "src/leakmeter/testing.py" not in done.stdout
