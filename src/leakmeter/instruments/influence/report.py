@@ -185,7 +185,9 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
     """What an observer can conclude, and which piece has most influence."""
     piece = context.leader(case)
     if piece is None:
-        nothing = "No personal data was found in it to ablate." if case.unit == "entity" else "It has no piece to ablate."
+        nothing = (
+            "No personal data was found in it to ablate." if case.unit == "entity" else "It has no piece to ablate."
+        )
         return f"{posterior(case)} {'No piece stands above noise and placebo.' if case.pieces else nothing}"
     what = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
