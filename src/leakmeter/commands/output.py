@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from leakmeter.runs.result import AnyResult
 
-_HEATMAPS_AT_MOST = 3
 _WIDEST = 1000  # characters of a line
 _PRIVATE_NAME: Final = re.compile(r"-[0-9a-f]{16}\b")
 
@@ -164,10 +163,5 @@ def tell_page(path: Path, *, public: bool) -> None:
 
 
 def print_results(results: Sequence[AnyResult]) -> None:
-    """A few results one by one, many as a table; all of one kind."""
-    screen = console()
-    if len(results) <= _HEATMAPS_AT_MOST:
-        for result in results:
-            screen.print(result.to_rich())
-        return
-    screen.print(type(results[0]).overview(results))
+    """One result whole, of several what was found over all and the worst cases; all of one kind."""
+    console().print(type(results[0]).overview(results))

@@ -338,7 +338,9 @@ def shaded_text(text: b.ShadedText, paint: Paint) -> Iterator[Text]:
     if text.style == "tokens":
         yield _tokens(text, paint)
         if text.floor_said_nats is not None:
-            noise = f" above {text.floor_name} {scale.nats_text(text.floor_said_nats)}: " if text.floor_said_nats else ""
+            noise = (
+                f" above {text.floor_name} {scale.nats_text(text.floor_said_nats)}: " if text.floor_said_nats else ""
+            )
             yield _legend(paint, noise)
         return
     if all(segment.nats is None for passage in text.passages for segment in passage.segments):

@@ -109,7 +109,10 @@ def _table(table: b.Table) -> Iterator[str]:
     columns = [(i, column) for i, column in enumerate(table.columns) if column.on != "pages"]
     heads = [_say(column.title) for _, column in columns]
     rules = ["---:" if column.is_numeric else "---" for _, column in columns]
-    shown = [[_cell(row.cells[i], column, row, table.floor_nats) for i, column in columns] for row in table.rows[: table.first]]
+    shown = [
+        [_cell(row.cells[i], column, row, table.floor_nats) for i, column in columns]
+        for row in table.rows[: table.first]
+    ]
     lines = [heads, rules, *shown]
     if table.numbered:
         lines = [[first, *line] for first, line in zip(["#", "---:", *_numbers(len(lines) - 2)], lines, strict=True)]

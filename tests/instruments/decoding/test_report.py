@@ -142,7 +142,10 @@ def test_what_decoding_says_is_as_reviewed() -> None:
 
 def test_the_headline_says_told_spent_and_promised() -> None:
     said = flat(printed(report([bounded()]), width=160))
-    assert "The response told 0.33 nats of the context; spent 1.96 of 2.00 guaranteed (per token at most 0.40 of 0.40)." in said
+    assert (
+        "The response told 0.33 nats of the context; spent 1.96 of 2.00 guaranteed (per token at most 0.40 of 0.40)."
+        in said
+    )
     assert "response 1" not in said
     assert "this response 5 of ≤ 20 2.00 6.12 –" in said
     assert "all 3 of the run 33 of ≤ 60 13.2 6.12 –" in said

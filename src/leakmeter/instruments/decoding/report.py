@@ -50,7 +50,8 @@ def report(
         "What these responses told of their contexts" if several else "What this response told of its context",
         "decode",
         blocks,
-        lead=f"A language model drew {'these responses' if several else 'this response'} from a mixture of what it says with the context and without it. As "
+        lead=f"A language model drew {'these responses' if several else 'this response'} from a mixture of what it says "
+        "with the context and without it. As "
         "each token was drawn, its log-probability under both was written down: the difference is what the token told "
         "of the context, in nats.",
         sections=[

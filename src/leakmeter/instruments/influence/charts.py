@@ -125,8 +125,15 @@ def _heat_map(case: InfluenceResult) -> b.Chart:
     panel = b.Panel(
         b.Axis("token of the response", names=[b.Untrusted(token, 14) for token in tokens]),
         b.Axis("", names=[_name(piece) for piece in shown]),
-        grid=b.Grid([[max(0.0, nats - floor) if context.is_finding(case, piece) else 0.0
-                      for nats, floor in zip(piece.per_token_nats, floors, strict=False)] for piece in shown]),
+        grid=b.Grid(
+            [
+                [
+                    max(0.0, nats - floor) if context.is_finding(case, piece) else 0.0
+                    for nats, floor in zip(piece.per_token_nats, floors, strict=False)
+                ]
+                for piece in shown
+            ]
+        ),
     )
     return b.Chart(
         "tokens",

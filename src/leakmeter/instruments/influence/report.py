@@ -122,8 +122,9 @@ def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     who = "For the scoring model, the" if given else "The"
     what = "given responses" if given == n else "responses"
     yield b.Headline(
-        f"{who} contexts changed {n:,} {what} by {mean_text(values)} on average; {above:,} of {n:,} "
-        f"({100 * above / n:.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]) by more than an irrelevant text does."
+        f"{who} contexts changed {n:,} {what} by {mean_text(values)} on average, and one by "
+        f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ("
+        f"{100 * above / n:.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]) by more than an irrelevant text does."
     )
     if given:
         share = "The" if given == n else f"{given:,} of the"
@@ -182,7 +183,9 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
     """What an observer can conclude, and which piece has most influence."""
     piece = context.leader(case)
     if piece is None:
-        nothing = "No personal data was found in it to ablate." if case.unit == "entity" else "It has no piece to ablate."
+        nothing = (
+            "No personal data was found in it to ablate." if case.unit == "entity" else "It has no piece to ablate."
+        )
         return f"{posterior(case)} {'No piece stands above noise and placebo.' if case.pieces else nothing}"
     what = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
