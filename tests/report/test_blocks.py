@@ -304,6 +304,45 @@ def test_a_static_page_has_no_script_whatever_it_shows() -> None:
     assert page.count('<details class="line"') == 3
 
 
+def test_every_renderer_says_what_was_found_and_what_to_do_before_all_else() -> None:
+    blocks = [
+        b.Text("Behind the finding."),
+        b.Table((b.Column("Name"), b.Column("Alone", "nats")), [b.Row(("the row", 1.0))]),
+        b.Warning("It narrows."),
+        b.Headline("Found above the placebo."),
+        b.Advice([("Much", "cut it")], [("Little", "ship it")]),
+        b.Command(b.Untrusted("leakmeter again")),
+    ]
+    sections = [
+        b.Section(name, [b.Headline(f"In {name}.")], weight=weight)
+        for name, weight in (("mild case", 1), ("worst case", 2))
+    ]
+    report = b.Report("T", "m", blocks, sections=sections, caveat="No guarantee of placebos.")
+    order = (
+        "Found above",
+        "Behind the finding",
+        "cut it",
+        "It narrows",
+        "worst case",
+        "mild case",
+        "the row",
+        "leakmeter again",
+    )
+    for said in (html.page(report).split("</style>")[1], markdown.text(report), printed(report)):
+        places = [said.index(one) for one in order]
+        assert places == sorted(places)
+        # A term is explained once, where it stands first.
+        assert said.count("what an irrelevant text does") == 1
+        assert said.count("how far the response moves when the piece is all") == 1
+    assert "ship it" in html.page(report)
+    assert "ship it" not in printed(report)
+
+
+def test_what_users_write_explains_nothing() -> None:
+    report = b.Report("T", "m", [b.Headline((b.Untrusted("the placebo of λ decoys"), " is here."))])
+    assert all("irrelevant text" not in said for said in (html.page(report), markdown.text(report), printed(report)))
+
+
 def test_what_is_struck_out_is_a_mark_where_there_is_no_page() -> None:
     texts = [("A ", False), ("secret", True), (" ", False), ("word", True), (" is out.", False)]
     segments = [b.Segment(b.Untrusted(text), said="piece", struck=struck) for text, struck in texts]

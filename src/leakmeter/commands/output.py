@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from leakmeter.runs.result import AnyResult
 
-_HEATMAPS_AT_MOST = 3
 _WIDEST = 1000  # characters of a line
 _PRIVATE_NAME: Final = re.compile(r"-[0-9a-f]{16}\b")
 
@@ -164,12 +163,5 @@ def tell_page(path: Path, *, public: bool) -> None:
 
 
 def print_results(results: Sequence[AnyResult]) -> None:
-    """What all say together, and a few one by one too; all of one kind."""
-    screen = console()
-    if len(results) > 1:
-        screen.print(type(results[0]).overview(results))
-    if len(results) <= _HEATMAPS_AT_MOST:
-        for result in results:
-            if len(results) > 1:
-                screen.rule(visible(getattr(result, "id", "")), align="left", style="dim")
-            screen.print(result.to_rich())
+    """One result whole, of several what was found over all and the worst cases; all of one kind."""
+    console().print(type(results[0]).overview(results))

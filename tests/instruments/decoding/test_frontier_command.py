@@ -366,3 +366,13 @@ def test_a_single_case_or_setting_is_measured_and_recommends_nothing(
     choice = json.loads((frontier_in(Path("runs")) / "frontier.json").read_bytes())["choices"]["rouge_l_f1"]
     assert (choice["ship"], choice["knee"], choice["no_knee_share"]) == (None, None, None)
     assert "NaN" not in (frontier_in(Path("runs")) / "frontier.json").read_text(encoding="utf-8")
+
+
+def test_a_sweep_has_a_page_that_says_first_what_to_ship(cli: Call, cases: Path, tmp_path: Path) -> None:
+    page = tmp_path / "frontier.html"
+    ended = cli(*words_of(cases, "lambda", "--out", tmp_path / "runs", "--html", page))
+    assert ended.code == 0, ended.err
+    text = page.read_text(encoding="utf-8")
+    assert text.index('class="finding"') < text.index("What to do") < text.index("<table") < text.index("<svg")
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert cli(*words_of(cases, "lambda", "--html", cases)).code == 2

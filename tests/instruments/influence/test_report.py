@@ -330,8 +330,8 @@ def test_the_heat_map_is_of_the_case_with_most_influence() -> None:
 def test_headlines() -> None:
     assert InfluenceResult.findings([clinic()]).headline.startswith("The context as a whole changed this response by ")
     assert InfluenceResult.findings([small(1), small(2)]).headline == (
-        "The contexts changed 2 responses by 16.0 [16.0, 16.0]\u00a0nats on average; 2 of 2 (100\u00a0% [34, 100]) by "
-        "more than an irrelevant text does."
+        "The contexts changed 2 responses by 16.0 [16.0, 16.0]\u00a0nats on average, and one by 16.0\u00a0nats; 2 of 2 "
+        "(100\u00a0% [34, 100]) by more than an irrelevant text does."
     )
 
 

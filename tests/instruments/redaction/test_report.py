@@ -107,15 +107,15 @@ def test_what_a_plan_says_is_as_reviewed() -> None:
 
 def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None:
     assert flat(verdict(planned())) == (
-        "Cutting 2 of 4 pieces (65 % of the text) leaves 0.75 of 21.5 nats; the limit is 1, for the "
-        "scoring model, as the response was given."
+        "Cutting 2 of 4 pieces (65 % of the text) leaves 0.75 of 21.5 nats; the limit is 1. The "
+        "response was given: the numbers are the scoring model’s."
     )
     assert flat(verdict(untouched())) == (
-        "Nothing has to be cut: the whole context influences the response by 21.5 nats; the limit is 30, for the "
-        "scoring model, as the response was given."
+        "Nothing has to be cut: the whole context influences the response by 21.5 nats; the limit is 30. The "
+        "response was given: the numbers are the scoring model’s."
     )
     failed = planned(reached=False, left_nats=7.0, all_removed_nats=8.0)
-    assert "leaves 7.00 of 21.5 nats, the least that was found; the limit is 1, for" in flat(verdict(failed))
+    assert "leaves 7.00 of 21.5 nats, the least that was found; the limit is 1." in flat(verdict(failed))
     assert "Cutting does not help" in verdict(untouched(reached=False))
     # The same rule before and after: what is left moves the response less than irrelevant words, whose 4.5 nats are
     # what both are held against.

@@ -33,7 +33,7 @@ GIVEN = (
 )
 ADVICE = {
     "bounded": (
-        "A bound that is worth something",
+        "A bound below 9 nats",
         "publish the response with its public part (--public), and nothing else of this",
     ),
     "worthless": (

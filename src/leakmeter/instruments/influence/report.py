@@ -125,8 +125,9 @@ def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     who = "For the scoring model, the" if given else "The"
     what = "given responses" if given == n else "responses"
     yield b.Headline(
-        f"{who} {_whole(cases[0], 's')} changed {n:,} {what} by {mean_text(values)} on average; {above:,} of {n:,} "
-        f"({100 * above / n:.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]) by more than an irrelevant text does."
+        f"{who} {_whole(cases[0], 's')} changed {n:,} {what} by {mean_text(values)} on average, and one by "
+        f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ("
+        f"{100 * above / n:.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]) by more than an irrelevant text does."
     )
     if given:
         share = "The" if given == n else f"{given:,} of the"

@@ -70,6 +70,7 @@ def report(
     if not cases:
         raise UsageError("no case to show: a report needs at least one, as `leakmeter redact-plan --json` prints them")
     several = len(cases) > 1
+    found: list[b.Block] = [b.Headline(_headline(cases)), _advice(cases)] if several else []
     responses = "a response" if not several else f"{len(cases):,} responses"
     found: list[b.Block] = [b.Headline(_headline(cases)), _advice(cases)] if several else []
     return b.Report(
@@ -106,15 +107,14 @@ def report(
 def verdict(case: RedactionResult) -> str:
     """One sentence: what is cut, what is left, and whether that is within the limit."""
     limit, whole = f"the limit is {case.max_loss_nats:g}", nats_text(case.whole_nats)
-    if not case.response.sampled:
-        limit += ", for the scoring model, as the response was given"
+    given = "" if case.response.sampled else " The response was given: the numbers are the scoring model’s."
     if not case.redacted:
         said = "Nothing has to be cut" if case.reached else "Cutting does not help"
-        return f"{said}: the whole context influences the response by {whole}\u00a0nats; {limit}."
+        return f"{said}: the whole context influences the response by {whole}\u00a0nats; {limit}.{given}"
     n, of = len(case.redacted), case.n_pieces
     share = f"{100 * case.redacted_share:.0f}\u00a0% of the text"
     cut = f"Cutting {n} of {of} piece{'s' if of > 1 else ''} ({share}) leaves {nats_text(case.left_nats)} of {whole}"
-    return f"{cut}\u00a0nats{'' if case.reached else ', the least that was found'}; {limit}."
+    return f"{cut}\u00a0nats{'' if case.reached else ', the least that was found'}; {limit}.{given}"
 
 
 def posterior(case: RedactionResult) -> str:
@@ -140,8 +140,8 @@ def _headline(cases: Sequence[RedactionResult]) -> str:
     given = any(not case.response.sampled for case in cases)
     return (
         f"{n:,} of {len(cases):,} plans ({100 * n / len(cases):.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]) reach "
-        f"their limit; they leave {mean_text(left)} and cut {cut:.0f}\u00a0% of the text on average"
-        f"{', for the scoring model: responses were given' if given else ''}."
+        f"their limit; they leave {mean_text(left)} and cut {cut:.0f}\u00a0% of the text on average."
+        f"{' Responses were given: the numbers are the scoring model’s.' if given else ''}"
     )
 
 
