@@ -1,7 +1,7 @@
 # docker build -t leakmeter .                                  for a CPU
 # docker build -t leakmeter:cuda --build-arg DEVICE=cuda .     for CUDA: docker run --gpus all …
 #
-# docker run --rm -v "$PWD:/work" --user "$(id -u):$(id -g)" leakmeter influence --data cases.jsonl
+# docker run --rm -v "$PWD:/data" --user "$(id -u):$(id -g)" leakmeter influence --data cases.jsonl
 ARG PYTHON=3.12
 
 FROM python:${PYTHON}-slim AS build
@@ -22,10 +22,10 @@ RUN /opt/leakmeter/bin/pip install --no-cache-dir -c constraints.txt .
 
 FROM python:${PYTHON}-slim
 COPY --from=build /opt/leakmeter /opt/leakmeter
-# Whoever runs it: models, secrets and runs lie in the directory that is mounted at /work.
-RUN useradd --uid 10001 --no-create-home --home-dir /work leakmeter && mkdir /work && chown leakmeter /work
-ENV PATH=/opt/leakmeter/bin:$PATH HOME=/work
+# Whoever runs it: models, secrets and runs lie in the directory that is mounted at /data.
+RUN useradd --uid 10001 --no-create-home --home-dir /data leakmeter && mkdir /data && chown leakmeter /data
+ENV PATH=/opt/leakmeter/bin:$PATH HOME=/data
 USER leakmeter
-WORKDIR /work
+WORKDIR /data
 ENTRYPOINT ["leakmeter"]
 CMD ["--help"]

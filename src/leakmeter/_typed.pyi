@@ -1,4 +1,4 @@
-"""Signatures of the library's functions, for editors and type checkers; made by tests/helpers/typed_surface.py."""
+"""Signatures of the functions, for editors and type checkers; made by tests/helpers/typed_surface.py."""
 
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -6,21 +6,28 @@ from leakmeter.commands.call import Row
 from leakmeter.core.gradient import Sigma
 from leakmeter.instruments.decoding.frontier import Frontier
 from leakmeter.instruments.decoding.result import DecodeResult
+from leakmeter.instruments.generation.calibration import Calibration
 from leakmeter.instruments.generation.result import PrivateGenerationResult
 from leakmeter.instruments.icl.measure import Baseline
-from leakmeter.instruments.icl.measure import Calibration
 from leakmeter.instruments.icl.measure import LabelScoring
 from leakmeter.instruments.icl.measure import Space
+from leakmeter.instruments.icl.measure import Calibration as icl_Calibration
 from leakmeter.instruments.icl.result import IclResult
 from leakmeter.instruments.icl.selection import Selection
 from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.pii.check import Checked
 from leakmeter.instruments.pii.probe import ProbeKind
 from leakmeter.instruments.pii.probe import ProbeTemplates
 from leakmeter.instruments.pii.result import PiiResult
+from leakmeter.instruments.pii.settings import Unasked
+from leakmeter.instruments.pii.subject import ValueType
+from leakmeter.instruments.pii.tuning.soft_prompt import Tuned
 from leakmeter.instruments.redaction.result import RedactionResult
 from leakmeter.instruments.susceptibility.fisher.measure import Method
 from leakmeter.instruments.susceptibility.fisher.result import FisherResult
 from leakmeter.instruments.susceptibility.result import SusceptibilityResult
+from leakmeter.privacy.calibrate import Free
+from leakmeter.privacy.clipped_logits import Adjacency
 from leakmeter.privacy.clipped_logits import NormaliseBy
 from leakmeter.privacy.mechanism import Mechanism
 from leakmeter.runs.results import Results
@@ -155,16 +162,19 @@ class MeterMethods:
         self,
         data: Any = None,
         *,
-        task: str | Row,
         exemplars: Any = None,
         pool: Any = None,
+        task: str | Row | None = None,
+        text_column: str | None = None,
+        label_column: str | None = None,
+        instruction: str | None = None,
         shots: int | None = None,
         seed: int = 0,
         max_queries: int | None = None,
         template: str | None = "plain",
         space: Space = "labels",
         label_scoring: LabelScoring = "first-token",
-        calibration: Calibration | None = None,
+        calibration: icl_Calibration | None = None,
         calibration_baseline: Baseline = "own",
         calibration_epsilon: float = 0.0001,
         temperature: float = 1.0,
@@ -175,13 +185,40 @@ class MeterMethods:
     ) -> Results[IclResult]:
         """Measure, in nats, the influence of each exemplar of a prompt on the answer to a query."""
 
+    def icl_responses(
+        self,
+        data: Any = None,
+        *,
+        exemplars: Any = None,
+        pool: Any = None,
+        input_column: str = "input",
+        output_column: str = "output",
+        instruction: str | None = None,
+        shots: int = 4,
+        max_queries: int | None = None,
+        seed: int = 0,
+        template: str | None = "plain",
+        temperature: float = 1.0,
+        cid_lambda: float = 1.0,
+        samples: int = 1,
+        max_new_tokens: int = 50,
+        map: str | Mapping[str, str] | None = None,
+        out: str | Path | None = None,
+        progress: bool = False,
+        skip_bad: bool = False,
+    ) -> Results[InfluenceResult]:
+        """Measure, in nats, the influence of each input–output exemplar of a prompt on a free response."""
+
     def icl_select(
         self,
         data: Any = None,
         *,
-        task: str | Row,
         exemplars: Any,
         pool: Any = None,
+        task: str | Row | None = None,
+        text_column: str | None = None,
+        label_column: str | None = None,
+        instruction: str | None = None,
         moves: Sequence[str] = (),
         max_steps: int = 5,
         candidates: int = 8,
@@ -190,7 +227,7 @@ class MeterMethods:
         template: str | None = "plain",
         space: Space = "labels",
         label_scoring: LabelScoring = "first-token",
-        calibration: Calibration | None = None,
+        calibration: icl_Calibration | None = None,
         calibration_baseline: Baseline = "own",
         calibration_epsilon: float = 0.0001,
         temperature: float = 1.0,
@@ -281,6 +318,67 @@ class MeterMethods:
         skip_bad: bool = False,
     ) -> Results[PiiResult]:
         """Ask a model for people's data, and rank each value among decoys by how likely the model finds it."""
+
+    def pii_check(
+        self,
+        data: Any = None,
+        *,
+        out: str | Path,
+        canaries: int = 40,
+        repeats: tuple[int, ...] = ...,
+        held_out: int = 40,
+        seed: int = 0,
+        types: tuple[ValueType, ...] = ...,
+        white_box: ValueType | None = "phone",
+        decoys: int = 50,
+        prompts: int = 1,
+        soft_tokens: int = 20,
+        soft_epochs: int = 60,
+        epochs: int = 1,
+        learning_rate: float = 0.0003,
+        batch_tokens: int = 256,
+        warmup_steps: Unasked[int] = 10,
+        max_norm: Unasked[float] = 1.0,
+    ) -> Checked:
+        """Insert canaries into a copy of a model, ask for them and for others, and say which scores tell them apart."""
+
+    def pii_insert(
+        self,
+        data: Any = None,
+        *,
+        out: str | Path,
+        canaries: int = 40,
+        repeats: tuple[int, ...] = ...,
+        held_out: int = 40,
+        seed: int = 0,
+        epochs: int = 1,
+        learning_rate: float = 0.0003,
+        batch_tokens: int = 256,
+        warmup_steps: Unasked[int] = 10,
+        max_norm: Unasked[float] = 1.0,
+    ) -> Path:
+        """Fine-tune a copy of a model on documents of canaries, people who do not exist, and hold others out of it."""
+
+    def pii_tune(
+        self,
+        data: Any = None,
+        *,
+        out: str | Path,
+        validation: Any = None,
+        type: ValueType = "phone",
+        region: str = "US",
+        length: int = 20,
+        init: str | None = None,
+        learning_rate: float = 0.005,
+        epochs: int = 700,
+        batch_size: int = 8,
+        seed: int = 0,
+        exact_match_every: Unasked[int] = 10,
+        patience: int = 100,
+        map: str | Mapping[str, str] | None = None,
+        skip_bad: bool = False,
+    ) -> Tuned:
+        """Tune a soft prompt on some people, to ask the model for others' values with it: white-box probing."""
 
     @overload
     def redaction(
@@ -387,6 +485,21 @@ def audit(
     cache: bool = True,
 ) -> Results[PrivateGenerationResult]:
     """Write texts like private exemplars by private token generation, and hold what they tell against the guarantee."""
+
+def calibrate(
+    *,
+    epsilon: float,
+    free: Free,
+    clip: float | None = None,
+    subset_size: int | None = None,
+    temperature: float | None = None,
+    samples: int = 50,
+    max_new_tokens: int = 40,
+    delta: float = 1e-05,
+    adjacency: Adjacency = "add-remove",
+    normalise_by: NormaliseBy = "fixed",
+) -> Calibration:
+    """Find the temperature, clip or subset size at which private token generation has a guarantee."""
 
 @overload
 def decode(
@@ -505,16 +618,19 @@ def icl(
     model: Any = "smollm2-135m",
     data: Any = None,
     *,
-    task: str | Row,
     exemplars: Any = None,
     pool: Any = None,
+    task: str | Row | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    instruction: str | None = None,
     shots: int | None = None,
     seed: int = 0,
     max_queries: int | None = None,
     template: str | None = "plain",
     space: Space = "labels",
     label_scoring: LabelScoring = "first-token",
-    calibration: Calibration | None = None,
+    calibration: icl_Calibration | None = None,
     calibration_baseline: Baseline = "own",
     calibration_epsilon: float = 0.0001,
     temperature: float = 1.0,
@@ -530,13 +646,45 @@ def icl(
 ) -> Results[IclResult]:
     """Measure, in nats, the influence of each exemplar of a prompt on the answer to a query."""
 
+def icl_responses(
+    model: Any = "smollm2-135m",
+    data: Any = None,
+    *,
+    exemplars: Any = None,
+    pool: Any = None,
+    input_column: str = "input",
+    output_column: str = "output",
+    instruction: str | None = None,
+    shots: int = 4,
+    max_queries: int | None = None,
+    seed: int = 0,
+    template: str | None = "plain",
+    temperature: float = 1.0,
+    cid_lambda: float = 1.0,
+    samples: int = 1,
+    max_new_tokens: int = 50,
+    map: str | Mapping[str, str] | None = None,
+    out: str | Path | None = None,
+    progress: bool = False,
+    skip_bad: bool = False,
+    dtype: str | None = None,
+    device: str | None = None,
+    memory: str | None = None,
+    model_id: str | None = None,
+    cache: bool = True,
+) -> Results[InfluenceResult]:
+    """Measure, in nats, the influence of each input–output exemplar of a prompt on a free response."""
+
 def icl_select(
     model: Any = "smollm2-135m",
     data: Any = None,
     *,
-    task: str | Row,
     exemplars: Any,
     pool: Any = None,
+    task: str | Row | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    instruction: str | None = None,
     moves: Sequence[str] = (),
     max_steps: int = 5,
     candidates: int = 8,
@@ -545,7 +693,7 @@ def icl_select(
     template: str | None = "plain",
     space: Space = "labels",
     label_scoring: LabelScoring = "first-token",
-    calibration: Calibration | None = None,
+    calibration: icl_Calibration | None = None,
     calibration_baseline: Baseline = "own",
     calibration_epsilon: float = 0.0001,
     temperature: float = 1.0,
@@ -656,6 +804,82 @@ def pii(
     cache: bool = True,
 ) -> Results[PiiResult]:
     """Ask a model for people's data, and rank each value among decoys by how likely the model finds it."""
+
+def pii_check(
+    model: Any = "smollm2-135m",
+    data: Any = None,
+    *,
+    out: str | Path,
+    canaries: int = 40,
+    repeats: tuple[int, ...] = ...,
+    held_out: int = 40,
+    seed: int = 0,
+    types: tuple[ValueType, ...] = ...,
+    white_box: ValueType | None = "phone",
+    decoys: int = 50,
+    prompts: int = 1,
+    soft_tokens: int = 20,
+    soft_epochs: int = 60,
+    epochs: int = 1,
+    learning_rate: float = 0.0003,
+    batch_tokens: int = 256,
+    warmup_steps: Unasked[int] = 10,
+    max_norm: Unasked[float] = 1.0,
+    dtype: str | None = None,
+    device: str | None = None,
+    memory: str | None = None,
+    model_id: str | None = None,
+    cache: bool = True,
+) -> Checked:
+    """Insert canaries into a copy of a model, ask for them and for others, and say which scores tell them apart."""
+
+def pii_insert(
+    model: Any = "smollm2-135m",
+    data: Any = None,
+    *,
+    out: str | Path,
+    canaries: int = 40,
+    repeats: tuple[int, ...] = ...,
+    held_out: int = 40,
+    seed: int = 0,
+    epochs: int = 1,
+    learning_rate: float = 0.0003,
+    batch_tokens: int = 256,
+    warmup_steps: Unasked[int] = 10,
+    max_norm: Unasked[float] = 1.0,
+    dtype: str | None = None,
+    device: str | None = None,
+    memory: str | None = None,
+    model_id: str | None = None,
+    cache: bool = True,
+) -> Path:
+    """Fine-tune a copy of a model on documents of canaries, people who do not exist, and hold others out of it."""
+
+def pii_tune(
+    model: Any = "smollm2-135m",
+    data: Any = None,
+    *,
+    out: str | Path,
+    validation: Any = None,
+    type: ValueType = "phone",
+    region: str = "US",
+    length: int = 20,
+    init: str | None = None,
+    learning_rate: float = 0.005,
+    epochs: int = 700,
+    batch_size: int = 8,
+    seed: int = 0,
+    exact_match_every: Unasked[int] = 10,
+    patience: int = 100,
+    map: str | Mapping[str, str] | None = None,
+    skip_bad: bool = False,
+    dtype: str | None = None,
+    device: str | None = None,
+    memory: str | None = None,
+    model_id: str | None = None,
+    cache: bool = True,
+) -> Tuned:
+    """Tune a soft prompt on some people, to ask the model for others' values with it: white-box probing."""
 
 @overload
 def redaction(

@@ -81,14 +81,14 @@ def test_no_verdict_where_the_numbers_mean_different_things(
     ended = cli("influence", "--data", "cases.jsonl", "--model", "toy", "--max-new-tokens", "7", *options, "--json")
     other = ended.err.splitlines()[-1].removeprefix("run: ")
     ended = cli("runs", "compare", runs[1], other)
-    assert f"no verdict: the numbers mean different things ({setting})\n" in ended.out
+    assert f"No verdict: the numbers mean different things ({setting})\n" in ended.out
     assert not any(word in ended.out for word in ("worse", "better", "no finding", "effect", " by "))
     told = json.loads(cli("runs", "compare", runs[1], other, "--json").out)
     assert [one["name"] for one in told["incomparable"]] == [setting.partition(":")[0]]
     assert {(row["verdict"], row["difference"], row["interval"]) for row in told["quantities"]} == {("", None, None)}
     cli("report", runs[1], other, "--html", "both.html")
     page = Path("both.html").read_text(encoding="utf-8")
-    assert "no verdict: the numbers mean different things" in page
+    assert "No verdict: the numbers mean different things" in page
     assert "Paired differences" not in page
 
 
@@ -97,7 +97,7 @@ def test_a_unit_that_was_named_and_the_same_by_default_are_one(runs: tuple[Path,
     other = cli(*words, "--json").err.splitlines()[-1].removeprefix("run: ")
     out = cli("runs", "compare", runs[1], other).out
     assert "set otherwise" not in out
-    assert "no verdict" not in out
+    assert "No verdict" not in out
 
 
 def test_what_is_refused(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:

@@ -184,6 +184,20 @@ def test_messages_of_langchain_are_a_chat() -> None:
     assert case.response == "Anna."
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"user_input": "Who?", "retrieved_contexts": TEXTS, "response": ""},
+        {"input": "Who?", "context": PAGES, "answer": "", "chat_history": ""},
+        {"messages": MESSAGES, "response": "", "model": "m"},
+        {"messages": MESSAGES, "choices": [{"message": {"content": ""}}]},
+    ],
+)
+def test_an_empty_answer_is_kept_for_the_case_to_refuse(record: dict[str, Any]) -> None:
+    # It was given: to draw another would measure something else.
+    assert cases_of([record]).cases[0].response == ""
+
+
 SQUAD = {
     "version": "v2.0",
     "data": [

@@ -44,12 +44,14 @@ def test_a_published_data_set_brings_its_prompt(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cases", "told"),
     [
-        ([], "the data holds no case"),
-        ([GOOD, {**GOOD, "id": 1}], "id '1' was already used in record 1"),
+        ([], "the data holds no case; expected"),
+        ([GOOD, {**GOOD, "id": 1}], "record 2: id '1' was already used in record 1"),
         ([{**GOOD, "reference": None}], "case '1' of these has no 'reference'"),
         ([GOOD, {**GOOD, "reference": 5}], "record 2: 'reference' is a number"),
         ([{**GOOD, "response": "Anna"}], "call it 'reference'"),
+        # That is how LangChain calls a response.
         ([{**GOOD, "answer": "Anna"}], "call it 'reference'"),
+        ([{**GOOD, "mood": "good"}], "record 1: unknown field 'mood'"),
     ],
 )
 def test_what_cannot_be_used_is_told(cases: list[dict[str, Any]], told: str) -> None:

@@ -20,7 +20,7 @@ def with_the_toy(words: list[str]) -> list[str]:
     if tuple(words[:2]) in WITHOUT_MODEL or words[0] == "gate":
         return words
     more = ["--model", "toy"]
-    if words[0].startswith("icl") and "--label-scoring" not in words:
+    if words[0] in ("icl", "icl-select") and "--label-scoring" not in words:
         # A token of the toy is a byte, and two of the sample's labels begin with the same one.
         more += ["--label-scoring", "whole-sequence"]
     if words[:2] == ["pii", "probe"]:

@@ -46,11 +46,13 @@ LIBRARY = {
 COMMAND_LINE_ONLY = {
     "cache": "the cache of the user, which a program sets with cache= and LEAKMETER_SCORES",
     "cache clear": "likewise",
-    "cache show": "likewise",
     "demo": "a first look",
     "regurgitation": "counts over a CSV file of another program's responses",
 }
 # The model, or its tuning, is more than an example may take.
+RETURNS_BY_SUMMARY = {
+    *("load_backend", "load_run", "list_models", "list_runs", "compare_runs", "verify_run", "schema"),
+}
 WITHOUT_EXAMPLE = {
     *("Run", "load_backend", "load_run", "compare_runs", "export_run", "save_report", "verify_run", "write_baseline"),
     *("pull_model", "pii_check", "pii_insert", "pii_tune"),
@@ -85,9 +87,11 @@ def test_what_is_public_is_told_and_its_example_runs(name: str, tmp_path: Any, m
     if inspect.isfunction(found):
         named = [one for one in inspect.signature(found).parameters if one not in getattr(found, "parts", {})]
         assert ("Args:" in told) == bool(named)
-        assert "Returns:" in told or inspect.signature(found).return_annotation in (None, "None") or name in (
-            "load_backend", "load_run", "list_models", "list_runs", "compare_runs", "verify_run", "schema"
-        )  # fmt: skip
+        assert (
+            "Returns:" in told
+            or inspect.signature(found).return_annotation in (None, "None")
+            or name in RETURNS_BY_SUMMARY
+        )
     tests = doctest.DocTestFinder(recurse=False).find(found, name, module=False, globs={})
     is_result = inspect.isclass(found) and name.endswith("Result")
     exempt = name in WITHOUT_EXAMPLE or is_result or (inspect.isclass(found) and issubclass(found, LeakmeterError))

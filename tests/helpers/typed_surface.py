@@ -40,7 +40,8 @@ def stub() -> str:
             told = ["@overload\n" + form for form in forms] if len(forms) > 1 else forms
             (methods if self_ else plain).extend(told)
     lines = "".join(
-        f"from {where} import {name}\n" for name, where in sorted(imports.items(), key=lambda one: (one[1], one[0]))
+        f"from {where} import {name.rpartition('_')[2]}{f' as {name}' if '_' in name else ''}\n"
+        for where, name in sorted((at, of) for of, at in imports.items())
     )
     inner = "\n".join("".join(f"    {line}\n" for line in one.splitlines()) for one in methods)
     return f"{ABOUT}\n{lines}\nclass MeterMethods:\n{inner}\n" + "\n".join(plain)
@@ -84,11 +85,10 @@ def _form(
         if one.kind is inspect.Parameter.KEYWORD_ONLY and not starred:
             told.append("*")
             starred = True
-        text = str(one.annotation)
-        _note(text, _defining(one.name, function, module), imports)
+        text = _named(str(one.annotation), _defining(one.name, function, module), imports)
         default = "" if one.default is inspect.Parameter.empty else f" = {_default(one.default)}"
         told.append(f"{one.name}: {text}{default}")
-    _note(returned, module, imports)
+    returned = _named(returned, module, imports)
     summary = (inspect.getdoc(function) or "").splitlines()[0]
     inside = "".join(f"    {one},\n" for one in told)
     return f'def {name}(\n{inside}) -> {returned}:\n    """{summary}"""\n'
@@ -111,14 +111,22 @@ def _defining(parameter: str, function: Any, module: Any) -> Any:
     return module
 
 
-def _note(annotation: str, module: Any, imports: dict[str, str]) -> None:
-    """Where the names of an annotation are imported from."""
-    unquoted = re.sub(r"'[^']*'|\"[^\"]*\"", "", annotation)
-    for name in _WORD.findall(unquoted):
-        if hasattr(builtins, name) or name == "None":
-            continue
+def _named(annotation: str, module: Any, imports: dict[str, str]) -> str:
+    """An annotation with names that are imported, one that is taken by another thing with its module's in front."""
+
+    def found(match: re.Match[str]) -> str:
+        name = match[0]
+        if hasattr(builtins, name):
+            return name
         where = _imported(module.__name__).get(name, module.__name__)
-        assert imports.setdefault(name, where) == where, f"two things are called {name}: {where}, {imports[name]}"
+        if imports.setdefault(name, where) != where:
+            imports[f"{where.split('.')[-2]}_{name}"] = where
+            return f"{where.split('.')[-2]}_{name}"
+        return name
+
+    # What stands in quotation marks is a value of a Literal.
+    parts = re.split(r"('[^']*'|\"[^\"]*\")", annotation)
+    return "".join(part if number % 2 else _WORD.sub(found, part) for number, part in enumerate(parts))
 
 
 @cache

@@ -95,7 +95,7 @@ def _exchange(fields: Fields) -> dict[str, Any]:
     if choices is None and isinstance(answer, Mapping):
         choices = answer.get("choices", [{"message": answer}] if "content" in answer else None)
     choices = parsed_cell(choices)
-    if choices is None and isinstance(answer, str) and answer:
+    if choices is None and isinstance(answer, str):
         choices = [{"message": {"content": answer}}]
     error = fields.get("error")
     return {
@@ -175,8 +175,9 @@ def _renamed(
 
 
 def _first(fields: Fields, *names: str) -> Any:
-    """The first of these fields that says something."""
-    return next((fields[name] for name in names if fields.get(name) not in (None, "")), None)
+    """The first of these fields that says something; an empty text, which a case refuses, where none does."""
+    found = [fields[name] for name in names if fields.get(name) is not None]
+    return next((value for value in found if value != ""), found[0] if found else None)
 
 
 def _texts(value: object) -> object:
@@ -200,7 +201,7 @@ def _ragas(fields: Fields, where: str) -> Iterable[Fields]:
 
 
 def _langchain(fields: Fields, where: str) -> Iterable[Fields]:
-    if _texts(_first(fields, "chat_history")) not in (None, []):
+    if _texts(_first(fields, "chat_history")) not in (None, [], ""):
         raise DataError(f"{where}: 'chat_history' was part of the prompt; give the whole chat as 'messages'")
     answer = _first(fields, "result", "answer", "output", "response")
     yield {

@@ -189,8 +189,8 @@ class Table:
     first: int = 20
     """Rows that a terminal or Markdown shows."""
     first_on_pages: int = 1000
-    open_on_pages: int | None = None
-    """Rows that a page shows at once, where a reader opens the others."""
+    open_on_pages: int = 20
+    """Rows that a page shows at once; a reader opens the others."""
     marks: Sequence[Mark] = ()
     """Two at most."""
     floor_nats: float = 0.0
@@ -198,8 +198,6 @@ class Table:
     sortable: bool = False
     """A reader of the page may sort it; adds the script to a page."""
     filterable: bool = False
-    tall: bool = False
-    """It may have so many rows that a page shows it in a window of its own."""
     numbered: bool = False
     """Begin each row with its number, from 1; a page does so where its readers cannot sort."""
 

@@ -108,6 +108,8 @@ def of_cases(report: b.Report, said: set[str]) -> list[Term]:
         report: of the cases.
         said: as of `placed`.
     """
+    if len(report.sections) < 2:
+        return []
     heads = (word for column in report.index for word in _own(column.title))
     # Cases of a report are alike: the first few say what all do.
     opened = (word for section in b.ranked(report)[:3] for leaf in leaves(section.blocks) for word in words(leaf))

@@ -84,7 +84,8 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
             glosses=glosses,
         )
 
-    macros: Any = template.make_module({"report": report, "chart": chart, "glosses": glosses})
+    context = {"report": report, "chart": chart, "glosses": glosses, "scripted": _scripted(report)}
+    macros: Any = template.make_module(context)
     left = room - _size(whole()) - _LINES_BYTES
     for number, section in enumerate(ranked, 1):
         body = macros.section(section, number)
@@ -187,9 +188,10 @@ def _width(cell: b.Cell, kind: b.Kind = "nats") -> int:
 
 
 def _cut(table: b.Table) -> tuple[b.Table, b.Table]:
-    """The rows that are shown at once, and those that a reader opens."""
+    """The rows that are shown at once, and those that a reader opens; the script does it where they can be sorted."""
     n = table.open_on_pages
-    return replace(table, rows=table.rows[:n]), replace(table, rows=table.rows[n:], caption="", marks=())
+    rest = replace(table, rows=table.rows[n:], first_on_pages=table.first_on_pages - n, caption="", marks=())
+    return replace(table, rows=table.rows[:n]), rest
 
 
 def _token(segment: b.Segment) -> tuple[str, str]:

@@ -30,7 +30,7 @@ def incomparable_line(settings: Sequence[Mapping[str, Any]]) -> str:
         settings: that make the numbers mean different things; one or more.
     """
     told = "; ".join(setting_line(one["name"], one["first"], one["second"]) for one in settings)
-    return f"no verdict: the numbers mean different things ({told})"
+    return f"No verdict: the numbers mean different things ({told})"
 
 
 def comparison_lines(comparison: Mapping[str, Any]) -> list[str]:

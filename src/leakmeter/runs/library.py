@@ -169,7 +169,7 @@ def list_runs(runs: str | Path = "runs") -> list[Entry]:
 
     Example:
         >>> import leakmeter
-        >>> leakmeter.list_runs("nowhere")
+        >>> leakmeter.list_runs(".")
         []
     """
     from leakmeter.runs.catalogue import entries

@@ -110,7 +110,10 @@ def names_a_backend(model: str) -> bool:
 
 
 def load_run(path: str | Path) -> Run:
-    """A complete run directory as an object; iterating over it yields its results, one case after another.
+    """Read a complete run directory as an object; iterating over it yields its results, one case after another.
+
+    Args:
+        path: the directory.
 
     Raises:
         StoreError: no complete run is there; iterating raises it too, where a part is damaged.

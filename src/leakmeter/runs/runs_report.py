@@ -13,7 +13,7 @@ from leakmeter.report import blocks as b
 from leakmeter.report.scale import NOT_MEASURED, interval_text, nats_text
 from leakmeter.runs.comparison_words import incomparable_line, setting_line
 
-_NAME: Final = 80
+_ABOUT: Final = 240
 _HEADLINE: Final = 600
 
 
@@ -81,26 +81,26 @@ def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[ShownComparison]
     )
 
 
+def _about(run: ShownRun) -> str:
+    return ", ".join(filter(None, (run.measure, run.model, run.label, run.directory)))
+
+
 def _title(run: ShownRun) -> str:
     return f"{run.measure}, {run.label}" if run.label else run.measure
 
 
 def _table(runs: Sequence[ShownRun]) -> b.Table:
     columns = (
-        b.Column("Run", "count"), b.Column("Measure"), b.Column("Name, data, unit, time"), b.Column("Model"),
-        b.Column("Cases", "count"),
-        b.Column("What was found"), b.Column("Directory"),
+        b.Column("Run", "count"), b.Column("Measure, model, data"), b.Column("Cases", "count"),
+        b.Column("What was found"),
     )  # fmt: skip
     rows = [
         b.Row(
             (
                 number,
-                b.Untrusted(run.measure, _NAME),
-                b.Untrusted(run.label, 2 * _NAME),
-                b.Untrusted(run.model, _NAME),
+                b.Untrusted(_about(run), _ABOUT),
                 run.n_cases,
                 b.Untrusted(run.headline, _HEADLINE) if run.headline else NOT_MEASURED,
-                b.Untrusted(run.directory, _NAME),
             ),
             to=f"page{number}",
         )
@@ -163,7 +163,7 @@ def _comparison(one: ShownComparison) -> b.Part:
     ]
     title = f"Run {second} less run {first}"
     if told["incomparable"]:
-        return b.Part(title, [b.Text(("Not compared: ", b.Untrusted(incomparable_line(told["incomparable"])))), *about])
+        return b.Part(title, [b.Text((b.Untrusted(incomparable_line(told["incomparable"])),)), *about])
     caption = (
         "Paired differences, means over cases with 95\u00a0% bootstrap intervals; p of Wilcoxon’s signed-rank test, "
         "by Holm’s rule"

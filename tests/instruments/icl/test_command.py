@@ -98,7 +98,7 @@ def test_exemplars_are_drawn_for_each_query_and_summed_up(icl: Call) -> None:
     assert sorted(case["id"] for case in cases) == sorted(row["id"] for row in ROWS[:10])
     own = {row["id"]: row for row in ROWS}
     for case in cases:
-        assert [exemplar["name"] for exemplar in case["exemplars"]] == ["e1", "e2"]
+        assert [exemplar["position"] for exemplar in case["exemplars"]] == [1, 2]
         assert case["query"] == own[case["id"]]["said"]
         assert case["gold"] == TASK["labels"][own[case["id"]]["mood"]]
         assert case["id"] not in {exemplar["id"] for exemplar in case["exemplars"]}
@@ -122,7 +122,7 @@ def test_fixed_exemplars_stand_before_every_query_in_their_order(icl: Call, mine
     assert {case["cost"]["scored_together"] for case in cases} == {10}
     said = " ".join(icl(exemplars=mine / "few.csv").out.split())
     assert "the same for all" in said
-    assert "Exemplars, the same for all queries, by their influence on the answers" in said
+    assert "Exemplars, the same for all queries, by what the answers reveal of them on average" in said
 
 
 def test_queries_without_labels_have_losses_and_no_accuracy(icl: Call, mine: Path) -> None:
@@ -164,9 +164,9 @@ def test_terminal_page_and_report_agree(icl: Call, cli: Call) -> None:
     assert cli("report", run, "--html", "again.html").code == 0
     page = Path("icl.html").read_text(encoding="utf-8")
     assert Path("again.html").read_text(encoding="utf-8") == page
-    (headline,) = re.findall(r"<h2>(ICLInf.*?)</h2>", page)
+    (headline,) = re.findall(r'<h2 class="headline">(.*?)</h2>', page)
     assert out.startswith(" ".join(headline.split()))
-    assert "over 10 queries with 2 exemplars, drawn for each." in out
+    assert "with 2 exemplars, drawn for each." in out
     assert all(len(line) <= 80 for line in ended.out.splitlines())
     assert page.count('class="line"') == 10
     assert cli("report", run, "--public").code == 2
@@ -174,7 +174,7 @@ def test_terminal_page_and_report_agree(icl: Call, cli: Call) -> None:
 
 def test_one_query_is_shown_with_its_exemplars(icl: Call) -> None:
     said = " ".join(icl(max_queries=1).out.split())
-    assert said.startswith("Leaving one exemplar out moves this answer by ")
+    assert said.startswith("The likeliest answer, “")
     assert "They said: " in said
     assert "Before renormalising" in said
 
@@ -204,7 +204,7 @@ def test_from_python_it_is_the_same(icl: Call, mine: Path) -> None:
     assert measured.summary.mean_nats == told["mean_nats"]
     frame = measured.to_frame(detail=True)
     assert len(frame) == 20
-    assert list(frame.columns[:3]) == ["case", "name", "position"]
+    assert list(frame.columns[:3]) == ["case", "id", "position"]
     assert frame.groupby("case")["loss_nats"].max().mean() == pytest.approx(told["mean_nats"])
     assert measured.save_html("page.html").read_text(encoding="utf-8").count('class="line"') == 10
     of_file = leakmeter.icl(
@@ -232,7 +232,7 @@ def test_what_python_refuses() -> None:
         ({"task": "missing.toml"}, "task file 'missing.toml' cannot be read"),
         ({"data": None}, "task 'moods' has no texts of its own; give queries with --data FILE"),
         ({"pool": None}, "give examples to draw from with --pool FILE, or all with --exemplars FILE"),
-        ({"data": "missing.csv"}, "CSV file 'missing.csv' cannot be read"),
+        ({"data": "missing.csv"}, "data file 'missing.csv' cannot be read"),
         ({"data": "EMPTY"}, "is empty"),
         ({"data": "OTHER"}, "has no column 'said'"),
         ({"pool": "UNLABELLED"}, "has no column 'mood'"),

@@ -81,7 +81,7 @@ def test_a_selection_is_what_its_runs_say(cli: Call, words: list[object]) -> Non
     assert path.stat().st_mode & 0o777 == 0o700
     assert json.loads((path / "selection.json").read_bytes()) == told
     assert (told["n_choosing"], told["n_reporting"], told["task"], told["space"]) == (6, 7, "mood", "labels")
-    assert told["candidates"] == ["pool n2", "pool n3"]
+    assert told["candidates"] == ["n2", "n3"]
     by_list: dict[tuple[tuple[str, ...], int], list[dict[str, Any]]] = {}
     for run in path.glob("icl-*"):
         cases = [result.to_dict() for result in load_run(run)]
@@ -113,7 +113,7 @@ def test_what_is_shown_fits_80_columns_and_is_no_markup(cli: Call, words: list[o
     assert ended.code == 0, ended.err
     assert max(map(len, ended.out.splitlines())) <= 80
     assert "\x1b" not in ended.out
-    for text in ("6 queries choose, 7 others report", "as given", "The other 7 queries", "add pool n", "macro-F1"):
+    for text in ("6 queries choose, 7 others report", "as given", "The other 7 queries", "add n", "macro-F1"):
         assert text in " ".join(ended.out.split())
     table = html.unescape(contents(Path("runs"))["table.md"].decode())
     assert "\x1b" not in table
@@ -233,11 +233,11 @@ def test_a_prediction_writes_nothing(cli: Call, words: list[object]) -> None:
         ({}, ("--seed", -1), "seed is -1; it has to be 0 or more"),
         ({"--label-scoring": "first-token"}, (), "labels 'Glad' and 'Sad' begin with the same token"),
         ({"--task": "moods"}, (), "no task named 'moods'"),
-        ({"--task": None}, (), "--task"),
+        ({"--task": None}, (), "name the columns of texts and labels (--text-column, --label-column)"),
         ({"--exemplars": None}, (), "--exemplars"),
         ({"--exemplars": "nonesuch.jsonl"}, (), "'nonesuch.jsonl' cannot be read"),
-        ({"--data": None}, (), "task 'mood' is published nowhere"),
-        ({"--data": "unlabelled.csv"}, (), "record 1 has no column 'mood'"),
+        ({"--data": None}, (), "task 'mood' has no texts of its own; give labelled queries with --data FILE"),
+        ({"--data": "unlabelled.csv"}, (), "line 2 has no column 'mood'"),
         ({"--data": "other.csv"}, (), "'mood' is 'Cross', expected one of 'Glad', 'Sad'"),
         ({"--data": "empty.csv"}, (), "'empty.csv' is empty"),
         ({"--pool": "other.csv"}, (), "'mood' is 'Cross', expected one of 'Glad', 'Sad'"),

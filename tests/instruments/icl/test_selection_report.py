@@ -43,7 +43,8 @@ def told(verdict: str = "lower", *, nats: float = 12.345, n_too_long: int = 0) -
             for i, id_ in enumerate(ids, 1)
         )  # fmt: skip
         return Summary(
-            n=50, answers=answers, mean_nats=nats, std_nats=0.5, interval_nats=interval, quantiles_nats={}, share_below_noise_floor=0.0,
+            n=50, answers=answers,
+            mean_nats=nats, std_nats=0.5, interval_nats=interval, quantiles_nats={}, share_below_noise_floor=0.0,
             n_with_label=50, accuracy=1.0, accuracy_interval=(0.929, 1.0), macro_f1=1.0, positions=(), labels=(),
             exemplars=exemplars, median_tree_tokens=5.0, median_naive_tokens=9.0,
         )  # fmt: skip

@@ -80,10 +80,11 @@ def read_examples(
     """
     seen: set[str] = set()
     for row in read_rows(data, mapping=mapping, text_field=text_field):
-        held = fields_of(row.given) or {}
+        # A text is the column itself.
+        held, paths = fields_of(row.given) or {}, {} if isinstance(row.given, str) else row.mapping or {}
         names = {
             name: path
-            for name, path in (row.mapping or {}).items()
+            for name, path in paths.items()
             if not path or name in needed or path in held or re.split(r"[.\[]", path)[0] in held
         }
         fields = {name.lower(): value for name, value in replace(row, mapping=names).fields.items()}

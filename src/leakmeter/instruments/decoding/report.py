@@ -50,9 +50,9 @@ def report(
         "What these responses told of their contexts" if several else "What this response told of its context",
         "decode",
         blocks,
-        lead=f"A language model drew {'these responses' if several else 'this response'} from a mixture of what it says with the context and without it. As "
-        "each token was drawn, its log-probability under both was written down: the difference is what the token told "
-        "of the context, in nats.",
+        lead=f"A language model drew {'these responses' if several else 'this response'} from a mixture of its "
+        "distributions with the context and without it. The log-probability of each drawn token under both was "
+        "recorded: their difference is what the token reveals of the context, in nats.",
         sections=[
             b.Section(
                 b.Untrusted(case.id, 80),

@@ -35,8 +35,8 @@ EXEMPLARS: Final[Mapping[str, tuple[str, str]]] = {
         "Let callers see the label and not the probabilities, which tell what the answer does not.",
     ),
     "chance": (
-        "The likeliest answers are right no more often than guessing is",
-        "Take a larger model or a clearer instruction before you weigh what leaks.",
+        "It is not shown that the likeliest answers are right more often than guesses",
+        "Give more labelled queries; or take a larger model or a clearer instruction before you weigh what leaks.",
     ),
 }
 """Of `leakmeter icl`."""

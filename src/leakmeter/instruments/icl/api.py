@@ -96,7 +96,7 @@ def icl(
     _check_one(exemplars, pool)
     if exemplars is not None and shots is not None:
         raise UsageError("shots is for exemplars that are drawn, and exemplars gives all of them; leave one out")
-    given = _given(task, text_column, label_column, instruction, names, exemplars, pool, data)
+    given = _given(task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data)
     asked = choose_queries(_queries(given, data), max_queries, seed)
     if exemplars is not None:
         cases, size = fixed_cases(given.examples(exemplars, "train", "exemplars"), asked), FIXED_TOGETHER
@@ -259,7 +259,7 @@ def icl_select(
 
     if data is None:
         raise UsageError("there are no queries; give some as data, the parameter behind the model")
-    given = _given(task, text_column, label_column, instruction, names, exemplars, pool, data)
+    given = _given(task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data)
     scope = scope_of(
         given.examples(exemplars, "train", "exemplars"),
         None if pool is None else given.examples(pool, "train", "a pool"),
@@ -299,14 +299,14 @@ def _given(
     label_column: str | None,
     instruction: str | None,
     names: RowNames,
-    *sources: Any,
+    **sources: Any,
 ) -> Given:
-    """What the task and the columns say of labelled examples, and then of queries."""
+    """What the task and the columns say of exemplars, pool and queries."""
     from leakmeter.data.tasks import task_of
     from leakmeter.instruments.icl.given import Given, TaskOptions
 
     named, own = (task, None) if task is None or isinstance(task, str) else (None, task_of(task, "task"))
-    return Given(TaskOptions(None, named, text_column, label_column, instruction), *sources, task=own, map=names.map)
+    return Given(TaskOptions(None, named, text_column, label_column, instruction), **sources, task=own, map=names.map)
 
 
 def _queries(given: Given, data: Any) -> list[Example]:

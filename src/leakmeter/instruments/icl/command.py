@@ -80,7 +80,7 @@ def icl(
     if exemplars is not None and (pool is not None or shots is not None):
         option = "--pool" if shots is None else "--shots"
         raise UsageError(f"{option} is for exemplars that are drawn, and --exemplars gives all of them; leave one out")
-    given = Given(told, exemplars, pool, data)
+    given = Given(told, exemplars=exemplars, pool=pool, queries=data)
     queries = given.examples(data, "test", "queries with --data FILE", labelled=False, answered=True)
     chosen = choose_queries(queries, max_queries, seed)
     if exemplars is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -14,6 +14,7 @@ from leakmeter.commands.options import RowOptions, Text
 from leakmeter.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
+    from leakmeter.data.rows import Row
     from leakmeter.data.tasks.base import Split, TaskData
     from leakmeter.text.exemplar import Example, ExemplarCase, Task
 
@@ -44,7 +45,9 @@ class Given:
 
     Args:
         told: options of a task, or columns.
-        sources: files or tables of labelled examples, and then of queries; None for one that was not given.
+        exemplars: file or table of labelled examples; None where it was not given, as the next two.
+        pool: likewise.
+        queries: of queries.
         task: in the place of the one that `told` names.
         map: likewise, of its mapping.
 
@@ -55,7 +58,14 @@ class Given:
     """
 
     def __init__(
-        self, told: TaskOptions, *sources: Any, task: TaskData | None = None, map: str | Mapping[str, str] | None = None
+        self,
+        told: TaskOptions,
+        *,
+        exemplars: Any,
+        pool: Any,
+        queries: Any,
+        task: TaskData | None = None,
+        map: str | Mapping[str, str] | None = None,
     ) -> None:
         from leakmeter.data import tasks
         from leakmeter.data.mapping import mapping_of
@@ -65,7 +75,12 @@ class Given:
         columns = (told.text_column, told.label_column, told.instruction)
         by_column = any(column is not None for column in columns)
         # Standard input and iterators can be read once.
-        self._rows = [(source, list(read_rows(source))) for source in sources if source is not None]
+        self._rows: list[tuple[Any, list[Row]]] = []
+        for name, source in (("exemplars", exemplars), ("pool", pool), ("queries", queries)):
+            if source is not None:
+                is_file = isinstance(source, str | Path)
+                rows = [row if is_file else replace(row, source=name) for row in read_rows(source)]
+                self._rows.append((source, rows))
         self._is_sample = False
         if task is not None or told.task is not None:
             if by_column:
@@ -75,7 +90,7 @@ class Given:
                 )
             self.task: TaskData = task or find_task(str(told.task))
             self._is_sample = told.task == SAMPLE
-        elif by_column or any(source is not None for source in sources[:-1]):
+        elif by_column or exemplars is not None or pool is not None:
             if not self._rows:
                 raise UsageError("columns are those of labelled examples; give some, with --exemplars or --pool")
             text, label = told.text_column or "text", told.label_column or "label"

@@ -262,15 +262,16 @@ def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
         b.Column("By the answer", "nats", shade=among_many, bar=not among_many),
         *(() if among_many else (b.Column("Posterior", "posterior"),)),
         b.Column("Worst case", "nats"),
-        b.Column("At"),
+        *(() if among_many else (b.Column("At"),)),
     )
     floor = result.answer_noise_floor_nats
     rows = []
     for one in sorted(result.exemplars, key=lambda one: -one.answer_nats):
         label = () if among_many else (b.Untrusted(one.label or "", _LABEL),)
         text = b.Untrusted(one.text, 108 if among_many else 130)
-        posterior = () if among_many else (_posterior(one),)
-        moved = (one.answer_nats, *posterior, one.loss_nats, words.changed(one, _LABEL))
+        moved: tuple[b.Cell, ...] = (one.answer_nats, _posterior(one), one.loss_nats, words.changed(one, _LABEL))
+        if among_many:
+            moved = moved[::2]
         rows.append(b.Row((_id(one), *label, text, *moved), quiet=one.answer_below_noise_floor))
     return b.Table(
         columns,

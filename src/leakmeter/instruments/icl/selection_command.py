@@ -81,7 +81,7 @@ def icl_select(
     from leakmeter.studies.cells import write
 
     told, measure, run = told or TaskOptions(), measure or Icl(), run or PagelessRunOptions()
-    given = Given(told, exemplars, pool, data)
+    given = Given(told, exemplars=exemplars, pool=pool, queries=data)
     scope = scope_of(
         given.examples(exemplars, "train", ""),
         None if pool is None else given.examples(pool, "train", ""),

@@ -185,8 +185,10 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
     """What an observer can conclude, and which piece has most influence."""
     piece = context.leader(case)
     if piece is None:
-        none = " No piece stands above noise and placebo." if case.pieces else ""
-        return posterior(case) + none
+        nothing = (
+            "No personal data was found in it to ablate." if case.unit == "entity" else "It has no piece to ablate."
+        )
+        return f"{posterior(case)} {'No piece stands above noise and placebo.' if case.pieces else nothing}"
     what = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
     sure = f" An observer would be {scale.percent(piece.posterior)} sure that it was there."
@@ -204,10 +206,12 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
         for token, nats, floor in zip(response.tokens, case.whole_per_token_nats, floors, strict=True)
     ]
     query: tuple[b.Block, ...] = (b.Text(b.Untrusted(case.query), "prose", heading="Query"),) if case.query else ()
-    tables = [_table(case, context.by_nats(case, "unit"), _pieces_caption(case))]
-    values = context.by_nats(case, "value")
-    if values:
-        tables.append(_table(case, values, "Values with several mentions, all of them ablated together"))
+    captions = {
+        "unit": _pieces_caption(case),
+        "value": "Values with several mentions, all of them ablated together",
+    }
+    ranked = {kind: context.by_nats(case, kind) for kind in captions}
+    tables = [_table(case, ranked[kind], caption) for kind, caption in captions.items() if ranked[kind]]
     return b.Attribution(
         context=_context(case),
         response=b.ShadedText(

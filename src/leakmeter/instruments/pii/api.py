@@ -195,8 +195,8 @@ def pii_insert(
     groups = {group.name: group for group in canaries.groups}
     with model.lock:
         backend = _weights(model, "fine-tune")
-        told = {"seed": canaries.seed, "progress": lambda done, of: None}
-        insert([*groups.values()], Path(out), backend, fine_tuning, **told)
+        some = [*groups.values()]
+        insert(some, Path(out), backend, fine_tuning, seed=canaries.seed, progress=lambda done, of: None)
     write_groups(Path(out) / FOLDER, groups)
     return Path(out)
 

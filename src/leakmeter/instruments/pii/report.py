@@ -242,7 +242,7 @@ def _subjects(summary: Summary) -> b.Table:
     ]
     columns = (b.Column("Subject"), *(b.Column(type_.capitalize()) for type_ in types))
     caption = "Subjects, strongest evidence first: p by type of value"
-    return b.Table(columns, rows, caption, rest=("subject", "subjects"), tall=True)
+    return b.Table(columns, rows, caption, rest=("subject", "subjects"))
 
 
 def _associations(summary: Summary) -> b.Table:

@@ -71,10 +71,11 @@ def report(
         raise UsageError("no case to show: a report needs at least one, as `leakmeter redact-plan --json` prints them")
     several = len(cases) > 1
     responses = "a response" if not several else f"{len(cases):,} responses"
+    found: list[b.Block] = [b.Headline(_headline(cases)), _advice(cases)] if several else []
     return b.Report(
         "What to cut from these contexts" if several else "What to cut from this context",
         "redact_plan",
-        blocks=[*([b.Headline(_headline(cases)), _advice(cases)] if several else []), _chart(cases)],
+        blocks=[*found, _chart(cases)],
         lead=f"A language model gave {responses} after reading some context. Pieces of that context were cut, one "
         "after another, each time the one without which all that was left had least influence on the same response, "
         "until that was no more than the limit, in nats.",

@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const { knee, top, bins, screen } = Object.fromEntries(
+  const { knee, top, bins, screen, rows } = Object.fromEntries(
     Object.entries(document.body.dataset).map(([k, v]) => [k, Number(v)]));
   const word = document.body.dataset.cases;
   const cases = [...document.querySelectorAll("details.line")];
@@ -116,6 +116,8 @@
       total.append(make("bdi", state.kept.get(state.row.get(piece))[0]), `” alone did to each token${
         peak > 0 ? `; darkest is what it moved most, by ${cell(peak)} nats` : ""}.`);
       state.says.replaceChildren(total, back);
+    } else if (!state.rows.length) {
+      state.says.replaceChildren();
     } else {
       state.says.replaceChildren(make("span",
         "Choose a token to see which pieces it came from, or a piece to see which tokens it moved."));
@@ -154,11 +156,21 @@
       if (!head.classList.contains("axis")) head.replaceChildren(make("button", head.textContent, { type: "button" }));
     }
   };
+  // Of a long table the first rows, by whatever it is sorted, until a reader asks for all.
+  const shortened = (table) => {
+    const n = table.tBodies[0].rows.length;
+    if (n <= rows) return;
+    const more = make("button", `Show all ${n} ${table.dataset.rest}`, { type: "button" });
+    more.addEventListener("click", () => { table.classList.remove("short"); more.remove(); });
+    table.classList.add("short");
+    table.closest(".scroll").after(more);
+  };
   const filterable = (table) => {
     const label = make("label", "Filter ");
     const box = make("input", "", { type: "search" });
     box.addEventListener("input", () => {
       const wanted = box.value.trim().toLowerCase();
+      table.classList.toggle("found", wanted !== "");
       for (const row of table.tBodies[0].rows) {
         const words = [...row.cells].filter((c) => c.matches("th, .t")).map((c) => c.textContent).join(" ");
         row.hidden = !words.toLowerCase().includes(wanted);
@@ -321,12 +333,13 @@
     if (event.target.open) event.target.querySelectorAll(".attribution").forEach(open);
   }, true);
   for (const table of document.querySelectorAll("table[data-sort]")) sortable(table);
+  for (const table of document.querySelectorAll("table[data-rest]")) shortened(table);
   for (const table of document.querySelectorAll("table[data-filter]")) filterable(table);
   document.querySelectorAll("main > :not(.cases) .attribution").forEach(open);
   addEventListener("hashchange", follow);
   // Paper has what is open, and of a case that is open its settings too; a thousand cases stay lines.
   addEventListener("beforeprint", () => {
-    for (const box of document.querySelectorAll("details:not(.line, [open], .line:not([open]) *)")) {
+    for (const box of document.querySelectorAll("details:not(.line, .more, [open], .line:not([open]) *)")) {
       box.open = true;
       box.dataset.shut = "";
     }

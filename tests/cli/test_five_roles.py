@@ -1,0 +1,134 @@
+"""Five people do their jobs from the files that they have, end to end: as they would type it, and in Python."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import leakmeter
+from helpers import role_files
+from helpers.command_line import Ended
+
+Cli = Callable[..., Ended]
+
+
+def printed(ended: Ended) -> list[dict[str, object]]:
+    """The objects that a command printed, one a line."""
+    assert ended.code == 0, ended.err
+    return [json.loads(line) for line in ended.out.splitlines()]
+
+
+# ---- a builder of a system that retrieves, with its logs ------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("make", "name", "told"),
+    [
+        (role_files.ragas_export, "ragas.jsonl", "ragas"),
+        (role_files.langchain_results, "chain.json", "langchain"),
+    ],
+)
+def test_logs_of_a_retrieval_system_are_measured_as_they_are(
+    cli: Cli, tmp_path: Path, make: Callable[[Path], Path], name: str, told: str
+) -> None:
+    ended = cli("influence", "--data", make(tmp_path / name), "--unit", "entity", "--model", "toy", "--json")
+    found = printed(ended)
+    assert f"--format {told}" in ended.err
+    assert found[0]["response"]["text"].strip() == role_files.ANSWER
+    assert found[0]["response"]["sampled"] is False
+    assert {piece["entity_type"] for piece in found[0]["pieces"]} == {"phone", "person"}
+    page = cli("report", *re.findall(r"run: (\S+)", ended.err), "--html", "report.html")
+    assert page.code == 0
+    assert "For the scoring model" in Path("report.html").read_text("utf-8")
+
+
+@pytest.mark.usefixtures("real_backend")
+def test_a_logged_chat_that_ends_in_an_answer(cli: Cli, tmp_path: Path) -> None:
+    for make, name in ((role_files.chat_log, "log.jsonl"), (role_files.completions_log, "log.jsonl.gz")):
+        path = make(tmp_path / name)
+        first, *_ = printed(cli("influence", "--data", path, "--unit", "entity", "--json"))
+        assert first["response"]["text"] == role_files.ANSWER
+        assert first["query"] == role_files.QUESTION
+        by_type = {piece["entity_type"]: piece for piece in first["pieces"]}
+        assert by_type["phone"]["signed_nats"] > first["placebo_signed_nats"] > 0
+        assert by_type["phone"]["posterior"] > 0.99
+
+
+@pytest.mark.usefixtures("real_backend")
+def test_notes_within_the_question_are_context_where_that_is_said(cli: Cli, tmp_path: Path) -> None:
+    path = role_files.chat_log_with_the_note_in_the_question(tmp_path / "log.jsonl")
+    refused = cli("influence", "--data", path)
+    assert (refused.code, refused.out) == (2, "")
+    assert "--context-from" in refused.err
+    (found,) = printed(cli("influence", "--data", path, "--context-from", "<notes>(.*)</notes>", "--json"))
+    assert found["context"].strip() == role_files.NOTE
+    assert role_files.QUESTION in found["query"]
+    assert role_files.NOTE not in found["query"]
+
+
+# ---- a prompt engineer, with few-shot examples in a table ------------------------------------------------------------
+def test_few_shot_examples_from_a_table(cli: Cli, tmp_path: Path) -> None:
+    shots, queries = role_files.few_shots(tmp_path / "shots.csv"), role_files.queries(tmp_path / "reviews.csv")
+    ended = cli(
+        *("icl", "--exemplars", shots, "--text-column", "review", "--label-column", "sentiment"),
+        *("--instruction", "Classify the sentiment.", "--data", queries, "--html", "icl.html"),
+        *("--model", "toy", "--label-scoring", "whole-sequence"),
+    )
+    assert ended.code == 0, ended.err
+    assert "reveal" in ended.out.split("worst case")[0], "what the answers reveal comes before the worst case"
+    page = Path("icl.html").read_text("utf-8")
+    assert "The kettle leaked on the first day." in page
+
+
+# ---- a researcher, with a frame and SQL ------------------------------------------------------------------------------
+def test_a_frame_is_measured_kept_and_asked_in_sql(cli: Cli) -> None:
+    import pandas as pd
+
+    rows = [
+        {"question": "Who?", "passages": ["Ana is 41.", "It rains."], "answer": "Ana"},
+        {"question": "How old?", "passages": ["Ana is 41."], "answer": "41"},
+    ]
+    meter = leakmeter.Meter("toy")
+    names = {"query": "question", "context": "passages", "response": "answer"}
+    many = meter.influence(pd.DataFrame(rows), map=names, unit="document", out="runs")
+    again = meter.influence(pd.DataFrame(rows), map=names, unit="document", out="runs")
+    assert [one.whole_nats for one in many] == [one.whole_nats for one in again]
+    assert len(many) == 2
+    assert list(many.to_frame()["id"]) == ["1", "2"]
+    assert many.findings.headline
+    many.save_html("report.html")
+    asked = cli("query", "select sum(nats) as nats from pieces", "--json")
+    assert printed(asked)[0]["nats"] == pytest.approx(sum(p.nats for one in many for p in one.pieces))
+
+
+# ---- a model provider, with an export of customers -------------------------------------------------------------------
+def test_an_export_of_customers(cli: Cli, tmp_path: Path) -> None:
+    path = role_files.crm_export(tmp_path / "crm.csv")
+    few = ("--decoys", "50", "--prompts", "1", "--model", "toy")
+    ended = cli("pii", "probe", "--subjects", path, "--kinds", "twin", *few, "--html", "pii.html")
+    assert ended.code == 0, ended.err
+    assert "Account Owner" in ended.err
+    assert "Mara" not in ended.err
+    assert "phone" in Path("pii.html").read_text("utf-8").lower()
+    assert "too few" in ended.out
+
+
+# ---- an engineer of a pipeline ---------------------------------------------------------------------------------------
+def test_a_gate_over_the_latest_run(cli: Cli, tmp_path: Path) -> None:
+    path = role_files.cases(tmp_path / "cases.jsonl")
+    assert cli("influence", "--data", path, "--unit", "document", "--model", "toy").code == 0
+    kept = cli("gate", "--latest", "--max", "influence.worst_piece.max <= 1000", "--junit", "gate.xml")
+    assert kept.code == 0, kept.err
+    assert "<testsuite" in Path("gate.xml").read_text("utf-8")
+    assert cli("gate", "--latest", "--max", "influence.worst_piece.max <= 0.0001").code == 1
+
+
+def test_a_bound_in_a_test_of_their_own(tmp_path: Path) -> None:
+    from leakmeter.testing import assert_leakage
+
+    case = json.loads(role_files.cases(tmp_path / "cases.jsonl").read_text("utf-8"))
+    assert_leakage(case, max_nats=1000, model="toy", unit="document")
+    with pytest.raises(AssertionError, match="nats"):
+        assert_leakage(case, max_nats=0.01, model="toy", unit="document")
