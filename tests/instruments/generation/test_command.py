@@ -94,7 +94,8 @@ def test_what_is_printed_keeps_the_guarantee(calibrate: Call, free: str, adjacen
     told = float(said.split("guarantees ε = ")[1].split(" ")[0])
     assert kept.epsilon * (1 - 1e-9) <= told <= 7.77
     assert f"an exemplar {'more or less' if adjacency == 'add-remove' else 'replaced by another'}." in said
-    assert "more or less replaced by another" in said
+    # Heads of two columns stand on two lines each.
+    assert "more or replaced Bound where one exemplar is less by another" in said
 
 
 def test_a_noisy_setting_is_called_so_and_a_sharp_one_is_not(calibrate: Call) -> None:
@@ -385,8 +386,8 @@ def test_a_dry_run_tells_what_it_will_take_and_writes_nothing(audit: Call) -> No
         ({"epsilon": 0.01}, "epsilon 0.01 at delta 1e-05 cannot be guaranteed"),
         ({"epsilon": 1, "temperature": 1}, "epsilon and temperature are given together; give one of epsilon, temp"),
         ({"dtype": "bfloat16"}, "dtype is 'bfloat16'; what a prompt says in that precision depends on the prompts"),
-        ({"column": "text"}, "notes.csv', record 1 has no column 'text'; it has 'id', 'note'"),
-        ({"exemplars": "none.csv"}, "CSV file 'none.csv' cannot be read"),
+        ({"column": "text"}, "notes.csv, line 2 has no column 'text'; it has 'id', 'note'"),
+        ({"exemplars": "none.csv"}, "data file 'none.csv' cannot be read"),
         ({"task": "tickets"}, "column is for texts without a task"),
         ({"samples": 0}, "samples is 0; it has to be 1 or more"),
         ({"template": "foo"}, "no template for exemplars named 'foo'"),

@@ -113,8 +113,8 @@ def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(fisher: Call) -> N
 
 
 def ids_of(page: str) -> set[str]:
-    """Queries of the table."""
-    return set(re.findall(r'<th scope="row" class="t"><bdi>(q\d+)</bdi>', page))
+    """Queries of the lines that open."""
+    return set(re.findall(r"<strong><bdi>(q\d+)</bdi>", page))
 
 
 def test_terminal_page_and_report_agree(fisher: Call, cli: Call) -> None:
@@ -125,7 +125,7 @@ def test_terminal_page_and_report_agree(fisher: Call, cli: Call) -> None:
     assert cli("report", run, "--html", "again.html").code == 0
     page = Path("page.html").read_text(encoding="utf-8")
     assert Path("again.html").read_text(encoding="utf-8") == page
-    (headline,) = re.findall(r'<h2 class="headline">(Fisher.*?)</h2>', page)
+    (headline,) = re.findall(r'<h2 class="finding">(Fisher.*?)</h2>', page)
     assert " ".join(ended.out.split()).startswith(" ".join(headline.split()))
     assert all(len(line) <= 80 for line in ended.out.splitlines())
     assert ids_of(page) == {row["id"] for row in QUERIES}
