@@ -164,7 +164,7 @@ def test_terminal_page_and_report_agree(icl: Call, cli: Call) -> None:
     assert cli("report", run, "--html", "again.html").code == 0
     page = Path("icl.html").read_text(encoding="utf-8")
     assert Path("again.html").read_text(encoding="utf-8") == page
-    (headline,) = re.findall(r'<h2 class="headline">(.*?)</h2>', page)
+    (headline,) = re.findall(r'<h2 class="finding">(.*?)</h2>', page)
     assert out.startswith(" ".join(headline.split()))
     assert "with 2 exemplars, drawn for each." in out
     assert all(len(line) <= 80 for line in ended.out.splitlines())

@@ -131,7 +131,7 @@ def test_the_words_say_what_was_measured() -> None:
         "No answers were given, so the answer to a query is the label that"
     )
     given = several(4, answer="dog", answer_given=True)
-    assert flat(words.headline(summary(given))).startswith("The answers reveal")
+    assert flat(words.headline(summary(given))).startswith("For the scoring model, the answers reveal")
     assert said(words.whose(summary(given), "toy")).startswith(
         "All answers were given: the numbers are those of toy, whichever model gave the answers."
     )

@@ -44,12 +44,12 @@ def mean_text(of: Losses) -> str:
 def headline(summary: Summary) -> str:
     """What the answers reveal, over all queries."""
     told = summary.answers
-    answers = "answers" if told.n_given else "likeliest answers"
+    answers = "For the scoring model, the answers" if told.n_given else "The likeliest answers"
     if told.share_below_noise_floor == 1:
-        return f"The {answers} to {summary.n:,} queries reveal nothing measurable of any one exemplar."
+        return f"{answers} to {summary.n:,} queries reveal nothing measurable of any one exemplar."
     mean = f"{nats_text(told.mean_nats)}\u00a0nats {interval_text(told)}".rstrip()
     return (
-        f"The {answers} reveal {mean} of an exemplar on average over {summary.n:,} queries, and "
+        f"{answers} reveal {mean} of an exemplar on average over {summary.n:,} queries, and "
         f"{nats_text(told.max_nats)}\u00a0nats at most."
     )
 

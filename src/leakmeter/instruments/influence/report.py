@@ -44,6 +44,16 @@ _ADVICE: Final = {
         "bound what a token may tell (leakmeter decode --epsilon); leakmeter frontier says what that costs",
     ),
 }
+_ADVICE_OF_EXEMPLARS: Final = {
+    "nothing": (
+        "No exemplar above placebo and noise",
+        "ship the prompt, and measure again when the model or the exemplars change",
+    ),
+    "spare": (
+        "Exemplars above the placebo",
+        "replace or drop those that nobody may be told of; or ship generated ones (leakmeter audit)",
+    ),
+}
 _CAVEAT: Final = (
     "A lower-bound estimate of the ex-post privacy loss of this context for this output; not a guarantee, and "
     "nothing about other outputs the model could have given."
@@ -140,14 +150,15 @@ def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
 def _advice(cases: Sequence[InfluenceResult]) -> b.Advice:
     """The rows of the decision table that the cases meet."""
     found = [case for case in cases if context.leader(case) is not None]
-    met = ["spare", "needed"] if found else ["nothing"]
+    table = _ADVICE_OF_EXEMPLARS if cases[0].unit == EXEMPLAR else _ADVICE
+    met = [name for name in ("spare", "needed") if name in table] if found else ["nothing"]
     of = f" ({len(found):,} of {len(cases):,} responses)" if found and len(cases) > 1 else ""
-    rows: list[tuple[b.Phrase, b.Phrase]] = [(_ADVICE[name][0] + of, _ADVICE[name][1]) for name in met]
+    rows: list[tuple[b.Phrase, b.Phrase]] = [(table[name][0] + of, table[name][1]) for name in met]
     said = sum(any(piece.repeated == "verbatim" for piece in case.pieces) for case in cases)
     if said:
         who = "The response says" if len(cases) == 1 else f"{said:,} of {len(cases):,} responses say"
         rows.append((f"{who} personal data word for word", "keep it from whoever may not read the context"))
-    return b.Advice(rows, [row for name, row in _ADVICE.items() if name not in met])
+    return b.Advice(rows, [row for name, row in table.items() if name not in met])
 
 
 def _section(case: InfluenceResult, shared: dict[str, str]) -> b.Section:
@@ -189,7 +200,8 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
         nothing = (
             "No personal data was found in it to ablate." if case.unit == "entity" else "It has no piece to ablate."
         )
-        return f"{posterior(case)} {'No piece stands above noise and placebo.' if case.pieces else nothing}"
+        none = f"No {_piece(case)} stands above noise and placebo." if case.pieces else nothing
+        return f"{posterior(case)} {none}"
     what = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
     sure = f" An observer would be {scale.percent(piece.posterior)} sure that it was there."
