@@ -81,6 +81,17 @@ def test_runs_are_listed(cli: Call, run: Path, data: Path, monkeypatch: pytest.M
     assert cli("runs", "list", "--runs", "empty").err == "no runs under 'empty'\n"
 
 
+def test_runs_with_a_damaged_part_are_listed(cli: Call, data: Path) -> None:
+    words = [word for word in options(data) if word not in ("--unit", "sentence")]
+    path = Path(cli("influence", *words).err.splitlines()[-1].removeprefix("run: "))
+    (entry,) = map(json.loads, cli("runs", "list", "--json").out.splitlines())
+    assert entry["unit"] == "sentence"
+    (path / "cases-00000.json").write_text("[]", encoding="utf-8")
+    ended = cli("runs", "list", "--json")
+    assert ended.code == 0
+    assert json.loads(ended.out)["unit"] is None
+
+
 def test_a_run_has_a_name(cli: Call, run: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no part of the run's identity, and is in no export."""
     named = cli("influence", *options(data, "named"), "--name", "before the change")

@@ -97,6 +97,16 @@ def test_pieces_have_the_main_number_of_each(runs: list[Path]) -> None:
     assert {row["measure"] for row in found} == {"influence", "icl", "fisher", "susceptibility", "private_generation"}
 
 
+def test_ranks_go_by_the_main_number(runs: list[Path]) -> None:
+    ranked: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
+    for row in rows("pieces", runs, "rank is not null"):
+        ranked.setdefault((row["run"], row["item"], row["kind"]), []).append((row["rank"], row["nats"]))
+    assert {key[0].partition("-")[0] for key in ranked} == {"influence", "private_generation", "susceptibility"}
+    for of_case in ranked.values():
+        by_rank = [nats for _, nats in sorted(of_case)]
+        assert by_rank == sorted(by_rank, reverse=True)
+
+
 @pytest.mark.parametrize("name", registry.instruments())
 def test_what_pieces_names_is_there(name: str) -> None:
     kind = registry.instrument(name).result

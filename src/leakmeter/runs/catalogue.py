@@ -158,8 +158,11 @@ def _unit(path: Path, prompts: JsonObject) -> str | None:
     """The ablation unit; where it was left to the kind of case, that of the first one."""
     if "unit" not in prompts or prompts["unit"] is not None:
         return prompts.get("unit")
-    run = RunDirectory(path)
-    unit = run.read_texts(0)[0].get("unit") if run.has_part(0) else None
+    try:
+        unit = RunDirectory(path).read_texts(0)[0].get("unit")
+    except (StoreError, LookupError):
+        # Nothing is finished yet, or a part is damaged, which `runs verify` tells.
+        return None
     return unit if isinstance(unit, str) else None
 
 

@@ -59,7 +59,7 @@ _OF_PIECES: Final = (
     Column("document", "VARCHAR", "document it lies in; null where it spans several, or there are none"),
     Column("text", "VARCHAR", "its text; null where it has none"),
     Column("n_tokens", "BIGINT", "number of its tokens"),
-    Column("rank", "BIGINT", "among the pieces of its kind, from 1, most nats first"),
+    Column("rank", "BIGINT", "among pieces of its kind, from 1, most nats first; null where it goes by another number"),
     Column("nats", "DOUBLE", "its main number in the report, nats: influence, loss, Rényi divergence, persuasion …"),
     Column("signed_nats", "DOUBLE", "the sum without absolute values: above 0 where it made the response likelier"),
     Column("alone_nats", "DOUBLE", "what it does when it is all the context, nats"),
@@ -69,6 +69,8 @@ _OF_PIECES: Final = (
     Column("entity_type", "VARCHAR", "of personal data: 'phone', 'email', 'address' …"),
     Column("entity_value", "VARCHAR", "of personal data: its normal form"),
 )
+_OF_NUMBER: Final = ("rank", "signed_nats", "alone_nats", "posterior", "posterior_note", "below_noise_floor")
+"""Of these what is of the main number, and of no other that a piece may have."""
 _OF_QUANTITIES: Final = (
     RUN,
     _MEASURE,
@@ -199,7 +201,7 @@ def _pieces(run: str, measure: str, kind: Any, result: Any) -> Iterator[tuple[An
     for place, part in enumerate(getattr(result, of.field)):
         told = {
             **{
-                column.name: getattr(part, of.prefix + column.name, getattr(part, column.name, None))
+                column.name: getattr(part, of.prefix + column.name if column.name in _OF_NUMBER else column.name, None)
                 for column in _OF_PIECES
             },
             "run": run,
