@@ -44,12 +44,12 @@ def test_a_published_data_set_brings_its_prompt(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cases", "told"),
     [
-        ([], "no cases; give at least one"),
-        ([GOOD, {**GOOD, "id": 1}], "id '1' stands for two of the cases"),
+        ([], "the data holds no case"),
+        ([GOOD, {**GOOD, "id": 1}], "record 2: id '1' was already used in record 1"),
         ([{**GOOD, "reference": None}], "case '1' of these has no 'reference'"),
-        ([GOOD, {**GOOD, "reference": 5}], r"cases\[1\]: 'reference' is a number"),
+        ([GOOD, {**GOOD, "reference": 5}], "record 2: 'reference' is a number"),
         ([{**GOOD, "response": "Anna"}], "call it 'reference'"),
-        ([{**GOOD, "answer": "Anna"}], r"cases\[0\]: unknown field 'answer'"),
+        ([{**GOOD, "answer": "Anna"}], "has a response, and here responses are drawn"),
     ],
 )
 def test_what_cannot_be_used_is_told(cases: list[dict[str, Any]], told: str) -> None:

@@ -232,7 +232,7 @@ def test_what_python_refuses() -> None:
         ({"task": "missing.toml"}, "task file 'missing.toml' cannot be read"),
         ({"data": None}, "task 'moods' has no texts of its own; give queries with --data FILE"),
         ({"pool": None}, "give examples to draw from with --pool FILE, or all with --exemplars FILE"),
-        ({"data": "missing.csv"}, "CSV file 'missing.csv' cannot be read"),
+        ({"data": "missing.csv"}, "data file 'missing.csv' cannot be read"),
         ({"data": "EMPTY"}, "is empty"),
         ({"data": "OTHER"}, "has no column 'said'"),
         ({"pool": "UNLABELLED"}, "has no column 'mood'"),
