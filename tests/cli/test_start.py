@@ -62,18 +62,15 @@ def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
 
 
 def test_importing_the_package_imports_nothing_of_it() -> None:
+    import leakmeter
+
     code = (
         "import sys, leakmeter\n"
         "ours = {'leakmeter', 'leakmeter.instruments'}\n"
         "print([m for m in sys.modules if m.startswith(('leakmeter', 'numpy')) and m not in ours], dir(leakmeter))"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    names = [
-        *("DecodeResult", "FisherResult", "FisherSusceptibilities", "IclInfluence", "IclResult", "InfluenceResult"),
-        *("LeakmeterError", "Meter", "PiiFindings", "PiiResult", "RedactionResult", "Run", "Susceptibilities"),
-        *("SusceptibilityResult", "audit", "decode", "fisher_susceptibility", "frontier", "icl", "influence"),
-        *("load_backend", "load_run", "pii", "redaction", "susceptibility"),
-    ]
+    names = sorted(leakmeter.__all__)
     assert ended.stdout.startswith(f"[] {names}")
 
 

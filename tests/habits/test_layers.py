@@ -35,8 +35,8 @@ ROWS = (
     ("errors", "samples"),
 )
 LEVEL = {room: level for level, row in enumerate(ROWS) for room in row}
-# Loaded by name at any height: the package's front door.
-APART = ("__init__",)
+# Loaded by name at any height: the package's front door, and signatures, which type checkers alone read.
+APART = ("__init__", "_typed")
 # Where a heavy library may be imported; in `models` within functions only.
 HEAVY = dict.fromkeys(("torch", "transformers"), ("backends/hf/", "models/", "instruments/pii/tuning/"))
 # What an instrument may read of another.

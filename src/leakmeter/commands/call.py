@@ -25,12 +25,12 @@ from leakmeter.core.case import Case
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.runs.loading import LOAD_OPTIONS, KeptModel, model_of, tell
-from leakmeter.runs.results import Results
 
 if TYPE_CHECKING:
     from leakmeter.core.instrument import Settings
     from leakmeter.core.measure import Measure
     from leakmeter.runs.result import Part
+    from leakmeter.runs.results import Results
 
 F = TypeVar("F", bound=Callable[..., Any])
 Row = Mapping[str, object]
@@ -252,6 +252,7 @@ def measured(
     """
     from leakmeter.commands.progress import progress
     from leakmeter.runs.measure import Callbacks, measure_cases
+    from leakmeter.runs.results import Results
     from leakmeter.runs.run import Run
 
     settings = settings.resolved()

@@ -157,7 +157,7 @@ def test_votes_of_no_exemplar_differ_and_of_equal_ones_are_missed_little() -> No
     ("given", "said"),
     [
         ({"exemplars": []}, "there are no exemplars; give at least one"),
-        ({"exemplars": ["a", 5]}, "exemplars, record 2: 'text' is a number, expected text"),
+        ({"exemplars": ["a", 5]}, "record 2 is not a JSON object, or another record with fields"),
         ({"epsilon": 1.0, "temperature": 2.0}, "epsilon and temperature are given together; give one of epsilon, temp"),
         ({"epsilon": None}, "nothing sets the guarantee; give one of epsilon, temperature, mechanism"),
         ({"mechanism": BoundedCid(1.0), "clip": 3.0}, "a mechanism has its own settings; leave clip"),

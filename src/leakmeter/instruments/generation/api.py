@@ -100,10 +100,8 @@ def audit(
     # None stands for the default, but of a template.
     told = {**measure, **settings, "temperature": temperature}
     given = {name: one for name, one in told.items() if one is not None or name == "template"}
-    if mechanism is not None:
-        if how.out is not None:
-            raise UsageError("a run cannot keep a mechanism of your own; give either out or mechanism")
-        given["mechanism"] = mechanism
+    if mechanism is not None and how.out is not None:
+        raise UsageError("a run cannot keep a mechanism of your own; give either out or mechanism")
     model = model.in_precision(precision_for(model.given, model.dtype))
     audited = audit_of(
         lambda: _examples(data, task, label, names),
@@ -112,6 +110,7 @@ def audit(
         batches=batches,
         epsilon=epsilon,
         samples=samples,
+        mechanism=mechanism,
         **given,
     )
     if audited.measure.seed is not None:
