@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from leakmeter.runs.loading import forget, load_backend, load_run
     from leakmeter.runs.results import Results
     from leakmeter.runs.run import Run
+    from leakmeter.runs.tracking import log_run
 
 _HOME = {
     "LeakmeterError": "leakmeter.errors",
@@ -45,6 +46,7 @@ _HOME = {
     "list_studies": "leakmeter.commands.study",
     "load_backend": "leakmeter.runs.loading",
     "load_run": "leakmeter.runs.loading",
+    "log_run": "leakmeter.runs.tracking",
     "pull_model": "leakmeter.models.library",
     "query": "leakmeter.runs.library",
     "save_report": "leakmeter.runs.library",
@@ -68,6 +70,7 @@ __all__ = [
     "list_studies",
     "load_backend",
     "load_run",
+    "log_run",
     "pull_model",
     "query",
     "save_report",

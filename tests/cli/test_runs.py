@@ -69,12 +69,13 @@ def test_runs_are_listed(cli: Call, run: Path, data: Path, monkeypatch: pytest.M
     assert (entry["kind"], entry["state"], entry["measure"], entry["model"]) == ("run", "complete", "influence", "toy")
     assert (entry["n_cases"], entry["n_cases_finished"], entry["dtype"], entry["device"]) == (3, 3, "float64", "cpu")
     shown = cli("runs", "list").out.splitlines()
-    assert " ".join(shown[0].split()) == "name state cases finished, UTC model, name, data, unit"
+    assert shown[0].split() == ["name", "state", "cases", "finished,", "UTC"]
     assert shown[1].split()[:2] == [run.name, "complete"]
     assert entry["finished"][:16].replace("T", " ") in shown[1]
     told = (entry["given_name"], entry["data"], entry["unit"])
     assert told == (None, str(data), "sentence")
-    assert shown[2].split() == [study.name, "study"]
+    assert shown[2].strip() == f"toy, {data}, sentence"
+    assert shown[3].split() == [study.name, "study"]
     interrupted_after(1, cli, data, "others", monkeypatch)
     assert "1 of 3" in cli("runs", "list", "--runs", "others").out
     Path("empty").mkdir()

@@ -97,7 +97,10 @@ def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> Non
     assert rows[0]["difference_nats"] == ""
     assert float(rows[2]["difference_nats"]) == pytest.approx(float(rows[2]["nats"]) - float(rows[0]["nats"]))
     page = (path / "generations.html").read_text(encoding="utf-8")
-    assert (page.count("<article"), page.count('<div class="text tokens"')) == (N_RECORDS, N_RECORDS * len(LAMBDAS))
+    assert (page.count('<details class="line"'), page.count('<div class="text tokens"')) == (
+        N_RECORDS,
+        N_RECORDS * len(LAMBDAS),
+    )
     assert "Anna called." in page
     again = cli("regurgitation", "--csv", path / "cell-00.csv", "--json")
     assert json.loads(again.out)["repeat_published"]["prompts"] == int(rows[0]["repeat_published"])

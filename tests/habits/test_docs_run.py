@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from helpers import role_files
 from helpers.docs_blocks import CONSOLE, PAGES, Block, blocks, command_lines, shell_lines, words_of
 from helpers.places import ROOT
 
@@ -81,8 +82,9 @@ def test_other_programs_are_told_of_what_is_there(where: str, line: str) -> None
 
 @pytest.fixture
 def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory for what examples write."""
+    """A directory for what examples write, with the file that the README measures."""
     monkeypatch.chdir(tmp_path)
+    role_files.cases(tmp_path / "cases.jsonl")
     return tmp_path
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers import role_files
 from helpers.docs_blocks import PAGES, blocks, command_lines, exit_code, words_of
 from helpers.places import ROOT
 
@@ -53,18 +54,14 @@ def test_a_tutorial_can_be_followed(page: Path, tmp_path: Path, monkeypatch: pyt
 def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
-    shown = {block.title: block.text for page in TUTORIALS for block in blocks(page=page) if block.title is not None}
-    person = "[[subject]]\nname = 'Mara Ellsworth'\nphone = '617-555-0134'\n"
-    samples = {name: name for name in ("audit.toml", "contexts.jsonl", "queries.jsonl")}
-    files = {**shown, "notes.txt": shown["note.txt"], "people.toml": person}
-    files |= {
-        to: resources.files("leakmeter.samples").joinpath(name).read_text("utf-8") for name, to in samples.items()
-    }
-    for name, text in files.items():
-        Path(name).write_text(text, encoding="utf-8")
+    # The toy model has no chat template, which logged chats need.
+    role_files.ragas_export(Path("log.jsonl"))
+    role_files.few_shots(Path("shots.csv"))
+    role_files.queries(Path("reviews.csv"))
+    role_files.crm_export(Path("crm.csv"))
+    role_files.cases(Path("cases.jsonl"))
+    Path("note.txt").write_text(role_files.NOTE, encoding="utf-8")
     followed = [words_of(line) for _, line in command_lines(ROOT / "README.md")]
-    # The toy model has no chat template.
-    followed = [words for words in followed if "--messages" not in words]
     for words in followed:
         assert exit_code(with_the_toy(words)) == 0, words
     assert len(followed) > 5

@@ -20,6 +20,7 @@ LIBRARY = {
     "frontier": "frontier",
     "gate": "gate",
     "icl": "icl",
+    "icl-responses": "icl_responses",
     "icl-select": "icl_select",
     "influence": "influence",
     "models": "list_models",
@@ -35,6 +36,7 @@ LIBRARY = {
     "runs compare": "compare_runs",
     "runs export": "export_run",
     "runs list": "list_runs",
+    "runs log": "log_run",
     "runs show": "load_run",
     "runs verify": "verify_run",
     "schema": "schema",
@@ -55,7 +57,7 @@ RETURNS_BY_SUMMARY = {
 }
 WITHOUT_EXAMPLE = {
     *("Run", "load_backend", "load_run", "compare_runs", "export_run", "save_report", "verify_run", "write_baseline"),
-    *("pull_model", "pii_check", "pii_insert", "pii_tune"),
+    *("log_run", "pull_model", "pii_check", "pii_insert", "pii_tune"),
 }
 
 

@@ -46,7 +46,7 @@ class Page(HTMLParser):
 
 
 ELEMENTS = """
-    html head meta title style body header p div h1 h2 h3 h4 aside table caption thead tbody tr th td span i b bdi
+    html head meta title style body header p div h1 h2 h3 h4 aside u table caption thead tbody tr th td span i b bdi
     small strong del dfn nav a main article section figure figcaption details summary dl dt dd script footer pre
     code iframe svg g path use text defs clippath rect lineargradient img
 """.split()  # noqa: SIM905

@@ -206,6 +206,7 @@ def test_lines_of_a_comparison() -> None:
         "n_only_second": 0,
         "n_other_texts": 1,
         "settings": [{"name": "version", "first": "1", "second": "2"}],
+        "incomparable": [],
         "quantities": [{**row, **tested, "verdict": "worse"}, {**whole, **untested}],
     }
     assert comparison_lines(told) == [
@@ -213,5 +214,5 @@ def test_lines_of_a_comparison() -> None:
         "1 with other texts in B than in A: the same id, but not the same case",
         "set otherwise: version: 1, then 2",
         "leak, nats: 1.00 in A, ∞ in B, by ∞, p 0.02, effect 1.00, 1 pair: worse",
-        "w, F1: – in A, 0.50 in B, by –",
+        "w, F1: – in A, 0.50 in B",
     ]

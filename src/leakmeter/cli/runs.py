@@ -54,24 +54,24 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
     if not found:
         output.tell(f"no runs under '{runs}'")
         return
-    from rich.table import Table
     from rich.text import Text
 
     from leakmeter.core.plain import excerpt
 
-    table = Table(box=None, pad_edge=False)
-    # A name is there to be copied: other columns give way to it.
-    table.add_column("name", overflow="fold", min_width=min(_WIDEST, max(len(entry.name) for entry in found)))
-    table.add_column("state")
-    for heading in ("cases", "finished, UTC"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("model, name, data, unit", overflow="fold")
+    rows = [("name", "state", "cases", "finished, UTC")]
     for entry in found:
         state = f"{entry.state}, outdated" if entry.outdated else entry.state or entry.kind
-        about = (entry.model, entry.given_name, entry.data, entry.unit)
-        cells = (entry.name, state, _cases(entry), minute(entry), ", ".join(filter(None, about)))
-        table.add_row(*(Text(excerpt(cell, _WIDEST)) for cell in cells))
-    output.console().print(table)
+        rows.append((entry.name, state, _cases(entry), minute(entry)))
+    cells = [[excerpt(cell, _WIDEST) for cell in row] for row in rows]
+    of_name, of_state, of_cases, _ = (max(map(len, column)) for column in zip(*cells, strict=True))
+    abouts = ["", *(", ".join(filter(None, (one.model, one.given_name, one.data, one.unit))) for one in found)]
+    screen = output.console()
+    for row, about in zip(cells, abouts, strict=True):
+        line = f"{row[0]:<{of_name}}  {row[1]:<{of_state}}  {row[2]:>{of_cases}}  {row[3]}"
+        # A name is there to be copied, so that no line is broken.
+        screen.print(Text(line.rstrip()), soft_wrap=True)
+        if about:
+            screen.print(Text(f"  {excerpt(about, _WIDEST)}", style="dim"), soft_wrap=True)
     for note in dict.fromkeys(entry.outdated for entry in found if entry.outdated):
         output.tell(f"outdated: {note}")
 

@@ -19,7 +19,8 @@ from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from leakmeter.commands.given import LoadedCases
+from leakmeter.commands.given import LoadedCases, as_unicode
+from leakmeter.commands.options import checked_name
 from leakmeter.core import registry
 from leakmeter.core.case import Case
 from leakmeter.errors import UnknownNameError, UsageError
@@ -43,6 +44,8 @@ class CallOptions:
     out: str | Path | None = None
     """Directory of runs to keep the results in: the same call goes on where it was interrupted, and measures nothing
     twice. None to measure in memory."""
+    name: str | None = None
+    """What to call the run, with out: shown in lists and reports, and no part of what identifies it."""
     progress: bool = False
     """Draw a bar on standard error."""
     skip_bad: bool = False
@@ -224,7 +227,8 @@ def cases_given(
     loaded = cases_of(data, **asdict(names), skip_bad=how.skip_bad)
     for line in loaded.notes:
         tell(line)
-    return LoadedCases(loaded.cases, loaded.problems, how.skip_bad), False
+    source = as_unicode(str(data)) if isinstance(data, str | Path) else None
+    return LoadedCases(loaded.cases, loaded.problems, how.skip_bad, source=source), False
 
 
 def measured(
@@ -271,6 +275,8 @@ def measured(
             with kept_parts(
                 *(backend, measure, name, settings, prepared, kept, Path(how.out)),
                 group_size=group_size,
+                label=checked_name(how.name),
+                data=given.source,
                 callbacks=callbacks,
                 settle=settle,
             ) as (directory, _, each):

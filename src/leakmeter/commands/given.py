@@ -32,6 +32,8 @@ class LoadedCases(Generic[_C]):
     """Leave out further ones too, rather than stop at the first."""
     notes: tuple[str, ...] = ()
     """What to tell of how the cases were read."""
+    source: str | None = None
+    """The file they are of, as it was given; None where they are of none, or its name may say whom they are about."""
 
     def prepared(
         self, backend: Backend, settings: Settings, measure: Measure

@@ -56,8 +56,8 @@ def load_referenced(
 def _record(case: Case, reference: str | None, where: str) -> Record:
     if case.response is not None:
         raise DataError(
-            f"case '{case.id}' of {where} has a response, and here responses are drawn; call it 'reference' if it says "
-            "what a good one would"
+            f"case '{case.id}' of {where} has a response, and here responses are drawn; leave it out (in a file with "
+            "--map response=), or call it 'reference' if it says what a good one would"
         )
     if reference is None or not reference.strip():
         raise DataError(

@@ -95,7 +95,7 @@ def test_a_smaller_batch_is_the_first_of_a_larger_one(news: dict[str, str]) -> N
     assert {example.label for example in large.exemplars} == {"Sports"}
     assert large.query.label == "Sports"
     (first,) = load_records(study_of("audit_table_4", choice_seed=["none"], target_epsilon=["10"]), news)
-    assert [example.id for example in first[0].exemplars] == ["1", "5", "9", "13"]
+    assert [example.id for example in first[0].exemplars] == ["line 3", "line 7", "line 11", "line 15"]
     (two,) = load_records(study_of("audit_table_4", batches=["2"], target_epsilon=["10"]), {"agnews.train": "news.csv"})
     assert not {*two[0].exemplars} & {*two[1].exemplars}
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     ),
     settings=Some(GenerationSettings, raw=True),
     names=RowNames,
-    how=Some(CallOptions, only=("out", "progress")),
+    how=Some(CallOptions, only=("out", "name", "progress")),
 )
 def audit(
     model: KeptModel,

@@ -70,7 +70,6 @@ def report(
     if not cases:
         raise UsageError("no case to show: a report needs at least one, as `leakmeter redact-plan --json` prints them")
     several = len(cases) > 1
-    found: list[b.Block] = [b.Headline(_headline(cases)), _advice(cases)] if several else []
     responses = "a response" if not several else f"{len(cases):,} responses"
     found: list[b.Block] = [b.Headline(_headline(cases)), _advice(cases)] if several else []
     return b.Report(
