@@ -71,7 +71,7 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
         # A name is there to be copied, so that no line is broken.
         screen.print(Text(line.rstrip()), soft_wrap=True)
         if about:
-            screen.print(Text(f"  {excerpt(about, _WIDEST)}", style="dim"), soft_wrap=True)
+            screen.print(Text(f"  {excerpt(about, 4 * _WIDEST)}", style="dim"), soft_wrap=True)
     for note in dict.fromkeys(entry.outdated for entry in found if entry.outdated):
         output.tell(f"outdated: {note}")
 
