@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,12 @@ def printed(ended: Ended) -> list[dict[str, object]]:
     """The objects that a command printed, one a line."""
     assert ended.code == 0, ended.err
     return [json.loads(line) for line in ended.out.splitlines()]
+
+
+@pytest.fixture
+def the_default_model(real_backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands measure with the default model, which is loaded once for all tests."""
+    monkeypatch.setattr("leakmeter.runs.loading.load_backend", lambda *_, **__: real_backend)
 
 
 # ---- a builder of a system that retrieves, with its logs ------------------------------------------------------------
@@ -44,7 +51,7 @@ def test_logs_of_a_retrieval_system_are_measured_as_they_are(
     assert "For the scoring model" in Path("report.html").read_text("utf-8")
 
 
-@pytest.mark.usefixtures("real_backend")
+@pytest.mark.usefixtures("the_default_model")
 def test_a_logged_chat_that_ends_in_an_answer(cli: Cli, tmp_path: Path) -> None:
     for make, name in ((role_files.chat_log, "log.jsonl"), (role_files.completions_log, "log.jsonl.gz")):
         path = make(tmp_path / name)
@@ -56,7 +63,7 @@ def test_a_logged_chat_that_ends_in_an_answer(cli: Cli, tmp_path: Path) -> None:
         assert by_type["phone"]["posterior"] > 0.99
 
 
-@pytest.mark.usefixtures("real_backend")
+@pytest.mark.usefixtures("the_default_model")
 def test_notes_within_the_question_are_context_where_that_is_said(cli: Cli, tmp_path: Path) -> None:
     path = role_files.chat_log_with_the_note_in_the_question(tmp_path / "log.jsonl")
     refused = cli("influence", "--data", path)

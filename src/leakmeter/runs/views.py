@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
@@ -148,13 +149,14 @@ def _view_name(measure: str, field: str) -> str:
     return f"{re.sub(r'[^a-z0-9]', '_', measure.lower())}_{field}"
 
 
-def _columns(kind: type[Record]) -> list[Column]:
+@cache
+def _columns(kind: type[Record]) -> tuple[Column, ...]:
     try:
         said = docstrings(kind)
     except OSError:
         # Another package's source need not be at hand.
         said = {}
-    return [Column(name, _STORED[of], said.get(name, "")) for name, of in scalar_fields(kind).items()]
+    return tuple(Column(name, _STORED[of], said.get(name, "")) for name, of in scalar_fields(kind).items())
 
 
 def _quantity_columns() -> list[Column]:
