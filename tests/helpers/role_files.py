@@ -26,7 +26,7 @@ def chat_log(path: Path) -> Path:
         {"role": "user", "content": QUESTION},
         {"role": "assistant", "content": ANSWER},
     ]
-    return _lines(path, [{"messages": messages}, {"messages": messages[:1] + messages[1:]}])
+    return _lines(path, [{"messages": messages}])
 
 
 def chat_log_with_the_note_in_the_question(path: Path) -> Path:
