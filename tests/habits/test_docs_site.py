@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -15,7 +16,9 @@ from typing import Any
 import pytest
 import yaml
 
+from helpers.accessibility import AXE, violations
 from helpers.places import ROOT
+from helpers.report_browser import CHROMIUM, Browser
 
 DOCS = ROOT / "docs"
 
@@ -77,11 +80,12 @@ def test_no_code_in_a_table_has_an_escaped_bar() -> None:
     assert found == []
 
 
-@pytest.mark.long
-def test_the_site_is_built_without_a_warning_and_asks_nothing_of_the_network(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built."""
     pytest.importorskip("material")
     pytest.importorskip("mkdocstrings")
-    site = tmp_path / "site"
+    site = tmp_path_factory.mktemp("docs") / "site"
     built = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(site)],
         cwd=ROOT,
@@ -91,9 +95,46 @@ def test_the_site_is_built_without_a_warning_and_asks_nothing_of_the_network(tmp
         check=False,
     )
     assert built.returncode == 0, built.stderr
+    return site
+
+
+@pytest.mark.long
+def test_the_site_is_built_without_a_warning_and_asks_nothing_of_the_network(site: Path) -> None:
     assert (site / "reference" / "cli.html").is_file()
     fetched = re.compile(
         r"""<(?:script|img|iframe|source)[^>]+src="?https?:|<link[^>]+(?:stylesheet|preload)[^>]+https?:"""
     )
     for page in site.rglob("*.html"):
         assert not fetched.search(page.read_text(encoding="utf-8")), page
+
+
+@pytest.mark.long
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the site was not opened in a browser")
+def test_the_site_can_be_searched_without_a_server_and_read_by_anyone(site: Path) -> None:
+    with Browser() as browser:
+        browser.open((site / "tutorials" / "rag.html").as_uri())
+        browser.run("document.querySelector('label[for=__search]').click()")
+        for word in ("RAG", "OpenAI", "pandas", "vLLM"):
+            browser.run(
+                "{ const field = document.querySelector('input.md-search__input'); field.focus();"
+                f"field.value = {word!r}; field.dispatchEvent(new Event('input', {{bubbles: true}}));"
+                "field.dispatchEvent(new KeyboardEvent('keyup', {bubbles: true})); }"
+            )
+            for _ in range(100):
+                time.sleep(0.1)
+                found = browser.run("document.querySelector('.md-search-result__list').innerText")
+                if word.lower() in found.lower():
+                    break
+            assert word.lower() in found.lower()
+        assert all(url.startswith(("file:", "data:")) for url in browser.requests)
+        if AXE is None:
+            pytest.skip("axe-core is not installed: pip install axe-playwright-python")
+        for page in ("index.html", "concepts.html", "reference/cli.html"):
+            browser.open((site / page).as_uri())
+            browser.run(f"{AXE.read_text(encoding='utf-8')}; true")
+            for scheme in ("default", "slate"):
+                browser.run(f"document.body.setAttribute('data-md-color-scheme', '{scheme}')")
+                time.sleep(0.5)  # colours change by and by
+                # Buttons that copy code stand in landmarks without names, which is no rule of WCAG.
+                found = [one for one in violations(browser, dark=False, width=1280) if one[0] != "landmark-unique"]
+                assert found == []

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from importlib import util
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from helpers.accessibility import AXE, violations
 from helpers.differentiable_toy import DifferentiableToy
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import clinic, sampled, small
@@ -19,10 +17,6 @@ from leakmeter.instruments.influence import report as influence
 from leakmeter.report import html
 from leakmeter.runs.measure import Callbacks, measure_cases
 
-# Of the package only the script is used: what it imports drives another browser.
-_PACKAGE = util.find_spec("axe_playwright_python")
-AXE = Path(_PACKAGE.origin).with_name("axe.min.js") if _PACKAGE and _PACKAGE.origin else None
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 MEASURES = registry.instruments()
 pytestmark = [
     pytest.mark.long,
@@ -40,22 +34,6 @@ def page_of(name: str, n: int) -> str:
     parts = measure_cases(backend, measure, prepared, None, Callbacks(), group_size=n)
     results = list(instrument.result.from_run(parts, asdict(measure)))
     return instrument.result.render_page(results, command="leakmeter", run=None)
-
-
-def violations(browser: Browser, *, dark: bool, width: int) -> list[Any]:
-    scheme = "dark" if dark else "light"
-    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-    browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
-    options = {"runOnly": {"type": "tag", "values": RULES}, "resultTypes": ["violations"]}
-    found = browser.call(
-        "Runtime.evaluate",
-        expression=f"axe.run(document, {json.dumps(options)}).then(found => JSON.stringify(found.violations.map("
-        "one => [one.id, ...one.nodes.slice(0, 3).map(node => node.html.slice(0, 200))])))",
-        awaitPromise=True,
-        returnByValue=True,
-    )
-    listed: list[Any] = json.loads(found["result"]["value"])
-    return listed
 
 
 @pytest.fixture(scope="module")
