@@ -55,7 +55,7 @@ def test_the_words_say_what_was_measured() -> None:
     assert "without any context the answers move by 0.77 nats" in flat(words.meaning(told, cases))
     uneven = [asked(), asked(n=9)]
     assert "behind 4 to 9 contexts" in words.headline(summary(uneven), uneven)
-    assert "More than 1.39 nats cannot be told" in flat(words.scale_of(cases))
+    assert "More than 1.39 nats cannot be revealed" in flat(words.scale_of(cases))
     assert "no query lies below" in words.noise(told, cases)
     assert flat(words.verdict(cases[0])) == (
         "This query has a susceptibility of 0.50 nats [0.25, 1.00], behind 4 contexts."
