@@ -14,8 +14,8 @@ INSTRUMENT = Instrument(
         Command(
             "decode",
             "command:decode",
-            "Draw a response from a mixture of the model with and without a context, and measure, in nats, "
-            "what each token leaks.",
+            "Draw a response from a mixture of the model with and without a context, and measure what "
+            "each token leaks.",
         ),
         Command(
             "frontier",
