@@ -90,7 +90,7 @@ class MeterMethods:
         progress: bool = False,
         skip_bad: bool = False,
     ) -> Results[DecodeResult]:
-        """Draw a response by context influence decoding, and write down in nats what each token tells of the context."""
+        """Draw a response by context influence decoding and measure, in nats, what each token leaks of the context."""
 
     @overload
     def decode(
@@ -116,7 +116,7 @@ class MeterMethods:
         progress: bool = False,
         skip_bad: bool = False,
     ) -> DecodeResult:
-        """Draw a response by context influence decoding, and write down in nats what each token tells of the context."""
+        """Draw a response by context influence decoding and measure, in nats, what each token leaks of the context."""
 
     def fisher_susceptibility(
         self,
@@ -160,7 +160,7 @@ class MeterMethods:
         samples: int = 1,
         seed: int | None = None,
     ) -> Frontier:
-        """Sweep λ or ε: what each setting leaks, what it is good for, and which to ship."""
+        """Sweep λ or ε and compare the leakage and utility of each setting."""
 
     def icl(
         self,
@@ -543,7 +543,7 @@ def decode(
     model_id: str | None = None,
     cache: bool = True,
 ) -> Results[DecodeResult]:
-    """Draw a response by context influence decoding, and write down in nats what each token tells of the context."""
+    """Draw a response by context influence decoding and measure, in nats, what each token leaks of the context."""
 
 @overload
 def decode(
@@ -574,7 +574,7 @@ def decode(
     model_id: str | None = None,
     cache: bool = True,
 ) -> DecodeResult:
-    """Draw a response by context influence decoding, and write down in nats what each token tells of the context."""
+    """Draw a response by context influence decoding and measure, in nats, what each token leaks of the context."""
 
 def fisher_susceptibility(
     model: Any = "smollm2-135m",
@@ -628,7 +628,7 @@ def frontier(
     model_id: str | None = None,
     cache: bool = True,
 ) -> Frontier:
-    """Sweep λ or ε: what each setting leaks, what it is good for, and which to ship."""
+    """Sweep λ or ε and compare the leakage and utility of each setting."""
 
 def icl(
     model: Any = "smollm2-135m",

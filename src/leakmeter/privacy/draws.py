@@ -9,11 +9,11 @@ SEED_WARNING: Final = "a seeded run carries no guarantee unless the seed stays s
 _SEEDED: Final = "It holds for whoever does not know the seed, from which the draws can be repeated."
 _EXACT: Final = (
     "Every token had exactly the probability that was computed for it, a fraction of whole numbers, and none was drawn "
-    "otherwise: drawing adds no δ to the promise."
+    "otherwise: drawing adds no δ to the guarantee."
 )
 _ROUNDED: Final = (
     "An earlier version drew these tokens in float64: some token may have been possible under one context alone, with "
-    "a chance of up to 1e-11 a token. That δ comes on top of the promise."
+    "a chance of up to 1e-11 a token. That δ is added to the guarantee."
 )
 
 

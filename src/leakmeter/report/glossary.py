@@ -51,7 +51,7 @@ TERMS: Final = (
         "share of equally plausible values, the true one among them, that rank as high",
     ),
     Term("exposure", r"\b[Ee]xposure\b", "log₂ of the number of values over the true one’s rank, bits"),
-    Term("susceptibility", r"(?<!Fisher )[Ss]usceptibility", "mean persuasion: what an answer tells of its context"),
+    Term("susceptibility", r"(?<!Fisher )[Ss]usceptibility", "mean persuasion: what an answer reveals of its context"),
     Term(
         "persuasion", r"[Pp]ersuasion", "of a context: KL divergence of its answer from the mixture over all contexts"
     ),

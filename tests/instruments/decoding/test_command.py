@@ -177,7 +177,7 @@ def test_in_public_nothing_is_said_of_cases_that_cannot_be_used(
     assert ended.err == "leakmeter: a case cannot be used so; without --public the same command says why\n"
     ended = cli(*words, "--public", "--dry-run")
     assert (ended.code, ended.out) == (2, "")
-    assert "--dry-run tells how long a context is" in ended.err
+    assert "--dry-run reveals the length of a context" in ended.err
 
 
 def test_in_public_an_error_does_without_the_run_s_name(decode: Call, monkeypatch: pytest.MonkeyPatch) -> None:

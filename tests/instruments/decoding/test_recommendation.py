@@ -43,7 +43,7 @@ def test_a_clear_knee_is_shipped() -> None:
     assert choice.shares is not None
     assert choice.shares.of_setting[1] == 1.0
     words = said(choice, leaks, uses)
-    assert words.startswith("Use: ship λ = 0.5, the knee in 100 % of resamples of 30 cases. λ = 0.5 tells 0.98 nats a")
+    assert words.startswith("Use: ship λ = 0.5, the knee in 100 % of resamples of 30 cases. λ = 0.5 leaks 0.98 nats a")
     assert "points [" in words
     assert words.endswith("below the best, λ = 1.5.")
 
@@ -116,5 +116,5 @@ def test_a_promise_is_told_beside_what_was_told() -> None:
     }
     rows = [{**row, "u_less_best": -0.02, "u_less_best_low": -0.03, "u_less_best_high": 0.0} for _ in range(4)]
     words = sentence(choice, "u", "epsilon", rows, 30)
-    assert "ε = 1 tells 2.00 nats a response, where at most 8 were guaranteed" in words
+    assert "ε = 1 leaks 2.00 nats a response, where at most 8 were guaranteed" in words
     assert "2.0 points [0.0, 3.0] below the best" in words

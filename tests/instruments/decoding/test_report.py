@@ -143,7 +143,7 @@ def test_what_decoding_says_is_as_reviewed() -> None:
 def test_the_headline_says_told_spent_and_promised() -> None:
     said = flat(printed(report([bounded()]), width=160))
     assert (
-        "The response told 0.33 nats of the context; spent 1.96 of 2.00 guaranteed (per token at most 0.40 of 0.40)."
+        "The response leaks 0.33 nats of the context; spent 1.96 of 2.00 guaranteed (per token at most 0.40 of 0.40)."
         in said
     )
     assert "response 1" not in said
@@ -152,7 +152,7 @@ def test_the_headline_says_told_spent_and_promised() -> None:
     assert "factor of 1.49 (ε = 0.40 nats)" in said
     assert "at most 88 % sure" in said
     free = flat(printed(report([unbounded()])))
-    assert "The response told 0.33 nats of the context (per token at most 0.12)" in free
+    assert "The response leaks 0.33 nats of the context (per token at most 0.12)" in free
     assert "Nothing is guaranteed" in free
     assert "spent" not in free
     guarantee = bounded().guarantee
@@ -219,7 +219,7 @@ def test_the_public_report_is_the_same_whatever_the_context() -> None:
 
 def test_several_samples_are_all_shown() -> None:
     case = twice()
-    assert flat(printed(report([case]))).count("The response told 0.33 nats") == 2
+    assert flat(printed(report([case]))).count("The response leaks 0.33 nats") == 2
     shown = public_report([case.published()])
     assert flat(printed(shown)).count("Guaranteed: 5 tokens") == 2
     assert html.page(report([case])).count("ε spent by each token, nats</figcaption>") == 2
@@ -290,8 +290,8 @@ def test_bars_keep_to_their_limits() -> None:
         assert (list(panel.series[0].y), list(panel.series[0].x)) == (ys, [1.0, 2.0, 3.0, 4.0, 5.0])
         assert [guide.at for guide in panel.guides] == [limit]
     assert b.plain(spent.panels[0].series[0].said[1]) == (
-        "2. code: λ 1.50, told 0, most any token would have told 0.18, spent ε 0.36, log p with context −2.00, without "
-        "−2.00"
+        "2. code: λ 1.50, leaked 0, most any token would have leaked 0.18, spent ε 0.36, log p with context −2.00, "
+        "without −2.00"
     )
     ledger = bounded().ledger
     far = replace(ledger, per_token=replace(ledger.per_token, weight=(0.01, 0.02, 0.0, 0.0, 0.0)))
@@ -308,7 +308,7 @@ def test_bars_keep_to_their_limits() -> None:
 def test_an_infinite_loss_is_told() -> None:
     case = decoded([0.5, math.inf])
     for told in (case, DecodeResult.from_dict(json.loads(case.to_json()))):
-        assert "The response told ∞ nats of the context (per token at most ∞)" in flat(printed(report([told])))
+        assert "The response leaks ∞ nats of the context (per token at most ∞)" in flat(printed(report([told])))
 
 
 def test_losses_add_up_beside_their_bound() -> None:
@@ -317,12 +317,12 @@ def test_losses_add_up_beside_their_bound() -> None:
     (panel,) = found.figures["loss"].panels  # type: ignore[union-attr]
     lines = {series.name: list(series.y) for series in panel.series}
     assert lines["other cases"] == [0.0, 0.1]
-    assert lines["told, by the case that told most"] == [0.0, 0.5, 0.75, 0.875]
+    assert lines["leaked, by the case that leaks most"] == [0.0, 0.5, 0.75, 0.875]
     assert lines["spent by it"][-1] == pytest.approx(0.3, rel=1e-12)
     assert lines["guaranteed at most"] == pytest.approx([0.0, 1.8], rel=1e-12)
-    assert "2 responses told" in found.headline
+    assert "2 responses leak" in found.headline
     alone = DecodeResult.findings([decoded([0.5, 0.25])])
-    assert alone.headline.startswith("The response told 0.75\u00a0nats of the context")
+    assert alone.headline.startswith("The response leaks 0.75\u00a0nats of the context")
     assert list(alone.figures) == ["loss"]
     assert set(charts.files(alone.figures["loss"])) == {"png", "svg"}  # type: ignore[arg-type]
 

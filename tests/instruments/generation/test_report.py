@@ -168,7 +168,7 @@ def test_who_paid_most_is_first_and_the_paper_stands_beside_no_leak(case: Case) 
     assert case.bounds.guarantee is not None
     assert guaranteed == case.bounds.guarantee.epsilon
     assert "which is no verdict" in said
-    assert "of a mechanism that tells nothing" in said
+    assert "for a mechanism that leaks nothing" in said
 
 
 def tables(cases: Sequence[Case], caption: str) -> b.Table:

@@ -134,7 +134,7 @@ def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None
     assert flat(posterior(hidden)).endswith(
         "After: No posterior is shown: with signs the sum is 0.25 nats, below the placebo."
     )
-    assert "nothing that could be measured" in posterior(planned(left_nats=0.005))
+    assert "reveals nothing measurable" in posterior(planned(left_nats=0.005))
 
 
 def test_the_terminal_shows_the_text_the_answers_and_the_steps() -> None:

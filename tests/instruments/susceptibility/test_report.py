@@ -51,11 +51,11 @@ def test_the_words_say_what_was_measured() -> None:
     told = summary(cases)
     assert flat(words.headline(told, cases)).endswith("nats, the mean of 4 queries, each behind 4 contexts.")
     assert flat(words.headline(told, cases)).startswith("Susceptibility 0.52 [0.51, 0.53] nats, ")
-    assert "37.2 % of the 1.39 nats that there are to tell" in flat(words.meaning(told, cases))
+    assert "37.2 % of the 1.39 nats possible" in flat(words.meaning(told, cases))
     assert "without any context the answers move by 0.77 nats" in flat(words.meaning(told, cases))
     uneven = [asked(), asked(n=9)]
     assert "behind 4 to 9 contexts" in words.headline(summary(uneven), uneven)
-    assert "More than 1.39 nats cannot be told" in flat(words.scale_of(cases))
+    assert "More than 1.39 nats cannot be revealed" in flat(words.scale_of(cases))
     assert "no query lies below" in words.noise(told, cases)
     assert flat(words.verdict(cases[0])) == (
         "This query has a susceptibility of 0.50 nats [0.25, 1.00], behind 4 contexts."

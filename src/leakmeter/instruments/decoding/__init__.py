@@ -14,13 +14,13 @@ INSTRUMENT = Instrument(
         Command(
             "decode",
             "command:decode",
-            "Draw a response from what a model says with a context and without it, and tell in nats what each token "
-            "leaks.",
+            "Draw a response from a mixture of the model with and without a context, and measure what "
+            "each token leaks.",
         ),
         Command(
             "frontier",
             "frontier_command:frontier",
-            "Sweep λ or ε over your own cases: what each setting leaks, what it is good for, and which to ship.",
+            "Sweep λ or ε over your own cases and compare the leakage and utility of each setting.",
         ),
     ),
 )

@@ -43,7 +43,7 @@ def decode(
     names: CaseNames,
     how: CallOptions,
 ) -> DecodeResult | Results[DecodeResult]:
-    """Draw a response by context influence decoding, and write down in nats what each token tells of the context.
+    """Draw a response by context influence decoding and measure, in nats, what each token leaks of the context.
 
     With `epsilon` each token is ε-DP for the context (Flemings et al., Algorithm 1 and Theorem B.1) as long as a seed
     that was given and all of the result but its `public` part stay secret; see `instruments.decoding.measure.Decode`.
@@ -101,7 +101,7 @@ def frontier(
     prompts: PromptSettings,
     drawing: dict[str, Any],
 ) -> Frontier:
-    """Sweep λ or ε: what each setting leaks, what it is good for, and which to ship.
+    """Sweep λ or ε and compare the leakage and utility of each setting.
 
     Nothing is written. All settings draw with one seed, or under a bound from the operating system's source. With
     `epsilons` the result is private, and what is guaranteed of responses of several settings adds up.

@@ -38,7 +38,7 @@ def decode(
     run: RunOptions | None = None,
     public: Flag = False,
 ) -> None:
-    """Draw a response from what a model says with a context and without it, and tell in nats what each token leaks.
+    """Draw a response from a mixture of the model with and without a context, and measure what each token leaks.
 
     With --epsilon, each token is ε-DP for the context as long as the seed and the ledger stay secret. Every
     run without --seed then draws anew, and what it spends adds up.
@@ -71,7 +71,7 @@ def decode(
     if public and measure.epsilon is None:
         raise UsageError("--public is for a response with a guarantee; give --epsilon")
     if public and run.dry_run:
-        raise UsageError("--dry-run tells how long a context is; leave it out, or --public")
+        raise UsageError("--dry-run reveals the length of a context; remove it or --public")
     given = read_cases(source or Source())
     check_guarantee(measure, given.cases, delta)
     precision = precision_for(measure, run.model, run.dtype)

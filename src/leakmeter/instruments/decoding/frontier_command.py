@@ -56,7 +56,7 @@ def frontier(
     truncate: Flag = False,
     run: RunOptions | None = None,
 ) -> None:
-    """Sweep λ or ε over your own cases: what each setting leaks, what it is good for, and which to ship.
+    """Sweep λ or ε over your own cases and compare the leakage and utility of each setting.
 
     Every setting is a run of `leakmeter decode` that can be continued: the same command goes on after an interruption
     and measures nothing twice. With --epsilon all that is written and printed is private.

@@ -24,25 +24,25 @@ DECODE: Final[Quantities] = (
     Quantity(
         "decode",
         NATS,
-        "What the response told of the whole context: how far its log-probability moved, token by token, by it.",
+        "What the response leaks of the whole context: how far the context moved its log-probability, token by token.",
         at("ledger", "whole_nats"),
     ),
     Quantity(
         "decode.worst_response",
         NATS,
-        "What the response that told most of the whole context told of it, where several were drawn for a case.",
+        "Leakage of the whole context by the response that leaks most, where several were drawn for a case.",
         lambda case: most(one.ledger.whole_nats for one in case.samples),
     ),
     Quantity(
         "decode.worst_token",
         NATS,
-        "The most that a token of a response could have told, the one that was drawn or another in its place.",
+        "The most that a token of a response could have leaked, whether the drawn token or another in its place.",
         lambda case: most(nats for one in case.responses for nats in one.ledger.per_token.max_loss_nats),
     ),
     Quantity(
         "decode.promised",
         NATS,
-        "Bound on what the response tells, by basic composition over its tokens.",
+        "Bound on what the response leaks, by basic composition over its tokens.",
         at("guarantee", "response", "basic_nats"),
     ),
     Quantity(

@@ -105,7 +105,7 @@ def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Row], n_cas
         return f"{what}: one case has no interval and speaks for no other; give more cases."
     if choice.verdict == "same leakage":
         return (
-            f"{what}: no knee: leakage does not differ beyond its interval, so that it tells no setting from another; "
+            f"{what}: no knee: leakage does not differ beyond its interval, so that it separates no settings; "
             f"the most useful was {best}."
         )
     if choice.verdict == "same utility":
@@ -137,7 +137,7 @@ def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Row], n_cas
 
 
 def _leaks(row: Row, name: str) -> str:
-    said = f"{name} tells {row['nats']:.2f} nats a response{_interval(row['nats_low'], row['nats_high'], '.2f')}"
+    said = f"{name} leaks {row['nats']:.2f} nats a response{_interval(row['nats_low'], row['nats_high'], '.2f')}"
     if "guaranteed_nats_most" in row:
         said += f", where at most {row['guaranteed_nats_most']:g} were guaranteed"
     return said

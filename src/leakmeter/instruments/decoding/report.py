@@ -47,7 +47,7 @@ def report(
         blocks += [*_found(cases), words.advice(cases), *([b.Warning(words.PRIVATE)] if bounded else [])]
     blocks.append(_chart(cases))
     return b.Report(
-        "What these responses told of their contexts" if several else "What this response told of its context",
+        "What these responses leak of their contexts" if several else "What this response leaks of its context",
         "decode",
         blocks,
         lead=f"A language model drew {'these responses' if several else 'this response'} from a mixture of its "
@@ -68,8 +68,8 @@ def report(
             b.Column("Bound", "nats"),
             b.Column("Response"),
         ),
-        index_caption="Responses, those that told most first" if several else "",
-        sections_left_out="that told less",
+        index_caption="Responses, largest leakage first" if several else "",
+        sections_left_out="that leak less",
         notes=[b.Text(_AGAIN, "soft")] if bounded and command is not None else [],
         guide_to="context",
         scripted=False,
@@ -91,7 +91,7 @@ def public_report(cases: Sequence[PublicResult], *, outdated: str = "") -> b.Rep
     _check(cases)
     several = len(cases) > 1
     most = max(case.guarantee.response.basic_nats for case in cases)
-    n = f"{len(cases):,} responses tell"
+    n = f"{len(cases):,} responses leaks"
     said = f"Guaranteed: each of {n} at most {nats_text(most)}\u00a0nats between any two contexts."
     return b.Report(
         "Responses with a guarantee" if several else "A response with a guarantee",
@@ -100,7 +100,7 @@ def public_report(cases: Sequence[PublicResult], *, outdated: str = "") -> b.Rep
         lead="A language model was given some context, which is not shown here, and a query. Each token of the "
         "response was drawn from a mixture of what the model says with the context and without it, with as much of "
         "the context as kept every token of the vocabulary within a bound. What is on this page is the response, the "
-        "bound, and what the model says of the response without the context.",
+        "bound, and the probabilities of the response without the context.",
         # By number: a name may tell of the context.
         sections=[
             b.Section(
@@ -130,7 +130,7 @@ def _found(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
     who = "For the scoring model, " if given else ""
     bound = f"; at most {nats_text(max(bounds))} were guaranteed of any" if len(bounds) == len(cases) else ""
     yield b.Headline(
-        f"{who}{len(cases):,} responses told {mean_text(values)} of their contexts on average, and one "
+        f"{who}{len(cases):,} responses leak {mean_text(values)} of their contexts on average, and one "
         f"{nats_text(max(values))}\u00a0nats{bound}."
     )
     if given:
@@ -165,7 +165,7 @@ def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
         given = "" if one.response.sampled else ", given"
         yield b.ShadedText(
             [b.Passage(_segments(one))],
-            f"Response{which}{given}, shaded by what each token told, nats",
+            f"Response{which}{given}, shaded by what each token leaks, nats",
             floor_said_nats=0.0 if number == len(responses) else None,
             style="tokens",
         )
@@ -197,8 +197,8 @@ def _columns(one: DecodedResponse) -> dict[str, Sequence[float]]:
     per_token = one.ledger.per_token
     return {
         "λ": per_token.weight,
-        "told": per_token.loss_nats,
-        "most any token would have told": per_token.max_loss_nats,
+        "leaked": per_token.loss_nats,
+        "most any token would have leaked": per_token.max_loss_nats,
         **({} if per_token.spent_nats is None else {"spent ε": per_token.spent_nats}),
         "log p with context": per_token.log_prob_nats,
         "without": per_token.bare_log_prob_nats,
@@ -213,7 +213,7 @@ def _bars(one: DecodedResponse) -> Iterator[b.Chart]:
         numbers = ", ".join(f"{name} {nats_text(xs[number - 1])}" for name, xs in columns.items())
         said.append((f"{number}. ", _shown(token), f": {numbers}"))
     if guarantee is None:
-        yield _bars_of(columns["told"], said, "Nats told by each token", b.Axis("told", "nats"))
+        yield _bars_of(columns["leaked"], said, "Nats leaked by each token", b.Axis("leaked", "nats"))
         return
     bound = b.Guide(guarantee.epsilon_nats, f"guaranteed at most {nats_text(guarantee.epsilon_nats)}")
     largest = b.Guide(guarantee.lambda_max, f"at most {guarantee.lambda_max:g}")
@@ -301,14 +301,14 @@ def _chart(cases: Sequence[DecodeResult]) -> b.Chart:
         for number, case in enumerate(others)
     ]
     losses = worst.ledger.per_token
-    series.append(b.Series("line", _added_up(losses.loss_nats), name="told, by the case that told most", colour=1))
+    series.append(b.Series("line", _added_up(losses.loss_nats), name="leaked, by the case that leaks most", colour=1))
     if worst.guarantee is not None:
         each = worst.guarantee.epsilon_nats
         n = max(len(case.response.tokens) for case in cases)
         series.append(b.Series("line", _added_up(losses.spent_nats or ()), name="spent by it", colour=0))
         series.append(b.Series("line", (0.0, each * n), (0.0, n), name="guaranteed at most", colour=6))
     panel = b.Panel(b.Axis("tokens of the response", whole=True), b.Axis("added up", "nats"), series)
-    return b.Chart("loss", "What responses told of their contexts", [panel], panel_inches=(6.4, 4.2), on="files")
+    return b.Chart("loss", "What responses leak of their contexts", [panel], panel_inches=(6.4, 4.2), on="files")
 
 
 def _added_up(nats: Sequence[float]) -> list[float]:

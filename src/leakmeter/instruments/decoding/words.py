@@ -28,8 +28,8 @@ UNBOUNDED = (
     "nothing about other outputs the model could have given."
 )
 GIVEN = (
-    "The response was given, not drawn from the model that scored it: the number says what it tells that model, and "
-    "another model’s would differ."
+    "The response was given, not drawn from the model that scored it: the numbers are those of the "
+    "scoring model; another model would give others."
 )
 ADVICE = {
     "bounded": (
@@ -45,7 +45,7 @@ ADVICE = {
         "decode with --epsilon where others may read the answer; leakmeter frontier says what it costs",
     ),
     "influence": (
-        "A response that told much",
+        "A response that leaks much",
         "leakmeter influence says which piece of the context it came from",
     ),
 }
@@ -74,7 +74,7 @@ def headline(one: DecodedResponse) -> str:
     """What a response told of its context, and what it spent of its bound."""
     ledger, guarantee = one.ledger, one.guarantee
     who = "the response" if one.response.sampled else "for the scoring model, this given response"
-    told = f"{who} told {nats_text(ledger.whole_nats)}\u00a0nats of the context"
+    told = f"{who} leaks {nats_text(ledger.whole_nats)}\u00a0nats of the context"
     if guarantee is None or ledger.per_token.spent_nats is None:
         return f"{told} (per token at most {nats_text(max(ledger.per_token.loss_nats))})"
     spent = nats_text(max(ledger.per_token.spent_nats))

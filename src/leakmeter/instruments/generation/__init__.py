@@ -14,7 +14,7 @@ INSTRUMENT = Instrument(
         Command(
             "audit",
             "command:app",
-            "Generate texts from private exemplars, and hold what they tell against the guarantee.",
+            "Generate text from private exemplars and compare the measured privacy loss with the guarantee.",
         ),
     ),
 )

@@ -53,7 +53,7 @@ _BROKEN: Final = 1
 
 app = App(
     name="audit",
-    help="""Generate texts from private exemplars, and hold what they tell against the guarantee.
+    help="""Generate text from private exemplars and compare the measured privacy loss with the guarantee.
 
     `calibrate` finds a setting with a guarantee; `run` generates, measures and judges.""",
 )
@@ -72,9 +72,9 @@ class Options:
     column: str | None = None
     """Column of the texts, where there is no task; text by default."""
     task: str | None = None
-    """How labelled exemplars are read: agnews, dbpedia14, trec, a file NAME.toml, or tickets."""
+    """Format of labelled exemplars: agnews, dbpedia14, trec, a file NAME.toml, or tickets."""
     label: str | None = None
-    """What is written. With a task, exemplars with this label are taken; without one all have it."""
+    """Label of the texts to generate. With a task, only exemplars with this label are used; without one, all are."""
     instruction: Text | None = None
     """The prompt's first lines, which are public; the paper's for news by default."""
     label_heading: str | None = None
@@ -104,7 +104,7 @@ class Options:
     delta: float | None = None
     """δ of the guarantee; 1e-5 by default."""
     seed: int | None = None
-    """Of the draws, to be kept secret. By default none: they come from the operating system's source."""
+    """Seed of the draws; keep it secret. By default the operating system's source of randomness is used."""
 
     @property
     def given(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def run(
     run: _RunOptions | None = None,
     public: Flag = False,
 ) -> None:
-    """Generate texts from private exemplars, and hold what every token told of each exemplar against the guarantee.
+    """Generate text from private exemplars and compare each token's measured privacy loss with the guarantee.
 
     Without configuration and exemplars 24 invented support tickets are taken. The same command goes on after an
     interruption, and shows what it drew once all is drawn. Exit code 1: a measurement is above its bound.
@@ -157,7 +157,7 @@ def run(
     options = run or _RunOptions()
     options = replace(options, model=told.model or DEFAULT_MODEL, dtype=precision_for(told.model, options.dtype))
     if public and options.dry_run:
-        raise UsageError("--dry-run tells how long the exemplars are; leave it out, or --public")
+        raise UsageError("--dry-run reveals the length of the exemplars; remove it or --public")
     own = ("model", "exemplars", "column", "task")
     given = {name: value for name, value in told.given.items() if name not in own}
     audited = audit_of(lambda: _examples(told), **given)
@@ -213,7 +213,7 @@ class Wanted:
     epsilon: float
     """The most that ε may be at delta, nats, for all samples together."""
     free: Free
-    """Which of temperature, clip and subset-size is sought, and left out; the other two are given."""
+    """The setting to search for: temperature, clip or subset-size. Give the other two."""
     clip: float | None = None
     """c: a clipped logit lies between −c and c, nats."""
     subset_size: int | None = None

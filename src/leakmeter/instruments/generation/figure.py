@@ -21,7 +21,7 @@ _RENYI: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 _PAPER: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "promised_epsilon": _PROMISED,
     "paper_epsilon": ("measured, in the paper’s convention", _MEASURED),
-    "zero_leak_epsilon": ("the same of a mechanism that tells nothing", {"faded": True}),
+    "zero_leak_epsilon": ("the same for a mechanism that leaks nothing", {"faded": True}),
     "printed_epsilon": ("as the paper printed it", {"draws": "scatter", "colour": 0}),
 }
 

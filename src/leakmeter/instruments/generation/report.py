@@ -52,8 +52,8 @@ def report(
         "Private generation: guarantee against measurement",
         "private_generation",
         list(_summary(cases)) if several else (),
-        lead="A language model wrote texts after private exemplars. What each token told of each exemplar was measured "
-        "as it was drawn, and compared with the bound that the mechanism guarantees.",
+        lead="A language model wrote texts from private exemplars. The privacy loss of each token for each exemplar "
+        "was measured as it was drawn, and compared with the bound that the mechanism guarantees.",
         sections=[
             b.Section(
                 b.Untrusted(case.id.removeprefix("batch "), 80),

@@ -39,13 +39,13 @@ SPENT: Final = "no guarantee, since the texts themselves decide how many tokens 
 NOTHING: Final = "These texts have no guarantee: they were given, or drawn with a seed that everybody knows."
 CONVENTION: Final = (
     "The paper adds what a conversion costs to the sum of the largest divergences and doubles it. With the same "
-    "arithmetic a mechanism that tells nothing at all does not get 0. So this is no verdict; read the first beside the "
+    "arithmetic a mechanism that leaks nothing does not get 0. So this is no verdict; read the first beside the "
     "second."
 )
 BROKEN: Final = (
     "a measurement is above its bound",
     "the mechanism is broken: publish nothing drawn from it; look at the token and the exemplar that the report names "
-    "(a clip left out, a bound for other neighbours), and audit again",
+    "(a missing clip, a bound for other neighbours), and audit again",
 )
 KEPT: Final = (
     "no measurement is above its bound",
@@ -108,7 +108,7 @@ def measured(cases: Sequence[PrivateGenerationResult]) -> Phrase:
     case, row = max(((case, case.at_guarantee) for case in cases), key=lambda of: of[1].ratio)
     batch = () if len(cases) == 1 else (" of ", Untrusted(case.id, 40))
     return (
-        f"All tokens together told {nats_text(row.measured_nats)}\u00a0nats of exemplar ",
+        f"All tokens together leak {nats_text(row.measured_nats)}\u00a0nats of exemplar ",
         *exemplar(case, row.exemplar),
         *batch,
         f", and no more of any other; the bound at order {order_text(row.order)} is {nats_text(row.bound_nats)} "
@@ -134,7 +134,7 @@ def convention(case: PrivateGenerationResult) -> list[tuple[str, float]]:
     told = case.paper_convention
     return [
         ("measured, in the paper’s convention", told.epsilon),
-        ("the same of a mechanism that tells nothing", told.zero_leak_epsilon),
+        ("the same for a mechanism that leaks nothing", told.zero_leak_epsilon),
         ("guaranteed", told.guaranteed_epsilon),
     ]
 

@@ -23,16 +23,16 @@ EXEMPLARS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "some": (
         "The answers reveal 0.1 to 1 nats of an exemplar",
-        "One answer tells little, many together more. Try other orders and fewer exemplars: leakmeter icl-select.",
+        "One answer reveals little, many together more. Try other orders and fewer exemplars: leakmeter icl-select.",
     ),
     "much": (
         "An answer reveals 1 nat or more of an exemplar",
         "Replace or drop that exemplar, or search for a list that leaks less: leakmeter icl-select. If it must not be "
-        "told at all, ship generated exemplars: leakmeter audit.",
+        "revealed at all, ship generated exemplars: leakmeter audit.",
     ),
     "worst": (
         "The worst case is 1 nat or more, and the answers reveal less",
-        "Let callers see the label and not the probabilities, which tell what the answer does not.",
+        "Let callers see the label and not the probabilities, which reveal more than the answer.",
     ),
     "chance": (
         "It is not shown that the likeliest answers are right more often than guesses",

@@ -39,7 +39,7 @@ def icl(
 ) -> None:
     """Measure, in nats, the influence of each exemplar of a prompt on the answer to a query.
 
-    Every exemplar is left out in turn, and the probabilities of the labels are compared. Exemplars are drawn anew for
+    Exemplars are removed one at a time, and the probabilities of the labels are compared. Exemplars are drawn anew for
     each query, or are the same for all with --exemplars. Without any option, invented support tickets are measured. The
     same command continues a run that was interrupted. For examples without labels, see icl-responses.
 
@@ -57,7 +57,7 @@ def icl(
     shots
         Exemplars drawn for each query, 4 by default.
     seed
-        Of the choice of queries and of the draws.
+        Seed of the choice of queries and of the draws.
     template
         plain, or chat for the whole prompt in one user message.
     skip_bad

@@ -55,8 +55,8 @@ def report(
         title=f"Influence of the exemplars on {'these answers' if several else 'this answer'}",
         measure="icl",
         blocks=list(blocks),
-        lead=f"A language model chose a label for {asked}, each behind a few labelled exemplars. Every exemplar was "
-        "left out in turn, and the probabilities of the answers were compared, in nats.",
+        lead=f"A language model chose a label for {asked}, each behind a few labelled exemplars. Exemplars were "
+        "removed one at a time, and the probabilities of the answers were compared, in nats.",
         caveat=words.CAVEAT,
         sections=[_section(one) for one in by_loss],
         index_caption="Queries, those whose answers reveal most first; nats",

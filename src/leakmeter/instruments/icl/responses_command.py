@@ -31,8 +31,8 @@ def icl_responses(
 ) -> None:
     """Measure, in nats, the influence of each input–output exemplar of a prompt on a free response.
 
-    Each exemplar is left out in turn, and the response is scored again. The response of a query is its output where it
-    has one, whichever model gave it, and is drawn from the model that measures where it has none. The same command
+    Exemplars are removed one at a time, and the response is scored again. The response of a query is its output where
+    it has one, whichever model gave it, and is drawn from the model that measures where it has none. The same command
     continues a run that was interrupted. For exemplars with labels, see icl.
 
     Parameters

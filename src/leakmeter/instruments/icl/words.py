@@ -20,7 +20,7 @@ READING: Final = (
 )
 INTERVALS: Final = "±: standard deviation over queries; in brackets: 95\u00a0% interval of the mean or share."
 CAVEAT: Final = (
-    "A data-dependent loss: what an answer that is drawn from these probabilities can tell of these exemplars. It is "
+    "A data-dependent loss: what an answer that is drawn from these probabilities can reveal of these exemplars. It is "
     "no guarantee, says nothing of other queries, and does not hold for the likeliest answer, which has no finite loss."
 )
 

@@ -23,8 +23,8 @@ from leakmeter.text.exemplar import EXEMPLAR
 _LISTED: Final = 12
 _SURROGATE: Final = "With a surrogate"
 _GIVEN: Final = (
-    "The response was given, not drawn from the model that scored it: the number says what it tells that model, and "
-    "another model’s would differ."
+    "The response was given, not drawn from the model that scored it: the numbers are those of the "
+    "scoring model; another model would give others."
 )
 _ADVICE: Final = {
     "nothing": (
@@ -41,7 +41,7 @@ _ADVICE: Final = {
     ),
     "unseen": (
         "Cases that nobody can look at beforehand",
-        "bound what a token may tell (leakmeter decode --epsilon); leakmeter frontier says what that costs",
+        "bound what a token may reveal (leakmeter decode --epsilon); leakmeter frontier says what that costs",
     ),
 }
 _ADVICE_OF_EXEMPLARS: Final = {
@@ -51,7 +51,7 @@ _ADVICE_OF_EXEMPLARS: Final = {
     ),
     "spare": (
         "Exemplars above the placebo",
-        "replace or drop those that nobody may be told of; or ship generated ones (leakmeter audit)",
+        "replace or drop those that nobody may learn of; or ship generated ones (leakmeter audit)",
     ),
 }
 _CAVEAT: Final = (
@@ -142,8 +142,8 @@ def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     if given:
         share = "The" if given == n else f"{given:,} of the"
         yield b.Text(
-            f"{share} responses were given, not drawn from the model that scored them: their numbers say what they "
-            "tell that model, and another model’s would differ."
+            f"{share} responses were given, not drawn from the model that scored them: the numbers are those "
+            "of the scoring model; another model would give others."
         )
 
 

@@ -343,8 +343,8 @@ def _warnings(texts: Texts, series: Series) -> list[str]:
     if decoding != "sampling":
         out.append(
             f"The response was chosen by {decoding}, and is measured as if it had been sampled from the whole "
-            "distribution. What it really told may be more: a token that is left out without a piece, and not with it, "
-            "tells of the piece for certain."
+            "distribution. The true leakage may be larger: a token that is impossible without a piece, and possible "
+            "with it, reveals the piece with certainty."
         )
     has_values = any(span["kind"] == "value" for span in texts["spans"])
     if any(span["repeats"] for span in texts["spans"]) and not has_values:

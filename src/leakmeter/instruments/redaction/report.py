@@ -31,7 +31,7 @@ _ADVICE: Final = {
     ),
     "missed": (
         "The limit is not met",
-        "try another --unit, such as sentence, or bound what every token may tell (leakmeter decode --epsilon)",
+        "try another --unit, such as sentence, or bound what every token may reveal (leakmeter decode --epsilon)",
     ),
     "below": (
         "A limit below what irrelevant words do",
@@ -126,7 +126,7 @@ def posterior(case: RedactionResult) -> str:
 
 def _told(case: RedactionResult, nats: float, prefix: str, what: str) -> str:
     if nats <= case.noise_floor_nats:
-        return f"Of {what}, this response tells nothing that could be measured."
+        return f"Of {what}, this response reveals nothing measurable."
     if nats <= _floor(case):
         return f"{what[0].upper()}{what[1:]} moves the response no more than irrelevant words do."
     return context.posterior_sentence(case, prefix, what)

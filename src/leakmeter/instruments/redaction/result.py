@@ -216,7 +216,7 @@ def _warnings(case: RedactionResult, texts: Texts) -> Iterator[str]:
         )
     if not case.reached and case.n_pieces:
         yield (
-            f"With every piece cut, {case.all_removed_nats:.3g} nats are left: what lies between the pieces tells "
+            f"With every piece cut, {case.all_removed_nats:.3g} nats are left: the text between the pieces leaks "
             "too much. Another --unit, such as sentence, reaches all of the text."
         )
     if case.placebo_nats is not None and case.max_loss_nats < case.placebo_nats and case.steps:

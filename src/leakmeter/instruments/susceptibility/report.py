@@ -136,8 +136,8 @@ def meaning(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     low, high = (summary.quantiles_nats[level] for level in ("0.05", "0.95"))
     share = summary.mean_nats / ceiling if ceiling else 0.0
     said = (
-        f"That is what an answer tells, on average, of which context it was given behind: {100 * share:.1f}\u00a0% of "
-        f"the {nats_text(ceiling)}\u00a0nats that there are to tell. Nine queries in ten lie between {nats_text(low)} "
+        f"On average, an answer reveals this much of which context was given: {100 * share:.1f}\u00a0% of "
+        f"the {nats_text(ceiling)}\u00a0nats possible. Nine queries in ten lie between {nats_text(low)} "
         f"and {nats_text(high)}."
     )
     if not math.isfinite(summary.mean_from_bare_nats):
@@ -152,9 +152,10 @@ def scale_of(results: Sequence[SusceptibilityResult]) -> str:
     """What a value means, with the ceiling of these queries."""
     ceiling = max(result.ceiling_nats for result in results)
     return (
-        "0\u00a0nats: the model is deaf to the contexts; its answer tells nothing of which one it was given. "
-        "ln\u00a02 = 0.69\u00a0nats: the answer tells as much as one fair yes or no about which context it was. "
-        f"More than {nats_text(ceiling)}\u00a0nats cannot be told: that says which of the contexts it was, every time."
+        "0\u00a0nats: the model ignores the contexts; its answer reveals nothing of which one was given. "
+        "ln\u00a02 = 0.69\u00a0nats: the answer reveals as much as one fair yes-or-no question about which context was "
+        f"given. More than {nats_text(ceiling)}\u00a0nats cannot be revealed: an answer at this value always "
+        "identifies the context."
     )
 
 
@@ -181,9 +182,9 @@ def explanation(result: SusceptibilityResult) -> str:
     out = []
     if result.share_of_ceiling is not None:
         out.append(
-            f"So much its answer tells, on average, of which context it was given behind: "
-            f"{100 * result.share_of_ceiling:.1f}\u00a0% of the {nats_text(result.ceiling_nats)}\u00a0nats that "
-            "there are to tell."
+            "On average, its answer reveals this much of which context was given: "
+            f"{100 * result.share_of_ceiling:.1f}\u00a0% of the {nats_text(result.ceiling_nats)}\u00a0nats "
+            "possible."
         )
     from_bare, shared = result.from_bare_nats, result.mixture_from_bare_nats
     if math.isfinite(from_bare) and math.isfinite(shared):

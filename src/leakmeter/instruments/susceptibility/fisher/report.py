@@ -57,7 +57,7 @@ _QUERIES_LISTED: Final = 20
 _EXPLAINS: Final = 0.5
 EXPLAINED: Final = (
     "ranks go with the query’s length or its entropy (Spearman 0.5 or more)",
-    "the ranks tell little of contexts: compare queries of one length and form, or measure by Monte Carlo",
+    "the ranks reveal little about contexts: compare queries of one length and form, or measure by Monte Carlo",
 )
 UNEXPLAINED: Final = (
     "ranks go with neither",
