@@ -150,7 +150,7 @@ def _view_name(measure: str, field: str) -> str:
 
 
 @cache
-def _columns(kind: type[Record]) -> tuple[Column, ...]:
+def _columns(kind: Any) -> tuple[Column, ...]:
     try:
         said = docstrings(kind)
     except OSError:
