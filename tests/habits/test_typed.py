@@ -91,5 +91,6 @@ def test_a_program_of_a_user_is_checked(tmp_path: Path) -> None:
     # Releases of mypy differ in how they call what is built in.
     assert [line.split('"')[1].removeprefix("builtins.") for line in lines if "Revealed" in line] == REVEALED
     errors = [line for line in lines if ": error:" in line]
-    assert len(errors) == 2, done.stdout
+    # Of an unknown keyword mypy may say two things: that it is unknown, and that no overload has it.
+    assert {line.split(":")[1] for line in errors} == {"17", "18"}, done.stdout
     assert all("[call-overload]" in line for line in errors)

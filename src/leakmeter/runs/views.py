@@ -102,7 +102,7 @@ def views() -> dict[str, tuple[Column, ...]]:
         if issubclass(kind, Record):
             found[_view_name(measure, RESULTS)] = (RUN, _NUMBER, *_columns(kind))
             for field, part in part_fields(kind).items():
-                found[_view_name(measure, field)] = (RUN, _ITEM, _PLACE, *_columns(part))
+                found[_view_name(measure, field)] = (RUN, _ITEM, _PLACE, *_columns(part))  # type: ignore[arg-type]  # a class is hashable, whatever its instances are
     return found
 
 
