@@ -53,7 +53,7 @@ def signature_of(name: str, function: Any) -> str:
     """Every parameter of a function, as `help` shows it, a line each."""
     shown = inspect.signature(function)
     # Annotations are texts here, in quotes.
-    lines = [f"    {re.sub(r": '(.+?)'( = |$)", r': \1\2', str(one))}," for one in shown.parameters.values()]
+    lines = [re.sub(r": '(.+?)'( = |$)", r": \1\2", f"    {one}") + "," for one in shown.parameters.values()]
     returned = str(shown.return_annotation).strip("'")
     return "\n".join(["```python", f"{name}(", *lines, f") -> {returned}", "```", ""])
 
