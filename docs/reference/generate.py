@@ -53,7 +53,11 @@ def signature_of(name: str, function: Any) -> str:
     """Every parameter of a function, as `help` shows it, a line each."""
     shown = inspect.signature(function)
     # Annotations are texts here, in quotes.
-    lines = [re.sub(r": '(.+?)'( = |$)", r": \1\2", f"    {one}") + "," for one in shown.parameters.values()]
+    lines: list[str] = []
+    for one in shown.parameters.values():
+        if one.kind is one.KEYWORD_ONLY and "    *," not in lines:
+            lines.append("    *,")
+        lines.append(re.sub(r": '(.+?)'( = |$)", r": \1\2", f"    {one}") + ",")
     returned = str(shown.return_annotation).strip("'")
     return "\n".join(["```python", f"{name}(", *lines, f") -> {returned}", "```", ""])
 
