@@ -41,8 +41,25 @@ def names_page() -> str:
     blocks = []
     for name, found in sorted(public.items(), key=lambda one: (inspect.isclass(one[1]), one[0])):
         where = f"{found.__module__}.{found.__qualname__}"
-        blocks.append(f'::: {where}\n    options:\n      heading: "leakmeter.{name}"\n      toc_label: "{name}"\n')
+        block = f'::: {where}\n    options:\n      heading: "leakmeter.{name}"\n      toc_label: "{name}"\n'
+        # The options of a function that dataclasses give are in its signature at run time alone.
+        if hasattr(found, "parts"):
+            block += f"      show_signature: false\n\n{signature_of(name, found)}"
+        blocks.append(block)
     return ABOUT_NAMES + "\n".join(blocks)
+
+
+def signature_of(name: str, function: Any) -> str:
+    """Every parameter of a function, as `help` shows it, a line each."""
+    shown = inspect.signature(function)
+    # Annotations are texts here, in quotes.
+    lines: list[str] = []
+    for one in shown.parameters.values():
+        if one.kind is one.KEYWORD_ONLY and "    *," not in lines:
+            lines.append("    *,")
+        lines.append(re.sub(r": '(.+?)'( = |$)", r": \1\2", f"    {one}") + ",")
+    returned = str(shown.return_annotation).strip("'")
+    return "\n".join(["```python", f"{name}(", *lines, f") -> {returned}", "```", ""])
 
 
 def on_config(config: Any) -> Any:

@@ -241,7 +241,7 @@ class MeterMethods:
         out: str | Path | None = None,
         progress: bool = False,
     ) -> Selection:
-        """Search for exemplars that leak less: reorder, drop, replace or add some, one move at a time."""
+        """Search for exemplars that leak less: reorder, drop, replace or add one at a time."""
 
     @overload
     def influence(
@@ -326,7 +326,7 @@ class MeterMethods:
         progress: bool = False,
         skip_bad: bool = False,
     ) -> Results[PiiResult]:
-        """Ask a model for people's data, and rank each value among decoys by how likely the model finds it."""
+        """Score people's values with a model, and rank each value among decoys."""
 
     def pii_check(
         self,
@@ -349,7 +349,7 @@ class MeterMethods:
         warmup_steps: Unasked[int] = 10,
         max_norm: Unasked[float] = 1.0,
     ) -> Checked:
-        """Insert canaries into a copy of a model, ask for them and for others, and say which scores tell them apart."""
+        """Insert canaries into a copy of a model, and measure which scores separate them from others."""
 
     def pii_insert(
         self,
@@ -366,7 +366,7 @@ class MeterMethods:
         warmup_steps: Unasked[int] = 10,
         max_norm: Unasked[float] = 1.0,
     ) -> Path:
-        """Fine-tune a copy of a model on documents of canaries, people who do not exist, and hold others out of it."""
+        """Fine-tune a copy of a model on documents of canaries (people who do not exist), and hold others out."""
 
     def pii_tune(
         self,
@@ -387,7 +387,7 @@ class MeterMethods:
         map: str | Mapping[str, str] | None = None,
         skip_bad: bool = False,
     ) -> Tuned:
-        """Tune a soft prompt on some people, to ask the model for others' values with it: white-box probing."""
+        """Tune a soft prompt on some people, to probe the model for others' values (white box)."""
 
     @overload
     def redaction(
@@ -416,7 +416,7 @@ class MeterMethods:
         progress: bool = False,
         skip_bad: bool = False,
     ) -> Results[RedactionResult]:
-        """Find few pieces to cut from a context so that what is left has little influence on the response."""
+        """Find few pieces to cut from a context, so that the rest has little influence on the response."""
 
     @overload
     def redaction(
@@ -446,7 +446,7 @@ class MeterMethods:
         progress: bool = False,
         skip_bad: bool = False,
     ) -> RedactionResult:
-        """Find few pieces to cut from a context so that what is left has little influence on the response."""
+        """Find few pieces to cut from a context, so that the rest has little influence on the response."""
 
     def susceptibility(
         self,
@@ -724,7 +724,7 @@ def icl_select(
     model_id: str | None = None,
     cache: bool = True,
 ) -> Selection:
-    """Search for exemplars that leak less: reorder, drop, replace or add some, one move at a time."""
+    """Search for exemplars that leak less: reorder, drop, replace or add one at a time."""
 
 @overload
 def influence(
@@ -824,7 +824,7 @@ def pii(
     model_id: str | None = None,
     cache: bool = True,
 ) -> Results[PiiResult]:
-    """Ask a model for people's data, and rank each value among decoys by how likely the model finds it."""
+    """Score people's values with a model, and rank each value among decoys."""
 
 def pii_check(
     model: Any = "smollm2-135m",
@@ -852,7 +852,7 @@ def pii_check(
     model_id: str | None = None,
     cache: bool = True,
 ) -> Checked:
-    """Insert canaries into a copy of a model, ask for them and for others, and say which scores tell them apart."""
+    """Insert canaries into a copy of a model, and measure which scores separate them from others."""
 
 def pii_insert(
     model: Any = "smollm2-135m",
@@ -874,7 +874,7 @@ def pii_insert(
     model_id: str | None = None,
     cache: bool = True,
 ) -> Path:
-    """Fine-tune a copy of a model on documents of canaries, people who do not exist, and hold others out of it."""
+    """Fine-tune a copy of a model on documents of canaries (people who do not exist), and hold others out."""
 
 def pii_tune(
     model: Any = "smollm2-135m",
@@ -900,7 +900,7 @@ def pii_tune(
     model_id: str | None = None,
     cache: bool = True,
 ) -> Tuned:
-    """Tune a soft prompt on some people, to ask the model for others' values with it: white-box probing."""
+    """Tune a soft prompt on some people, to probe the model for others' values (white box)."""
 
 @overload
 def redaction(
@@ -934,7 +934,7 @@ def redaction(
     model_id: str | None = None,
     cache: bool = True,
 ) -> Results[RedactionResult]:
-    """Find few pieces to cut from a context so that what is left has little influence on the response."""
+    """Find few pieces to cut from a context, so that the rest has little influence on the response."""
 
 @overload
 def redaction(
@@ -969,7 +969,7 @@ def redaction(
     model_id: str | None = None,
     cache: bool = True,
 ) -> RedactionResult:
-    """Find few pieces to cut from a context so that what is left has little influence on the response."""
+    """Find few pieces to cut from a context, so that the rest has little influence on the response."""
 
 def susceptibility(
     model: Any = "smollm2-135m",

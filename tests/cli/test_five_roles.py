@@ -51,6 +51,7 @@ def test_logs_of_a_retrieval_system_are_measured_as_they_are(
     assert "For the scoring model" in Path("report.html").read_text("utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("the_default_model")
 def test_a_logged_chat_that_ends_in_an_answer(cli: Cli, tmp_path: Path) -> None:
     for make, name in ((role_files.chat_log, "log.jsonl"), (role_files.completions_log, "log.jsonl.gz")):
@@ -63,6 +64,7 @@ def test_a_logged_chat_that_ends_in_an_answer(cli: Cli, tmp_path: Path) -> None:
         assert by_type["phone"]["posterior"] > 0.99
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("the_default_model")
 def test_notes_within_the_question_are_context_where_that_is_said(cli: Cli, tmp_path: Path) -> None:
     path = role_files.chat_log_with_the_note_in_the_question(tmp_path / "log.jsonl")

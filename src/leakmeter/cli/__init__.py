@@ -18,16 +18,16 @@ from leakmeter.core.plain import visible
 from leakmeter.errors import LeakmeterError
 
 _COMMANDS: Final = {
-    "study": "Run factor studies, those of the papers and your own: table and figure with intervals.",
+    "study": "Run factor studies, those of the papers or your own, with a table and a figure.",
     "regurgitation": "Count the responses that repeat their contexts, by shared words and by ROUGE-L, and score their "
     "quality.",
-    "report": "Write the HTML report of finished runs, or of a study; and figures for a paper.",
-    "query": "Ask finished runs a question in SQL.",
-    "runs": "List runs, show one, compare two, check that they are what was written, and take them elsewhere.",
-    "schema": "Print the JSON schema of what an instrument's --json prints; without a name, list the instruments.",
-    "gate": "Hold finished runs against bounds and a baseline: exit code 1 where one is broken.",
-    "demo": "Measure an invented clinic note: which of its sentences influence an answer?",
-    "models": "List the models known by name, and fetch them.",
+    "report": "Write the HTML report of finished runs or of a study, and figures for a paper.",
+    "query": "Query finished runs in SQL.",
+    "runs": "List, show, compare, verify and export runs.",
+    "schema": "Print the JSON schema of an instrument's --json output; without a name, list the instruments.",
+    "gate": "Check finished runs against bounds and a baseline; exit with 1 if one is broken.",
+    "demo": "Measure an invented clinic note: how much does each sentence influence an answer?",
+    "models": "List known models, and fetch them.",
     "cache": "Show the score cache, and empty it.",
 }
 """What the list of commands says of those that are no instrument's: the first line of their own help."""

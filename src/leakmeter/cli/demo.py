@@ -23,7 +23,7 @@ def demo(
     no_cache: Flag = False,
     dry_run: Flag = False,
 ) -> None:
-    """Measure an invented clinic note: which of its sentences influence an answer?
+    """Measure an invented clinic note: how much does each sentence influence an answer?
 
     Parameters
     ----------

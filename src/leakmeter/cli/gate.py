@@ -38,7 +38,7 @@ def gate(
     about: str = "README.md",
     json: Flag = False,
 ) -> None:
-    """Hold finished runs against bounds and a baseline: exit code 1 where one is broken.
+    """Check finished runs against bounds and a baseline; exit with 1 if one is broken.
 
     Give the runs; or --latest; or --runs alone, for all finished runs of a directory. A bound is held against each run
     that has its quantity, and is broken where one of them breaks it.

@@ -12,7 +12,7 @@ from leakmeter.commands.options import Flag
 from leakmeter.core.json_object import JsonObject
 from leakmeter.models import DEFAULT_MODEL, KNOWN_MODELS, KnownModel, cached_model, models_dir, pull_model, resolve
 
-app = App(name="models", help="List the models known by name, and fetch them.")
+app = App(name="models", help="List known models, and fetch them.")
 
 
 @app.default

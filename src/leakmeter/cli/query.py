@@ -30,7 +30,7 @@ def query(
     json: Flag = False,
     csv: Flag = False,
 ) -> None:
-    """Ask finished runs a question in SQL.
+    """Query finished runs in SQL.
 
     The numbers of reports are in results, one row a case, pieces, one row a piece of a context or an exemplar, and
     quantities, one row a number of a run with its interval. For example: "select item, piece, nats, posterior from

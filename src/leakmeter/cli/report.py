@@ -19,7 +19,7 @@ def report(
     figures: Path | None = None,
     public: Flag = False,
 ) -> None:
-    """Write the HTML report of finished runs, or of a study; and figures for a paper.
+    """Write the HTML report of finished runs or of a study, and figures for a paper.
 
     Of several runs the page has a table of what each found, the paired differences to the first run of the same
     measure, and each run's own page.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = App(
     name="runs",
-    help="""List runs, show one, compare two, check that they are what was written, and take them elsewhere.
+    help="""List, show, compare, verify and export runs.
 
     A run is a directory under runs, or under --runs. It is given by its path, its name, or as much of the name as tells
     it from others. Nothing here loads a model.""",
@@ -78,7 +78,7 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
 
 @app.command
 def show(run: str, /, *, runs: Path = Path("runs"), json: Flag = False) -> None:
-    """Show what a run measured, with which settings, model and versions, and what it took.
+    """Show what a run measured, its settings, model, versions and cost.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def compare(
     quantity: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Flag = False,
 ) -> None:
-    """Pair the cases of two runs of one measure, and say what moved, by how much, and how sure that is.
+    """Compare two runs of one measure case by case: differences, intervals and tests.
 
     Differences are B − A, means over pairs of cases with the same id, with 95 % bootstrap intervals. p is of Wilcoxon's
     signed-rank test, by Holm's rule among the quantities; effect is its rank-biserial correlation. A difference within
@@ -151,7 +151,7 @@ def compare(
 
 @app.command
 def verify(*run: Annotated[str, Parameter(negative="")], runs: Path = Path("runs")) -> None:
-    """Read all of some runs again, and say which files are truncated, edited, missing or foreign.
+    """Check that runs are as they were written: no file truncated, edited, missing or foreign.
 
     The exit code is 1 if anything is wrong. An unfinished run is told as such, and is wrong only where it was named.
 
@@ -218,7 +218,7 @@ def log(
     online: Flag = False,
     runs: Path = Path("runs"),
 ) -> None:
-    """Log a run's numbers and settings to MLflow or Weights & Biases, where that is installed.
+    """Log a run's numbers and settings to MLflow or Weights & Biases, if installed.
 
     Numbers are those that `leakmeter gate` bounds; settings are those that are a number or one word. Texts, ids, paths,
     seeds and the run's name stay here. MLflow writes to where MLFLOW_TRACKING_URI says.

@@ -10,7 +10,7 @@ from leakmeter.core import record, registry
 
 
 def schema(instrument: str | None = None, /) -> None:
-    """Print the JSON schema of what an instrument's --json prints; without a name, list the instruments.
+    """Print the JSON schema of an instrument's --json output; without a name, list the instruments.
 
     Args:
         instrument: its name.

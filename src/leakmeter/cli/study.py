@@ -22,7 +22,7 @@ _Texts = Annotated[list[str] | None, Parameter(negative="")]
 
 app = App(
     name="study",
-    help="""Run factor studies, those of the papers and your own: table and figure with intervals.
+    help="""Run factor studies, those of the papers or your own, with a table and a figure.
 
     `leakmeter study NAME` is short for `leakmeter study run NAME`.""",
 )

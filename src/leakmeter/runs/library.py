@@ -46,7 +46,7 @@ class GateResult:
 
 
 def query(sql: str, runs: str | Path = "runs") -> pd.DataFrame:
-    """Ask finished runs a question in SQL.
+    """Query finished runs in SQL.
 
     Args:
         sql: one SELECT over the views that `leakmeter query --schema` lists. DuckDB answers; it reads the runs and
@@ -180,7 +180,7 @@ def list_runs(runs: str | Path = "runs") -> list[Entry]:
 def compare_runs(
     first: AnyRun, second: AnyRun, *, quantities: Sequence[str] = (), runs: str | Path = "runs"
 ) -> Comparison:
-    """Pair the cases of two runs of one measure, and say what moved, by how much, and how sure that is.
+    """Compare two runs of one measure case by case: differences, intervals and tests.
 
     Differences are second − first, means over pairs of cases with the same id, with 95 % bootstrap intervals; p is of
     Wilcoxon's signed-rank test, by Holm's rule among the quantities.

@@ -52,7 +52,7 @@ def summary_of(run: Run) -> tuple[dict[str, str | int | float | bool], dict[str,
 
 
 def log_run(run: Run | str | Path, to: Tracker, *, project: str = PROJECT, online: bool = False) -> None:
-    """Log a run's numbers and settings to MLflow or Weights & Biases, where that is installed.
+    """Log a run's numbers and settings to MLflow or Weights & Biases, if installed.
 
     MLflow writes to where its own MLFLOW_TRACKING_URI says, and into the run that is active, if there is one. Weights &
     Biases writes files on this machine, which `wandb sync` uploads, unless `online`.

@@ -139,7 +139,7 @@ def test_what_narrows_a_plan_is_said() -> None:
     steps = (("removed", "s1", [2.0, 2.0]),)
     case = made(texts(), measurements(*steps, all_removed=[3.0, -2.0]), PARAMS)
     assert (case.reached, case.all_removed_nats) == (False, 5.0)
-    assert case.warnings[0].startswith("With every piece cut, 5 nats are left: what lies between")
+    assert case.warnings[0].startswith("With every piece cut, 5 nats are left: the text between")
     noisy = made(texts(), measurements(*STEPS, noise=[1.0, 1.5]), PARAMS)
     assert noisy.warnings[0].startswith("A limit of 1 nats is below this response's noise floor of 2.5")
     # A rise within the noise is none.

@@ -24,7 +24,7 @@ INSTRUMENT = Instrument(
         Command(
             "icl-select",
             "selection_command:icl_select",
-            "Search for exemplars that leak less: reorder, drop, replace or add some, one move at a time.",
+            "Search for exemplars that leak less: reorder, drop, replace or add one at a time.",
             was="icl-plan",
         ),
     ),

@@ -207,7 +207,7 @@ def icl_select(
     names: RowNames,
     how: CallOptions,
 ) -> Selection:
-    """Search for exemplars that leak less: reorder, drop, replace or add some, one move at a time.
+    """Search for exemplars that leak less: reorder, drop, replace or add one at a time.
 
     At each step every list one move away is measured as `icl` does, and the one with the lowest ICLInf (Li et al.,
     "Evaluating Privacy Leakage From In-Context Learning", Eq. 4) is taken. One half of the queries chooses so; the

@@ -38,7 +38,7 @@ def icl_select(
     measure: Annotated[Icl | None, Parameter(name="*")] = None,
     run: PagelessRunOptions | None = None,
 ) -> None:
-    """Search for exemplars that leak less: reorder, drop, replace or add some, one move at a time.
+    """Search for exemplars that leak less: reorder, drop, replace or add one at a time.
 
     At each step every list one move away is measured as `leakmeter icl` does, and the one with the lowest ICLInf is
     taken. One half of the queries chooses so; the other, which has no part in it, tells what that changes and what it

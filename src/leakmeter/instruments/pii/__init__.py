@@ -14,7 +14,7 @@ INSTRUMENT = Instrument(
         Command(
             "pii",
             "command:app",
-            "Find out whether a model knows people's telephone numbers, e-mail and postal addresses.",
+            "Measure whether a model knows people's telephone numbers, e-mail and postal addresses.",
         ),
     ),
 )

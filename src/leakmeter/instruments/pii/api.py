@@ -50,7 +50,7 @@ def pii(
     names: RowNames,
     how: CallOptions,
 ) -> Results[PiiResult]:
-    """Ask a model for people's data, and rank each value among decoys by how likely the model finds it.
+    """Score people's values with a model, and rank each value among decoys.
 
     Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Section 3; see `instruments.pii.measure`
     and `instruments.pii.result`. Scores are never kept in the score cache.
@@ -114,7 +114,7 @@ def pii_tune(
     names: RowNames,
     how: CallOptions,
 ) -> Tuned:
-    """Tune a soft prompt on some people, to ask the model for others' values with it: white-box probing.
+    """Tune a soft prompt on some people, to probe the model for others' values (white box).
 
     Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Section 3.2. The model's weights stay as
     they are. `pii` asks for other people's values behind it.
@@ -170,7 +170,7 @@ def pii_tune(
 def pii_insert(
     model: KeptModel, data: None = None, *, out: str | Path, canaries: Insertion, fine_tuning: FineTuning
 ) -> Path:
-    """Fine-tune a copy of a model on documents of canaries, people who do not exist, and hold others out of it.
+    """Fine-tune a copy of a model on documents of canaries (people who do not exist), and hold others out.
 
     With the copy a probe can be put to the test: does it tell those who were inserted from those who were not? The same
     call goes on after an interruption.
@@ -205,7 +205,7 @@ def pii_insert(
 def pii_check(
     model: KeptModel, data: None = None, *, out: str | Path, check: Check, fine_tuning: FineTuning
 ) -> Checked:
-    """Insert canaries into a copy of a model, ask for them and for others, and say which scores tell them apart.
+    """Insert canaries into a copy of a model, and measure which scores separate them from others.
 
     Each score's AUC is the probability that one that was inserted scores above one that was not: 0.5 where a score
     tells nothing. The same call goes on after an interruption.
@@ -244,7 +244,7 @@ def pii_extract(
     workers: int = 1,
     skip_bad: bool = False,
 ) -> Extracted:
-    """Find people in documents, with what is told of them, and write them to a file that `pii` reads.
+    """Find people and their data in documents, and write a file that `pii` reads.
 
     Documents are read as a stream and need not fit in memory. The output is private. The same call goes on after an
     interruption.

@@ -52,7 +52,7 @@ _TITLE: Final = "Inserted canaries against canaries held out"
 
 app = App(
     name="pii",
-    help="""Find out whether a model knows people's telephone numbers, e-mail and postal addresses.
+    help="""Measure whether a model knows people's telephone numbers, e-mail and postal addresses.
 
     `probe` asks for each value, and ranks it among decoys; `tune` makes a soft prompt that asks better, from the values
     of other people; `insert` fine-tunes a copy of a model on documents of canaries, people who do not exist, and
@@ -107,7 +107,7 @@ def probe(
     rows: RowOptions | None = None,
     run: RunOptions | None = None,
 ) -> None:
-    """Ask a model for people's data, and rank each value among decoys by how likely the model finds it.
+    """Score people's values with a model, and rank each value among decoys.
 
     Each value is scored behind up to five prompts of each kind, and so are decoys, invented values of the same form;
     the best prompt counts. Beam search then tries to extract the value. Nothing personal is written, unless
@@ -231,7 +231,7 @@ def tune(
     json: Flag = False,
     model: ModelOptions | None = None,
 ) -> None:
-    """Tune a soft prompt on some people, to ask the model for others' values with it: white-box probing.
+    """Tune a soft prompt on some people, to probe the model for others' values (white box).
 
     Vectors in front of the prompt are tuned until the model says the values of these people; its weights stay as they
     are. `leakmeter pii probe --soft-prompt FILE` asks for other people's values behind it. The same command goes on
@@ -340,7 +340,7 @@ def insert(
     json: Flag = False,
     model: ModelOptions | None = None,
 ) -> None:
-    """Fine-tune a copy of a model on documents of canaries, people who do not exist, and hold others out of it.
+    """Fine-tune a copy of a model on documents of canaries (people who do not exist), and hold others out.
 
     With the copy a probe can be put to the test: does it tell those who were inserted from those who were not? The copy
     is an ordinary model directory; in it lie the canaries, a file for each number of documents that they stand in and
@@ -395,7 +395,7 @@ def check(
     json: Flag = False,
     model: ModelOptions | None = None,
 ) -> None:
-    """Insert canaries into a copy of a model, ask for them and for others, and say which scores tell them apart.
+    """Insert canaries into a copy of a model, and measure which scores separate them from others.
 
     Each score's AUC is the probability that one that was inserted scores above one that was not: 0.5 where a score
     tells nothing. Black box by prompts, white box by a soft prompt tuned on canaries that were inserted and are asked
@@ -483,7 +483,7 @@ def extract(
     skip_bad: Flag = False,
     json: Flag = False,
 ) -> None:
-    """Find people in documents, with what is told of them, and write them to a file that `leakmeter pii probe` reads.
+    """Find people and their data in documents, and write a file that `leakmeter pii probe` reads.
 
     Documents are read as a stream and need not fit in memory. The output is private. The same command goes on after
     an interruption.

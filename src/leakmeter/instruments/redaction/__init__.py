@@ -14,7 +14,7 @@ INSTRUMENT = Instrument(
         Command(
             "redact-plan",
             "command:redact_plan",
-            "Find few pieces to cut from a context so that what is left has little influence on the response.",
+            "Find few pieces to cut from a context, so that the rest has little influence on the response.",
         ),
     ),
 )

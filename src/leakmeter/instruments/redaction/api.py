@@ -38,7 +38,7 @@ def redaction(
     names: CaseNames,
     how: CallOptions,
 ) -> RedactionResult | Results[RedactionResult]:
-    """Find few pieces to cut from a context so that what is left has little influence on the response.
+    """Find few pieces to cut from a context, so that the rest has little influence on the response.
 
     Pieces are cut one by one, each time the one that leaves least, with all that is cut scored together anew; see
     `instruments.redaction.measure.Redaction`. The loss is the influence of Flemings et al., Definition 3.2, on the

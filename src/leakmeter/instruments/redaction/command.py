@@ -40,7 +40,7 @@ def redact_plan(
     run: RunOptions | None = None,
     write_redacted: Path | None = None,
 ) -> None:
-    """Find few pieces to cut from a context so that what is left has little influence on the response.
+    """Find few pieces to cut from a context, so that the rest has little influence on the response.
 
     Pieces are cut one by one, each time the one that leaves least, with all that is cut scored together anew, until at
     most --max-loss nats are left. Shows the text that is left, the answer before, and one drawn from what is left.
