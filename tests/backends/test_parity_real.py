@@ -138,7 +138,9 @@ def test_the_matrix_equals_the_naive_calculation(real_backend: Any, naive: Naive
     check(real_backend, naive, case, FEW, ("drop", "mask"), WEIGHTS, 1e-4)
 
 
-@pytest.mark.parametrize("weight", [pytest.param(1.0, marks=pytest.mark.long), 1.5])
+@pytest.mark.parametrize(
+    "weight", [pytest.param(1.0, marks=pytest.mark.long), pytest.param(1.5, marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("case", ONE_OR_ALL)
 def test_what_decoding_told_is_what_scoring_measures_within_the_noise_floor(
     real_backend: Any, case: str, weight: float
@@ -156,6 +158,7 @@ def test_what_decoding_told_is_what_scoring_measures_within_the_noise_floor(
     assert abs(drawn["log_prob"].sum() - scored["log_prob", ""].sum()) <= floor
 
 
+@pytest.mark.long
 def test_retokenised_cuts_equal_the_naive_calculation_on_the_new_ids(real_backend: Any, naive: Naive) -> None:
     # Worst measured: 2.5e-5.
     check(real_backend, naive, "clinic", ["sentence"], ["retokenize"], (1.5,), 6e-5)

@@ -40,7 +40,11 @@ def too_much(found: dict[tuple[str, str], dict[str, Any]], beside: int) -> list[
     return [one for one in told if one[2] or one[3] > BUDGETS[one[1]] + beside]
 
 
-@pytest.mark.parametrize("names", [SOME, pytest.param(tuple(INSTRUMENTS), marks=pytest.mark.long)], ids=["some", "all"])
+@pytest.mark.parametrize(
+    "names",
+    [pytest.param(SOME, marks=pytest.mark.long), pytest.param(tuple(INSTRUMENTS), marks=pytest.mark.long)],
+    ids=["some", "all"],
+)
 def test_every_instrument_keeps_its_budget(tmp_path: Path, names: tuple[str, ...]) -> None:
     found = peaks(tmp_path, "small", *names)
     assert set(found) == {(name, budget) for name in names for budget in BUDGETS}
