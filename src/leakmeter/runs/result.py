@@ -45,7 +45,8 @@ Part = tuple[Texts, Sequence[Measurement]]
 """A case's texts and its measurements."""
 
 
-DEFINING: Final = ("prompts.unit", "prompts.removal", "params.temperature", "params.cid_lambda")
+TOKENIZATION: Final = "prompts.tokenization"
+DEFINING: Final = ("prompts.unit", "prompts.removal", TOKENIZATION, "params.temperature", "params.cid_lambda")
 """See `AnyResult.defining`."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leakmeter.core.item import PLACEBO, ContextItem
+from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
 from leakmeter.core.noise import neighbourhood_noise
@@ -136,7 +136,7 @@ class Redaction(Measure):
         response = item.response
         if response is None:
             response = yield from self._draw(item, item.prompt)
-        irrelevant = (prompt.only(PLACEBO) for prompt in item.placebos[:1])
+        irrelevant = [item.placebo_alone] if item.placebo_alone is not None else []
         (scores,) = yield [Request((item.blank, item.prompt, *irrelevant), response, self.reduction)]
         return response, scores.values
 
