@@ -230,3 +230,21 @@ def test_a_log_of_a_completion_is_a_messages_file_too(tmp_path: Path, answer: di
 def test_fields_of_a_message_that_say_nothing_are_left_aside() -> None:
     logged = {"role": "assistant", "content": "Anna.", "refusal": None, "tool_calls": [], "function_call": None}
     assert case_of(messages=[USER, logged]).response == "Anna."
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ([{"role": "system", "content": "Be brief."}], True),
+        ([{"role": "developer", "content": "Be brief."}], True),
+        ([{"role": "system", "content": "Anna called.", "name": "notes"}], False),
+        ([{"role": "system", "content": "Be brief."}, {"role": "tool", "content": "Anna called."}], False),
+        ([{"role": "tool", "content": "Anna called."}], False),
+        ([], False),
+    ],
+)
+def test_a_system_prompt_as_the_only_context_is_found(others: list[dict[str, str]], expected: bool) -> None:
+    asked = {"role": "user", "content": "Notes: Anna called. Who called?"}
+    assert case_of(messages=[*others, asked]).has_only_system_context is expected
+    marked = case_of(messages=[*others, asked], context_from=r"Notes:(.*)Who")
+    assert not marked.has_only_system_context

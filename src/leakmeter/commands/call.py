@@ -264,6 +264,8 @@ def measured(
         backend = model.backend
         prepared, kept = given.prepared(backend, settings, measure)
         measure.check(prepared[0].item)
+        for line in kept.notes:
+            tell(line)
         with progress(backend, len(prepared)) if how.progress else nullcontext(Callbacks()) as callbacks:
             if how.out is None:
                 parts = measure_cases(backend, measure, prepared, None, callbacks, group_size=group_size)
