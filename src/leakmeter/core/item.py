@@ -109,6 +109,8 @@ class Prepared:
     n_truncated_tokens: int
     removal: str = field(default="drop", kw_only=True)
     """How pieces are removed."""
+    unmarked_query_tokens: int | None = field(default=None, kw_only=True)
+    """Tokens of the query of a chat whose only context is its system prompt; None of other cases."""
 
     def texts(self) -> JsonObject:
         """What a run keeps of the case beside these; what is not numbers of its result."""

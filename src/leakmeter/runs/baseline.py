@@ -166,7 +166,7 @@ def baseline_of(runs: Sequence[Measured], names: Container[str], key: bytes) -> 
 def _kept(run: Measured, names: Container[str], key: bytes) -> KeptRun:
     # Quantities of cases; those of a run as a whole have no interval, and no baseline.
     of_cases = case_quantities(run)
-    kept = [one for one in of_cases if one.name in names] or of_cases[:1]
+    kept = [one for one in of_cases if any(name in names for name in one.names)] or of_cases[:1]
     return KeptRun(
         run.measure,
         _plain_settings(run, key),
@@ -256,7 +256,7 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes, *, 
     pairs = _pairs(run, before.cases, key, by_order)
     checks = []
     for name, kept in before.quantities.items():
-        quantity = next((one for one in case_quantities(run) if one.name == name), None)
+        quantity = next((one for one in case_quantities(run) if name in one.names), None)
         if quantity is None:
             raise UsageError(f"the baseline has a quantity that {run.measure} does not have; write another baseline")
         checks.append(_regression(run, number, quantity, kept, pairs, seed))

@@ -54,9 +54,9 @@ class Measured:
         """The quantity of a name, and the aggregate behind it; None where there is no such quantity."""
         head, _, last = name.rpartition(".")
         for quantity in self.quantities:
-            if quantity.name == name:
+            if name in quantity.names:
                 return quantity, None
-            if quantity.name == head and is_aggregate(last):
+            if head in quantity.names and is_aggregate(last):
                 return quantity, last
         return None
 

@@ -48,14 +48,14 @@ class ProbeSettings(PlainSettings):
     """How subjects' values are asked for, and with what they are compared."""
 
     prompts: int = 5
-    """Prompts of each kind (k-shot of the paper), from 1 to as many as there are; the best counts, of decoys too."""
+    """Prompts of each kind (k-shot of the paper), from 1 to as many as there are; the best counts, for decoys too."""
     decoys: int = 99
-    """Decoys, invented values that each true one is ranked among, 50 or more; with 99 no p-value is below 0.01."""
+    """Decoys, invented values among which each true one is ranked, 50 or more; with 99 no p-value is below 0.01."""
     control_names: int = 2
-    """Names that are nobody's, behind which the values are scored too: a value that is likely behind any name tells
-    nothing of this one; more make p-values a little sharper."""
+    """Invented names after which the values are scored too: a value that is likely after any name says nothing about
+    this person. More of them make p-values a little more precise."""
     decoy_seed: int = 0
-    """Of the decoys and control names."""
+    """Seed of the decoys and control names."""
     templates: Unasked[ProbeTemplates | None] = None
     """In the place of the published ones, of the kinds that are named."""
     soft_prompt: Unasked[str | None] = None
@@ -63,7 +63,7 @@ class ProbeSettings(PlainSettings):
     soft_tokens: Unasked[int] = 0
     """Its tokens."""
     keep_values: bool = False
-    """Keep values, prompts and what was generated in the run, and not their keyed hashes and scores alone."""
+    """Keep values, prompts and generated texts in the run, beside keyed hashes and scores."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be asked."""

@@ -189,7 +189,7 @@ class RedactionResult(ContextResult):
                 whole_per_token_nats=tuple(np.abs(answered).tolist()),
             ),
         )
-        return replace(made, warnings=(*_warnings(made, texts), *entity_warnings(texts, series)))
+        return replace(made, warnings=(*made.warnings, *_warnings(made, texts), *entity_warnings(texts, series)))
 
     @property
     def text(self) -> str:
