@@ -96,7 +96,8 @@ class RunOptions:
     """Which model measures, on what, and where the results go."""
 
     model: str = DEFAULT_MODEL
-    """A known name (see `leakmeter models`), hf:ORG/NAME, a directory, or a .gguf file."""
+    """A known name (see `leakmeter models`), hf:ORG/NAME, a directory, a .gguf file, or a served model, such as
+    vllm:http://127.0.0.1:8000#NAME (also llamacpp:, sglang:, openai:)."""
     dtype: str | None = None
     """float32, bfloat16 or float16; float32 on a CPU and bfloat16 on CUDA by default."""
     device: str | None = None
@@ -104,6 +105,12 @@ class RunOptions:
     memory: str | None = None
     """Memory for the engine to hold beside the model's weights, such as 512MiB; 1GiB on a CPU, a quarter of a GPU's by
     default. One sequence, and one row of prompts that are reduced together, may take more."""
+    tokenizer: str | None = None
+    """Tokenizer of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file."""
+    allow_remote: bool = False
+    """Send contexts, queries and responses to a served model on another machine."""
+    concurrency: int | None = None
+    """Requests to a served model under way at a time; 8 by default."""
     out: Path = Path("runs")
     """Directory of runs."""
     name: str | None = None
@@ -130,7 +137,14 @@ class RunOptions:
         from leakmeter.runs.loading import load_backend
 
         return load_backend(
-            self.model, dtype=self.dtype, device=self.device, memory=self.memory, cache=not self.no_cache
+            self.model,
+            dtype=self.dtype,
+            device=self.device,
+            memory=self.memory,
+            cache=not self.no_cache,
+            tokenizer=self.tokenizer,
+            allow_remote=self.allow_remote,
+            concurrency=self.concurrency,
         )
 
     def load_predictor(self) -> Predictor:
