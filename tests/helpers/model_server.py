@@ -66,7 +66,7 @@ class RefusedError(Exception):
         self.status, self.message, self.headers = status, message, dict(headers or {})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Routes:
     """What a dialect does at each path."""
 
@@ -193,7 +193,7 @@ class ModelServer:
         found: list[tuple[int, FloatArray]] = []
         for _ in range(n):
             row = self.rows(sequence, call, temperature=temperature)[-1]
-            if temperature == 0:
+            if temperature == 0 or np.isnan(row).any():
                 token = int(np.argmax(row))
             else:
                 token = int(rng.choice(len(row), p=np.exp(logspace.log_softmax(row, temperature))))
@@ -380,3 +380,50 @@ VLLM: Final = Routes(
     post={"/v1/completions": _vllm_completion},
     plain_post={"/tokenize": _vllm_tokenize},
 )
+
+
+def _openai_completion(server: ModelServer, call: Call) -> Any:
+    (prompt,) = call.body["prompt"]
+    body, ids = call.body, server.fed(prompt, call)
+    n, temperature = body["max_tokens"], body["temperature"]
+    drawn = server.drawn(ids, call, n=n, temperature=temperature, seed=body.get("seed", 0))
+    echoes = body.get("echo", False) and not server.has("echo_ignored", call)
+    scored = [*(server.scored_rows(ids, call, temperature=temperature) if echoes else []), *drawn]
+    decode = server.toy.tokenizer.decode
+    first: list[int] = ids[:1] if echoes else []
+    told = {
+        "tokens": [decode([token]) for token in (*first, *(token for token, _ in scored))],
+        "token_logprobs": [*(None for _ in first), *(finite(row[token]) for token, row in scored)],
+    }
+    text = decode([*(ids if echoes else []), *(token for token, _ in drawn)])
+    choice = {"index": 0, "text": text, "logprobs": told if "logprobs" in body else None, "finish_reason": "length"}
+    return {"object": "text_completion", "model": server.name_now(call), "choices": [choice]}
+
+
+def _openai_chat(server: ModelServer, call: Call) -> Any:
+    body = call.body
+    (message,) = body["messages"]
+    ids = server.fed(server.tokenized(message["content"]), call)
+    drawn = server.drawn(ids, call, n=body["max_tokens"], temperature=body["temperature"], seed=body.get("seed", 0))
+    decode = server.toy.tokenizer.decode
+    choice: dict[str, Any] = {"index": 0, "message": {"role": "assistant", "content": decode([t for t, _ in drawn])}}
+    if body.get("logprobs"):
+        server.check_top(body["top_logprobs"])
+        choice["logprobs"] = {
+            "content": [
+                {
+                    "token": decode([token]),
+                    "logprob": finite(row[token]),
+                    "top_logprobs": [
+                        {"token": decode([t]), "logprob": finite(row[t])}
+                        for t in server.top(row, body["top_logprobs"], call)
+                    ],
+                }
+                for token, row in drawn
+            ]
+        }
+    return {"object": "chat.completion", "model": server.name_now(call), "choices": [choice]}
+
+
+OPENAI: Final = Routes("openai", get={"/v1/models": _models}, post={"/v1/completions": _openai_completion})
+OPENAI_CHAT: Final = Routes("openai", get={"/v1/models": _models}, post={"/v1/chat/completions": _openai_chat})

@@ -48,12 +48,14 @@ def check_log_probs(values: FloatArray, host: str) -> None:
         raise ScoreError(f"the server {host} answers with log-probabilities above 0: they are something else")
 
 
-def check_ids(sent: Sequence[int], echoed: Sequence[Any], host: str) -> None:
+def check_ids(sent: Sequence[int], echoed: Sequence[Any] | None, host: str) -> None:
     """Refuse an answer about other token ids than were sent.
 
     Raises:
-        ScoreError: they differ; the message says how, without them.
+        ScoreError: they differ, which the message says without them, or the answer does not tell them.
     """
+    if echoed is None:
+        raise ScoreError(f"the server {host} does not tell which token ids it read; it may be too old for that")
     if list(echoed) == list(sent):
         return
     if len(echoed) == len(sent) + 1 and list(echoed[1:]) == list(sent):
@@ -61,6 +63,20 @@ def check_ids(sent: Sequence[int], echoed: Sequence[Any], host: str) -> None:
     raise ScoreError(
         f"the server {host} answers about other token ids than it was sent ({len(sent)} sent, {len(echoed)} back)"
     )
+
+
+def check_texts(sent: Sequence[str], echoed: Sequence[str], host: str) -> None:
+    """Refuse an answer about other tokens than were sent, where a server tells tokens by their texts.
+
+    Servers write spaces and parts of characters each in its own way: letters and digits are compared.
+
+    Raises:
+        ScoreError: they differ; the message does not hold them.
+    """
+    for ours, theirs in zip(sent, echoed, strict=False):
+        ours, theirs = ("".join(filter(str.isalnum, text)) for text in (ours, theirs))
+        if ours and theirs and ours != theirs:
+            raise ScoreError(f"the server {host} answers about other tokens than it was sent; check --tokenizer")
 
 
 def check_model(name: str, told: Any, host: str) -> None:

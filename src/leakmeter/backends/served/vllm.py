@@ -36,6 +36,7 @@ class Vllm:
     """
 
     name = "vllm"
+    reads_prefix_cache = False
 
     def __init__(self, connection: Connection, model: str | None) -> None:
         self._connection, self._host = connection, connection.host
@@ -107,7 +108,7 @@ class Vllm:
         after = {"logprobs": k, "return_tokens_as_token_ids": True} if wants_next else {}
         choice = self._choice(ids, {"max_tokens": 1, "temperature": 0, "prompt_logprobs": k, **after})
         with answered.reading(self._host):
-            given = choice["prompt_logprobs"]
+            given = choice["prompt_logprobs"] or ()
             answered.check_n_rows(len(given), len(ids), self._host)
             found = [
                 {int(token): _from_json(one["logprob"]) for token, one in row.items()}
@@ -126,7 +127,7 @@ class Vllm:
         with answered.reading(self._host):
             answered.check_model(self._model, found["model"], self._host)
             (choice,) = found["choices"]
-            answered.check_ids(ids, choice["prompt_token_ids"], self._host)
+            answered.check_ids(ids, choice.get("prompt_token_ids"), self._host)
         return dict(choice)
 
     def _probe(self) -> None:
