@@ -36,6 +36,9 @@ class Callbacks:
 class RemoteBackend(Backend, Protocol):
     """A back end whose model is out of our hands: it may change meanwhile, and its noise has to be measured."""
 
+    noise_nats: float
+    """The noise of a log-probability, once it is known."""
+
     def confirm(self) -> None:
         """Ask whether the model is still the one that `identity` tells.
 
@@ -83,7 +86,7 @@ def measure_cases(
             continue
         first = number * group_size
         if noise_nats is None and isinstance(backend, RemoteBackend):
-            noise_nats = _noise_nats(backend, prepared, directory)
+            backend.noise_nats = noise_nats = _noise_nats(backend, prepared, directory)
         group = with_noise(prepared[first : first + group_size], noise_nats)
         callbacks.on_case(first, group[0].item.id)
         predicted = predictor.told(predictor.predict(measure, *group))

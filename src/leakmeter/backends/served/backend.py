@@ -64,6 +64,8 @@ class ServedBackend:
         self._n_troubles = 0
         self.dtype = "served"
         self.window = served.window
+        self.noise_nats = 0.0
+        """How far a log-probability moves with the way of asking, where a run measured it."""
         self.n_tokens_run = 0
         self.n_halvings = 0
         self.capabilities = dialect.capabilities()

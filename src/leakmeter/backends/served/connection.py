@@ -86,6 +86,8 @@ class Connection:
         self.concurrency = concurrency
         self.n_requests = 0
         """Requests sent so far, repeated ones counted each time."""
+        self.troubles: Counter[str] = Counter()
+        """What requests had to be repeated for, and how often."""
         self.faults: Counter[str] = Counter()
         """What requests had to be repeated for, how often."""
         self._seconds, self._patience, self._notify = seconds, patience, notify
@@ -202,6 +204,8 @@ class Connection:
         return StatusError(status, line, fault)
 
     def _tell(self, fault: str, wait: float) -> None:
+        with self._lock:
+            self.troubles[fault] += 1
         if wait < 1.0:
             return
         with self._lock:
