@@ -1,4 +1,4 @@
-"""Runs of a served model: what identifies them, their noise, their cost, and what becomes of them when all goes wrong."""
+"""Runs of a served model: what identifies them, noise, cost, and what becomes of them when all goes wrong."""
 
 from __future__ import annotations
 
