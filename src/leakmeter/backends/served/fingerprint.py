@@ -69,7 +69,7 @@ def probes(tokenizer: Tokenizer) -> Iterator[Scored]:
 
 
 def uncached(dialect: Dialect, scored: Scored) -> FloatArray:
-    """Log-probabilities of a response without states that were kept of earlier requests, where that can be asked for."""
+    """Log-probabilities of a response, without states kept of earlier requests where that can be asked for."""
     if isinstance(dialect, ProbedDialect) and "cache" in dialect.controls:
         return dialect.probed_log_probs(scored, Setting(temperature=0.0, reads_cache=False)).log_probs
     return dialect.target_log_probs(scored)
