@@ -330,6 +330,8 @@ def _vllm_completion(server: ModelServer, call: Call) -> Any:
     for asked in (k, body.get("logprobs")):
         if asked is not None:
             server.check_top(asked)
+    if body.get("logprobs", 0) < 0:
+        raise RefusedError(400, "`logprobs` must be a positive value.")
     choices = [_vllm_choice(server, call, i, prompt) for i, prompt in enumerate(prompts)]
     if server.has("wrong_order", call):
         choices = choices[::-1]
@@ -353,7 +355,10 @@ def _vllm_choice(server: ModelServer, call: Call, index: int, prompt: list[int])
     if k is not None:
         rows = server.scored_rows(ids, call, temperature=temperature)
         entries = [
-            {str(t): {"logprob": finite(row[t]), "rank": 1} for t in [*server.top(row, k, call), token]}
+            {
+                str(t): {"logprob": finite(row[t]), "rank": int((row >= row[t]).sum())}
+                for t in [*server.top(row, k, call), token]
+            }
             for token, row in rows
         ]
         choice["prompt_logprobs"] = None if server.has("echo_ignored", call) else [None, *entries]
