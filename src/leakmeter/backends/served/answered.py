@@ -34,10 +34,12 @@ def log_probs_of(values: Sequence[Any], n: int, host: str) -> FloatArray:
     check_n_rows(len(values), n, host)
     if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
         raise ScoreError(f"the server {host} leaves out log-probabilities, or answers with something that is no number")
-    return _checked(np.asarray(values, dtype=np.float64), host)
+    return _checked(values, host)
 
 
-def _checked(values: FloatArray, host: str) -> FloatArray:
+def _checked(given: Any, host: str) -> FloatArray:
+    with reading(host):
+        values = np.asarray(given, dtype=np.float64)
     found: FloatArray = np.where((values == _NO_PROBABILITY) | (values < _LOWEST), -np.inf, values)
     check_log_probs(found, host)
     return found
@@ -168,7 +170,7 @@ def whole_rows_of(rows: Sequence[Mapping[int, float]], n_vocab: int | None, host
     n = n_vocab or max((len(row) for row in rows), default=0)
     if any(len(row) != n or min(row) != 0 or max(row) != n - 1 for row in rows):
         raise ScoreError(f"the server {host} answers with rows that lack a part of the vocabulary")
-    return _checked(np.asarray([[row[token] for token in range(n)] for row in rows], dtype=np.float64), host)
+    return _checked([[row[token] for token in range(n)] for row in rows], host)
 
 
 def word(told: Any) -> str | None:
