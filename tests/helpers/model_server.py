@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +67,7 @@ class RefusedError(Exception):
         self.status, self.message, self.headers = status, message, dict(headers or {})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Routes:
     """What a dialect does at each path."""
 
@@ -88,6 +89,7 @@ class ModelServer:
         key: the bearer token that is asked for; None for none.
         max_top: likeliest tokens of a row that may be asked for; −1 for all.
         window: most tokens.
+        tls: encrypts what is sent; the address stays that of http://, and the test makes another of it.
     """
 
     def __init__(
@@ -99,17 +101,18 @@ class ModelServer:
         key: str | None = None,
         max_top: int = 20,
         window: int | None = 4096,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         given = faults if isinstance(faults, Mapping) else dict.fromkeys(faults, 0)
         assert set(given) <= set(FAULTS), set(given) - set(FAULTS)
         self.faults = {name: when if isinstance(when, tuple) else (when, 10**9) for name, when in given.items()}
         self.routes, self.key, self.max_top, self.window = routes, key, max_top, window
+        self.tls = tls
         self.toy = toy or Toy()
         self.other = Toy(seed=1)
         self.model_name = "toy"
         self.calls: list[Call] = []
         """Requests that scored or drew, in the order in which they came."""
-        self.n_busy = 0
         self._lock = threading.Lock()
         self._server: ThreadingHTTPServer | None = None
         self._port = 0
@@ -128,6 +131,8 @@ class ModelServer:
         """Start, again at the same port where it has been up before."""
         self._server = _Server(("127.0.0.1", self._port), self)
         self._port = self._server.server_address[1]
+        if self.tls is not None:
+            self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def stop(self) -> None:
@@ -193,7 +198,7 @@ class ModelServer:
         found: list[tuple[int, FloatArray]] = []
         for _ in range(n):
             row = self.rows(sequence, call, temperature=temperature)[-1]
-            if temperature == 0:
+            if temperature == 0 or np.isnan(row).any():
                 token = int(np.argmax(row))
             else:
                 token = int(rng.choice(len(row), p=np.exp(logspace.log_softmax(row, temperature))))
@@ -255,6 +260,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: _Server
 
     def log_message(self, *_: object) -> None:
@@ -329,6 +335,8 @@ def _vllm_completion(server: ModelServer, call: Call) -> Any:
     for asked in (k, body.get("logprobs")):
         if asked is not None:
             server.check_top(asked)
+    if body.get("logprobs", 0) < 0:
+        raise RefusedError(400, "`logprobs` must be a positive value.")
     choices = [_vllm_choice(server, call, i, prompt) for i, prompt in enumerate(prompts)]
     if server.has("wrong_order", call):
         choices = choices[::-1]
@@ -352,7 +360,10 @@ def _vllm_choice(server: ModelServer, call: Call, index: int, prompt: list[int])
     if k is not None:
         rows = server.scored_rows(ids, call, temperature=temperature)
         entries = [
-            {str(t): {"logprob": finite(row[t]), "rank": 1} for t in [*server.top(row, k, call), token]}
+            {
+                str(t): {"logprob": finite(row[t]), "rank": int((row >= row[t]).sum())}
+                for t in [*server.top(row, k, call), token]
+            }
             for token, row in rows
         ]
         choice["prompt_logprobs"] = None if server.has("echo_ignored", call) else [None, *entries]
@@ -380,3 +391,50 @@ VLLM: Final = Routes(
     post={"/v1/completions": _vllm_completion},
     plain_post={"/tokenize": _vllm_tokenize},
 )
+
+
+def _openai_completion(server: ModelServer, call: Call) -> Any:
+    (prompt,) = call.body["prompt"]
+    body, ids = call.body, server.fed(prompt, call)
+    n, temperature = body["max_tokens"], body["temperature"]
+    drawn = server.drawn(ids, call, n=n, temperature=temperature, seed=body.get("seed", 0))
+    echoes = body.get("echo", False) and not server.has("echo_ignored", call)
+    scored = [*(server.scored_rows(ids, call, temperature=temperature) if echoes else []), *drawn]
+    decode = server.toy.tokenizer.decode
+    first: list[int] = ids[:1] if echoes else []
+    told = {
+        "tokens": [decode([token]) for token in (*first, *(token for token, _ in scored))],
+        "token_logprobs": [*(None for _ in first), *(finite(row[token]) for token, row in scored)],
+    }
+    text = decode([*(ids if echoes else []), *(token for token, _ in drawn)])
+    choice = {"index": 0, "text": text, "logprobs": told if "logprobs" in body else None, "finish_reason": "length"}
+    return {"object": "text_completion", "model": server.name_now(call), "choices": [choice]}
+
+
+def _openai_chat(server: ModelServer, call: Call) -> Any:
+    body = call.body
+    (message,) = body["messages"]
+    ids = server.fed(server.tokenized(message["content"]), call)
+    drawn = server.drawn(ids, call, n=body["max_tokens"], temperature=body["temperature"], seed=body.get("seed", 0))
+    decode = server.toy.tokenizer.decode
+    choice: dict[str, Any] = {"index": 0, "message": {"role": "assistant", "content": decode([t for t, _ in drawn])}}
+    if body.get("logprobs"):
+        server.check_top(body["top_logprobs"])
+        choice["logprobs"] = {
+            "content": [
+                {
+                    "token": decode([token]),
+                    "logprob": finite(row[token]),
+                    "top_logprobs": [
+                        {"token": decode([t]), "logprob": finite(row[t])}
+                        for t in server.top(row, body["top_logprobs"], call)
+                    ],
+                }
+                for token, row in drawn
+            ]
+        }
+    return {"object": "chat.completion", "model": server.name_now(call), "choices": [choice]}
+
+
+OPENAI: Final = Routes("openai", get={"/v1/models": _models}, post={"/v1/completions": _openai_completion})
+OPENAI_CHAT: Final = Routes("openai", get={"/v1/models": _models}, post={"/v1/chat/completions": _openai_chat})

@@ -11,6 +11,10 @@ backend      a chunk of requests to questions, in the order that suits a server'
 
 from typing import Final
 
+from leakmeter.backends.served.backend import ServedBackend
+
+__all__ = ["DIALECTS", "ServedBackend", "names_a_server"]
+
 DIALECTS: Final = ("llamacpp", "openai", "sglang", "vllm")
 """Modules with a dialect, and how a model's name begins that is served by one: 'vllm:http://…#name'."""
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leakmeter.backends.served.answer import Answering, Question, answering, kind_of
-from leakmeter.backends.served.connection import Connection
 from leakmeter.backends.served.dialect import Dialect, Served
 from leakmeter.core.drive import in_parts, joined
 from leakmeter.core.plan import Chunk
@@ -16,6 +15,10 @@ from leakmeter.core.prompt import VIRTUAL
 from leakmeter.core.request import Request, Scores
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import CapabilityError
+
+if TYPE_CHECKING:
+    # What a command line imports in any case is not to wait for a library of HTTP.
+    from leakmeter.backends.served.connection import Connection
 
 _WORTH_WAITING: Final = 16
 """Tokens that have to be shared for a server to keep them: it keeps blocks of tokens, not single ones."""
@@ -104,7 +107,7 @@ class ServedBackend:
         Questions whose sequences begin alike are asked one after another, the first of them alone, so that the server
         has read what they share before the others come.
         """
-        order = _in_prefix_order(questions, waits=getattr(self.dialect, "reads_prefix_cache", True))
+        order = _in_prefix_order(questions, waits=self.dialect.reads_prefix_cache)
         found = self.connection.in_order(self._one, [questions[one.index] for one in order], [o.after for o in order])
         self.n_tokens_run += sum(len(one.scored.prompt) + len(one.scored.response) for one in questions)
         back = {one.index: answer for one, answer in zip(order, found, strict=True)}

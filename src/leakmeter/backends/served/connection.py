@@ -152,7 +152,9 @@ class Connection:
                 status, content, told_wait = self._once(method, path, body)
             except httpx2.TransportError as error:
                 status, content, fault = 0, b"", _fault(error)
-                may_retry = self._has_answered or tries < _FEW_TRIES
+                # What an address that was never good says, or what has taken its time and perhaps its price.
+                is_final = not self._has_answered or isinstance(error, httpx2.ReadTimeout)
+                may_retry = tries < 2 or not is_final
             except httpx2.HTTPError:
                 raise self._error(path, 0, "sends an answer that cannot be read") from None
             else:

@@ -65,9 +65,11 @@ class Drawn:
 
 
 class Dialect(Protocol):
-    """A server's requests and answers; made with an `http.Connection` and the name of the model, or none."""
+    """A server's requests and answers; made with a `connection.Connection` and the name of the model, or none."""
 
     name: str
+    reads_prefix_cache: bool
+    """Whether what a server has read before spares it work on the requests that are made here."""
 
     def describe(self) -> Served:
         """Ask the server what it serves."""

@@ -39,6 +39,7 @@ def load_served(
     allow_remote: bool = False,
     concurrency: int | None = None,
     notify: Callable[[str], None],
+    **limits: float,
 ) -> ServedBackend:
     """A model behind a server to a back end.
 
@@ -49,6 +50,7 @@ def load_served(
         allow_remote: whether texts may be sent to another machine.
         concurrency: requests under way at a time.
         notify: told in one line to whom texts are sent, and when the server lets requests wait.
+        limits: `seconds` and `patience` of the `Connection`.
 
     Raises:
         UsageError: something cannot be used as given; nothing was sent.
@@ -74,7 +76,7 @@ def load_served(
             "with its tokenizer.json"
         )
     read, identity = _tokenizer(tokenizer, notify)
-    connection = Connection(url, key=key, concurrency=concurrency or DEFAULT_CONCURRENCY, notify=notify)
+    connection = Connection(url, key=key, concurrency=concurrency or DEFAULT_CONCURRENCY, notify=notify, **limits)
     dialect = _dialect(name, connection, served_name, read)
     served = dialect.describe()
     check_tokenizer(dialect, read, connection.host)
