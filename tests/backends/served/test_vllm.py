@@ -103,7 +103,7 @@ def test_what_the_server_says_of_itself(served: Load) -> None:
         identity = dict(backend.identity)
         assert served(f"vllm:{server.url}").name == "vllm:toy"
     assert backend.capabilities.most_top == 7
-    assert backend.window == 199
+    assert backend.window == 198
     assert len(identity.pop("fingerprint") or "") == 16
     assert identity == {
         "served_model": "toy",
