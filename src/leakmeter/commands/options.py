@@ -7,6 +7,7 @@ says so under `source.data`, `run.out` …
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +97,8 @@ class RunOptions:
     """Which model measures, on what, and where the results go."""
 
     model: str = DEFAULT_MODEL
-    """A known name (see `leakmeter models`), hf:ORG/NAME, a directory, or a .gguf file."""
+    """A known name (see `leakmeter models`), hf:ORG/NAME, a directory, a .gguf file, or a served model, such as
+    vllm:http://127.0.0.1:8000#NAME (also llamacpp:, sglang:, openai:)."""
     dtype: str | None = None
     """float32, bfloat16 or float16; float32 on a CPU and bfloat16 on CUDA by default."""
     device: str | None = None
@@ -104,6 +106,12 @@ class RunOptions:
     memory: str | None = None
     """Memory for the engine to hold beside the model's weights, such as 512MiB; 1GiB on a CPU, a quarter of a GPU's by
     default. One sequence, and one row of prompts that are reduced together, may take more."""
+    tokenizer: str | None = None
+    """Tokenizer of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file."""
+    allow_remote: bool = False
+    """Send contexts, queries and responses to a served model on another machine."""
+    concurrency: int | None = None
+    """Requests to a served model under way at a time; 8 by default."""
     out: Path = Path("runs")
     """Directory of runs."""
     name: str | None = None
@@ -115,11 +123,21 @@ class RunOptions:
     no_cache: bool = False
     """Neither use nor keep scores in the score cache (see `leakmeter cache`)."""
     dry_run: bool = False
-    """Predict tokens, memory and time instead; nothing is run or written."""
+    """Predict tokens, memory and time instead, of a served model requests and prompt tokens; nothing is run or
+    written."""
+    price_per_million: float | None = None
+    """Price of a million prompt tokens of a served model, for --dry-run, in any currency."""
 
     def __post_init__(self) -> None:
-        """Refuse a name that would not fit into a line."""
+        """Refuse a name that would not fit into a line, and what is no price."""
         checked_name(self.name)
+        price = self.price_per_million
+        if price is None:
+            return
+        if not (math.isfinite(price) and price >= 0):
+            raise UsageError(f"price-per-million is {price}; it has to be a number of at least 0")
+        if not self.dry_run:
+            raise UsageError("--price-per-million is for --dry-run; add that, or leave it out")
 
     def load_backend(self) -> Backend:
         """The model, ready to score.
@@ -130,7 +148,14 @@ class RunOptions:
         from leakmeter.runs.loading import load_backend
 
         return load_backend(
-            self.model, dtype=self.dtype, device=self.device, memory=self.memory, cache=not self.no_cache
+            self.model,
+            dtype=self.dtype,
+            device=self.device,
+            memory=self.memory,
+            cache=not self.no_cache,
+            tokenizer=self.tokenizer,
+            allow_remote=self.allow_remote,
+            concurrency=self.concurrency,
         )
 
     def load_predictor(self) -> Predictor:

@@ -14,6 +14,8 @@ PREFIX: Final = "hf:"
 # Pickles (*.bin, *.pt) run code when loaded and are left on the hub. Files in sub-directories are other formats'
 # weights, and `consolidated*` are the same weights a second time.
 _WANTED: Final = ["*.safetensors", "*.json", "tokenizer*", "*.model", "*.txt", "*.jinja"]
+_OF_TOKENIZERS: Final = [one for one in _WANTED if one != "*.safetensors"]
+_TOKENIZER: Final = "tokenizer.json"
 _UNWANTED: Final = ["*/*", "consolidated*", "*.bin", "*.pt", "*.pth", "*.pkl", "*.gguf"]
 
 
@@ -42,17 +44,40 @@ def cached_snapshot(repository: str, revision: str | None) -> Path | None:
     return found if whole else None
 
 
+def tokenizer_snapshot(repository: str, revision: str | None, *, notify: Notify) -> Path:
+    """Folder of a snapshot with its tokenizer, and perhaps nothing else; downloaded where it is not in the cache."""
+    from huggingface_hub import try_to_load_from_cache
+
+    known = try_to_load_from_cache(repository, _TOKENIZER, revision=revision)
+    if isinstance(known, str) and (Path(known).parent / "tokenizer_config.json").is_file():
+        return Path(known).parent
+    folder = _fetched(repository, revision, _OF_TOKENIZERS, notify)
+    if not (folder / _TOKENIZER).is_file():
+        raise ModelError(f"'{PREFIX}{repository}' has no {_TOKENIZER} on the hub; name a repository that has one")
+    return folder
+
+
 def fetch_snapshot(repository: str, revision: str | None, *, notify: Notify) -> Path:
     """Folder of the snapshot, downloaded into the hub's cache: safetensors, configuration and tokenizer only."""
+    folder = _fetched(repository, revision, _WANTED, notify)
+    check_model_folder(folder, _full_name(repository, revision))
+    return folder
+
+
+def _full_name(repository: str, revision: str | None) -> str:
+    return f"{PREFIX}{repository}" + (f"@{revision}" if revision else "")
+
+
+def _fetched(repository: str, revision: str | None, wanted: list[str], notify: Notify) -> Path:
     from huggingface_hub import errors, snapshot_download
 
-    name = f"{PREFIX}{repository}" + (f"@{revision}" if revision else "")
+    name = _full_name(repository, revision)
     # The library has changed its HTTP client before; the client's own root error is the one it imports.
     kinds = (getattr(errors, word, OSError) for word in ("HTTPError", "RevisionResolutionError", "XetDownloadError"))
     failures: tuple[type[Exception], ...] = (OSError, *kinds)
     notify(f"fetching {name} from the hub …")
     try:
-        folder = snapshot_download(repository, revision=revision, allow_patterns=_WANTED, ignore_patterns=_UNWANTED)
+        folder = snapshot_download(repository, revision=revision, allow_patterns=wanted, ignore_patterns=_UNWANTED)
     except errors.GatedRepoError as error:
         raise ModelError(
             f"'{name}' asks you to accept its terms: do so on its page of the hub, run `hf auth login` and try again"
@@ -66,7 +91,6 @@ def fetch_snapshot(repository: str, revision: str | None, *, notify: Notify) -> 
             f"could not fetch '{name}' from the hub: {_line(error)}; "
             "check the network and the disk, or give a local directory"
         ) from error
-    check_model_folder(Path(folder), name)
     return Path(folder)
 
 

@@ -31,6 +31,9 @@ def load_backend(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> Backend:
     """A model to a back end that scores with it; load once, measure often.
@@ -46,6 +49,10 @@ def load_backend(
             another id.
         cache: keep scores, and use those that were kept, in the user's score cache. It holds numbers from which texts
             might be reconstructed; `leakmeter cache clear` empties it.
+        tokenizer: of a served model: a known name, 'hf:ORG/NAME', a directory with a tokenizer.json, a .gguf file, or
+            a fast tokenizer of the transformers library.
+        allow_remote: a served model may be on another machine, to which contexts, queries and responses are sent.
+        concurrency: requests to a served model under way at a time; 8 by default.
         notify: told in one line of what takes time, such as a download, and when the score cache cannot be used;
             standard error by default.
 
@@ -61,8 +68,22 @@ def load_backend(
         >>> leakmeter.influence(backend, context="Ana is 41.", query="How old is Ana?", response="41").model
         'toy'
     """
+    from leakmeter.backends.served import names_a_server
     from leakmeter.core.backend import Backend
 
+    if isinstance(model, str) and names_a_server(model):
+        if dtype is not None or device is not None or memory is not None or model_id is not None:
+            raise UsageError("a served model computes elsewhere; leave dtype, device, memory and model_id out")
+        from leakmeter.backends.served.load import load_served
+
+        return load_served(
+            model, tokenizer=tokenizer, allow_remote=allow_remote, concurrency=concurrency, notify=notify or tell
+        )
+    if tokenizer is not None or allow_remote or concurrency is not None:
+        raise UsageError(
+            "tokenizer, allow_remote and concurrency are for a served model, such as vllm:http://127.0.0.1:8000#NAME; "
+            "leave them out"
+        )
     if not isinstance(model, (str, Path)):
         if isinstance(model, Backend):
             if model_id is not None:
@@ -115,8 +136,11 @@ def _other_backend(model: str, dtype: str | None, device: str | None, memory: st
 
 def names_a_backend(model: str) -> bool:
     """Whether a model's name is 'NAME:…' of a back end that is made of the rest."""
+    from leakmeter.backends.served import names_a_server
     from leakmeter.core import registry
 
+    if names_a_server(model):
+        return True
     name, colon, _ = model.partition(":")
     return bool(colon) and name in registry.backends() and hasattr(registry.backend(name), "named")
 

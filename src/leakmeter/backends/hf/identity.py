@@ -18,15 +18,20 @@ _CHATS: Final = (
 
 
 def identity_of(model: Any, tokenizer: HfTokenizer) -> dict[str, str | None]:
-    """SHA-256 in hex of the configuration, the tokenizer and the chat template.
-
-    The template is hashed as it renders: one that writes the date is another one tomorrow.
-    """
+    """SHA-256 in hex of the configuration, the tokenizer and the chat template."""
     config = {
         name: value
         for name, value in model.config.to_dict().items()
         if name not in ("_name_or_path", "transformers_version")
     }
+    return {"config_sha256": _sha256(config), **tokenizer_identity(tokenizer)}
+
+
+def tokenizer_identity(tokenizer: HfTokenizer) -> dict[str, str | None]:
+    """SHA-256 in hex of the tokenizer and the chat template.
+
+    The template is hashed as it renders: one that writes the date is another one tomorrow.
+    """
     reads = {
         "library": tokenizer.library.backend_tokenizer.to_str(),
         "start": list(tokenizer.start_ids),
@@ -34,7 +39,6 @@ def identity_of(model: Any, tokenizer: HfTokenizer) -> dict[str, str | None]:
         "stop": sorted(tokenizer.stop_ids),
     }
     return {
-        "config_sha256": _sha256(config),
         "tokenizer_sha256": _sha256(reads),
         "chat_template_sha256": _sha256(_frames(tokenizer)) if tokenizer.has_chat_template else None,
     }

@@ -1,1 +1,25 @@
-"""Models behind an HTTP server, one dialect a module."""
+"""Models behind an HTTP server, one dialect a module.
+
+load         'vllm:http://127.0.0.1:8000#name' to a back end
+connection   the one place that speaks HTTP
+in_order     work that waits for answers, with results in order
+dialect      what each dialect answers
+answered     what each dialect checks of an answer
+answer       a request of a measure to what a server is asked, and back
+backend      a chunk of requests to questions, in the order that suits a server's prefix cache
+"""
+
+from typing import Final
+
+from leakmeter.backends.served.backend import ServedBackend
+
+__all__ = ["DIALECTS", "ServedBackend", "names_a_server"]
+
+DIALECTS: Final = ("llamacpp", "openai", "sglang", "vllm")
+"""Modules with a dialect, and how a model's name begins that is served by one: 'vllm:http://…#name'."""
+
+
+def names_a_server(model: str) -> bool:
+    """Whether a model's name is that of a model behind a server."""
+    name, colon, _ = model.partition(":")
+    return bool(colon) and name in DIALECTS

@@ -1,0 +1,269 @@
+"""What every dialect checks of a server's answer, in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from leakmeter.backends.served.dialect import TopRow
+from leakmeter.core.plain import visible
+from leakmeter.core.request import FloatArray
+from leakmeter.errors import ScoreError, UnknownNameError, UsageError
+
+_TOLERANCE: Final = 0.01
+"""Nats above 0 that a log-probability may be: rows of llama.cpp sum to e^1.2e-4."""
+_NO_PROBABILITY: Final = -9999.0  # what vLLM writes for −∞, of which JSON has no number
+_LOWEST: Final = -1e30  # above what llama.cpp writes for it
+_LONGEST_WORD: Final = 300
+
+Fault = Literal[
+    "above_zero",
+    "another_model",
+    "few_top",
+    "missing_rows",
+    "nan",
+    "no_ids",
+    "no_numbers",
+    "no_rows",
+    "other_form",
+    "other_ids",
+    "other_places",
+    "part_of_vocabulary",
+    "start_token",
+]
+"""What can be wrong with an answer."""
+
+
+class AnswerError(ScoreError):
+    """An answer that cannot be right, and by which fault of the server."""
+
+    def __init__(self, fault: Fault, line: str) -> None:
+        super().__init__(line)
+        self.fault = fault
+
+
+def log_probs_of(values: Sequence[Any], n: int, host: str) -> FloatArray:
+    """Log-probabilities out of an answer.
+
+    Args:
+        values: as JSON has them.
+        n: how many there have to be.
+        host: for the message.
+
+    Raises:
+        ScoreError: another number of them, or one that is no log-probability.
+    """
+    check_n_rows(len(values), n, host)
+    if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
+        raise AnswerError(
+            "no_numbers", f"the server {host} leaves out log-probabilities, or answers with something that is no number"
+        )
+    return _checked(values, host)
+
+
+def _checked(given: Any, host: str) -> FloatArray:
+    with reading(host):
+        values = np.asarray(given, dtype=np.float64)
+    found: FloatArray = np.where((values == _NO_PROBABILITY) | (values < _LOWEST), -np.inf, values)
+    check_log_probs(found, host)
+    return found
+
+
+def check_log_probs(values: FloatArray, host: str) -> None:
+    """Refuse NaN, and what is above 0; −∞ is the log of a probability of 0.
+
+    Raises:
+        ScoreError: one of them is no log-probability.
+    """
+    if np.isnan(values).any():
+        raise AnswerError(
+            "nan", f"the server {host} answers with NaN for a log-probability; see its log, or its precision"
+        )
+    if (values > _TOLERANCE).any():
+        raise AnswerError(
+            "above_zero", f"the server {host} answers with log-probabilities above 0: they are something else"
+        )
+
+
+def check_ids(sent: Sequence[int], echoed: Sequence[Any] | None, host: str) -> None:
+    """Refuse an answer about other token ids than were sent.
+
+    Raises:
+        ScoreError: they differ, which the message says without them, or the answer does not tell them.
+    """
+    if echoed is None:
+        raise AnswerError(
+            "no_ids", f"the server {host} does not tell which token ids it read; it may be too old for that"
+        )
+    if list(echoed) == list(sent):
+        return
+    if len(echoed) == len(sent) + 1 and list(echoed[1:]) == list(sent):
+        raise AnswerError("start_token", f"the server {host} puts a start token before the token ids it is sent")
+    raise AnswerError(
+        "other_ids",
+        f"the server {host} answers about other token ids than it was sent ({len(sent)} sent, {len(echoed)} back)",
+    )
+
+
+def check_texts(sent: Sequence[str], echoed: Sequence[str], host: str) -> None:
+    """Refuse an answer about other tokens than were sent, where a server tells tokens by their texts.
+
+    Servers write spaces and parts of characters each in its own way: letters and digits are compared.
+
+    Raises:
+        ScoreError: they differ; the message does not hold them.
+    """
+    for ours, theirs in zip(sent, echoed, strict=False):
+        ours, theirs = ("".join(filter(str.isalnum, text)) for text in (ours, theirs))
+        if ours and theirs and ours != theirs:
+            raise AnswerError(
+                "other_ids", f"the server {host} answers about other tokens than it was sent; check --tokenizer"
+            )
+
+
+def check_model(name: str, told: Any, host: str) -> None:
+    """Refuse an answer of another model than was asked.
+
+    Raises:
+        ScoreError: the model has changed.
+    """
+    if told != name:
+        raise AnswerError(
+            "another_model",
+            f"the server {host} answers with another model than it began with; start a new run for the other one",
+        )
+
+
+@contextmanager
+def reading(host: str) -> Iterator[None]:
+    """Say in one line that an answer has another form than was expected, where reading it fails.
+
+    Raises:
+        ScoreError: it lacks a place, or has something else there.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+        raise AnswerError("other_form", f"the server {host} answers in another form than its dialect has") from None
+
+
+def check_n_rows(n_rows: int, n_asked: int, host: str) -> None:
+    """Refuse another number of scored rows than were asked for.
+
+    Raises:
+        ScoreError: rows are missing, or there are too many.
+    """
+    if n_rows != n_asked:
+        raise AnswerError(
+            "missing_rows" if n_rows else "no_rows",
+            f"the server {host} answers with {n_rows} rows of log-probabilities instead of {n_asked}",
+        )
+
+
+def check_n_top(n_tokens: int, k: int, host: str) -> None:
+    """Refuse a row that lacks some of its likeliest tokens.
+
+    Raises:
+        ScoreError: there are fewer than were asked for.
+    """
+    if n_tokens < k:
+        raise AnswerError(
+            "few_top", f"the server {host} answers with {n_tokens} tokens of a row instead of the {k} likeliest"
+        )
+
+
+def log_prob_of(row: Mapping[int, float], token: int, host: str) -> float:
+    """The given token's entry of a row, which always stands in it.
+
+    Raises:
+        ScoreError: it does not: the row is that of another place.
+    """
+    if token not in row:
+        raise AnswerError(
+            "other_places", f"the server {host} answers with rows in which the given token is missing: of other places"
+        )
+    return row[token]
+
+
+def given_log_probs(rows: Sequence[Mapping[int, float]], tokens: Sequence[int], host: str) -> FloatArray:
+    """The given token's log-probability of each row.
+
+    Raises:
+        ScoreError: a row lacks it, or holds something else.
+    """
+    values = [log_prob_of(row, token, host) for row, token in zip(rows, tokens, strict=True)]
+    return log_probs_of(values, len(values), host)
+
+
+def top_row_of(row: Mapping[int, float], k: int, host: str) -> TopRow:
+    """A row's likeliest tokens, in order, of ties that of the lowest id first.
+
+    Raises:
+        ScoreError: there are fewer than were asked for.
+    """
+    check_n_top(len(row), k, host)
+    values = dict(zip(row, log_probs_of(list(row.values()), len(row), host).tolist(), strict=True))
+    ids = tuple(sorted(values, key=lambda token: (-values[token], token)))
+    return TopRow(ids, tuple(values[token] for token in ids))
+
+
+def whole_rows_of(rows: Sequence[Mapping[int, float]], n_vocab: int | None, host: str) -> FloatArray:
+    """Rows over the whole vocabulary, (row, vocab).
+
+    Args:
+        rows: log-probabilities by token id.
+        n_vocab: tokens of the vocabulary, if known.
+        host: for the message.
+
+    Raises:
+        ScoreError: a row lacks tokens, or has others.
+    """
+    n = n_vocab or max((len(row) for row in rows), default=0)
+    if any(len(row) != n or min(row) != 0 or max(row) != n - 1 for row in rows):
+        raise AnswerError(
+            "part_of_vocabulary", f"the server {host} answers with rows that lack a part of the vocabulary"
+        )
+    return _checked([[row[token] for token in range(n)] for row in rows], host)
+
+
+def word(told: Any) -> str | None:
+    """A name or version that a server tells, if it is one that a line can hold."""
+    return told if isinstance(told, str) and told.isprintable() and 0 < len(told) <= _LONGEST_WORD else None
+
+
+def one_model(given: str | None, names: Sequence[str], host: str) -> str:
+    """The name of the model to ask for; names that no line can hold are left out.
+
+    Args:
+        given: by the user; None for the only one.
+        names: of what the server has.
+        host: for the message.
+
+    Raises:
+        UsageError: there is no such model, or none was given and there are several.
+    """
+    names = [name for name in names if word(name)]
+    known = list(map(visible, names))
+    if given is None and len(names) == 1:
+        return names[0]
+    if given is None:
+        listing = ", ".join(f"'{name}'" for name in known[:20]) or "none"
+        raise UsageError(f"the server {host} has several models, or none; name one behind '#': {listing}")
+    if given not in names:
+        raise UnknownNameError(f"model of the server {host}", given, known)
+    return given
+
+
+def normalised(rows: FloatArray, host: str) -> FloatArray:
+    """Rows whose probabilities sum to exactly 1, of such as a server's rounding keeps near it.
+
+    Raises:
+        ScoreError: they sum to something else, so that they are no whole distributions.
+    """
+    sums = np.logaddexp.reduce(rows, axis=1, keepdims=True)
+    if (np.abs(sums) > _TOLERANCE).any():
+        raise ScoreError(f"the server {host} answers with rows whose probabilities do not sum to 1")
+    return np.asarray(rows - sums)

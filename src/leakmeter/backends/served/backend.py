@@ -1,0 +1,245 @@
+"""A chunk of requests to questions for a server, siblings of one prefix together, and the answers to scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from leakmeter.backends.served.answer import Answering, Question, answering, kind_of
+from leakmeter.backends.served.cost import n_tokens, to_be_sent
+from leakmeter.backends.served.dialect import Dialect, Served
+from leakmeter.backends.served.fingerprint import Fingerprint, fingerprint, probes
+from leakmeter.backends.served.noise import Noise, measured_noise, noise_requests, sequences_of
+from leakmeter.core.drive import in_parts, joined
+from leakmeter.core.forecast import Sent
+from leakmeter.core.item import Item
+from leakmeter.core.plan import Chunk
+from leakmeter.core.prompt import VIRTUAL
+from leakmeter.core.request import Request, Scores
+from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.errors import CapabilityError, ModelError
+
+if TYPE_CHECKING:
+    # What a command line imports in any case is not to wait for a library of HTTP.
+    from leakmeter.backends.served.connection import Connection
+
+_WORTH_WAITING: Final = 16
+"""Tokens that have to be shared for a server to keep them: it keeps blocks of tokens, not single ones."""
+_ROW_BYTES: Final = 1 << 29
+_ANY_VOCAB: Final = 2**18
+_SAME_NATS: Final = 0.3
+"""By how much a probe of the fingerprint may differ: noise moves it by 1e-3, another quantisation by more than this."""
+
+
+class ServedBackend:
+    """Scores requests with a model behind a server.
+
+    Args:
+        dialect: of the server.
+        connection: to it; runs the requests side by side.
+        served: what the server says of itself.
+        tokenizer: of the model, on this machine.
+        identity: what is known of the tokenizer.
+    """
+
+    shares_prefixes: Final = False
+    """A sequence that is asked for twice is sent once; what sequences share is sent with each."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        connection: Connection,
+        served: Served,
+        tokenizer: Tokenizer,
+        identity: Mapping[str, str | None],
+    ) -> None:
+        self.dialect, self.connection, self.served = dialect, connection, served
+        self.tokenizer = tokenizer
+        self.name = f"{dialect.name}:{served.model}"
+        self.weights_sha256: str | None = None
+        self._identity = dict(identity)
+        self._fingerprint: Fingerprint | None = None
+        self._n_troubles = 0
+        self.dtype = "served"
+        self.window = served.window
+        self.noise_nats = 0.0
+        """How far a log-probability moves with the way of asking, where a run measured it."""
+        self.n_tokens_run = 0
+        self.n_halvings = 0
+        self.capabilities = dialect.capabilities()
+
+    @property
+    def identity(self) -> dict[str, str | None]:
+        """What is known of the model, in the place of a hash of its weights; neither host nor port.
+
+        Whoever reads it first has the model's fingerprint taken, which is a few requests.
+        """
+        if self._fingerprint is None and self.capabilities.targets:
+            self._fingerprint = fingerprint(self.dialect, self.tokenizer)
+        return {
+            **_told(self.dialect, self.served),
+            "fingerprint": None if self._fingerprint is None else self._fingerprint.sha256,
+            **self._identity,
+        }
+
+    def confirm(self) -> None:
+        """Ask whether the server still serves what it did as the identity was read.
+
+        Raises:
+            ModelError: it serves another model, or another version of the server does.
+        """
+        known, changed = self.identity, []
+        n_troubles = sum(self.connection.troubles.values())
+        # A server that was started anew had to be waited for.
+        if n_troubles != self._n_troubles:
+            now = _told(self.dialect, self.dialect.describe())
+            changed = [name for name, value in now.items() if known[name] != value]
+            self._n_troubles = n_troubles
+        if self._fingerprint is not None and not changed:
+            found = fingerprint(self.dialect, self.tokenizer)
+            changed = [] if found.agrees(self._fingerprint, _SAME_NATS) else ["log-probabilities"]
+        if changed:
+            what = ", ".join(name.replace("_", " ") for name in changed)
+            raise ModelError(
+                f"the server {self.connection.host} does not serve what the run began with (another {what}): the case "
+                "at hand is not kept; serve the first model again and repeat the command, or start a run of the new one"
+            )
+
+    def to_be_sent(self, requests: Sequence[Request]) -> Sent:
+        """What requests of a measure have the server asked; nothing is."""
+        return to_be_sent(requests, self.capabilities)
+
+    def to_be_sent_beside(self, items: Sequence[Item], n_parts: int) -> Sent:
+        """What a run has the server asked beside its cases: the model's noise, and whether it is still the same."""
+        scored = noise_requests(self.dialect, sequences_of(items[0]))
+        if self.capabilities.targets:
+            scored += [*probes(self.tokenizer)] * (n_parts + 1)
+        return Sent(len(scored), sum(map(n_tokens, scored)))
+
+    def measured_noise(self, items: Sequence[Item]) -> Noise:
+        """The noise of the model's log-probabilities, on a few prompts of the first item."""
+        return measured_noise(self.dialect, self.connection, sequences_of(items[0]))
+
+    def score(self, chunk: Chunk) -> list[Scores]:
+        """Ask about each request's prompts, and reduce what comes back.
+
+        Raises:
+            CapabilityError: the server cannot be asked that; nothing was sent.
+            LeakmeterError: it does not answer, or with something else than was asked.
+        """
+        _check_plain(chunk)
+        kinds = [kind_of(request, self.capabilities) for request in chunk.requests]
+        answers: dict[int, Scores] = {}
+        # Whole rows are many bytes, and are asked for in parts.
+        for is_whole in (False, True):
+            numbers = [i for i, kind in enumerate(kinds) if (kind == "rows") == is_whole]
+            requests = [chunk.requests[i] for i in numbers]
+            most = _ROW_BYTES // (8 * (self.served.n_vocab or _ANY_VOCAB)) if is_whole else None
+            found: list[tuple[int, Scores]] = []
+            for part in in_parts(requests, most) if requests else []:
+                found += zip((i for i, _ in part), self._answered([one for _, one in part]), strict=True)
+            answers.update(zip(numbers, joined(found, requests), strict=True))
+        return [answers[i] for i in range(len(chunk.requests))]
+
+    def _answered(self, requests: Sequence[Request]) -> list[Scores]:
+        """Answers of requests that are asked for side by side, round by round."""
+        live = {i: answering(request, self.capabilities) for i, request in enumerate(requests)}
+        scores: dict[int, Scores] = {}
+        asked = {i: _next(one, None, i, scores) for i, one in live.items()}
+        while len(scores) < len(requests):
+            todo = list(dict.fromkeys(chain.from_iterable(asked.values())))
+            told = dict(zip(todo, self.ask(todo), strict=True))
+            asked = {
+                i: _next(live[i], [told[one] for one in some], i, scores)
+                for i, some in asked.items()
+                if i not in scores
+            }
+        return [scores[i] for i in range(len(requests))]
+
+    def ask(self, questions: Sequence[Question]) -> list[Any]:
+        """What the server says to each of some different questions, in their order.
+
+        Questions whose sequences begin alike are asked one after another, the first of them alone, so that the server
+        has read what they share before the others come.
+        """
+        order = _in_prefix_order(questions, waits=self.dialect.reads_prefix_cache)
+        found = self.connection.in_order(self._one, [questions[one.index] for one in order], [o.after for o in order])
+        self.n_tokens_run += sum(n_tokens(one.scored) for one in questions)
+        back = {one.index: answer for one, answer in zip(order, found, strict=True)}
+        return [back[i] for i in range(len(questions))]
+
+    def _one(self, question: Question) -> Any:
+        scored, rows = question.scored, question.rows
+        if question.kind == "targets":
+            return self.dialect.target_log_probs(scored)[rows.start : rows.stop]
+        if question.kind == "rows":
+            return self.dialect.whole_rows(scored, rows)
+        return self.dialect.top_rows(scored, rows, min(question.k, self.served.n_vocab or question.k))
+
+
+def _told(dialect: Dialect, served: Served) -> dict[str, str | None]:
+    return {
+        "served_model": served.model,
+        "served_revision": served.revision,
+        "dialect": dialect.name,
+        "server_version": served.server_version,
+    }
+
+
+def _next(answering: Answering, told: list[Any] | None, number: int, scores: dict[int, Scores]) -> list[Question]:
+    """What is asked next; nothing, and the scores put down, where that was all."""
+    try:
+        return next(answering) if told is None else answering.send(told)
+    except StopIteration as end:
+        scores[number] = end.value
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    index: int
+    """Of the question."""
+    after: int
+    """Place in the order of what has to be answered first; −1 for none."""
+
+
+def _in_prefix_order(questions: Sequence[Question], *, waits: bool) -> list[_Placed]:
+    """Questions in the order of their token ids, so that those which begin alike stand together.
+
+    Of sorted sequences, none before shares more of a sequence's beginning than the one right before it. What it shares
+    with that one, it waits for: for the first sequence that has it.
+    """
+    keys = [(*one.scored.prompt, *one.scored.response) for one in questions]
+    order = sorted(range(len(keys)), key=lambda i: keys[i])
+    placed: list[_Placed] = []
+    open_groups: list[tuple[int, int]] = []  # (tokens shared, place of the first that has them), nested
+    for place, index in enumerate(order):
+        shared = _n_shared(keys[order[place - 1]], keys[index]) if place else 0
+        first = place - 1
+        while open_groups and open_groups[-1][0] >= shared:
+            first = open_groups.pop()[1]
+        open_groups.append((shared, first))
+        placed.append(_Placed(index, first if waits and shared >= _WORTH_WAITING else -1))
+    return placed
+
+
+def _n_shared(left: Sequence[int], right: Sequence[int]) -> int:
+    n = 0
+    for a, b in zip(left, right, strict=False):
+        if a != b:
+            break
+        n += 1
+    return n
+
+
+def _check_plain(chunk: Chunk) -> None:
+    """Refuse what no server can be sent: gaps between positions, and vectors in place of tokens."""
+    for run in chunk.runs:
+        if len(run.ids) and int(run.positions[-1]) != len(run.positions) - 1:
+            raise CapabilityError(
+                "a served model has no gaps between positions: nothing can be masked in place; give --removal drop"
+            )
+        if len(run.ids) and int(run.ids.max()) >= VIRTUAL:
+            raise CapabilityError("a served model reads tokens, not vectors of a soft prompt; load the model here")

@@ -1,0 +1,308 @@
+"""The one place that speaks HTTP: requests to the host that was named, and to no other.
+
+Texts and keys leave this machine here, so this module puts neither into a message: errors name the host, what was asked
+for and the status. What a server writes into an error page is not repeated, since it may echo what it was sent.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import math
+import os
+import random
+import threading
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, TypeVar
+from urllib.parse import SplitResult, urlsplit
+
+import httpx2
+
+from leakmeter.backends.served.in_order import in_order, waited
+from leakmeter.core.plain import visible
+from leakmeter.errors import ModelError, ScoreError, UsageError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+KEY: Final = "LEAKMETER_API_KEY"
+"""Environment variable of the key that a server is given."""
+OPENAI_KEY: Final = "OPENAI_API_KEY"
+"""Environment variable of the key that OpenAI's own host is given where the other is not set."""
+OPENAI_HOST: Final = "api.openai.com"
+DEFAULT_CONCURRENCY: Final = 8
+MOST_CONCURRENCY: Final = 256
+_MOST_BYTES: Final = 1 << 30  # of an answer: a row of a large vocabulary takes 10 MB
+_MAY_COME_BACK: Final = frozenset({429, 502, 503, 504})  # a server that is busy, or starting again
+_FEW_TRIES: Final = 4
+CUTS: Final = "cuts the connection"
+SLOW: Final = "does not answer in time"
+_FIRST_WAIT: Final = 0.5
+_LONGEST_WAIT: Final = 30.0
+
+
+class StatusError(ModelError):
+    """A server that refuses a request, or does not answer it."""
+
+    def __init__(self, status: int, line: str, fault: str = "") -> None:
+        super().__init__(line)
+        self.status = status
+        """Of HTTP; 0 where no answer came."""
+        self.fault = fault
+        """What the server did, as `Connection.faults` counts it."""
+
+
+class Connection:
+    """A pool of connections to one server.
+
+    Args:
+        url: scheme, host, port and, where the server stands below one, a path.
+        concurrency: requests under way at a time.
+        key: sent as a bearer token; see `key_for`.
+        seconds: most that one answer may take, from its request to its last byte.
+        patience: most seconds that one request waits, in all its tries, for a server that has answered before: it may
+            be starting again.
+        notify: told in one line when requests have to wait.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        key: str | None = None,
+        seconds: float = 600.0,
+        patience: float = 300.0,
+        notify: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        parts = split(url)
+        self.host = visible(parts.netloc)
+        """Host and port, as messages name them."""
+        self.concurrency = concurrency
+        self.n_requests = 0
+        """Requests sent so far, repeated ones counted each time."""
+        self.troubles: Counter[str] = Counter()
+        """What requests had to be repeated for, and how often."""
+        self.faults: Counter[str] = Counter()
+        """What requests had to be repeated for, how often."""
+        self._seconds, self._patience, self._notify = seconds, patience, notify
+        self._has_answered = self._has_told = False
+        self._lock = threading.Lock()
+        self._client = httpx2.Client(
+            base_url=f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/",
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            verify=httpx2.create_ssl_context(),
+            # Neither a proxy nor a password file of the environment: texts go to the host that was named.
+            trust_env=False,
+            follow_redirects=False,
+            timeout=httpx2.Timeout(seconds, connect=min(10.0, seconds), pool=None),
+            limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
+        )
+
+        # Sockets are closed with what holds them.
+        weakref.finalize(self, self._client.close)
+
+    def __repr__(self) -> str:
+        return f"Connection({self.host!r})"
+
+    def get(self, path: str) -> Any:
+        """The JSON at a path; raises as `post` does."""
+        return self._checked(path, *self._tried("GET", path, None))
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The JSON that answers a body.
+
+        Raises:
+            StatusError: the server refuses the request, or does not answer.
+            ScoreError: the answer is no JSON.
+        """
+        return self._checked(path, *self._tried("POST", path, body))
+
+    def asked(self, path: str, body: Mapping[str, Any]) -> tuple[int, Any]:
+        """Status and JSON of an answer that may be a refusal (4xx), of which a dialect wants to know more.
+
+        What it reads there never goes into a message. None stands for what is no JSON.
+        """
+        status, content = self._tried("POST", path, body)
+        if status != 200 and not 400 <= status < 500:
+            self._checked(path, status, content)
+        with suppress(ValueError, RecursionError):
+            return status, json.loads(content)
+        return status, None
+
+    def in_order(self, work: Callable[[T], R], todo: Sequence[T], after: Sequence[int] | None = None) -> list[R]:
+        """What becomes of every item, in the items' order, however answers arrive; see `in_order.in_order`."""
+        return in_order(work, todo, after, n_threads=self.concurrency)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _checked(self, path: str, status: int, content: bytes) -> Any:
+        if status != 200:
+            raise self._error(path, status, f"answers with status {status}")
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError):
+            raise ScoreError(f"the server {self.host} answers {_place(path)} with something that is no JSON") from None
+
+    def _tried(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
+        """Status and content of an answer that is worth no further try."""
+        n_seconds, tries = 0.0, 0
+        while True:
+            tries += 1
+            told_wait: float | None = None
+            try:
+                status, content, told_wait = self._once(method, path, body)
+            except httpx2.TransportError as error:
+                status, content, fault = 0, b"", _fault(error)
+                # What an address that was never good says, or what has taken its time and perhaps its price.
+                is_final = not self._has_answered or isinstance(error, httpx2.ReadTimeout)
+                may_retry = tries < 2 or not is_final
+            except httpx2.HTTPError:
+                raise self._error(path, 0, "sends an answer that cannot be read") from None
+            else:
+                self._has_answered |= status == 200
+                fault = f"answers with status {status}"
+                may_retry = status in _MAY_COME_BACK or (status >= 500 and tries < _FEW_TRIES)
+                if not may_retry:
+                    return status, content
+            wait = _wait(tries, told_wait)
+            n_seconds += wait
+            if not may_retry or n_seconds > self._patience:
+                raise self._error(path, status, fault, tries)
+            with self._lock:
+                self.faults[fault] += 1
+            self._tell(fault, wait)
+            if not waited(wait):
+                raise self._error(path, status, fault)
+
+    def _once(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, bytes, float | None]:
+        """Status, content, and for how many seconds the server asks to wait."""
+        ends = time.monotonic() + self._seconds
+        with self._lock:
+            self.n_requests += 1
+        with self._client.stream(method, path.lstrip("/"), json=body) as response:
+            content = bytearray()
+            for part in response.iter_bytes():
+                content += part
+                # A slow stream has no pause that is long enough for a time-out of its own.
+                if time.monotonic() > ends:
+                    raise httpx2.ReadTimeout("slow")
+                if len(content) > _MOST_BYTES:
+                    raise ScoreError(f"the server {self.host} answers {_place(path)} with more than 1 GiB")
+            return response.status_code, bytes(content), _seconds_asked(response.headers.get("Retry-After"))
+
+    def _error(self, path: str, status: int, fault: str, tries: int = 1) -> StatusError:
+        did = f"{fault} ({tries} tries)" if tries > 1 else fault
+        line = f"the server {self.host}, asked for {_place(path)}, {did}; {_advice(status)}"
+        return StatusError(status, line, fault)
+
+    def _tell(self, fault: str, wait: float) -> None:
+        with self._lock:
+            self.troubles[fault] += 1
+        if wait < 1.0:
+            return
+        with self._lock:
+            tells, self._has_told = not self._has_told, True
+        if tells:
+            self._notify(f"the server {self.host} {fault}; waiting for it")
+
+
+def split(url: str) -> SplitResult:
+    """The parts of a server's address.
+
+    Raises:
+        UsageError: it is none, or holds a name and password.
+    """
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        good = False
+    if not good:
+        raise UsageError("the server's address is none; write it as in vllm:http://127.0.0.1:8000#NAME")
+    if parts.username is not None or parts.password is not None or parts.query:
+        raise UsageError(
+            f"the server's address holds a name, a password or a query; give a key by {KEY} in the environment"
+        )
+    return parts
+
+
+def is_loopback(parts: SplitResult) -> bool:
+    """Whether an address is this machine's own."""
+    host = (parts.hostname or "").rstrip(".")
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def key_for(parts: SplitResult) -> str | None:
+    """The key of the environment for a server; OpenAI's own goes to OpenAI's own host, encrypted, and nowhere else.
+
+    Raises:
+        UsageError: it has letters that no header can carry.
+    """
+    is_openai = parts.hostname == OPENAI_HOST and parts.scheme == "https"
+    for name in (KEY, OPENAI_KEY) if is_openai else (KEY,):
+        if key := os.environ.get(name, "").strip():
+            if not (key.isascii() and key.isprintable()):
+                raise UsageError(f"the key in {name} has letters that keys do not have; set it anew")
+            return key
+    return None
+
+
+def _wait(tries: int, asked: float | None) -> float:
+    """Seconds until the next try; at random in part, so that threads do not come back all at once."""
+    if asked is not None:
+        return asked + random.uniform(0.0, _FIRST_WAIT)
+    step: float = min(_FIRST_WAIT * 2.0 ** (tries - 1), _LONGEST_WAIT)
+    return step * random.uniform(0.5, 1.0)
+
+
+def _seconds_asked(header: str | None) -> float | None:
+    """What Retry-After asks for: seconds, or a date."""
+    if header is None:
+        return None
+    with suppress(ValueError):
+        seconds = float(header)
+        return max(seconds, 0.0) if math.isfinite(seconds) else None
+    with suppress(ValueError):
+        return max(parsedate_to_datetime(header).timestamp() - time.time(), 0.0)
+    return None
+
+
+def _place(path: str) -> str:
+    return f"/{path.lstrip('/')}"
+
+
+def _fault(error: httpx2.TransportError) -> str:
+    match error:
+        case httpx2.ConnectTimeout():
+            return "does not let anybody connect in time"
+        case httpx2.TimeoutException():
+            return SLOW
+        case httpx2.ConnectError():
+            certificate = "certificate" in str(error).lower()
+            return "has a certificate that is not trusted" if certificate else "cannot be reached"
+        case _:
+            return CUTS
+
+
+def _advice(status: int) -> str:
+    if status in (401, 403):
+        return f"set the server's key in the environment, as {KEY}"
+    if status == 404:
+        return "check the address, and the model's name behind '#'"
+    if status in (400, 413, 422):
+        return "it does not take such a request, or not one so long"
+    if 300 <= status < 400:
+        return "it points elsewhere, where nothing is sent; give that address instead"
+    if status == 429:
+        return "lower --concurrency, or try again later"
+    return "check that it runs, and what its log says; a run goes on where it stopped"

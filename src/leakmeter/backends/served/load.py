@@ -1,0 +1,145 @@
+"""'vllm:http://127.0.0.1:8000#name' to a back end that asks that server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from leakmeter.backends.served import DIALECTS
+from leakmeter.backends.served.backend import ServedBackend
+from leakmeter.backends.served.connection import (
+    DEFAULT_CONCURRENCY,
+    MOST_CONCURRENCY,
+    Connection,
+    StatusError,
+    is_loopback,
+    key_for,
+    split,
+)
+from leakmeter.backends.served.dialect import Dialect
+from leakmeter.core import registry
+from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.errors import ModelError, UnknownNameError, UsageError
+
+_PROBES: Final = (
+    "The quick brown fox jumps over 13 lazy dogs.",
+    "Name: Ana Álvarez\n\n- ¿qué?  two spaces\ttab",
+    "naïve café 北京 ☂ x_1 = f(y) / 2.50;",
+)
+"""Texts by which tokenizers are compared."""
+_TOY: Final = "toy"
+
+
+def load_served(
+    model: str,
+    *,
+    tokenizer: Any,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
+    notify: Callable[[str], None],
+    checked: bool = True,
+    **limits: float,
+) -> ServedBackend:
+    """A model behind a server to a back end.
+
+    Args:
+        model: DIALECT:URL#NAME; without a name the server's only model.
+        tokenizer: a known name, hf:ORG/NAME, a directory with a tokenizer.json, a .gguf file, 'toy', or a fast
+            tokenizer of the transformers library.
+        allow_remote: whether texts may be sent to another machine.
+        concurrency: requests under way at a time.
+        notify: told in one line to whom texts are sent, and when the server lets requests wait.
+        checked: refuse another tokenizer than the server's.
+        limits: `seconds` and `patience` of the `Connection`.
+
+    Raises:
+        UsageError: something cannot be used as given; nothing was sent.
+        ModelError: the server does not answer, or has another tokenizer.
+    """
+    name, url, served_name = _read(model)
+    parts = split(url)
+    key = key_for(parts)
+    if not 1 <= (concurrency or DEFAULT_CONCURRENCY) <= MOST_CONCURRENCY:
+        raise UsageError(f"concurrency is {concurrency}; give 1 to {MOST_CONCURRENCY} with --concurrency")
+    if not is_loopback(parts):
+        if not allow_remote:
+            raise UsageError(
+                f"'{parts.hostname}' is another machine: contexts, queries and responses would be sent to it; add "
+                "--allow-remote if they may be"
+            )
+        how = "encrypted" if parts.scheme == "https" else "NOT encrypted"
+        also = " and the key of the environment" if key else ""
+        notify(f"sending contexts, queries and responses{also} to '{parts.netloc}' ({parts.scheme}, {how})")
+    if tokenizer is None:
+        raise UsageError(
+            "a served model's tokenizer is needed on this machine too; give --tokenizer hf:ORG/NAME, or a directory "
+            "with its tokenizer.json"
+        )
+    read, identity = _tokenizer(tokenizer, notify)
+    connection = Connection(url, key=key, concurrency=concurrency or DEFAULT_CONCURRENCY, notify=notify, **limits)
+    dialect = _dialect(name, connection, served_name, read)
+    served = dialect.describe()
+    if checked:
+        check_tokenizer(dialect, read, connection.host)
+    return ServedBackend(dialect, connection, served, read, identity)
+
+
+def check_tokenizer(dialect: Dialect, tokenizer: Tokenizer, host: str) -> bool:
+    """Compare the tokenizer of this machine with the server's, on a few texts; False where the server has no say.
+
+    Raises:
+        ModelError: they differ.
+    """
+    for text in _PROBES:
+        try:
+            ids = dialect.tokenize(text)
+        except StatusError as error:
+            if error.status in (404, 405, 501):
+                return False
+            raise
+        if ids is None:
+            return False
+        if tuple(ids) != tokenizer.encode_data(text, first=True).ids:
+            raise ModelError(
+                f"the server {host} makes other token ids of a text than --tokenizer does; give the tokenizer of the "
+                "model that it serves"
+            )
+    return True
+
+
+def _read(model: str) -> tuple[str, str, str | None]:
+    """Dialect, address, and the name of the model."""
+    name, _, rest = model.partition(":")
+    if name not in DIALECTS:
+        raise UnknownNameError("kind of server", name, DIALECTS)
+    url, _, served_name = rest.partition("#")
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"'{name}:' has to be followed by a server's address, as in {name}:http://127.0.0.1:8000#NAME")
+    return name, url.rstrip("/").removesuffix("/v1"), served_name or None
+
+
+def _dialect(name: str, connection: Connection, model: str | None, tokenizer: Tokenizer) -> Dialect:
+    made = import_module(f"leakmeter.backends.served.{name}").DIALECT
+    # Where a server takes text instead of ids, or names tokens by their text, a tokenizer has to translate.
+    more = (tokenizer,) if getattr(made, "translates", False) else ()
+    dialect: Dialect = made(connection, model, *more)
+    return dialect
+
+
+def _tokenizer(given: Any, notify: Callable[[str], None]) -> tuple[Tokenizer, Mapping[str, str | None]]:
+    """A tokenizer, and what identifies it."""
+    if given == _TOY:
+        return registry.backend(_TOY)().tokenizer, {"tokenizer": _TOY}
+    from leakmeter.backends.hf.identity import tokenizer_identity
+    from leakmeter.backends.hf.local_tokenizer import load_tokenizer
+    from leakmeter.backends.hf.tokenizer import HfTokenizer
+
+    if isinstance(given, (str, Path)):
+        from leakmeter.models.tokenizers import tokenizer_folder
+
+        read = load_tokenizer(tokenizer_folder(str(given), notify=notify), str(given))
+    else:
+        read = HfTokenizer(given, None)
+    return read, tokenizer_identity(read)

@@ -1,0 +1,140 @@
+"""vLLM's own extensions of the completions API: token ids in and out, log-probabilities of the prompt's tokens.
+
+`prompt_logprobs` are raw: T = 1, before penalties. vLLM reads no prefix cache for requests that ask for them, so that
+nothing is gained by their order. It always generates a token too, which nobody looks at.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from leakmeter.backends.served import answered
+from leakmeter.backends.served.connection import Connection
+from leakmeter.backends.served.dialect import Capabilities, Control, Drawn, Probed, Scored, Served, Setting, TopRow
+from leakmeter.core.request import FloatArray
+
+_COMPLETIONS: Final = "v1/completions"
+_ALLOWED: Final = re.compile(r"max allowed: (\d+)")
+_DEFAULT_TOP: Final = 20
+# Where these are left out, a server takes them from the model's generation_config.json.
+_UNTRUNCATED: Final = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "frequency_penalty": 0.0}
+_SCORING: Final = Setting(temperature=0.0)
+
+
+class Vllm:
+    """A vLLM server.
+
+    Args:
+        connection: to it.
+        model: the name by which it serves the model; None for the only one.
+    """
+
+    name = "vllm"
+    reads_prefix_cache = False
+    controls: Final[frozenset[Control]] = frozenset({"temperature", "repetition_penalty", "presence_penalty"})
+
+    def __init__(self, connection: Connection, model: str | None) -> None:
+        self._connection, self._host = connection, connection.host
+        self._asked = model
+        self._model = model or ""
+        self._n_vocab: int | None = None
+        self._most_top: int | None = _DEFAULT_TOP
+
+    def describe(self) -> Served:
+        """Ask for models and version, and for how many log-probabilities a row may have."""
+        with answered.reading(self._host):
+            models: dict[str, Mapping[str, Any]] = {one["id"]: one for one in self._connection.get("v1/models")["data"]}
+            self._model = answered.one_model(self._asked, list(models), self._host)
+            version, told = self._connection.get("version")["version"], models[self._model]
+            self._probe()
+        window = told.get("max_model_len")
+        return Served(
+            model=self._model,
+            revision=answered.word(told.get("root")),
+            server_version=answered.word(version),
+            # Two tokens are put behind those that are scored: one for the last row, and one is generated.
+            window=window - 2 if isinstance(window, int) else None,
+            n_vocab=self._n_vocab,
+        )
+
+    def capabilities(self) -> Capabilities:
+        """Whole rows where the server was started with `--max-logprobs -1`; asked for by `describe`."""
+        return Capabilities(
+            targets=True, most_top=self._most_top, whole_rows=self._most_top is None, samples=True, token_ids=True
+        )
+
+    def target_log_probs(self, scored: Scored) -> FloatArray:
+        """One request, `prompt_logprobs` 0."""
+        return self.probed_log_probs(scored, _SCORING).log_probs
+
+    def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
+        """The same request under a setting."""
+        rows = self._rows(scored, range(len(scored.response)), 0, setting)
+        return Probed(answered.given_log_probs(rows, scored.response, self._host), None)
+
+    def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
+        """One request, `prompt_logprobs` k."""
+        found = self._rows(scored, rows, k)
+        return [answered.top_row_of(row, k, self._host) for row in found]
+
+    def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
+        """One request, `prompt_logprobs` −1."""
+        return answered.whole_rows_of(self._rows(scored, rows, -1), self._n_vocab, self._host)
+
+    def generate(
+        self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
+    ) -> Drawn:
+        """One request, with every truncation and penalty turned off."""
+        asked = {"max_tokens": n_tokens, "seed": seed, "stop_token_ids": list(stop_ids), "logprobs": 0}
+        choice = self._choice(prompt, {**_UNTRUNCATED, **Setting(temperature).sampling, **asked})
+        with answered.reading(self._host):
+            ids = tuple(int(token) for token in choice["token_ids"])
+            values = choice["logprobs"]["token_logprobs"]
+        return Drawn(ids, tuple(answered.log_probs_of(values, len(ids), self._host).tolist()))
+
+    def tokenize(self, text: str) -> tuple[int, ...] | None:
+        """Ask `/tokenize`."""
+        found = self._connection.post("tokenize", {"model": self._model, "prompt": text, "add_special_tokens": False})
+        with answered.reading(self._host):
+            return tuple(int(token) for token in found["tokens"])
+
+    def _rows(self, scored: Scored, rows: range, k: int, setting: Setting = _SCORING) -> list[dict[int, float]]:
+        """Log-probabilities by token id of each row."""
+        sequence = (*scored.prompt, *scored.response)
+        # The row of what comes next is that of a token put there, whichever it is.
+        ids = (*sequence, sequence[-1]) if len(scored.response) in rows else sequence
+        choice = self._choice(ids, {"max_tokens": 1, "prompt_logprobs": k, **setting.sampling})
+        with answered.reading(self._host):
+            given = choice["prompt_logprobs"] or ()
+            answered.check_n_rows(len(given), len(ids), self._host)
+            found = [given[len(scored.prompt) + row] for row in rows]
+            for row in found:
+                # The token that was put there stands in its row too, and is not to pass for a likely one.
+                answered.check_n_top(sum((one.get("rank") or 1) <= k for one in row.values()), k, self._host)
+            return [{int(token): one["logprob"] for token, one in row.items()} for row in found]
+
+    def _choice(self, ids: Sequence[int], asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The one answer to token ids, which have to come back as they were sent."""
+        found = self._connection.post(
+            _COMPLETIONS, {"model": self._model, "prompt": [list(ids)], "return_token_ids": True, **asked}
+        )
+        with answered.reading(self._host):
+            answered.check_model(self._model, found["model"], self._host)
+            (choice,) = found["choices"]
+            answered.check_ids(ids, choice.get("prompt_token_ids"), self._host)
+        return dict(choice)
+
+    def _probe(self) -> None:
+        """Ask for a whole row; a server that does not give it says how many entries it does."""
+        body = {"model": self._model, "prompt": [[0, 0]], "max_tokens": 1, "temperature": 0, "prompt_logprobs": -1}
+        status, found = self._connection.asked(_COMPLETIONS, body)
+        if status == 200:
+            self._most_top, self._n_vocab = None, len(found["choices"][0]["prompt_logprobs"][1])
+        elif allowed := _ALLOWED.search(json.dumps(found)):
+            self._most_top = int(allowed[1])
+
+
+DIALECT = Vllm
