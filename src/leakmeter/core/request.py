@@ -78,9 +78,9 @@ class Request:
     prompts: tuple[Prompt, ...]
     response: tuple[int, ...]
     reduction: Reduction
-    takes_bounds: bool = False
-    """Whether middles of intervals will do, with half their widths beside them (`Scores.half_width`), where the values
-    themselves cannot be had."""
+    interval_noise_nats: float | None = None
+    """Where the values cannot be had, middles of intervals will do, with half their widths beside them
+    (`Scores.half_width`): of log-probabilities that may be off by this much, nats. None where only the values will."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,5 +130,5 @@ class Gradients(Scores):
 Asked = Request | GradientRequest | DrawRequest
 T = TypeVar("T")
 Trial = Generator[Sequence[Asked], list[Scores], T]
-"""A measure at work on one item: yields requests, is sent their answers (`Gradients` to a request for gradients, `Responses`
-to one for draws, which is asked alone), returns what it found."""
+"""A measure at work on one item: yields requests, is sent their answers (`Gradients` to a request for gradients,
+`Responses` to requests for draws, which no others stand beside), returns what it found."""

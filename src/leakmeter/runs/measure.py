@@ -37,6 +37,23 @@ def n_parts(n_cases: int, group_size: int) -> int:
     return -(-n_cases // group_size)
 
 
+def check_answered(backend: Backend, measure: Measure, prepared: Sequence[Prepared]) -> None:
+    """Refuse what the back end cannot answer of any case, before anything is scored or written.
+
+    Args:
+        backend: one that says by `check` what it refuses; others answer everything.
+        measure: what measures.
+        prepared: the cases.
+
+    Raises:
+        CapabilityError: says what cannot be had, and which back ends give it.
+    """
+    if hasattr(backend, "check"):
+        predictor = predictor_of(backend)
+        for one in prepared:
+            predictor.predict(measure, one)
+
+
 def measure_cases(
     backend: Backend,
     measure: Measure,
