@@ -48,7 +48,8 @@ class Measured:
         if half_width is None:
             return self.values(quantity)
         widths = np.asarray([half_width(case) or 0.0 for case in self.cases])
-        return self.values(quantity) + (widths if is_upper else -widths)
+        ends: FloatArray = self.values(quantity) + (widths if is_upper else -widths)
+        return ends
 
     def floor(self, quantity: Quantity, cases: Iterable[int]) -> float:
         """Mean noise floor of a quantity over cases by their number from 0; 0 where it has none, or it is unknown."""

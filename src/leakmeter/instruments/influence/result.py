@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 _REDUNDANT_RATIO = 2.0  # alone over ablated, from where a repeated value is called redundant
 _INTERVALS = (
-    "The server tells the likeliest tokens of a row only. Every number is the middle of an interval that holds the true "
-    "one, and may be off by up to {:.3g} nats; the noise floor holds that too, and posteriors are those of the middles."
+    "The server tells the likeliest tokens of a row only. Every number is the middle of an interval that holds the "
+    "true one, and may be off by up to {:.3g} nats; the noise floor holds that too, and posteriors are those of the "
+    "middles."
 )
 Series = Mapping[tuple[int, str, str], FloatArray]
 """By (sample, statistic, piece)."""
