@@ -3,6 +3,9 @@
 Floating-point sums depend on how work is cut: a sequence run in one piece, forked from another after some tokens, or
 taken further token by token gives logits that differ in their last digits. The same request is scored in two such ways
 on purpose; influence is measured between sequences that were cut as differently.
+
+Of a served model nobody here says how work is cut: a run measures once how far a log-probability moves with the way of
+asking (`Item.model_noise_nats`), and `of_contrast` says what that makes to a measurement.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ def neighbourhood_noise(
         reduction: what is measured.
         scores: of the bare prompt and the full one as the measure got them, (2, response).
     """
+    if item.model_noise_nats is not None:
+        return np.full(len(response), of_contrast(item.model_noise_nats, reduction))
     prompts = (item.blank, item.prompt)
     forked = yield from _forked(item, response, reduction, prompts)
     begun = yield from _token_by_token(response, reduction, prompts, interval_noise_of(item))
@@ -47,7 +52,27 @@ def neighbourhood_noise(
 
 def interval_noise_of(item: ContextItem) -> float:
     """What log-probabilities of a case may be off where an interval is made of them, nats."""
-    return getattr(item, "model_noise_nats", None) or 0.0
+    return item.model_noise_nats or 0.0
+
+
+def of_contrast(model_nats: float, reduction: TargetLogProbs | MixtureLogProbs) -> float:
+    """What noise makes at most to the difference of two log-probabilities of a token, nats.
+
+    Both may be off, each to its side. Where a distribution is made of rows, their logits are off by λ and 1 − λ times
+    the noise, divided by T, and what normalises them is off by as much again.
+
+    Args:
+        model_nats: most that a log-probability of the model moves.
+        reduction: what is kept of the logits.
+
+    Example:
+        >>> of_contrast(0.01, TargetLogProbs())
+        0.02
+    """
+    weight: float = getattr(reduction, "context_weight", 1.0)
+    if weight == reduction.temperature == 1.0:
+        return 2.0 * model_nats
+    return 2.0 * 2.0 * (abs(weight) + abs(1.0 - weight)) / reduction.temperature * model_nats
 
 
 def going_on(prompt: Prompt) -> Request:

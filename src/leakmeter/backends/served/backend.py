@@ -12,12 +12,17 @@ import numpy as np
 from leakmeter.backends.served import capabilities
 from leakmeter.backends.served.answer import Answering, Question, answering
 from leakmeter.backends.served.capabilities import kind_of
+from leakmeter.backends.served.cost import n_tokens, to_be_sent
 from leakmeter.backends.served.dialect import Dialect, Scored, Served
+from leakmeter.backends.served.fingerprint import Fingerprint, fingerprint, probes
+from leakmeter.backends.served.noise import Noise, measured_noise, noise_requests, sequences_of
 from leakmeter.core.drive import in_parts, joined
+from leakmeter.core.forecast import Sent
+from leakmeter.core.item import Item
 from leakmeter.core.plan import Chunk
 from leakmeter.core.request import DrawRequest, FloatArray, Request, Responses, Scores
 from leakmeter.core.tokenizer import Tokenizer
-from leakmeter.errors import ScoreError
+from leakmeter.errors import ModelError, ScoreError
 
 if TYPE_CHECKING:
     # What a command line imports in any case is not to wait for a library of HTTP.
@@ -27,6 +32,8 @@ _WORTH_WAITING: Final = 16
 """Tokens that have to be shared for a server to keep them: it keeps blocks of tokens, not single ones."""
 _ROW_BYTES: Final = 1 << 29
 _ANY_VOCAB: Final = 2**18
+_SAME_NATS: Final = 0.3
+"""By how much a probe of the fingerprint may differ: noise moves it by 1e-3, another quantisation by more than this."""
 
 
 class ServedBackend:
@@ -55,13 +62,9 @@ class ServedBackend:
         self.tokenizer = tokenizer
         self.name = f"{dialect.name}:{served.model}"
         self.weights_sha256: str | None = None
-        self.identity: dict[str, str | None] = {
-            "served_model": served.model,
-            "served_revision": served.revision,
-            "dialect": dialect.name,
-            "server_version": served.server_version,
-            **identity,
-        }
+        self._identity = dict(identity)
+        self._fingerprint: Fingerprint | None = None
+        self._n_troubles = 0
         self.dtype = "served"
         self.window = served.window
         self.n_tokens_run = 0
@@ -78,6 +81,58 @@ class ServedBackend:
             CapabilityError: says what, and which back ends can.
         """
         capabilities.check(chunk, self.capabilities)
+
+    @property
+    def identity(self) -> dict[str, str | None]:
+        """What is known of the model, in the place of a hash of its weights; neither host nor port.
+
+        Whoever reads it first has the model's fingerprint taken, which is a few requests.
+        """
+        if self._fingerprint is None and self.capabilities.targets:
+            self._fingerprint = fingerprint(self.dialect, self.tokenizer)
+        return {
+            **_told(self.dialect, self.served),
+            "fingerprint": None if self._fingerprint is None else self._fingerprint.sha256,
+            **self._identity,
+        }
+
+    def confirm(self) -> None:
+        """Ask whether the server still serves what it did as the identity was read.
+
+        Raises:
+            ModelError: it serves another model, or another version of the server does.
+        """
+        known, changed = self.identity, []
+        n_troubles = sum(self.connection.troubles.values())
+        # A server that was started anew had to be waited for.
+        if n_troubles != self._n_troubles:
+            now = _told(self.dialect, self.dialect.describe())
+            changed = [name for name, value in now.items() if known[name] != value]
+            self._n_troubles = n_troubles
+        if self._fingerprint is not None and not changed:
+            found = fingerprint(self.dialect, self.tokenizer)
+            changed = [] if found.agrees(self._fingerprint, _SAME_NATS) else ["log-probabilities"]
+        if changed:
+            what = ", ".join(name.replace("_", " ") for name in changed)
+            raise ModelError(
+                f"the server {self.connection.host} does not serve what the run began with (another {what}): the case "
+                "at hand is not kept; serve the first model again and repeat the command, or start a run of the new one"
+            )
+
+    def to_be_sent(self, requests: Sequence[Request]) -> Sent:
+        """What requests of a measure have the server asked; nothing is."""
+        return to_be_sent(requests, self.capabilities)
+
+    def to_be_sent_beside(self, items: Sequence[Item], n_parts: int) -> Sent:
+        """What a run has the server asked beside its cases: the model's noise, and whether it is still the same."""
+        scored = noise_requests(self.dialect, sequences_of(items[0]))
+        if self.capabilities.targets:
+            scored += [*probes(self.tokenizer)] * (n_parts + 1)
+        return Sent(len(scored), sum(map(n_tokens, scored)))
+
+    def measured_noise(self, items: Sequence[Item]) -> Noise:
+        """The noise of the model's log-probabilities, on a few prompts of the first item."""
+        return measured_noise(self.dialect, self.connection, sequences_of(items[0]))
 
     def score(self, chunk: Chunk) -> list[Scores]:
         """Ask about each request's prompts, and reduce what comes back.
@@ -128,7 +183,7 @@ class ServedBackend:
         """
         order = _in_prefix_order(questions, waits=self.dialect.reads_prefix_cache)
         found = self.connection.in_order(self._one, [questions[one.index] for one in order], [o.after for o in order])
-        self.n_tokens_run += sum(len(one.scored.prompt) + len(one.scored.response) for one in questions)
+        self.n_tokens_run += sum(n_tokens(one.scored) for one in questions)
         back = {one.index: answer for one, answer in zip(order, found, strict=True)}
         return [back[i] for i in range(len(questions))]
 
@@ -166,6 +221,15 @@ class ServedBackend:
         if question.kind == "rows":
             return self._fresh_rows(scored, rows) if question.is_alone else self.dialect.whole_rows(scored, rows)
         return self.dialect.top_rows(scored, rows, min(question.k, self.served.n_vocab or question.k))
+
+
+def _told(dialect: Dialect, served: Served) -> dict[str, str | None]:
+    return {
+        "served_model": served.model,
+        "served_revision": served.revision,
+        "dialect": dialect.name,
+        "server_version": served.server_version,
+    }
 
 
 def _next(answering: Answering, told: list[Any] | None, number: int, scores: dict[int, Scores]) -> list[Question]:
