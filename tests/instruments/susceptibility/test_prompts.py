@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakmeter.backends.toy import ByteTokenizer
-from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
+from leakmeter.core.prompt import Prompt
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.susceptibility.case import Answer, Context, Query, QueryCase
 from leakmeter.instruments.susceptibility.item import ContextSet
