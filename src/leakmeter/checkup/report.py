@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from leakmeter.doctor.result import DoctorResult
+from leakmeter.checkup.result import DoctorResult
 from leakmeter.report.blocks import (
     Advice,
     Block,
