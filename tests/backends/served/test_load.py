@@ -78,9 +78,9 @@ def test_a_tokenizer_is_needed(served: Load) -> None:
 
 
 def test_another_tokenizer_than_the_servers(served: Load) -> None:
-    with ModelServer(VLLM, faults=["other_tokenizer"]) as server:
-        with pytest.raises(ModelError, match="makes other token ids of a text than --tokenizer does"):
-            served(server.model)
+    words = "makes other token ids of a text than --tokenizer does"
+    with ModelServer(VLLM, faults=["other_tokenizer"]) as server, pytest.raises(ModelError, match=words):
+        served(server.model)
     with ModelServer(OPENAI, faults=["other_tokenizer"]) as server:
         assert served(server.model).tokenizer.start_ids == (10,), "which does not say how it makes tokens"
 
