@@ -38,19 +38,19 @@ class OpenAi:
 
     def describe(self) -> Served:
         """Find out whether the server echoes a prompt's log-probabilities, or else what its chat gives."""
-        if not self._model:
-            with answered.reading(self._host):
+        with answered.reading(self._host):
+            if not self._model:
                 names = [one["id"] for one in self._connection.get("v1/models")["data"]]
-            self._model = answered.one_model(None, names, self._host)
-        ids = self._tokenizer.encode_data(_PROBE, first=True).ids
-        status, found = self._connection.asked(_COMPLETIONS, self._echo(ids))
-        n_rows = _n_echoed(found) if status == 200 else 0
-        self._echoes = n_rows >= len(ids)
-        # The one token that is generated may stand behind the prompt's.
-        self._n_more = int(n_rows == len(ids) + 1)
-        if not self._echoes:
-            found, self._most_top = self._probe_chat()
-        self._told_model = answered.word(found.get("model")) or self._model
+                self._model = answered.one_model(None, names, self._host)
+            ids = self._tokenizer.encode_data(_PROBE, first=True).ids
+            status, found = self._connection.asked(_COMPLETIONS, self._echo(ids))
+            n_rows = _n_echoed(found) if status == 200 else 0
+            self._echoes = n_rows >= len(ids)
+            # The one token that is generated may stand behind the prompt's.
+            self._n_more = int(n_rows == len(ids) + 1)
+            if not self._echoes:
+                found, self._most_top = self._probe_chat()
+            self._told_model = answered.word(found["model"]) or self._model
         return Served(self._told_model, None, None, None, None)
 
     def capabilities(self) -> Capabilities:
