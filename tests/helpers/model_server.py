@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -88,6 +89,7 @@ class ModelServer:
         key: the bearer token that is asked for; None for none.
         max_top: likeliest tokens of a row that may be asked for; −1 for all.
         window: most tokens.
+        tls: encrypts what is sent; the address stays that of http://, and the test makes another of it.
     """
 
     def __init__(
@@ -99,17 +101,18 @@ class ModelServer:
         key: str | None = None,
         max_top: int = 20,
         window: int | None = 4096,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         given = faults if isinstance(faults, Mapping) else dict.fromkeys(faults, 0)
         assert set(given) <= set(FAULTS), set(given) - set(FAULTS)
         self.faults = {name: when if isinstance(when, tuple) else (when, 10**9) for name, when in given.items()}
         self.routes, self.key, self.max_top, self.window = routes, key, max_top, window
+        self.tls = tls
         self.toy = toy or Toy()
         self.other = Toy(seed=1)
         self.model_name = "toy"
         self.calls: list[Call] = []
         """Requests that scored or drew, in the order in which they came."""
-        self.n_busy = 0
         self._lock = threading.Lock()
         self._server: ThreadingHTTPServer | None = None
         self._port = 0
@@ -128,6 +131,8 @@ class ModelServer:
         """Start, again at the same port where it has been up before."""
         self._server = _Server(("127.0.0.1", self._port), self)
         self._port = self._server.server_address[1]
+        if self.tls is not None:
+            self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def stop(self) -> None:
@@ -330,6 +335,8 @@ def _vllm_completion(server: ModelServer, call: Call) -> Any:
     for asked in (k, body.get("logprobs")):
         if asked is not None:
             server.check_top(asked)
+    if body.get("logprobs", 0) < 0:
+        raise RefusedError(400, "`logprobs` must be a positive value.")
     choices = [_vllm_choice(server, call, i, prompt) for i, prompt in enumerate(prompts)]
     if server.has("wrong_order", call):
         choices = choices[::-1]
@@ -353,7 +360,10 @@ def _vllm_choice(server: ModelServer, call: Call, index: int, prompt: list[int])
     if k is not None:
         rows = server.scored_rows(ids, call, temperature=temperature)
         entries = [
-            {str(t): {"logprob": finite(row[t]), "rank": 1} for t in [*server.top(row, k, call), token]}
+            {
+                str(t): {"logprob": finite(row[t]), "rank": int((row >= row[t]).sum())}
+                for t in [*server.top(row, k, call), token]
+            }
             for token, row in rows
         ]
         choice["prompt_logprobs"] = None if server.has("echo_ignored", call) else [None, *entries]

@@ -102,7 +102,7 @@ def test_what_the_server_says_of_itself(served: Load) -> None:
         backend = served(server.model)
         assert served(f"vllm:{server.url}").name == "vllm:toy"
     assert backend.capabilities.most_top == 7
-    assert backend.window == 99
+    assert backend.window == 98
     assert dict(backend.identity) == {
         "served_model": "toy",
         "served_revision": "org/toy",

@@ -15,6 +15,9 @@ from leakmeter.errors import ScoreError, UnknownNameError, UsageError
 
 _TOLERANCE: Final = 0.01
 """Nats above 0 that a log-probability may be: rows of llama.cpp sum to e^1.2e-4."""
+_NO_PROBABILITY: Final = -9999.0  # what vLLM writes for −∞, of which JSON has no number
+_LOWEST: Final = -1e30  # above what llama.cpp writes for it
+_LONGEST_WORD: Final = 300
 
 Fault = Literal[
     "above_zero",
@@ -58,7 +61,13 @@ def log_probs_of(values: Sequence[Any], n: int, host: str) -> FloatArray:
         raise AnswerError(
             "no_numbers", f"the server {host} leaves out log-probabilities, or answers with something that is no number"
         )
-    found = np.asarray(values, dtype=np.float64)
+    return _checked(values, host)
+
+
+def _checked(given: Any, host: str) -> FloatArray:
+    with reading(host):
+        values = np.asarray(given, dtype=np.float64)
+    found: FloatArray = np.where((values == _NO_PROBABILITY) | (values < _LOWEST), -np.inf, values)
     check_log_probs(found, host)
     return found
 
@@ -154,6 +163,18 @@ def check_n_rows(n_rows: int, n_asked: int, host: str) -> None:
         )
 
 
+def check_n_top(n_tokens: int, k: int, host: str) -> None:
+    """Refuse a row that lacks some of its likeliest tokens.
+
+    Raises:
+        ScoreError: there are fewer than were asked for.
+    """
+    if n_tokens < k:
+        raise AnswerError(
+            "few_top", f"the server {host} answers with {n_tokens} tokens of a row instead of the {k} likeliest"
+        )
+
+
 def log_prob_of(row: Mapping[int, float], token: int, host: str) -> float:
     """The given token's entry of a row, which always stands in it.
 
@@ -183,10 +204,7 @@ def top_row_of(row: Mapping[int, float], k: int, host: str) -> TopRow:
     Raises:
         ScoreError: there are fewer than were asked for.
     """
-    if len(row) < k:
-        raise AnswerError(
-            "few_top", f"the server {host} answers with {len(row)} tokens of a row instead of the {k} likeliest"
-        )
+    check_n_top(len(row), k, host)
     values = dict(zip(row, log_probs_of(list(row.values()), len(row), host).tolist(), strict=True))
     ids = tuple(sorted(values, key=lambda token: (-values[token], token)))
     return TopRow(ids, tuple(values[token] for token in ids))
@@ -208,13 +226,16 @@ def whole_rows_of(rows: Sequence[Mapping[int, float]], n_vocab: int | None, host
         raise AnswerError(
             "part_of_vocabulary", f"the server {host} answers with rows that lack a part of the vocabulary"
         )
-    values = np.asarray([[row[token] for token in range(n)] for row in rows], dtype=np.float64)
-    check_log_probs(values, host)
-    return values
+    return _checked([[row[token] for token in range(n)] for row in rows], host)
+
+
+def word(told: Any) -> str | None:
+    """A name or version that a server tells, if it is one that a line can hold."""
+    return told if isinstance(told, str) and told.isprintable() and 0 < len(told) <= _LONGEST_WORD else None
 
 
 def one_model(given: str | None, names: Sequence[str], host: str) -> str:
-    """The name of the model to ask for.
+    """The name of the model to ask for; names that no line can hold are left out.
 
     Args:
         given: by the user; None for the only one.
@@ -224,7 +245,8 @@ def one_model(given: str | None, names: Sequence[str], host: str) -> str:
     Raises:
         UsageError: there is no such model, or none was given and there are several.
     """
-    known = [visible(name) for name in names]
+    names = [name for name in names if word(name)]
+    known = list(map(visible, names))
     if given is None and len(names) == 1:
         return names[0]
     if given is None:

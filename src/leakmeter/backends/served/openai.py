@@ -1,12 +1,13 @@
 """OpenAI's API as many speak it: completions with `echo` score token ids; chat gives labels and responses only.
 
-Neither tells token ids. Of an echo the number of tokens is checked, and their texts against this machine's tokenizer.
-Chat reads text: a prompt is sent as one message of the user's, around which the server puts its own template.
+Neither tells token ids: of an echo the number of tokens is checked, and their texts against this machine's tokenizer.
+Chat reads text: a prompt, best made by the plain template, is one message of the user's in the server's own template.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Any, Final
 
 from leakmeter.backends.served import answered
@@ -18,19 +19,12 @@ from leakmeter.errors import CapabilityError
 
 _COMPLETIONS: Final = "v1/completions"
 _CHAT: Final = "v1/chat/completions"
-_TOPS: Final = (20, 5)
-"""Most likeliest tokens that chat servers give, of OpenAI itself and of others."""
+_TOPS: Final = (20, 5)  # most of the likeliest tokens that chat gives, of OpenAI itself and of others
 _PROBE: Final = "One two three."
 
 
 class OpenAi:
-    """A server that speaks OpenAI's API.
-
-    Args:
-        connection: to it.
-        model: the name by which it serves the model; None for the only one.
-        tokenizer: of the model.
-    """
+    """A server that speaks OpenAI's API; made with the model's tokenizer beside what others are made with."""
 
     name = "openai"
     translates = True
@@ -38,27 +32,25 @@ class OpenAi:
 
     def __init__(self, connection: Connection, model: str | None, tokenizer: Tokenizer) -> None:
         self._connection, self._host, self._tokenizer = connection, connection.host, tokenizer
-        self._asked, self._model = model, model or ""
-        self._told_model: str | None = None
-        self._echoes, self._n_more = False, 0
-        self._most_top = 0
+        self._model, self._told_model = model or "", ""
+        self._echoes, self._n_more, self._most_top = False, 0, 0
+        self._lock = Lock()
 
     def describe(self) -> Served:
-        """Find out whether the server echoes log-probabilities of a prompt, or else what its chat gives."""
-        if self._asked is None:
-            with answered.reading(self._host):
-                names = [one["id"] for one in self._connection.get("v1/models")["data"]]
-            self._model = answered.one_model(None, names, self._host)
-        ids = self._tokenizer.encode_data(_PROBE, first=True).ids
-        status, found = self._connection.asked(_COMPLETIONS, self._echo(ids))
-        n_rows = _n_echoed(found) if status == 200 else 0
-        self._echoes = n_rows >= len(ids)
-        # The one token that is generated may stand behind the prompt's.
-        self._n_more = int(n_rows == len(ids) + 1)
-        if not self._echoes:
-            status, found, self._most_top = self._probe_chat()
+        """Find out whether the server echoes a prompt's log-probabilities, or else what its chat gives."""
         with answered.reading(self._host):
-            self._told_model = str(found["model"])
+            if not self._model:
+                names = [one["id"] for one in self._connection.get("v1/models")["data"]]
+                self._model = answered.one_model(None, names, self._host)
+            ids = self._tokenizer.encode_data(_PROBE, first=True).ids
+            status, found = self._connection.asked(_COMPLETIONS, self._echo(ids))
+            n_rows = _n_echoed(found) if status == 200 else 0
+            self._echoes = n_rows >= len(ids)
+            # The one token that is generated may stand behind the prompt's.
+            self._n_more = int(n_rows == len(ids) + 1)
+            if not self._echoes:
+                found, self._most_top = self._probe_chat()
+            self._told_model = answered.word(found["model"]) or self._model
         return Served(self._told_model, None, None, None, None)
 
     def capabilities(self) -> Capabilities:
@@ -80,15 +72,12 @@ class OpenAi:
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
         """One request to chat, about the first token of its answer; tokens that no id stands for are left out."""
         if scored.response or rows != range(1):
-            raise CapabilityError(
-                f"the server {self._host} gives log-probabilities of an answer's first token only, by chat; give a "
-                "server of vLLM, SGLang or llama.cpp"
-            )
-        choice = self._choice(_CHAT, self._chat(self._tokenizer.decode(scored.prompt), k))
+            raise CapabilityError(f"the server {self._host} gives log-probabilities by chat: of a first token only")
+        choice = self._choice(_CHAT, self._chat(self._text(scored.prompt), k))
         found: dict[int, float] = {}
         with answered.reading(self._host):
             for one in choice["logprobs"]["content"][0]["top_logprobs"]:
-                ids = self._tokenizer.encode_data(one["token"], first=False).ids
+                ids = self._ids(one["token"])
                 if len(ids) == 1 and self._tokenizer.decode(ids) == one["token"]:
                     found.setdefault(ids[0], one["logprob"])
         return [answered.top_row_of(found, 0, self._host)]
@@ -102,43 +91,48 @@ class OpenAi:
     ) -> Drawn:
         """One request; its text is tokenised on this machine."""
         asked = {"max_tokens": n_tokens, "temperature": temperature, "top_p": 1.0, "seed": seed}
+        if self._echoes:
+            choice = self._choice(_COMPLETIONS, {"model": self._model, "prompt": [list(prompt)], **asked})
+        else:
+            choice = self._choice(_CHAT, self._chat(self._text(prompt)) | asked)
         with answered.reading(self._host):
-            if self._echoes:
-                text = self._choice(_COMPLETIONS, {"model": self._model, "prompt": [list(prompt)], **asked})["text"]
-            else:
-                text = self._choice(_CHAT, {**self._chat(self._tokenizer.decode(prompt)), **asked})["message"][
-                    "content"
-                ]
-            return Drawn(self._tokenizer.encode_data(text, first=False).ids, ())
+            return Drawn(self._ids(choice["text"] if self._echoes else choice["message"]["content"]), ())
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
         """None: such a server does not say."""
         return None
 
-    def _probe_chat(self) -> tuple[int, Any, int]:
+    def _probe_chat(self) -> tuple[Any, int]:
         """An answer of chat, and how many of an answer's likeliest tokens it tells."""
         for k in _TOPS:
-            status, found = self._connection.asked(_CHAT, self._chat(_PROBE, k))
-            if status == 200:
-                return status, found, k
+            if (answer := self._connection.asked(_CHAT, self._chat(_PROBE, k)))[0] == 200:
+                return answer[1], k
         # Raises where chat does not answer either, and says what to do.
-        return 200, self._connection.post(_CHAT, self._chat(_PROBE)), 0
+        return self._connection.post(_CHAT, self._chat(_PROBE)), 0
 
+    def _text(self, prompt: Sequence[int]) -> str:
+        """A prompt without the start tokens, which the server's template has."""
+        n = len(self._tokenizer.start_ids)
+        return self._tokenizer.decode(prompt[n:] if tuple(prompt[:n]) == self._tokenizer.start_ids else prompt)
+
+    def _ids(self, text: str) -> tuple[int, ...]:
+        # Tokenizers of the transformers library cannot encode for two threads at a time.
+        with self._lock:
+            return self._tokenizer.encode_data(text, first=False).ids
+
+    # At T = 1 it does not matter whether log-probabilities are told before or after the temperature.
     def _echo(self, ids: Sequence[int]) -> dict[str, Any]:
         asked = {"max_tokens": 1, "temperature": 1.0, "logprobs": 1, "echo": True}
         return {"model": self._model, "prompt": [list(ids)], **asked}
 
     def _chat(self, text: str, k: int = 0) -> dict[str, Any]:
-        # At T = 1 it does not matter whether log-probabilities are told before or after the temperature.
-        asked: dict[str, Any] = {"max_tokens": 1, "temperature": 1.0}
-        more = {"logprobs": True, "top_logprobs": k} if k else {}
-        return {"model": self._model, "messages": [{"role": "user", "content": text}], **asked, **more}
+        asked = {"max_tokens": 1, "temperature": 1.0, **({"logprobs": True, "top_logprobs": k} if k else {})}
+        return {"model": self._model, "messages": [{"role": "user", "content": text}], **asked}
 
     def _choice(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """The one answer; a server may tell a longer name of its model, but not a different one each time."""
         found = self._connection.post(path, body)
         with answered.reading(self._host):
-            self._told_model = self._told_model or str(found["model"])
             answered.check_model(self._told_model, found["model"], self._host)
             (choice,) = found["choices"]
             return dict(choice)

@@ -1,7 +1,7 @@
 """vLLM's own extensions of the completions API: token ids in and out, log-probabilities of the prompt's tokens.
 
 `prompt_logprobs` are raw: T = 1, before penalties. vLLM reads no prefix cache for requests that ask for them, so that
-nothing is gained by their order. The row of what comes next is that of the one token that it generates.
+nothing is gained by their order. It always generates a token too, which nobody looks at.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from leakmeter.backends.served.dialect import Capabilities, Control, Drawn, Prob
 from leakmeter.core.request import FloatArray
 
 _COMPLETIONS: Final = "v1/completions"
-_LEAST: Final = -9999.0  # what vLLM writes for −∞, of which JSON has no number
 _ALLOWED: Final = re.compile(r"max allowed: (\d+)")
 _DEFAULT_TOP: Final = 20
 # Where these are left out, a server takes them from the model's generation_config.json.
@@ -49,15 +48,15 @@ class Vllm:
         with answered.reading(self._host):
             models: dict[str, Mapping[str, Any]] = {one["id"]: one for one in self._connection.get("v1/models")["data"]}
             self._model = answered.one_model(self._asked, list(models), self._host)
-            version, told = str(self._connection.get("version")["version"]), models[self._model]
+            version, told = self._connection.get("version")["version"], models[self._model]
             self._probe()
-        window, root = told.get("max_model_len"), told.get("root")
+        window = told.get("max_model_len")
         return Served(
             model=self._model,
-            revision=str(root) if root else None,
-            server_version=version,
-            # One token is generated beside those that are scored.
-            window=window - 1 if isinstance(window, int) else None,
+            revision=answered.word(told.get("root")),
+            server_version=answered.word(version),
+            # Two tokens are put behind those that are scored: one for the last row, and one is generated.
+            window=window - 2 if isinstance(window, int) else None,
             n_vocab=self._n_vocab,
         )
 
@@ -93,7 +92,7 @@ class Vllm:
         choice = self._choice(prompt, {**_UNTRUNCATED, **Setting(temperature).sampling, **asked})
         with answered.reading(self._host):
             ids = tuple(int(token) for token in choice["token_ids"])
-            values = [_from_json(one) for one in choice["logprobs"]["token_logprobs"]]
+            values = choice["logprobs"]["token_logprobs"]
         return Drawn(ids, tuple(answered.log_probs_of(values, len(ids), self._host).tolist()))
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
@@ -104,21 +103,18 @@ class Vllm:
 
     def _rows(self, scored: Scored, rows: range, k: int, setting: Setting = _SCORING) -> list[dict[int, float]]:
         """Log-probabilities by token id of each row."""
-        ids, n_response = (*scored.prompt, *scored.response), len(scored.response)
-        wants_next = n_response in rows
-        after = {"logprobs": k, "return_tokens_as_token_ids": True} if wants_next else {}
-        choice = self._choice(ids, {"max_tokens": 1, "prompt_logprobs": k, **setting.sampling, **after})
+        sequence = (*scored.prompt, *scored.response)
+        # The row of what comes next is that of a token put there, whichever it is.
+        ids = (*sequence, sequence[-1]) if len(scored.response) in rows else sequence
+        choice = self._choice(ids, {"max_tokens": 1, "prompt_logprobs": k, **setting.sampling})
         with answered.reading(self._host):
             given = choice["prompt_logprobs"] or ()
             answered.check_n_rows(len(given), len(ids), self._host)
-            found = [
-                {int(token): _from_json(one["logprob"]) for token, one in row.items()}
-                for row in given[len(scored.prompt) :]
-            ]
-            if wants_next:
-                told = choice["logprobs"]["top_logprobs"][0]
-                found.append({int(token.removeprefix("token_id:")): _from_json(one) for token, one in told.items()})
-        return [found[row] for row in rows]
+            found = [given[len(scored.prompt) + row] for row in rows]
+            for row in found:
+                # The token that was put there stands in its row too, and is not to pass for a likely one.
+                answered.check_n_top(sum((one.get("rank") or 1) <= k for one in row.values()), k, self._host)
+            return [{int(token): one["logprob"] for token, one in row.items()} for row in found]
 
     def _choice(self, ids: Sequence[int], asked: Mapping[str, Any]) -> Mapping[str, Any]:
         """The one answer to token ids, which have to come back as they were sent."""
@@ -142,7 +138,3 @@ class Vllm:
 
 
 DIALECT = Vllm
-
-
-def _from_json(value: Any) -> Any:
-    return float("-inf") if value == _LEAST else value

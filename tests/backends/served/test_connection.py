@@ -1,0 +1,295 @@
+"""One host, patiently: what is sent, to whom, how often; and what is said of it."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from helpers.model_server import VLLM, ModelServer, RefusedError, Routes
+from helpers.places import ROOT
+from helpers.served_requests import SECRET, asked
+from leakmeter.backends.served import ServedBackend, connection
+from leakmeter.backends.served.connection import Connection, StatusError, is_loopback, key_for, split
+from leakmeter.errors import LeakmeterError, ModelError, ScoreError, UsageError
+
+Load = Callable[..., ServedBackend]
+KEY = "sk-91c2-not-a-key"
+
+
+def answers(*given: RefusedError | dict[str, str], path: str = "/ask") -> Routes:
+    """A server that answers so, one request after another, and then as the last time."""
+    left = list(given)
+
+    def answer(*_: object) -> dict[str, str]:
+        one = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(one, RefusedError):
+            raise one
+        return one
+
+    return Routes("any", post={path: answer})
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_FIRST_WAIT", 0.01)
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_a_server_that_fails_once_is_asked_again(status: int) -> None:
+    with ModelServer(answers(RefusedError(status), {"a": "b"})) as server:
+        asks = Connection(server.url)
+        assert asks.post("ask", {}) == {"a": "b"}
+        assert asks.n_requests == len(server.calls) == 2
+
+
+@pytest.mark.parametrize("status", [300, 307, 400, 401, 403, 404, 413, 422])
+def test_a_refusal_is_final(status: int) -> None:
+    with ModelServer(answers(RefusedError(status))) as server:
+        with pytest.raises(StatusError, match=f"asked for /ask, answers with status {status}; ") as caught:
+            Connection(server.url, key=KEY).post("ask", {"prompt": SECRET})
+        assert len(server.calls) == 1
+        assert caught.value.status == status
+        assert SECRET not in str(caught.value)
+        assert KEY not in str(caught.value)
+
+
+def test_a_server_that_is_broken_is_asked_four_times() -> None:
+    with ModelServer(answers(RefusedError(500))) as server:
+        with pytest.raises(StatusError, match="status 500; check that it runs"):
+            Connection(server.url).post("ask", {})
+        assert len(server.calls) == 4
+
+
+def test_retry_after_is_waited_for() -> None:
+    with ModelServer(answers(RefusedError(429, headers={"Retry-After": "0.3"}), {})) as server:
+        began = time.monotonic()
+        Connection(server.url).post("ask", {})
+        assert time.monotonic() - began >= 0.3
+
+
+def test_a_server_that_asks_for_too_long_a_wait() -> None:
+    with ModelServer(answers(RefusedError(429, headers={"Retry-After": "3600"}))) as server:
+        began = time.monotonic()
+        with pytest.raises(StatusError, match="status 429; lower --concurrency"):
+            Connection(server.url).post("ask", {})
+        assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("2", 2.0), ("0.5", 0.5), ("-3", 0.0), ("nan", None), ("inf", None), ("soon", None), (None, None)],
+)
+def test_retry_after_in_seconds(header: str | None, seconds: float | None) -> None:
+    assert connection._seconds_asked(header) == seconds
+
+
+def test_retry_after_as_a_date() -> None:
+    assert connection._seconds_asked("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
+    assert (connection._seconds_asked("Wed, 21 Oct 2065 07:28:00 GMT") or 0.0) > 1e8
+
+
+def test_waits_grow_and_differ() -> None:
+    longest = [max(connection._wait(tries, None) for _ in range(200)) for tries in range(1, 5)]
+    assert longest == sorted(longest)
+    assert len({connection._wait(3, None) for _ in range(5)}) > 1
+    assert connection._wait(60, None) <= 30.0
+
+
+def test_a_redirection_is_not_followed() -> None:
+    with ModelServer(answers({})) as other:
+        moved = RefusedError(307, headers={"Location": f"{other.url}/ask"})
+        words = "status 307; it points elsewhere, where nothing is sent"
+        with ModelServer(answers(moved)) as server, pytest.raises(StatusError, match=words):
+            Connection(server.url, key=KEY).post("ask", {"prompt": SECRET})
+        assert other.calls == []
+
+
+def test_no_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with ModelServer(answers({"a": "b"})) as server:
+        assert Connection(server.url).post("ask", {}) == {"a": "b"}
+
+
+def test_no_password_file_of_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login ana password pw\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    with ModelServer(answers({})) as server:
+        Connection(server.url).post("ask", {})
+        assert "Authorization" not in server.calls[0].headers
+
+
+def test_the_key_goes_to_the_server_and_nowhere_else(
+    served: Load, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("LEAKMETER_API_KEY", KEY)
+    with ModelServer(VLLM, key=KEY) as server:
+        backend = served(server.model)
+        backend.score(asked())
+    assert {call.headers["Authorization"] for call in server.calls} == {f"Bearer {KEY}"}
+    said = [*capfd.readouterr(), caplog.text, repr(backend.connection), str(vars(backend)), repr(backend.identity)]
+    for hidden in (KEY, SECRET):
+        assert not [text for text in said if hidden in text]
+
+
+def test_a_missing_key(served: Load) -> None:
+    with ModelServer(VLLM, key=KEY) as server, pytest.raises(ModelError, match=r"status 401; set .* LEAKMETER_API_KEY"):
+        served(server.model)
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "key"),
+    [
+        ("http://127.0.0.1", {}, None),
+        ("http://127.0.0.1", {"LEAKMETER_API_KEY": " a \n"}, "a"),
+        ("https://llm.example.com", {"OPENAI_API_KEY": "b"}, None),
+        ("http://api.openai.com", {"OPENAI_API_KEY": "b"}, None),
+        ("https://api.openai.com.example.com", {"OPENAI_API_KEY": "b"}, None),
+        ("https://api.openai.com", {"OPENAI_API_KEY": "b"}, "b"),
+        ("https://api.openai.com", {"OPENAI_API_KEY": "b", "LEAKMETER_API_KEY": "a"}, "a"),
+    ],
+)
+def test_whose_key_goes_where(
+    url: str, environment: dict[str, str], key: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LEAKMETER_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert key_for(split(url)) == key
+
+
+@pytest.mark.parametrize("key", ["a\nb", "schlüssel"])
+def test_a_key_that_no_header_carries(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAKMETER_API_KEY", key)
+    with pytest.raises(UsageError, match="set it anew") as caught:
+        key_for(split("http://127.0.0.1"))
+    assert key not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "here"),
+    [
+        ("http://127.0.0.1:8000", True),
+        ("http://127.8.9.1", True),
+        ("http://[::1]:8000", True),
+        ("http://localhost:8000", True),
+        ("http://LOCALHOST.", True),
+        ("http://0.0.0.0:8000", False),
+        ("http://10.0.0.1", False),
+        ("http://127.0.0.1.example.com", False),
+        ("http://localhost.example.com", False),
+        ("http://2130706433", False),
+    ],
+)
+def test_what_is_this_machine(url: str, here: bool) -> None:
+    assert is_loopback(split(url)) == here
+
+
+@pytest.mark.parametrize("url", ["", "127.0.0.1:8000", "ftp://a", "http://", "http://a:x", "http://[::1", "http:/a"])
+def test_what_is_no_address(url: str) -> None:
+    with pytest.raises(UsageError, match="address is none"):
+        split(url)
+
+
+@pytest.mark.parametrize("url", ["http://ana:pw@127.0.0.1", "http://ana@127.0.0.1", "http://127.0.0.1/?key=pw"])
+def test_no_secret_in_an_address(url: str) -> None:
+    with pytest.raises(UsageError, match="LEAKMETER_API_KEY") as caught:
+        split(url)
+    assert "pw" not in str(caught.value)
+
+
+def test_a_path_before_the_servers_own() -> None:
+    with ModelServer(answers({"a": "b"}, path="/below/v1/ask")) as server:
+        assert Connection(f"{server.url}/below/").post("v1/ask", {}) == {"a": "b"}
+
+
+def test_nobody_there() -> None:
+    with ModelServer(answers({})) as server:
+        pass
+    began = time.monotonic()
+    with pytest.raises(StatusError, match=r"cannot be reached \(2 tries\); check that it runs") as caught:
+        Connection(server.url).post("ask", {})
+    assert caught.value.status == 0
+    assert time.monotonic() - began < 5
+
+
+def test_a_server_that_has_answered_may_start_again() -> None:
+    told: list[str] = []
+    with ModelServer(answers({"a": "b"})) as server:
+        asks = Connection(server.url, notify=told.append)
+        asks.post("ask", {})
+        server.stop()
+        later = threading.Timer(0.2, server.start)
+        later.start()
+        assert asks.post("ask", {}) == {"a": "b"}
+        later.join()
+
+
+def test_no_json() -> None:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(f"<html>{SECRET}".encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    with pytest.raises(ScoreError, match="answers /page with something that is no JSON") as caught:
+        Connection(f"http://127.0.0.1:{server.server_address[1]}").get("/page")
+    assert SECRET not in str(caught.value)
+    server.shutdown()
+    server.server_close()
+
+
+def test_certificates_are_checked(tmp_path: Path) -> None:
+    what = "req -x509 -newkey ed25519 -nodes -subj /CN=localhost -days 2 -addext subjectAltName=DNS:localhost"
+    where = ("-keyout", tmp_path / "key", "-out", tmp_path / "certificate")
+    made = subprocess.run(["openssl", *what.split(), *where], capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip("openssl makes no certificate here")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
+    with ModelServer(answers({"a": "b"}), tls=context) as server:
+        url = server.url.replace("http://127.0.0.1", "https://localhost")
+        with pytest.raises(StatusError, match="a certificate that is not trusted"):
+            Connection(url).post("ask", {"prompt": SECRET})
+        assert server.calls == []
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("SSL_CERT_FILE", str(tmp_path / "certificate"))
+            assert Connection(url).post("ask", {}) == {"a": "b"}
+
+
+def test_only_one_module_speaks_http() -> None:
+    source = ROOT / "src" / "leakmeter"
+    speakers = ("import httpx", "import requests", "import urllib.request", "import http.client", "from urllib.request")
+    found = {
+        str(path.relative_to(source))
+        for path in source.rglob("*.py")
+        if any(line.strip().startswith(speakers) for line in path.read_text(encoding="utf-8").splitlines())
+    }
+    assert "backends/served/connection.py" in found
+    assert not [
+        name for name in found if name.startswith("backends/served/") and name != "backends/served/connection.py"
+    ]
+
+
+def test_an_error_that_is_raised_holds_no_other(served: Load) -> None:
+    with ModelServer(VLLM, faults={"cut": 1}) as server, pytest.raises(LeakmeterError) as caught:
+        served(server.model).score(asked())
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert urlsplit(server.url).netloc in str(caught.value)
