@@ -39,6 +39,7 @@ def load_served(
     allow_remote: bool = False,
     concurrency: int | None = None,
     notify: Callable[[str], None],
+    checked: bool = True,
     **limits: float,
 ) -> ServedBackend:
     """A model behind a server to a back end.
@@ -50,6 +51,7 @@ def load_served(
         allow_remote: whether texts may be sent to another machine.
         concurrency: requests under way at a time.
         notify: told in one line to whom texts are sent, and when the server lets requests wait.
+        checked: refuse another tokenizer than the server's.
         limits: `seconds` and `patience` of the `Connection`.
 
     Raises:
@@ -80,7 +82,8 @@ def load_served(
     connection = Connection(url, key=key, concurrency=at_once, notify=notify, **limits)
     dialect = _dialect(name, connection, served_name, read)
     served = dialect.describe()
-    check_tokenizer(dialect, read, connection.host)
+    if checked:
+        check_tokenizer(dialect, read, connection.host)
     return ServedBackend(dialect, connection, served, read, identity)
 
 
