@@ -12,6 +12,7 @@ from leakmeter import instruments
 
 if TYPE_CHECKING:
     from leakmeter.commands.study import list_studies, study
+    from leakmeter.doctor.api import doctor
     from leakmeter.errors import LeakmeterError
     from leakmeter.instruments import *  # noqa: F403
     from leakmeter.meter import Meter
@@ -38,6 +39,7 @@ _HOME = {
     "Results": "leakmeter.runs.results",
     "Run": "leakmeter.runs.run",
     "compare_runs": "leakmeter.runs.library",
+    "doctor": "leakmeter.doctor.api",
     "export_run": "leakmeter.runs.library",
     "forget": "leakmeter.runs.loading",
     "gate": "leakmeter.runs.library",
@@ -62,6 +64,7 @@ __all__ = [
     "Results",
     "Run",
     "compare_runs",
+    "doctor",
     "export_run",
     "forget",
     "gate",

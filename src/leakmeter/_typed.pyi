@@ -496,6 +496,9 @@ def audit(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[PrivateGenerationResult]:
     """Write texts like private exemplars by private token generation, and hold what they tell against the guarantee."""
 
@@ -542,6 +545,9 @@ def decode(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[DecodeResult]:
     """Draw a response by context influence decoding and measure, in nats, what each token leaks of the context."""
 
@@ -573,6 +579,9 @@ def decode(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> DecodeResult:
     """Draw a response by context influence decoding and measure, in nats, what each token leaks of the context."""
 
@@ -603,6 +612,9 @@ def fisher_susceptibility(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[FisherResult]:
     """Measure, from gradients, how far changes of queries' vectors would move the answers to them."""
 
@@ -627,6 +639,9 @@ def frontier(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Frontier:
     """Sweep λ or ε and compare the leakage and utility of each setting."""
 
@@ -660,6 +675,9 @@ def icl(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[IclResult]:
     """Measure, in nats, the influence of each exemplar of a prompt on the answer to a query."""
 
@@ -690,6 +708,9 @@ def icl_responses(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[InfluenceResult]:
     """Measure, in nats, the influence of each input–output exemplar of a prompt on a free response."""
 
@@ -723,6 +744,9 @@ def icl_select(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Selection:
     """Search for exemplars that leak less: reorder, drop, replace or add one at a time."""
 
@@ -759,6 +783,9 @@ def influence(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[InfluenceResult]:
     """Measure, in nats, the influence of each piece of a context on a response."""
 
@@ -796,6 +823,9 @@ def influence(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> InfluenceResult:
     """Measure, in nats, the influence of each piece of a context on a response."""
 
@@ -823,6 +853,9 @@ def pii(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[PiiResult]:
     """Score people's values with a model, and rank each value among decoys."""
 
@@ -851,6 +884,9 @@ def pii_check(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Checked:
     """Insert canaries into a copy of a model, and measure which scores separate them from others."""
 
@@ -873,6 +909,9 @@ def pii_insert(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Path:
     """Fine-tune a copy of a model on documents of canaries (people who do not exist), and hold others out."""
 
@@ -899,6 +938,9 @@ def pii_tune(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Tuned:
     """Tune a soft prompt on some people, to probe the model for others' values (white box)."""
 
@@ -933,6 +975,9 @@ def redaction(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[RedactionResult]:
     """Find few pieces to cut from a context, so that the rest has little influence on the response."""
 
@@ -968,6 +1013,9 @@ def redaction(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> RedactionResult:
     """Find few pieces to cut from a context, so that the rest has little influence on the response."""
 
@@ -990,5 +1038,8 @@ def susceptibility(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[SusceptibilityResult]:
     """Measure, in nats, how far contexts move the answers to queries."""

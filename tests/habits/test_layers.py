@@ -24,6 +24,7 @@ ROWS = (
     ("instruments",),
     ("commands",),
     ("studies",),
+    ("doctor",),
     ("runs",),
     ("report",),
     ("backends",),

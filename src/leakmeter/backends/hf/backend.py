@@ -88,6 +88,12 @@ class HfBackend:
         self._surplus = Surplus(self.memory_bytes)
 
     @property
+    def arithmetic(self) -> dict[str, str]:
+        """What decides the last digits beside the precision."""
+        attention = getattr(self.model.config.get_text_config(), "_attn_implementation", None)
+        return {"attention": str(attention), "threads": str(torch.get_num_threads()), "device": str(self.model.device)}
+
+    @property
     def most_rows(self) -> int:
         """Rows of a chunk whose features fit in memory."""
         return most_rows(self.limits, self.forward.n_features * self.model.dtype.itemsize)

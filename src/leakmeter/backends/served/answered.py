@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -18,6 +18,31 @@ _TOLERANCE: Final = 0.01
 _NO_PROBABILITY: Final = -9999.0  # what vLLM writes for −∞, of which JSON has no number
 _LOWEST: Final = -1e30  # above what llama.cpp writes for it
 _LONGEST_WORD: Final = 300
+
+Fault = Literal[
+    "above_zero",
+    "another_model",
+    "few_top",
+    "missing_rows",
+    "nan",
+    "no_ids",
+    "no_numbers",
+    "no_rows",
+    "other_form",
+    "other_ids",
+    "other_places",
+    "part_of_vocabulary",
+    "start_token",
+]
+"""What can be wrong with an answer."""
+
+
+class AnswerError(ScoreError):
+    """An answer that cannot be right, and by which fault of the server."""
+
+    def __init__(self, fault: Fault, line: str) -> None:
+        super().__init__(line)
+        self.fault = fault
 
 
 def log_probs_of(values: Sequence[Any], n: int, host: str) -> FloatArray:
@@ -33,7 +58,9 @@ def log_probs_of(values: Sequence[Any], n: int, host: str) -> FloatArray:
     """
     check_n_rows(len(values), n, host)
     if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
-        raise ScoreError(f"the server {host} leaves out log-probabilities, or answers with something that is no number")
+        raise AnswerError(
+            "no_numbers", f"the server {host} leaves out log-probabilities, or answers with something that is no number"
+        )
     return _checked(values, host)
 
 
@@ -52,9 +79,13 @@ def check_log_probs(values: FloatArray, host: str) -> None:
         ScoreError: one of them is no log-probability.
     """
     if np.isnan(values).any():
-        raise ScoreError(f"the server {host} answers with NaN for a log-probability; see its log, or its precision")
+        raise AnswerError(
+            "nan", f"the server {host} answers with NaN for a log-probability; see its log, or its precision"
+        )
     if (values > _TOLERANCE).any():
-        raise ScoreError(f"the server {host} answers with log-probabilities above 0: they are something else")
+        raise AnswerError(
+            "above_zero", f"the server {host} answers with log-probabilities above 0: they are something else"
+        )
 
 
 def check_ids(sent: Sequence[int], echoed: Sequence[Any] | None, host: str) -> None:
@@ -64,13 +95,16 @@ def check_ids(sent: Sequence[int], echoed: Sequence[Any] | None, host: str) -> N
         ScoreError: they differ, which the message says without them, or the answer does not tell them.
     """
     if echoed is None:
-        raise ScoreError(f"the server {host} does not tell which token ids it read; it may be too old for that")
+        raise AnswerError(
+            "no_ids", f"the server {host} does not tell which token ids it read; it may be too old for that"
+        )
     if list(echoed) == list(sent):
         return
     if len(echoed) == len(sent) + 1 and list(echoed[1:]) == list(sent):
-        raise ScoreError(f"the server {host} puts a start token before the token ids it is sent")
-    raise ScoreError(
-        f"the server {host} answers about other token ids than it was sent ({len(sent)} sent, {len(echoed)} back)"
+        raise AnswerError("start_token", f"the server {host} puts a start token before the token ids it is sent")
+    raise AnswerError(
+        "other_ids",
+        f"the server {host} answers about other token ids than it was sent ({len(sent)} sent, {len(echoed)} back)",
     )
 
 
@@ -85,7 +119,9 @@ def check_texts(sent: Sequence[str], echoed: Sequence[str], host: str) -> None:
     for ours, theirs in zip(sent, echoed, strict=False):
         ours, theirs = ("".join(filter(str.isalnum, text)) for text in (ours, theirs))
         if ours and theirs and ours != theirs:
-            raise ScoreError(f"the server {host} answers about other tokens than it was sent; check --tokenizer")
+            raise AnswerError(
+                "other_ids", f"the server {host} answers about other tokens than it was sent; check --tokenizer"
+            )
 
 
 def check_model(name: str, told: Any, host: str) -> None:
@@ -95,8 +131,9 @@ def check_model(name: str, told: Any, host: str) -> None:
         ScoreError: the model has changed.
     """
     if told != name:
-        raise ScoreError(
-            f"the server {host} answers with another model than it began with; start a new run for the other one"
+        raise AnswerError(
+            "another_model",
+            f"the server {host} answers with another model than it began with; start a new run for the other one",
         )
 
 
@@ -110,7 +147,7 @@ def reading(host: str) -> Iterator[None]:
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
-        raise ScoreError(f"the server {host} answers in another form than its dialect has") from None
+        raise AnswerError("other_form", f"the server {host} answers in another form than its dialect has") from None
 
 
 def check_n_rows(n_rows: int, n_asked: int, host: str) -> None:
@@ -120,7 +157,10 @@ def check_n_rows(n_rows: int, n_asked: int, host: str) -> None:
         ScoreError: rows are missing, or there are too many.
     """
     if n_rows != n_asked:
-        raise ScoreError(f"the server {host} answers with {n_rows} rows of log-probabilities instead of {n_asked}")
+        raise AnswerError(
+            "missing_rows" if n_rows else "no_rows",
+            f"the server {host} answers with {n_rows} rows of log-probabilities instead of {n_asked}",
+        )
 
 
 def check_n_top(n_tokens: int, k: int, host: str) -> None:
@@ -130,7 +170,9 @@ def check_n_top(n_tokens: int, k: int, host: str) -> None:
         ScoreError: there are fewer than were asked for.
     """
     if n_tokens < k:
-        raise ScoreError(f"the server {host} answers with {n_tokens} tokens of a row instead of the {k} likeliest")
+        raise AnswerError(
+            "few_top", f"the server {host} answers with {n_tokens} tokens of a row instead of the {k} likeliest"
+        )
 
 
 def log_prob_of(row: Mapping[int, float], token: int, host: str) -> float:
@@ -140,8 +182,20 @@ def log_prob_of(row: Mapping[int, float], token: int, host: str) -> float:
         ScoreError: it does not: the row is that of another place.
     """
     if token not in row:
-        raise ScoreError(f"the server {host} answers with rows in which the given token is missing: of other places")
+        raise AnswerError(
+            "other_places", f"the server {host} answers with rows in which the given token is missing: of other places"
+        )
     return row[token]
+
+
+def given_log_probs(rows: Sequence[Mapping[int, float]], tokens: Sequence[int], host: str) -> FloatArray:
+    """The given token's log-probability of each row.
+
+    Raises:
+        ScoreError: a row lacks it, or holds something else.
+    """
+    values = [log_prob_of(row, token, host) for row, token in zip(rows, tokens, strict=True)]
+    return log_probs_of(values, len(values), host)
 
 
 def top_row_of(row: Mapping[int, float], k: int, host: str) -> TopRow:
@@ -169,7 +223,9 @@ def whole_rows_of(rows: Sequence[Mapping[int, float]], n_vocab: int | None, host
     """
     n = n_vocab or max((len(row) for row in rows), default=0)
     if any(len(row) != n or min(row) != 0 or max(row) != n - 1 for row in rows):
-        raise ScoreError(f"the server {host} answers with rows that lack a part of the vocabulary")
+        raise AnswerError(
+            "part_of_vocabulary", f"the server {host} answers with rows that lack a part of the vocabulary"
+        )
     return _checked([[row[token] for token in range(n)] for row in rows], host)
 
 

@@ -14,6 +14,7 @@ import random
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
@@ -39,6 +40,8 @@ MOST_CONCURRENCY: Final = 256
 _MOST_BYTES: Final = 1 << 30  # of an answer: a row of a large vocabulary takes 10 MB
 _MAY_COME_BACK: Final = frozenset({429, 502, 503, 504})  # a server that is busy, or starting again
 _FEW_TRIES: Final = 4
+CUTS: Final = "cuts the connection"
+SLOW: Final = "does not answer in time"
 _FIRST_WAIT: Final = 0.5
 _LONGEST_WAIT: Final = 30.0
 
@@ -46,10 +49,12 @@ _LONGEST_WAIT: Final = 30.0
 class StatusError(ModelError):
     """A server that refuses a request, or does not answer it."""
 
-    def __init__(self, status: int, line: str) -> None:
+    def __init__(self, status: int, line: str, fault: str = "") -> None:
         super().__init__(line)
         self.status = status
         """Of HTTP; 0 where no answer came."""
+        self.fault = fault
+        """What the server did, as `Connection.faults` counts it."""
 
 
 class Connection:
@@ -81,6 +86,8 @@ class Connection:
         self.concurrency = concurrency
         self.n_requests = 0
         """Requests sent so far, repeated ones counted each time."""
+        self.faults: Counter[str] = Counter()
+        """What requests had to be repeated for, how often."""
         self._seconds, self._patience, self._notify = seconds, patience, notify
         self._has_answered = self._has_told = False
         self._lock = threading.Lock()
@@ -166,7 +173,9 @@ class Connection:
             wait = _wait(tries, told_wait)
             n_seconds += wait
             if not may_retry or n_seconds > self._patience:
-                raise self._error(path, status, f"{fault}{f' ({tries} tries)' if tries > 1 else ''}")
+                raise self._error(path, status, fault, tries)
+            with self._lock:
+                self.faults[fault] += 1
             self._tell(fault, wait)
             if not waited(wait):
                 raise self._error(path, status, fault)
@@ -187,8 +196,10 @@ class Connection:
                     raise ScoreError(f"the server {self.host} answers {_place(path)} with more than 1 GiB")
             return response.status_code, bytes(content), _seconds_asked(response.headers.get("Retry-After"))
 
-    def _error(self, path: str, status: int, fault: str) -> StatusError:
-        return StatusError(status, f"the server {self.host}, asked for {_place(path)}, {fault}; {_advice(status)}")
+    def _error(self, path: str, status: int, fault: str, tries: int = 1) -> StatusError:
+        did = f"{fault} ({tries} tries)" if tries > 1 else fault
+        line = f"the server {self.host}, asked for {_place(path)}, {did}; {_advice(status)}"
+        return StatusError(status, line, fault)
 
     def _tell(self, fault: str, wait: float) -> None:
         if wait < 1.0:
@@ -271,12 +282,12 @@ def _fault(error: httpx2.TransportError) -> str:
         case httpx2.ConnectTimeout():
             return "does not let anybody connect in time"
         case httpx2.TimeoutException():
-            return "does not answer in time"
+            return SLOW
         case httpx2.ConnectError():
             certificate = "certificate" in str(error).lower()
             return "has a certificate that is not trusted" if certificate else "cannot be reached"
         case _:
-            return "cuts the connection"
+            return CUTS
 
 
 def _advice(status: int) -> str:

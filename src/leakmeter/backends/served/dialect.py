@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from leakmeter.core.request import FloatArray
 
@@ -64,6 +64,35 @@ class Drawn:
     """Raw (T = 1), nats; empty where the server gives none."""
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How a request is made beside what it asks: what raw log-probabilities do not depend on."""
+
+    temperature: float = 1.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    reads_cache: bool | None = None
+    """Whether states that were kept of earlier requests may be used; None as in a measurement."""
+
+    @property
+    def sampling(self) -> dict[str, float]:
+        """What of it is about how tokens are drawn, by the names that most servers have for it."""
+        return {name: getattr(self, name) for name in ("temperature", "repetition_penalty", "presence_penalty")}
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """Log-probabilities that were asked for under a setting."""
+
+    log_probs: FloatArray
+    """(response,), nats."""
+    n_cached: int | None
+    """Tokens whose states the server says it had kept; None where it says nothing."""
+
+
+Control = Literal["temperature", "repetition_penalty", "presence_penalty", "cache"]
+
+
 class Dialect(Protocol):
     """A server's requests and answers; made with a `connection.Connection` and the name of the model, or none."""
 
@@ -96,3 +125,17 @@ class Dialect(Protocol):
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
         """Ids of a text as the server makes them, without start tokens; None where it does not say."""
+
+
+@runtime_checkable
+class ProbedDialect(Protocol):
+    """What a dialect has beside, so that `leakmeter doctor` sees whether log-probabilities are raw.
+
+    No measurement asks for it.
+    """
+
+    controls: frozenset[Control]
+    """What of a `Setting` a request can be given."""
+
+    def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
+        """As `target_log_probs`, by the same request with the setting written into it."""

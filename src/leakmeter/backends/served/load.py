@@ -39,6 +39,7 @@ def load_served(
     allow_remote: bool = False,
     concurrency: int | None = None,
     notify: Callable[[str], None],
+    checked: bool = True,
     **limits: float,
 ) -> ServedBackend:
     """A model behind a server to a back end.
@@ -50,6 +51,7 @@ def load_served(
         allow_remote: whether texts may be sent to another machine.
         concurrency: requests under way at a time.
         notify: told in one line to whom texts are sent, and when the server lets requests wait.
+        checked: refuse another tokenizer than the server's.
         limits: `seconds` and `patience` of the `Connection`.
 
     Raises:
@@ -59,7 +61,8 @@ def load_served(
     name, url, served_name = _read(model)
     parts = split(url)
     key = key_for(parts)
-    if not 1 <= (concurrency or DEFAULT_CONCURRENCY) <= MOST_CONCURRENCY:
+    at_once = DEFAULT_CONCURRENCY if concurrency is None else concurrency
+    if not 1 <= at_once <= MOST_CONCURRENCY:
         raise UsageError(f"concurrency is {concurrency}; give 1 to {MOST_CONCURRENCY} with --concurrency")
     if not is_loopback(parts):
         if not allow_remote:
@@ -76,10 +79,11 @@ def load_served(
             "with its tokenizer.json"
         )
     read, identity = _tokenizer(tokenizer, notify)
-    connection = Connection(url, key=key, concurrency=concurrency or DEFAULT_CONCURRENCY, notify=notify, **limits)
+    connection = Connection(url, key=key, concurrency=at_once, notify=notify, **limits)
     dialect = _dialect(name, connection, served_name, read)
     served = dialect.describe()
-    check_tokenizer(dialect, read, connection.host)
+    if checked:
+        check_tokenizer(dialect, read, connection.host)
     return ServedBackend(dialect, connection, served, read, identity)
 
 

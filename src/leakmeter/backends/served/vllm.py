@@ -13,17 +13,15 @@ from typing import Any, Final
 
 from leakmeter.backends.served import answered
 from leakmeter.backends.served.connection import Connection
-from leakmeter.backends.served.dialect import Capabilities, Drawn, Scored, Served, TopRow
+from leakmeter.backends.served.dialect import Capabilities, Control, Drawn, Probed, Scored, Served, Setting, TopRow
 from leakmeter.core.request import FloatArray
 
 _COMPLETIONS: Final = "v1/completions"
 _ALLOWED: Final = re.compile(r"max allowed: (\d+)")
 _DEFAULT_TOP: Final = 20
 # Where these are left out, a server takes them from the model's generation_config.json.
-_UNTRUNCATED: Final = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0} | {
-    "presence_penalty": 0.0,
-    "frequency_penalty": 0.0,
-}
+_UNTRUNCATED: Final = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "frequency_penalty": 0.0}
+_SCORING: Final = Setting(temperature=0.0)
 
 
 class Vllm:
@@ -36,6 +34,7 @@ class Vllm:
 
     name = "vllm"
     reads_prefix_cache = False
+    controls: Final[frozenset[Control]] = frozenset({"temperature", "repetition_penalty", "presence_penalty"})
 
     def __init__(self, connection: Connection, model: str | None) -> None:
         self._connection, self._host = connection, connection.host
@@ -69,10 +68,12 @@ class Vllm:
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
         """One request, `prompt_logprobs` 0."""
-        response, host = scored.response, self._host
-        rows = self._rows(scored, range(len(response)), 0)
-        values = [answered.log_prob_of(row, token, host) for row, token in zip(rows, response, strict=True)]
-        return answered.log_probs_of(values, len(response), host)
+        return self.probed_log_probs(scored, _SCORING).log_probs
+
+    def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
+        """The same request under a setting."""
+        rows = self._rows(scored, range(len(scored.response)), 0, setting)
+        return Probed(answered.given_log_probs(rows, scored.response, self._host), None)
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
         """One request, `prompt_logprobs` k."""
@@ -87,8 +88,8 @@ class Vllm:
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> Drawn:
         """One request, with every truncation and penalty turned off."""
-        asked = {"max_tokens": n_tokens, "temperature": temperature, "seed": seed, "stop_token_ids": list(stop_ids)}
-        choice = self._choice(prompt, {**_UNTRUNCATED, **asked, "logprobs": 0})
+        asked = {"max_tokens": n_tokens, "seed": seed, "stop_token_ids": list(stop_ids), "logprobs": 0}
+        choice = self._choice(prompt, {**_UNTRUNCATED, **Setting(temperature).sampling, **asked})
         with answered.reading(self._host):
             ids = tuple(int(token) for token in choice["token_ids"])
             values = choice["logprobs"]["token_logprobs"]
@@ -100,12 +101,12 @@ class Vllm:
         with answered.reading(self._host):
             return tuple(int(token) for token in found["tokens"])
 
-    def _rows(self, scored: Scored, rows: range, k: int) -> list[dict[int, float]]:
+    def _rows(self, scored: Scored, rows: range, k: int, setting: Setting = _SCORING) -> list[dict[int, float]]:
         """Log-probabilities by token id of each row."""
         sequence = (*scored.prompt, *scored.response)
         # The row of what comes next is that of a token put there, whichever it is.
         ids = (*sequence, sequence[-1]) if len(scored.response) in rows else sequence
-        choice = self._choice(ids, {"max_tokens": 1, "temperature": 0, "prompt_logprobs": k})
+        choice = self._choice(ids, {"max_tokens": 1, "prompt_logprobs": k, **setting.sampling})
         with answered.reading(self._host):
             given = choice["prompt_logprobs"] or ()
             answered.check_n_rows(len(given), len(ids), self._host)

@@ -1,0 +1,75 @@
+"""What tells one served model from another where its weights cannot be hashed: its own numbers of a few fixed texts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from leakmeter.backends.served.dialect import Dialect, ProbedDialect, Scored, Setting
+from leakmeter.core.request import FloatArray
+from leakmeter.core.tokenizer import Tokenizer
+
+PROBES: Final = (
+    ("The harbour master wrote to the baker: ", "the boat with the flour comes on Thursday, at noon."),
+    ("Opening hours of the library: Monday to Friday, ", "9:30 to 18:00; the reading room closes an hour earlier."),
+    ("def area(width, height):\n    ", "return width * height  # in square metres"),
+    ("Liste der Zutaten: Mehl, Zucker, ", "zwei Eier, ein Glas Milch und etwas Salz."),
+)
+"""Prompts and responses: our own, so that nobody's texts are sent to find out what is served."""
+_STEP_NATS: Final = 0.5
+"""A response's sum is rounded to it. Floating-point noise moves a sum by 1e-3, another quantisation by 0.3 or more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """A served model by its numbers."""
+
+    sha256: str
+    """First 16 digits of the hash of the sums, each rounded to half a nat."""
+    sums_nats: tuple[float, ...]
+    """Log-probability of each probe's response.
+
+    Rounding cannot keep what lies at an edge from falling to either side: `agrees` compares these.
+    """
+
+    def agrees(self, other: Fingerprint, tolerance_nats: float) -> bool:
+        """Whether both may be of one model.
+
+        Args:
+            other: taken with the same tokenizer.
+            tolerance_nats: how far noise may move a sum.
+        """
+        return len(self.sums_nats) == len(other.sums_nats) and all(
+            abs(ours - theirs) <= tolerance_nats for ours, theirs in zip(self.sums_nats, other.sums_nats, strict=True)
+        )
+
+
+def fingerprint(dialect: Dialect, tokenizer: Tokenizer) -> Fingerprint:
+    """Take a served model's fingerprint: a request for each probe, one after another.
+
+    Args:
+        dialect: of the server.
+        tokenizer: of the model.
+
+    Raises:
+        LeakmeterError: the server scores no given tokens, or does not answer.
+    """
+    sums = tuple(float(uncached(dialect, scored).sum()) for scored in probes(tokenizer))
+    told = " ".join(f"{round(one / _STEP_NATS)}" for one in sums)
+    return Fingerprint(hashlib.sha256(told.encode()).hexdigest()[:16], sums)
+
+
+def probes(tokenizer: Tokenizer) -> Iterator[Scored]:
+    """The probes as token ids."""
+    for prompt, response in PROBES:
+        ids = tokenizer.encode_data(prompt, first=True).ids
+        yield Scored((*tokenizer.start_ids, *ids), tokenizer.encode_data(response, first=False).ids)
+
+
+def uncached(dialect: Dialect, scored: Scored) -> FloatArray:
+    """Log-probabilities of a response, without states kept of earlier requests where that can be asked for."""
+    if isinstance(dialect, ProbedDialect) and "cache" in dialect.controls:
+        return dialect.probed_log_probs(scored, Setting(temperature=0.0, reads_cache=False)).log_probs
+    return dialect.target_log_probs(scored)

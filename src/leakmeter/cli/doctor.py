@@ -1,0 +1,82 @@
+"""`leakmeter doctor`: whether a model's numbers can be measured with."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from leakmeter.commands import output
+from leakmeter.commands.command_line import command_line
+from leakmeter.commands.options import Flag
+from leakmeter.models import DEFAULT_MODEL
+
+_UNSOUND: Final = 1
+
+
+def doctor(
+    *,
+    model: str = DEFAULT_MODEL,
+    against: str | None = None,
+    tokenizer: str | None = None,
+    allow_remote: Flag = False,
+    concurrency: int | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    memory: str | None = None,
+    report: Annotated[Path | None, Parameter(name=("--report", "--html"))] = None,
+    json: Flag = False,
+) -> None:
+    """Examine whether a model, served or local, gives the log-probabilities that measurements need.
+
+    Sends a few hundred short texts of its own, none of yours. Exits with 1 if a measurement would be wrong.
+
+    Parameters
+    ----------
+    model
+        A served model, such as vllm:http://127.0.0.1:8000#NAME, or a local one (see `leakmeter influence`).
+    against
+        Local weights to compare with: hf:PATH, a known name, a directory or a .gguf file.
+    tokenizer
+        Of a served model: a known name, hf:ORG/NAME, a directory with a tokenizer.json, or a .gguf file.
+    allow_remote
+        Let a served model be on another machine.
+    concurrency
+        Requests to a served model under way at a time.
+    dtype
+        Of a local model; see `leakmeter influence`.
+    device
+        Of a local model; see `leakmeter influence`.
+    memory
+        Of a local model; see `leakmeter influence`.
+    report
+        Also write the report, a page, to this file.
+    json
+        Print one JSON object instead.
+    """
+    from leakmeter.doctor.api import doctor as examined
+
+    if report is not None:
+        output.check_writable(report, "report", model, against)
+    options = {
+        "tokenizer": tokenizer,
+        "allow_remote": allow_remote,
+        "concurrency": concurrency,
+        "dtype": dtype,
+        "device": device,
+        "memory": memory,
+    }
+    result = examined(model, against=against, notify=output.tell, **options)
+    if report is not None:
+        line = command_line(sys.argv[1:], without=[report])
+        output.save_page(report, result.render_page([result], command=line, run=None), public=True)
+    if json:
+        output.print_json(result.to_dict())
+    else:
+        output.print_results([result])
+    if report is not None:
+        output.tell_page(report, public=True)
+    if not result.is_sound:
+        sys.exit(_UNSOUND)

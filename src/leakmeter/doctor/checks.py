@@ -1,0 +1,478 @@
+"""What is examined: a function for each check, written against the protocol that every dialect has.
+
+A check returns what it found; what a request raises is caught and named by `examine`. Differences are compared with
+the noise that the model has of itself, so that no noisy server is accused of a fault.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from leakmeter.backends.served import answered, fingerprint
+from leakmeter.backends.served.connection import StatusError
+from leakmeter.backends.served.dialect import Probed, ProbedDialect, Scored, Setting
+from leakmeter.core.request import FloatArray
+from leakmeter.doctor.probes import TEXTS, Probes
+from leakmeter.doctor.result import DoctorAgainst, DoctorNoise, DoctorSpeed, Status
+from leakmeter.doctor.subject import InProcess, Subject
+from leakmeter.doctor.words import FAULTS
+from leakmeter.report.words import about_seconds
+
+_LEAST_TOLERANCE: Final = 0.02
+"""Nats that two ways to one log-probability may differ by, whatever the noise: bfloat16 does."""
+_QUIET: Final = 1e-3
+"""Nats a token up to which noise is that of float32, and is not spoken of."""
+_WRONG: Final = 0.5
+"""Mean nats a token from which two models have little to do with one another; Q4 moves it by less than 0.1."""
+_N_DRAWS: Final = 128
+_MOST_SIGMA: Final = 5.0
+_N_TOP: Final = 20
+_N_GREEDY: Final = 4
+_FORECAST_TOKENS: Final = 1000 * 10 * 292
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a check found."""
+
+    said: str
+    status: Status = "passed"
+    fault: str | None = None
+    advice: str = ""
+
+
+@dataclass
+class Examined:
+    """A model under examination, and what is known of it so far."""
+
+    subject: Subject
+    probes: Probes
+    against: Subject | None = None
+    against_name: str = ""
+    noise: DoctorNoise | None = None
+    uses_prefix_cache: bool | None = None
+    compared: DoctorAgainst | None = None
+    speed: DoctorSpeed | None = None
+    first: list[FloatArray] = field(default_factory=list)
+    """Answers to the first probe at the beginning."""
+
+    @property
+    def tolerance(self) -> float:
+        """Nats that two ways to one log-probability may differ by."""
+        return max(_LEAST_TOLERANCE, 3.0 * self.noise.floor_nats if self.noise else 0.0)
+
+    @cached_property
+    def alone(self) -> list[FloatArray]:
+        """Log-probabilities of each probe's response, asked for one after another."""
+        return [self.score(one) for one in self.probes.scored]
+
+    def score(self, scored: Scored) -> FloatArray:
+        """Log-probabilities of a response, checked here too, whatever its dialect checks."""
+        values = self.subject.dialect.target_log_probs(scored)
+        return answered.log_probs_of(np.asarray(values).tolist(), len(scored.response), self.subject.host)
+
+    def probe(self, scored: Scored, setting: Setting) -> Probed:
+        """Log-probabilities under a setting; the dialect has to be a `ProbedDialect`."""
+        assert isinstance(self.subject.dialect, ProbedDialect)
+        return self.subject.dialect.probed_log_probs(scored, setting)
+
+    def can(self, control: str) -> bool:
+        """Whether requests can be given a setting."""
+        dialect = self.subject.dialect
+        return isinstance(dialect, ProbedDialect) and control in dialect.controls
+
+
+def bad(fault: str, said: str = "") -> Found:
+    """A fault by its name.
+
+    Args:
+        fault: see `words.FAULTS`.
+        said: what was seen, beside what the fault is.
+    """
+    what, todo = FAULTS[fault]
+    return Found(f"{what} {said}".strip(), "failed", fault, todo)
+
+
+def steady_at_first(examined: Examined) -> None:
+    """Ask the first probe a few times, to be compared with the end."""
+    examined.first = [examined.score(examined.probes.scored[0]) for _ in range(3)]
+
+
+def rows(examined: Examined) -> Found:
+    """(1) As many rows come back as tokens were sent."""
+    n = [len(one) for one in examined.alone]
+    return Found(f"All {sum(n)} tokens of {len(n)} responses have a log-probability.")
+
+
+def token_ids(examined: Examined) -> Found:
+    """(2) The server reads the ids that it is sent, and makes the same ids of a text."""
+    subject = examined.subject
+    if subject.is_local:
+        return Found("Model and tokenizer are in this process; no ids are sent.")
+    for text in (*TEXTS, *(part for pair in fingerprint.PROBES for part in pair)):
+        try:
+            ids = subject.dialect.tokenize(text)
+        except StatusError as error:
+            if error.status not in (404, 405, 501):
+                raise
+            ids = None
+        if ids is None:
+            said = "The server does not tell how it tokenises a text; that --tokenizer is the model's was not checked."
+            return Found(
+                said, "note", advice="Give --against the served model's weights: another tokenizer shows there."
+            )
+        if tuple(ids) != tuple(subject.tokenizer.encode_data(text, first=True).ids):
+            return bad("other_tokenizer")
+    return Found("Token ids come back as they were sent, without a start token; tokenizers agree.")
+
+
+def places(examined: Examined) -> Found:
+    """(3) Each log-probability is that of its own place."""
+    if (wrong := _one_by_one(examined)) or (wrong := _last_token_matters(examined)):
+        return wrong
+    said = "Tokens scored one by one have the log-probabilities that they have together"
+    if not examined.subject.dialect.capabilities().samples:
+        return Found(f"{said}.")
+    prompt = examined.probes.scored[0].prompt
+    drawn = examined.subject.dialect.generate(prompt, n_tokens=_N_GREEDY, temperature=0.0, seed=0, stop_ids=())
+    if not drawn.ids:
+        return Found(f"{said}. The model ends its response at once, so that generated tokens were not compared.")
+    scored = examined.score(Scored(tuple(prompt), drawn.ids))
+    if not drawn.log_probs:
+        return Found(f"{said}. The server tells no log-probabilities of generated tokens to compare with.")
+    gap = _most(scored, np.asarray(drawn.log_probs))
+    if gap > examined.tolerance:
+        return bad("off_by_one", f"Generated and then scored, a token differs by {_nats(gap)}.")
+    return Found(f"{said}, and generated tokens those that they have when they are scored (within {_nats(gap)}).")
+
+
+def _one_by_one(examined: Examined) -> Found | None:
+    """Whether a token scored alone, behind those before it, has another log-probability than in the response."""
+    for scored, whole in zip(examined.probes.scored, examined.alone, strict=True):
+        n = len(scored.response)
+        for at in sorted({0, 1, n // 2, n - 1}):
+            prompt = (*scored.prompt, *scored.response[:at])
+            value = examined.score(Scored(prompt, scored.response[at : at + 1]))[0]
+            if _apart(value, whole[at]) <= examined.tolerance:
+                continue
+            said = f"A token scored alone differs by {_nats(_apart(value, whole[at]))}."
+            if _apart(value, whole[n - 1 - at]) <= examined.tolerance:
+                return bad("wrong_order", said)
+            beside = [whole[i] for i in (at - 1, at + 1) if 0 <= i < n]
+            is_beside = any(_apart(value, other) <= examined.tolerance for other in beside)
+            return bad("off_by_one" if is_beside else "other_places", said)
+    return None
+
+
+def _last_token_matters(examined: Examined) -> Found | None:
+    """Whether the prompt's last token has no effect on the first of the response: it would be read one place late."""
+    moved = []
+    for one, other in pairwise((*examined.probes.scored, examined.probes.scored[0])):
+        changed = Scored((*one.prompt[:-1], other.response[-1]), one.response[:1])
+        if changed.prompt != one.prompt:
+            moved.append(_apart(examined.score(changed)[0], examined.score(Scored(one.prompt, one.response[:1]))[0]))
+    floor = examined.noise.floor_nats if examined.noise else 0.0
+    if moved and max(moved) <= max(1e-6, floor):
+        return bad("off_by_one", "Another last token of the prompt leaves the next token's log-probability as it is.")
+    return None
+
+
+def whole_rows(examined: Examined) -> Found:
+    """(4) Rows are distributions, and hold the given token's log-probability."""
+    dialect, scored = examined.subject.dialect, examined.probes.scored[0]
+    scored, own = Scored(scored.prompt, scored.response[:2]), examined.alone[0][:2]
+    capabilities = dialect.capabilities()
+    if capabilities.whole_rows:
+        found = np.asarray(dialect.whole_rows(scored, range(2)), dtype=np.float64)
+        answered.check_log_probs(found, examined.subject.host)
+        off = float(np.abs(np.logaddexp.reduce(found, axis=-1)).max())
+        gap = _most(found[range(2), scored.response], own)
+        seen = f"logsumexp of a whole row of {found.shape[1]:,} tokens is 0 within {_nats(off)}"
+    elif capabilities.most_top:
+        k = min(_N_TOP, capabilities.most_top)
+        tops = dialect.top_rows(scored, range(2), k)
+        entries = [dict(zip(row.ids, row.log_probs, strict=True)) for row in tops]
+        mass = max(math.fsum(map(math.exp, row.values())) for row in entries)
+        off = max(0.0, math.log(mass))
+        gap = _most(np.asarray([row[token] for row, token in zip(entries, scored.response, strict=True)]), own)
+        seen = f"The server tells the {k} likeliest tokens of a row; they hold at most {min(mass, 1.0):.1%}"
+    else:
+        return Found("The server tells nothing of a row but the given token.", "skipped")
+    if off > _LEAST_TOLERANCE:
+        return bad("not_normalised", f"The log of their sum is {_nats(off)} from 0.")
+    if gap > examined.tolerance:
+        return bad("other_places", f"The given token's entry of a row differs by {_nats(gap)} from its own score.")
+    return Found(f"{seen}; a given token's entry is its log-probability (within {_nats(gap)}).")
+
+
+def raw(examined: Examined) -> Found:
+    """(5) Neither a temperature nor penalties move log-probabilities, and draws follow them."""
+    subject, tried = examined.subject, []
+    scored = examined.probes.repeating
+    for control, setting, fault in (
+        ("temperature", Setting(temperature=0.5), "tempered"),
+        ("repetition_penalty", Setting(repetition_penalty=1.5), "penalised"),
+        ("presence_penalty", Setting(presence_penalty=1.5), "penalised"),
+    ):
+        if examined.can(control):
+            gap = _most(examined.probe(scored, setting).log_probs, examined.probe(scored, Setting()).log_probs)
+            if gap > examined.tolerance:
+                return bad(fault, f"A log-probability moves by {_nats(gap)}.")
+            tried.append(control.replace("_", " "))
+    if not subject.dialect.capabilities().samples:
+        return _raw_found(tried)
+    prompt = examined.probes.open
+    drawn = subject.dialect.generate(prompt, n_tokens=_N_GREEDY, temperature=0.5, seed=1, stop_ids=())
+    if drawn.ids and drawn.log_probs:
+        gap = _most(np.asarray(drawn.log_probs), examined.score(Scored(prompt, drawn.ids)))
+        if gap > examined.tolerance:
+            return bad("tempered", f"A token drawn at T = 0.5 is told with {_nats(gap)} to its score.")
+        tried.append("temperature of draws")
+    if subject.is_local:
+        return Found("Log-probabilities are computed here from the logits, at T = 1 and without penalties.")
+    sigma = _draws(examined)
+    if sigma is not None and sigma > _MOST_SIGMA:
+        return bad("sampled_otherwise", f"{_N_DRAWS} draws are {sigma:.1f} standard deviations away.")
+    if sigma is not None:
+        tried.append(f"{_N_DRAWS} draws against the row that they come from")
+    return _raw_found(tried)
+
+
+def _raw_found(tried: Sequence[str]) -> Found:
+    if not tried:
+        return Found("The dialect has nothing by which this could be seen.", "skipped")
+    return Found(f"Log-probabilities are raw. Tried: {', '.join(tried)}.")
+
+
+def _draws(examined: Examined) -> float | None:
+    """Standard deviations that draws of a next token are away from the row that they should come from.
+
+    Compared are the means of a token's log-probability, of which another temperature changes the expectation first;
+    tokens that are not among the likeliest count as the least likely of these.
+    """
+    dialect, prompt = examined.subject.dialect, examined.probes.open
+    capabilities = dialect.capabilities()
+    if capabilities.most_top == 0:
+        return None
+    k = min(_N_TOP, capabilities.most_top or _N_TOP)
+    (top,) = dialect.top_rows(Scored(prompt, ()), range(1), k)
+    values = dict(zip(top.ids, top.log_probs, strict=True))
+    p = np.exp(np.asarray([*values.values()]))
+    least = min(values.values())
+    scores, weights = np.asarray([*values.values(), least]), np.asarray([*p, max(0.0, 1.0 - p.sum())])
+    mean = float(weights @ scores)
+    spread = math.sqrt(max(float(weights @ (scores - mean) ** 2), 1e-12) / _N_DRAWS)
+
+    def draw(seed: int) -> float | None:
+        drawn = dialect.generate(prompt, n_tokens=1, temperature=1.0, seed=seed, stop_ids=())
+        return values.get(drawn.ids[0], least) if drawn.ids else None
+
+    drawn = examined.subject.side_by_side(draw, range(_N_DRAWS))
+    # A server that leaves an end token out of what it tells has drawn one all the same: which, it does not say.
+    told = [one for one in drawn if one is not None]
+    return abs(float(np.mean(told)) - mean) / spread if len(told) > _N_DRAWS // 2 else None
+
+
+def noise(examined: Examined) -> Found:
+    """(6) How far circumstances move a log-probability, and which do."""
+    scored, alone = examined.probes.scored, examined.alone
+    ways: dict[str, list[FloatArray]] = {"repeat": [], "order": [], "batch": []}
+    ways["repeat"] = [examined.score(one) for one in scored]
+    ways["order"] = [examined.score(one) for one in reversed(scored)][::-1]
+    prompts = [one.prompt for one in (*scored, *scored)]
+    ways["batch"] = [examined.subject.together(prompts, one.response)[i] for i, one in enumerate(scored)]
+    if cached := _cached(examined):
+        ways["cache"], bare = cached
+    gaps = {
+        name: [one - other for one, other in zip(found, bare if name == "cache" else alone, strict=True)]
+        for name, found in ways.items()
+    }
+    most = {name: max(float(np.abs(gap).max()) for gap in some) for name, some in gaps.items()}
+    examined.noise = DoctorNoise(
+        repeat_nats=most["repeat"],
+        order_nats=most["order"],
+        batch_nats=most["batch"],
+        cache_nats=most.get("cache"),
+        floor_nats=max(most.values()),
+        response_floor_nats=max(abs(float(gap.sum())) for some in gaps.values() for gap in some),
+    )
+    return _noise_found(examined.noise, most)
+
+
+def _cached(examined: Examined) -> tuple[list[FloatArray], list[FloatArray]] | None:
+    """Answers after states of a prefix were kept, and without; None where that cannot be asked for."""
+    subject, scored = examined.subject, examined.probes.scored
+    # A sibling that parts from the response in its middle: what is read from the cache ends there.
+    siblings = [Scored(one.prompt, (*one.response[: len(one.response) // 2], one.prompt[0])) for one in scored]
+    if examined.can("cache"):
+        with_cache = []
+        for one, sibling in zip(scored, siblings, strict=True):
+            examined.probe(sibling, Setting(reads_cache=True))
+            with_cache.append(examined.probe(one, Setting(reads_cache=True)).log_probs)
+        return with_cache, [examined.probe(one, Setting(reads_cache=False)).log_probs for one in scored]
+    if isinstance(subject.dialect, InProcess):
+        # The engine forks the states of a prompt where another one parts from it.
+        longer = [(*one.prompt, *sibling.response) for one, sibling in zip(scored, siblings, strict=True)]
+        forked = [
+            subject.together([long, one.prompt], one.response)[1] for long, one in zip(longer, scored, strict=True)
+        ]
+        return forked, examined.alone
+    return None
+
+
+_CAUSES: Final = {
+    "repeat": ("the same request again", "Let nobody else use the server meanwhile, or turn on deterministic kernels."),
+    "order": ("the order of requests", "Ask without the prefix cache where numbers matter more than time."),
+    "batch": ("requests side by side", "Give --concurrency 1, or turn on batch-invariant kernels."),
+    "cache": ("the prefix cache", "Ask without the prefix cache where numbers matter more than time."),
+}
+
+
+def _noise_found(found: DoctorNoise, most: dict[str, float]) -> Found:
+    causes = "; ".join(f"{_CAUSES[name][0]} {_nats(value)}" for name, value in most.items())
+    said = f"A log-probability moves by up to {_nats(found.floor_nats)} a token: {causes}."
+    worst = max(most, key=lambda name: most[name])
+    if found.repeat_nats > _WRONG:
+        return bad("unstable", said)
+    if found.floor_nats <= _QUIET:
+        return Found(said)
+    fault = "unstable" if found.repeat_nats > _QUIET else None
+    return Found(f"{said} Influences below that are no finding.", "note", fault, _CAUSES[worst][1])
+
+
+def prefix_cache(examined: Examined) -> Found:
+    """(7) Whether what the server has read before spares it work."""
+    subject, case = examined.subject, examined.probes.case
+    scored = Scored(case.prompts[0], case.response)
+    if not subject.dialect.reads_prefix_cache:
+        examined.uses_prefix_cache = False
+        return Found("The server reads no prefix cache for log-probabilities: each sequence takes its whole length.")
+    if isinstance(subject.dialect, InProcess):
+        backend = subject.dialect.backend
+        before = backend.n_tokens_run
+        subject.together(case.prompts, case.response)
+        n_run = backend.n_tokens_run - before
+        examined.uses_prefix_cache = bool(getattr(backend, "shares_prefixes", False))
+        if not examined.uses_prefix_cache:
+            return Found("Nothing is shared between sequences: each takes its whole length.")
+        return Found(f"Sequences share their prefixes: {n_run:,} of {case.n_tokens:,} tokens are run.")
+    if examined.can("cache"):
+        examined.probe(scored, Setting(reads_cache=True))
+        n_cached = examined.probe(scored, Setting(reads_cache=True)).n_cached
+        if n_cached is not None:
+            return _cache_found(examined, n_cached > 0, f"{n_cached:,} of {len(scored.prompt):,} tokens were kept")
+    seconds = [_seconds(lambda: examined.score(scored)) for _ in range(3)]
+    # The first time of three may be the first of all; the check before has asked for other texts.
+    gain = seconds[0] / max(min(seconds[1:]), 1e-9)
+    if gain < 1.5:
+        examined.uses_prefix_cache = None
+        return Found("No prefix cache shows: the same prompt again takes as long.", "note")
+    return _cache_found(examined, True, f"the same prompt again is {gain:.1f} times as fast")
+
+
+def _cache_found(examined: Examined, used: bool, seen: str) -> Found:
+    examined.uses_prefix_cache = used
+    if used:
+        return Found(f"The prefix cache is used: {seen}.")
+    said = f"The prefix cache is not used: {seen}."
+    return Found(said, "note", advice="Turn it on; leave-one-out asks for a prompt once for each of its pieces.")
+
+
+def weights(examined: Examined) -> Found:
+    """(8) How far the model is from local weights, and what that does to an influence."""
+    other, probes, case = examined.against, examined.probes, examined.probes.case
+    if other is None:
+        return Found("No local weights were given; --against hf:PATH compares.", "skipped")
+    for text in TEXTS:
+        ours, theirs = (one.tokenizer.encode_data(text, first=True).ids for one in (examined.subject, other))
+        if ours != theirs:
+            return bad("other_tokenizer", "The weights that --against names have another tokenizer.")
+    gaps = [other.dialect.target_log_probs(one) - own for one, own in zip(probes.scored, examined.alone, strict=True)]
+    served, local = (one.together(case.prompts, case.response) for one in (examined.subject, other))
+    gap = np.abs(np.concatenate([*gaps, (served - local).ravel()]))
+    influence, theirs = ((one[:1] - one[1:]).sum(axis=1) for one in (served, local))
+    examined.compared = found = DoctorAgainst(
+        model=examined.against_name,
+        n_tokens=len(gap),
+        max_token_nats=float(gap.max()),
+        mean_token_nats=float(gap.mean()),
+        max_influence_nats=float(np.abs(influence - theirs).max()),
+        largest_influence_nats=float(np.abs(influence).max()),
+    )
+    said = (
+        f"Against the local weights a token's log-probability differs by up to {_nats(found.max_token_nats)} (mean "
+        f"{_nats(found.mean_token_nats)}), a sentence's influence by up to {_nats(found.max_influence_nats)}; the "
+        f"largest influence is {_nats(found.largest_influence_nats)}."
+    )
+    if found.mean_token_nats > _WRONG:
+        return bad("other_weights", said)
+    floor = examined.noise.floor_nats if examined.noise else 0.0
+    if found.max_token_nats <= max(_QUIET, floor):
+        return Found(f"{said} It is the same model, within its noise.")
+    advice = "Measure the model that people use: a quantised model, or one in less precision, is another model."
+    return Found(said, "note", advice=advice)
+
+
+def speed(examined: Examined) -> Found:
+    """(9) Tokens a second, and how long 1,000 cases would take."""
+    case = examined.probes.case
+    seconds = _seconds(lambda: examined.subject.together(case.prompts, case.response))
+    per_second = case.n_tokens / max(seconds, 1e-9)
+    examined.speed = DoctorSpeed(tokens_per_second=per_second, seconds_per_1000_cases=_FORECAST_TOKENS / per_second)
+    return Found(
+        f"{per_second:,.0f} tokens a second; 1,000 cases of 8 pieces (10 sequences of 292 tokens each) would take "
+        f"{about_seconds(examined.speed.seconds_per_1000_cases)}."
+    )
+
+
+def steady(examined: Examined) -> Found:
+    """(10) The model at the end is that of the beginning, and the server answered every request at once."""
+    if examined.first:
+        last = [examined.score(examined.probes.scored[0]) for _ in range(3)]
+        within = max(_most(one, other) for some in (examined.first, last) for one in some for other in some)
+        between = min(_most(one, other) for one in examined.first for other in last)
+        if between > max(_QUIET, 3.0 * within):
+            return bad("changed", f"A log-probability has moved by {_nats(between)}.")
+    return Found("The same request has the same answer at the end as at the beginning.")
+
+
+CHECKS: Final[tuple[tuple[int, str, Callable[[Examined], Found]], ...]] = (
+    (1, "Rows", rows),
+    (6, "Noise floor", noise),
+    (2, "Token ids", token_ids),
+    (3, "Places", places),
+    (4, "Whole rows", whole_rows),
+    (5, "Raw", raw),
+    (7, "Prefix cache", prefix_cache),
+    (8, "Local weights", weights),
+    (9, "Speed", speed),
+    (10, "Steady", steady),
+)
+"""Number, name and function, in the order in which they are made: what comes after needs to know the noise."""
+
+
+def _apart(one: float, other: float) -> float:
+    """Distance of two log-probabilities; 0 of two that are −∞."""
+    return 0.0 if one == other else abs(float(one) - float(other))
+
+
+def _most(ours: FloatArray, theirs: FloatArray) -> float:
+    return max((_apart(one, other) for one, other in zip(ours, theirs, strict=True)), default=0.0)
+
+
+def _nats(value: float) -> str:
+    return f"{value:.2g} nats"
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun

@@ -1,0 +1,191 @@
+"""The checks one after another: what they find, what explains an error, and what all of it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from leakmeter.backends.served.answered import AnswerError
+from leakmeter.backends.served.connection import StatusError
+from leakmeter.backends.served.fingerprint import fingerprint
+from leakmeter.doctor.checks import CHECKS, Examined, Found, bad, steady_at_first
+from leakmeter.doctor.probes import Probes, probes_of
+from leakmeter.doctor.result import DoctorCheck, DoctorResult
+from leakmeter.doctor.subject import Subject
+from leakmeter.doctor.words import FAULTS, fault_of_status
+from leakmeter.errors import LeakmeterError
+
+_NAMES: Final = {number: name for number, name, _ in CHECKS}
+_ROWS, _IDS, _PLACES, _WHOLE, _STEADY = 1, 2, 3, 4, 10
+_HOME: Final = {
+    "above_zero": _WHOLE,
+    "another_model": _STEADY,
+    "few_top": _WHOLE,
+    "nan": _WHOLE,
+    "no_ids": _IDS,
+    "not_normalised": _WHOLE,
+    "other_ids": _IDS,
+    "other_places": _PLACES,
+    "part_of_vocabulary": _WHOLE,
+    "start_token": _IDS,
+    **dict.fromkeys(("busy", "cut", "slow", "unreachable"), _STEADY),
+}
+"""The check to which a fault belongs; that which finds it where it is not named."""
+_OF_ROWS: Final = ("few_top", "part_of_vocabulary")
+"""Faults of a request for rows; others would befall any further request too."""
+
+
+def examine(
+    subject: Subject,
+    model: str,
+    *,
+    against: Subject | None = None,
+    against_name: str = "",
+    probes: Probes | None = None,
+) -> DoctorResult:
+    """Make all checks.
+
+    Args:
+        subject: the model.
+        model: as it was given.
+        against: a model in this process to compare with.
+        against_name: as it was given.
+        probes: what is asked about; the doctor's own by default.
+    """
+    examined = Examined(subject, probes or probes_of(subject.tokenizer), against, against_name)
+    found: dict[int, Found] = {}
+    if not subject.dialect.capabilities().targets:
+        found[_ROWS] = Found(
+            "The server gives no log-probabilities of tokens that it is given: labels and sampling can be measured, "
+            "nothing else.",
+            "note",
+            "no_rows",
+            FAULTS["no_rows"][1],
+        )
+        return _result(examined, model, found, None)
+    taken: str | None = None
+    try:
+        steady_at_first(examined)
+        taken = fingerprint(subject.dialect, subject.tokenizer).sha256
+        for number, _, check in CHECKS:
+            _make(number, check, examined, found)
+    except LeakmeterError as error:
+        _put(found, _ROWS, error)
+    _tell_repeated(examined, found)
+    return _result(examined, model, found, taken)
+
+
+def not_examined(model: str, dialect: str, error: LeakmeterError) -> DoctorResult:
+    """What is said of a server that answers wrongly before it has said what it serves.
+
+    Args:
+        model: as it was given.
+        dialect: of the server.
+        error: what it did.
+    """
+    found: dict[int, Found] = {}
+    _put(found, _ROWS, error)
+    return DoctorResult(
+        model=model, dialect=dialect, served_model=None, revision=None, server_version=None, window=None, settings=None,
+        fingerprint=None, noise=None, uses_prefix_cache=None, against=None, speed=None, **_said(found, None),
+    )  # fmt: skip
+
+
+def _make(number: int, check: Callable[[Examined], Found], examined: Examined, found: dict[int, Found]) -> None:
+    """Make a check; raises what any further request would show again."""
+    try:
+        found[number] = check(examined)
+    except LeakmeterError as error:
+        if isinstance(error, StatusError) or (isinstance(error, AnswerError) and error.fault not in _OF_ROWS):
+            raise
+        _put(found, number, error)
+
+
+def _put(found: dict[int, Found], number: int, error: LeakmeterError) -> None:
+    """Put an error down at the check to which its fault belongs."""
+    fault: str | None = None
+    if isinstance(error, AnswerError):
+        fault = error.fault
+    elif isinstance(error, StatusError):
+        fault = fault_of_status(error.status, error.fault)
+    found[_HOME.get(fault or "", number)] = bad(fault) if fault else Found(str(error), "failed")
+
+
+def _tell_repeated(examined: Examined, found: dict[int, Found]) -> None:
+    """Say for what requests had to be repeated, where all of them were answered in the end."""
+    connection = examined.subject.connection
+    if connection is None or not connection.faults or (_STEADY in found and found[_STEADY].status == "failed"):
+        return
+    ((did, _),) = connection.faults.most_common(1)
+    fault = fault_of_status(0, did) or "unreachable"
+    what, todo = FAULTS[fault]
+    n_all = connection.faults.total()
+    times = "once" if n_all == 1 else f"{n_all} times"
+    found[_STEADY] = Found(f"{what} Requests were repeated {times} and answered then.", "note", fault, todo)
+
+
+def _result(examined: Examined, model: str, found: dict[int, Found], taken: str | None) -> DoctorResult:
+    subject = examined.subject
+    served = subject.served
+    return DoctorResult(
+        model=model,
+        dialect=subject.dialect.name,
+        served_model=served.model,
+        revision=served.revision,
+        server_version=served.server_version,
+        window=served.window,
+        settings=None if subject.settings is None else dict(subject.settings),
+        fingerprint=taken,
+        noise=examined.noise,
+        uses_prefix_cache=examined.uses_prefix_cache,
+        against=examined.compared,
+        speed=examined.speed,
+        **_said(found, examined),
+    )
+
+
+def _said(found: dict[int, Found], examined: Examined | None) -> dict[str, Any]:
+    """The fields that say what was found."""
+    checks = []
+    for number in sorted(_NAMES):
+        one = found.get(number, Found("Not examined: see what failed.", "skipped"))
+        checks.append(
+            DoctorCheck(
+                number=number,
+                name=_NAMES[number],
+                status=one.status,
+                fault=one.fault,
+                found=one.said,
+                advice=one.advice,
+            )
+        )
+    failed = [check for check in checks if check.status == "failed"]
+    return {"is_sound": not failed, "verdict": _verdict(checks, failed, examined), "checks": tuple(checks)}
+
+
+def _verdict(checks: Sequence[DoctorCheck], failed: Sequence[DoctorCheck], examined: Examined | None) -> str:
+    if failed:
+        # A model that changes makes other checks fail too.
+        first = next((check for check in failed if check.number == _STEADY), failed[0])
+        further = f" {len(failed) - 1} further {'check fails' if len(failed) == 2 else 'checks fail'}." * (
+            len(failed) > 1
+        )
+        return f"A measurement with this model would be wrong: {_lower(_first_sentence(first.found))}{further}"
+    if examined is None or examined.noise is None:
+        return "Given responses cannot be measured with this model; labels and sampling can."
+    floor = examined.noise.floor_nats
+    said = f"Sound: log-probabilities are raw, in their places, and repeat within {floor:.2g} nats a token."
+    if examined.compared and examined.compared.max_token_nats > max(1e-3, floor):
+        said += (
+            f" It is another model than the local weights: up to {examined.compared.max_token_nats:.2g} nats a token."
+        )
+    return said
+
+
+def _first_sentence(text: str) -> str:
+    return f"{text.split('. ')[0].removesuffix('.')}."
+
+
+def _lower(text: str) -> str:
+    """A sentence to go on with behind a colon; names in capitals stay."""
+    return text if text[1:2].isupper() else f"{text[:1].lower()}{text[1:]}"

@@ -1,0 +1,73 @@
+"""What the doctor asks a model about: texts of our own, harmless to any log, as token ids of the model's tokenizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from leakmeter.backends.served import fingerprint
+from leakmeter.backends.served.dialect import Scored
+from leakmeter.core.tokenizer import Tokenizer
+
+TEXTS: Final = (
+    "The quick brown fox jumps over 13 lazy dogs.",
+    "Name: Ana Álvarez\n\n- ¿qué?  two spaces\ttab",
+    "naïve café 北京 ☂ x_1 = f(y) / 2.50;",
+)
+"""By which tokenizers are compared."""
+_REPEATING: Final = ("One cup of tea, one cup of milk, one cup of tea, ", "one cup of milk, one cup of tea.")
+"""Its response repeats its prompt, so that a penalty on repetition shows."""
+_OPEN: Final = "A list of things that I saw on my walk today: "
+"""What may come next is open, so that draws differ."""
+_CONTEXT: Final = (
+    "The ferry to the island leaves at 7:40 from pier 3. ",
+    "Tickets are sold on board. ",
+    "Bicycles travel free of charge. ",
+    "The crossing takes 35 minutes. ",
+    "Dogs have to be kept on a lead. ",
+    "The last boat returns at 21:15. ",
+)
+_QUERY: Final = "\nQuestion: When does the ferry leave, and from where?\nAnswer:"
+_RESPONSE: Final = " The ferry leaves at 7:40 from pier 3."
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A context in pieces, for leave-one-out."""
+
+    prompts: tuple[tuple[int, ...], ...]
+    """The full prompt, and the prompt without each piece."""
+    response: tuple[int, ...]
+
+    @property
+    def n_tokens(self) -> int:
+        """Of all its sequences."""
+        return sum(len(prompt) + len(self.response) for prompt in self.prompts)
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """All that is asked about."""
+
+    scored: tuple[Scored, ...]
+    """Prompts and responses; the first is that which is asked again at the end."""
+    repeating: Scored
+    open: tuple[int, ...]
+    case: Case
+
+
+def probes_of(tokenizer: Tokenizer) -> Probes:
+    """The probes as token ids."""
+
+    def ids(text: str, *, first: bool = False) -> tuple[int, ...]:
+        return (*(tokenizer.start_ids if first else ()), *tokenizer.encode_data(text, first=first).ids)
+
+    pieces = [ids(text, first=not i) for i, text in enumerate(_CONTEXT)]
+    query = ids(_QUERY)
+    left = [pieces, *([*pieces[:i], *pieces[i + 1 :]] for i in range(1, len(pieces)))]
+    return Probes(
+        tuple(fingerprint.probes(tokenizer)),
+        Scored(ids(_REPEATING[0], first=True), ids(_REPEATING[1])),
+        ids(_OPEN, first=True),
+        Case(tuple((*(token for piece in some for token in piece), *query) for some in left), ids(_RESPONSE)),
+    )

@@ -1,0 +1,130 @@
+"""A model to be examined: behind a server, or in this process as if it were a dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from leakmeter.backends.served.backend import ServedBackend
+from leakmeter.backends.served.connection import Connection
+from leakmeter.backends.served.dialect import Capabilities, Dialect, Drawn, Scored, Served, TopRow
+from leakmeter.core.backend import Backend
+from leakmeter.core.plan import plan
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import FullDistribution, TargetLogProbs
+from leakmeter.core.request import FloatArray, Reduction, Request
+from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.stats import logspace
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is examined."""
+
+    name: str
+    dialect: Dialect
+    tokenizer: Tokenizer
+    served: Served
+    together: Callable[[Sequence[tuple[int, ...]], tuple[int, ...]], FloatArray]
+    """Prompts that share a response to its log-probabilities, (prompt, response), as a measurement asks for them."""
+    connection: Connection | None = None
+    """None where nothing is sent."""
+    settings: Mapping[str, str] | None = None
+    """How a model in this process computes; None where that is the server's affair."""
+
+    @property
+    def host(self) -> str:
+        """For messages."""
+        return self.connection.host if self.connection else self.name
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the model is in this process."""
+        return self.settings is not None
+
+    def side_by_side(self, work: Callable[[T], R], todo: Sequence[T]) -> list[R]:
+        """What becomes of every item, several at a time where there is a server."""
+        return self.connection.in_order(work, todo) if self.connection else [work(one) for one in todo]
+
+    @classmethod
+    def of(cls, backend: Backend) -> Subject:
+        """A loaded model."""
+
+        def together(prompts: Sequence[tuple[int, ...]], response: tuple[int, ...]) -> FloatArray:
+            found: FloatArray = _scored(backend, prompts, response, TargetLogProbs())
+            return found
+
+        if isinstance(backend, ServedBackend):
+            return cls(backend.name, backend.dialect, backend.tokenizer, backend.served, together, backend.connection)
+        dialect = InProcess(backend)
+        settings = {"precision": backend.dtype, **getattr(backend, "arithmetic", {})}
+        return cls(backend.name, dialect, backend.tokenizer, dialect.describe(), together, settings=settings)
+
+
+class InProcess:
+    """A model in this process, asked as a server is.
+
+    Args:
+        backend: the model.
+    """
+
+    name = "in process"
+    reads_prefix_cache = True
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+
+    def describe(self) -> Served:
+        """Name, weights and window."""
+        return Served(self.backend.name, self.backend.weights_sha256, None, self.backend.window, None)
+
+    def capabilities(self) -> Capabilities:
+        """All of them."""
+        return Capabilities(targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True)
+
+    def target_log_probs(self, scored: Scored) -> FloatArray:
+        """The engine's own."""
+        found: FloatArray = _scored(self.backend, [scored.prompt], scored.response, TargetLogProbs())[0]
+        return found
+
+    def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
+        """Out of whole rows."""
+        order = [(row, np.argsort(-row, kind="stable")[:k]) for row in self.whole_rows(scored, rows)]
+        return [TopRow(tuple(top.tolist()), tuple(row[top].tolist())) for row, top in order]
+
+    def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
+        """The engine's own."""
+        found: FloatArray = _scored(self.backend, [scored.prompt], scored.response, FullDistribution())[0]
+        return found[rows.start : rows.stop]
+
+    def generate(
+        self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
+    ) -> Drawn:
+        """Token by token, out of whole rows."""
+        rng = np.random.default_rng(seed)
+        ids: list[int] = []
+        log_probs: list[float] = []
+        while len(ids) < n_tokens and not (ids and ids[-1] in stop_ids):
+            (row,) = self.whole_rows(Scored((*prompt, *ids), ()), range(1))
+            if temperature:
+                weights = np.exp(np.asarray(logspace.log_softmax(row, temperature), dtype=np.float64))
+                ids.append(int(rng.choice(len(row), p=weights / weights.sum())))
+            else:
+                ids.append(int(row.argmax()))
+            log_probs.append(float(row[ids[-1]]))
+        return Drawn(tuple(ids), tuple(log_probs))
+
+    def tokenize(self, text: str) -> tuple[int, ...] | None:
+        """None: there is no other tokenizer than that which the doctor has."""
+        return None
+
+
+def _scored(backend: Backend, prompts: Sequence[Sequence[int]], response: tuple[int, ...], reduction: Reduction) -> Any:
+    asked = tuple(Prompt((Piece("probe", "frame", tuple(prompt)),)) for prompt in prompts)
+    return backend.score(plan([Request(asked, response, reduction)]))[0].values
