@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
@@ -296,15 +296,22 @@ def noise(examined: Examined) -> Found:
         for name, found in ways.items()
     }
     most = {name: max(float(np.abs(gap).max()) for gap in some) for name, some in gaps.items()}
+    # What measurements do not read from does not move them.
+    met = [name for name in most if name != "cache" or examined.subject.dialect.reads_prefix_cache]
     examined.noise = DoctorNoise(
         repeat_nats=most["repeat"],
         order_nats=most["order"],
         batch_nats=most["batch"],
         cache_nats=most.get("cache"),
-        floor_nats=max(most.values()),
-        response_floor_nats=max(abs(float(gap.sum())) for some in gaps.values() for gap in some),
+        floor_nats=max(most[name] for name in met),
+        response_floor_nats=max(abs(float(gap.sum())) for name in met for gap in gaps[name]),
     )
-    return _noise_found(examined.noise, most)
+    found = _noise_found(examined.noise, {name: most[name] for name in met})
+    if "cache" in met or "cache" not in most:
+        return found
+    return replace(
+        found, said=f"{found.said} The prefix cache, which measurements do not read, moves {_nats(most['cache'])}."
+    )
 
 
 def _cached(examined: Examined) -> tuple[list[FloatArray], list[FloatArray]] | None:

@@ -12,7 +12,7 @@ from leakmeter.checkup.checks import CHECKS, Examined, Found, bad, steady_at_fir
 from leakmeter.checkup.probes import Probes, probes_of
 from leakmeter.checkup.result import DoctorCheck, DoctorResult
 from leakmeter.checkup.subject import Subject
-from leakmeter.checkup.words import FAULTS, fault_of_status
+from leakmeter.checkup.words import FAULTS, fault_of_status, first_sentence
 from leakmeter.errors import LeakmeterError
 
 _NAMES: Final = {number: name for number, name, _ in CHECKS}
@@ -172,7 +172,7 @@ def _verdict(checks: Sequence[DoctorCheck], failed: Sequence[DoctorCheck], exami
         would = "not come to its end" if failed[0].fault in _UNANSWERED else "be wrong"
         n = len(failed) - 1
         further = f" {n} further check{'s fail' if n > 1 else ' fails'}." if n else ""
-        return f"A measurement with this model would {would}: {_lower(_first_sentence(failed[0].found))}{further}"
+        return f"A measurement with this model would {would}: {_lower(first_sentence(failed[0].found))}{further}"
     if examined is None or examined.noise is None:
         return "Given responses cannot be measured with this model; labels and sampling can."
     floor = examined.noise.floor_nats
@@ -182,10 +182,6 @@ def _verdict(checks: Sequence[DoctorCheck], failed: Sequence[DoctorCheck], exami
             f" It is another model than the local weights: up to {examined.compared.max_token_nats:.2g} nats a token."
         )
     return said
-
-
-def _first_sentence(text: str) -> str:
-    return f"{text.split('. ')[0].removesuffix('.')}."
 
 
 def _lower(text: str) -> str:
