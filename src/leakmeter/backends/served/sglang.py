@@ -1,7 +1,7 @@
 """SGLang's own `/generate`: token ids in, log-probabilities of the input's tokens from the prompt's last one on.
 
-Rows of the input are raw: T = 1. What stands before `logprob_start_len` may be read from the prefix cache. The first row of
-an answer has no value, since nothing is scored before it. Rows of drawn tokens are taken after the temperature.
+Rows of the input are raw: T = 1. What stands before `logprob_start_len` may come from the cache. The first row of an
+answer has no value, since nothing is scored before it. Rows of drawn tokens are taken after the temperature.
 Written from the documentation and the released sources of SGLang 0.5.23, and not run against a server.
 """
 
@@ -12,17 +12,15 @@ from typing import Any, Final
 
 from leakmeter.backends.served import answered
 from leakmeter.backends.served.connection import Connection
-from leakmeter.backends.served.dialect import Capabilities, Drawn, Scored, Served, TopRow
+from leakmeter.backends.served.dialect import Capabilities, Control, Drawn, Probed, Scored, Served, Setting, TopRow
 from leakmeter.core.request import FloatArray
-from leakmeter.errors import CapabilityError, ScoreError
+from leakmeter.errors import CapabilityError
 
 _MOST_TOP: Final = 100
 """No limit is documented; every entry is a line of JSON."""
 # Where these are left out, a server takes them from the model's generation_config.json.
-_UNTRUNCATED: Final = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0} | {
-    "presence_penalty": 0.0,
-    "frequency_penalty": 0.0,
-}
+_UNTRUNCATED: Final = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "frequency_penalty": 0.0}
+_SCORING: Final = Setting(temperature=0.0)
 _RAW_AT: Final = (0.0, 1.0)
 """Temperatures at which rows of drawn tokens are raw: the greedy one counts as 1."""
 
@@ -37,6 +35,7 @@ class SGLang:
 
     name = "sglang"
     reads_prefix_cache = True
+    controls: Final[frozenset[Control]] = frozenset({"temperature", "repetition_penalty", "presence_penalty"})
 
     def __init__(self, connection: Connection, model: str | None) -> None:
         self._connection, self._host, self._asked = connection, connection.host, model
@@ -67,13 +66,16 @@ class SGLang:
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
         """One request."""
-        rows, host = self._rows(scored, range(len(scored.response)), 0), self._host
-        values = [answered.log_prob_of(row, token, host) for row, token in zip(rows, scored.response, strict=True)]
-        return answered.log_probs_of(values, len(values), host)
+        return self.probed_log_probs(scored, _SCORING).log_probs
+
+    def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
+        """The same request under a setting."""
+        rows, n_cached = self._rows(scored, range(len(scored.response)), 0, setting)
+        return Probed(answered.given_log_probs(rows, scored.response, self._host), n_cached)
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
         """One request, `top_logprobs_num` k."""
-        return [answered.top_row_of(row, k, self._host) for row in self._rows(scored, rows, k)]
+        return [answered.top_row_of(row, k, self._host) for row in self._rows(scored, rows, k, _SCORING)[0]]
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         """Refused.
@@ -87,8 +89,8 @@ class SGLang:
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> Drawn:
         """One request, with every truncation and penalty turned off."""
-        asked = {"max_new_tokens": n_tokens, "temperature": temperature, "sampling_seed": seed}
-        told = self._generated(prompt, {**_UNTRUNCATED, **asked, "stop_token_ids": list(stop_ids)}, {})
+        asked = {"max_new_tokens": n_tokens, "sampling_seed": seed, "stop_token_ids": list(stop_ids)}
+        told = self._generated(prompt, {**Setting(temperature).sampling, **asked}, {})
         with answered.reading(self._host):
             drawn = told["output_token_logprobs"]
             ids = tuple(int(token) for _, token, *_ in drawn)
@@ -101,13 +103,13 @@ class SGLang:
         with answered.reading(self._host):
             return tuple(int(token) for token in found["tokens"])
 
-    def _rows(self, scored: Scored, rows: range, k: int) -> list[dict[int, float]]:
-        """The k likeliest tokens of each row, and the token given there."""
+    def _rows(self, scored: Scored, rows: range, k: int, setting: Setting) -> tuple[list[dict[int, float]], int | None]:
+        """The k likeliest tokens of each row, and the token given there; tokens that were found cached."""
         sequence, start = (*scored.prompt, *scored.response), len(scored.prompt) - 1 + rows.start
         # The row of what comes next is that of a token put there, whichever it is.
         ids = (*sequence, sequence[-1]) if len(scored.response) in rows else sequence
         asked = {"logprob_start_len": start, "top_logprobs_num": k}
-        told = self._generated(ids, {"max_new_tokens": 1, "temperature": 0.0}, asked)
+        told = self._generated(ids, {"max_new_tokens": 1, **setting.sampling}, asked)
         with answered.reading(self._host):
             given = told["input_token_logprobs"] or ()
             answered.check_n_rows(len(given), len(ids) - start, self._host)
@@ -119,18 +121,22 @@ class SGLang:
                 answered.check_n_top(len(top), k, self._host)
                 entries = [*top, own] if place < len(scored.response) else top
                 found.append({int(token): value for value, token, *_ in entries})
-        return found
+        return found, told.get("cached_tokens")
 
     def _generated(
         self, ids: Sequence[int], sampling: Mapping[str, Any], asked: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """What the server says of token ids, all of which it read, and of what follows them."""
-        body = {"input_ids": list(ids), "sampling_params": dict(sampling), "return_logprob": True, **asked}
+        body = {
+            "input_ids": list(ids),
+            "sampling_params": {**_UNTRUNCATED, **sampling},
+            "return_logprob": True,
+            **asked,
+        }
         answer = self._connection.post("generate", body)
         with answered.reading(self._host):
             told: Mapping[str, Any] = answer["meta_info"]
-            if told["prompt_tokens"] != len(ids):
-                raise ScoreError(f"the server {self._host} puts a start token before what it is sent, or cuts it")
+            answered.check_n_read(told["prompt_tokens"], len(ids), self._host)
             answered.check_model(self._weights, told.get("weight_version", self._weights), self._host)
         return told
 
