@@ -255,3 +255,15 @@ def one_model(given: str | None, names: Sequence[str], host: str) -> str:
     if given not in names:
         raise UnknownNameError(f"model of the server {host}", given, known)
     return given
+
+
+def normalised(rows: FloatArray, host: str) -> FloatArray:
+    """Rows whose probabilities sum to exactly 1, of such as a server's rounding keeps near it.
+
+    Raises:
+        ScoreError: they sum to something else, so that they are no whole distributions.
+    """
+    sums = np.logaddexp.reduce(rows, axis=1, keepdims=True)
+    if (np.abs(sums) > _TOLERANCE).any():
+        raise ScoreError(f"the server {host} answers with rows whose probabilities do not sum to 1")
+    return np.asarray(rows - sums)

@@ -174,8 +174,6 @@ class Connection:
             n_seconds += wait
             if not may_retry or n_seconds > self._patience:
                 raise self._error(path, status, fault, tries)
-            with self._lock:
-                self.faults[fault] += 1
             self._tell(fault, wait)
             if not waited(wait):
                 raise self._error(path, status, fault)
@@ -202,6 +200,8 @@ class Connection:
         return StatusError(status, line, fault)
 
     def _tell(self, fault: str, wait: float) -> None:
+        with self._lock:
+            self.faults[fault] += 1
         if wait < 1.0:
             return
         with self._lock:

@@ -1,0 +1,96 @@
+"""Writes a converted llama back as a GGUF file of float32 weights, for llama.cpp to run what transformers runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+CONTROL: Final = 3
+NORMAL: Final = 1
+_OF_LAYER: Final = {
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+_OTHERS: Final = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+
+
+def write_llama(folder: Path, path: Path, *, split: str) -> None:
+    """A folder with a llama's safetensors, configuration and byte-level tokenizer to a GGUF file.
+
+    Args:
+        folder: with `model.safetensors`, `config.json`, `tokenizer.json`, and perhaps a chat template.
+        path: of the file.
+        split: llama.cpp's name of how the tokenizer splits text before merges.
+    """
+    import gguf
+    from safetensors.numpy import load_file
+
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    heads = {"q": config["num_attention_heads"], "k": config["num_key_value_heads"]}
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(heads["q"])
+    writer.add_head_count_kv(heads["k"])
+    writer.add_rope_dimension_count(config["head_dim"])
+    writer.add_rope_freq_base(config["rope_parameters"]["rope_theta"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+    writer.add_vocab_size(config["vocab_size"])
+    _add_tokenizer(writer, folder, config, split)
+    for name, tensor in load_file(folder / "model.safetensors").items():
+        if name.endswith(("q_proj.weight", "k_proj.weight")):
+            tensor = _rotated(tensor, heads[name[-13]])
+        writer.add_tensor(f"{_name(name.removesuffix('.weight'))}.weight", np.ascontiguousarray(tensor))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _add_tokenizer(writer: Any, folder: Path, config: dict[str, Any], split: str) -> None:
+    spec = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    ids = {**spec["model"]["vocab"], **{one["content"]: one["id"] for one in spec["added_tokens"]}}
+    special = {one["id"] for one in spec["added_tokens"] if one["special"]}
+    tokens = sorted(ids, key=lambda token: ids[token])
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(split)
+    writer.add_token_list(tokens)
+    writer.add_token_types([CONTROL if ids[token] in special else NORMAL for token in tokens])
+    writer.add_token_merges([" ".join(pair) for pair in spec["model"]["merges"]])
+    writer.add_bos_token_id(config["bos_token_id"])
+    writer.add_eos_token_id(config["eos_token_id"])
+    writer.add_add_bos_token(False)
+    writer.add_add_space_prefix(False)
+    template = folder / "chat_template.jinja"
+    if template.is_file():
+        writer.add_chat_template(template.read_text("utf-8"))
+
+
+def _name(name: str) -> str:
+    if name in _OTHERS:
+        return _OTHERS[name]
+    _, _, layer, rest = name.split(".", 3)
+    return f"blk.{layer}.{_OF_LAYER[rest]}"
+
+
+def _rotated(weight: npt.NDArray[np.float32], n_heads: int) -> npt.NDArray[np.float32]:
+    """Rows of a head in the order of llama.cpp: a pair that is turned together stands together.
+
+    transformers turns row i of a head with row i + half.
+    """
+    halves = weight.reshape(n_heads, 2, -1, weight.shape[1])
+    return halves.transpose(0, 2, 1, 3).reshape(weight.shape)
