@@ -78,10 +78,14 @@ class LlamaCpp:
         """The same requests, `n_probs` k."""
         return [answered.top_row_of(row, k, self._host) for row in self._rows(scored, rows, k)]
 
-    def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
+    def whole_rows(self, scored: Scored, rows: range, **how: Any) -> FloatArray:
         """The same requests, `n_probs` the whole vocabulary; sums of 1.0002, the server's rounding, are made 1."""
-        found = self._rows(scored, rows, self._n_vocab)
+        found = self._rows(scored, rows, self._n_vocab, **how)
         return answered.normalised(answered.whole_rows_of(found, self._n_vocab, self._host), self._host)
+
+    def fresh_rows(self, scored: Scored, rows: range) -> FloatArray:
+        """Whole rows without the prefix cache."""
+        return self.whole_rows(scored, rows, cache_prompt=False)
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
@@ -102,14 +106,15 @@ class LlamaCpp:
         with answered.reading(self._host):
             return tuple(int(token) for token in found["tokens"])
 
-    def _rows(self, scored: Scored, rows: range, k: int) -> list[dict[int, float]]:
+    def _rows(self, scored: Scored, rows: range, k: int, **also: Any) -> list[dict[int, float]]:
         """The k likeliest tokens of each row, and the token given there."""
         found: list[dict[int, float]] = []
         for first, forced in self._stretches(scored.response, rows):
             how = self._any_row()
             if forced:
                 how = {"n_predict": len(forced), "n_probs": k, "grammar": "root ::= " + " ".join(map(_SYMBOL, forced))}
-            told = self._completion((*scored.prompt, *scored.response[:first]), how)["completion_probabilities"] or ()
+            answer = self._completion((*scored.prompt, *scored.response[:first]), how | also)
+            told = answer["completion_probabilities"] or ()
             answered.check_n_rows(len(told), len(forced) or 1, self._host)
             with answered.reading(self._host):
                 answered.check_ids(forced, [row["id"] for row in told if forced], self._host)
