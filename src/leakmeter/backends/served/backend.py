@@ -11,6 +11,7 @@ from leakmeter.backends.served.answer import Answering, Question, answering, kin
 from leakmeter.backends.served.cost import n_tokens, to_be_sent
 from leakmeter.backends.served.dialect import Dialect, Served
 from leakmeter.backends.served.fingerprint import Fingerprint, fingerprint, probes
+from leakmeter.backends.served.known import SAME_NATS, settled
 from leakmeter.backends.served.noise import Noise, measured_noise, noise_requests, sequences_of
 from leakmeter.core.drive import in_parts, joined
 from leakmeter.core.forecast import Sent
@@ -29,8 +30,6 @@ _WORTH_WAITING: Final = 16
 """Tokens that have to be shared for a server to keep them: it keeps blocks of tokens, not single ones."""
 _ROW_BYTES: Final = 1 << 29
 _ANY_VOCAB: Final = 2**18
-_SAME_NATS: Final = 0.3
-"""By how much a probe of the fingerprint may differ: noise moves it by 1e-3, another quantisation by more than this."""
 
 
 class ServedBackend:
@@ -77,7 +76,8 @@ class ServedBackend:
         Whoever reads it first has the model's fingerprint taken, which is a few requests.
         """
         if self._fingerprint is None and self.capabilities.targets:
-            self._fingerprint = fingerprint(self.dialect, self.tokenizer)
+            found = fingerprint(self.dialect, self.tokenizer)
+            self._fingerprint = settled(found, {**_told(self.dialect, self.served), **self._identity})
         return {
             **_told(self.dialect, self.served),
             "fingerprint": None if self._fingerprint is None else self._fingerprint.sha256,
@@ -99,7 +99,7 @@ class ServedBackend:
             self._n_troubles = n_troubles
         if self._fingerprint is not None and not changed:
             found = fingerprint(self.dialect, self.tokenizer)
-            changed = [] if found.agrees(self._fingerprint, _SAME_NATS) else ["log-probabilities"]
+            changed = [] if found.agrees(self._fingerprint, SAME_NATS) else ["log-probabilities"]
         if changed:
             what = ", ".join(name.replace("_", " ") for name in changed)
             raise ModelError(
