@@ -255,7 +255,7 @@ def measured(
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
     from leakmeter.commands.progress import progress
-    from leakmeter.runs.measure import Callbacks, measure_cases
+    from leakmeter.runs.measure import Callbacks, check_answered, measure_cases
     from leakmeter.runs.results import Results
     from leakmeter.runs.run import Run
 
@@ -264,6 +264,7 @@ def measured(
         backend = model.backend
         prepared, kept = given.prepared(backend, settings, measure)
         measure.check(prepared[0].item)
+        check_answered(backend, measure, prepared)
         with progress(backend, len(prepared)) if how.progress else nullcontext(Callbacks()) as callbacks:
             if how.out is None:
                 parts = measure_cases(backend, measure, prepared, None, callbacks, group_size=group_size)

@@ -16,12 +16,12 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from leakmeter.core import cost
-from leakmeter.core.backend import Backend
+from leakmeter.core.backend import Backend, check_differentiates
 from leakmeter.core.cost import ModelSize, Work
 from leakmeter.core.drive import drive
 from leakmeter.core.gradient import GradientRequest
 from leakmeter.core.plan import Chunk, Run
-from leakmeter.core.request import Gradients, Request, Scores, Trial, goes_by_pairs
+from leakmeter.core.request import DrawRequest, Gradients, Request, Responses, Scores, Trial, goes_by_pairs
 from leakmeter.core.tokenizer import Tokenizer
 
 Sharing = Literal["prefixes", "sequences", "nothing"]
@@ -107,9 +107,18 @@ class PlanningBackend:
         self._kept: dict[bytes, Run] = {}
         self._shapes: dict[str, tuple[int, tuple[int, ...]]] = {}
         self._free = self._free_tokens()
+        self.draws_responses = False
+        self.check: Callable[[Chunk], None] | None = None
+        """Refuses what the back end that will do the work cannot answer; None where it answers everything."""
 
     def score(self, chunk: Chunk) -> list[Scores]:
-        """Count the chunk's work, and answer each request with scores that mean nothing."""
+        """Count the chunk's work, and answer each request with scores that mean nothing.
+
+        Raises:
+            CapabilityError: see `check`.
+        """
+        if self.check is not None:
+            self.check(chunk)
         if chunk.round == 0:
             self._kept = {}
             self._free = self._free_tokens()
@@ -124,8 +133,25 @@ class PlanningBackend:
         self._count_rows(chunk)
         return [self._answer(request, token) for request, token in zip(chunk.requests, self._free, strict=False)]
 
+    def draw(self, requests: Sequence[DrawRequest]) -> list[Responses]:
+        """Count the prompts, and answer with responses of the most tokens that they may have."""
+        n_tokens = sum(len(request.seeds) * len(request.prompt.ids) for request in requests)
+        self.n_tokens_run += n_tokens
+        self.work.n_tokens += n_tokens
+        self.sent += Sent(sum(len(request.seeds) for request in requests), n_tokens)
+        return [
+            Responses(np.empty(0), drawn=tuple((next(self._free),) * one.max_new_tokens for _ in one.seeds))
+            for one in requests
+        ]
+
     def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
-        """Count what gradients take, and answer with none."""
+        """Count what gradients take, and answer with none.
+
+        Raises:
+            CapabilityError: the back end that will do the work has none.
+        """
+        if self.check is not None:
+            check_differentiates(object(), self.name)
         if self.size is not None:
             for request in requests:
                 request.place.check(self.size.n_layers, self.name)
@@ -236,7 +262,7 @@ def predict(backend: PlanningBackend, trial: Trial[Any]) -> Prediction:
         n_tokens_run=taken.n_tokens_run,
         n_full_pass_tokens=taken.n_full_pass_tokens,
         n_token_pass_tokens=n_token_pass_tokens + taken.n_gradient_tokens,
-        is_upper_bound=is_upper_bound or backend.sent.is_upper_bound,
+        is_upper_bound=is_upper_bound or taken.n_drawn > 0 or backend.sent.is_upper_bound,
         work=backend.work,
         sent=None if backend.to_be_sent is None else backend.sent,
     )
@@ -245,7 +271,7 @@ def predict(backend: PlanningBackend, trial: Trial[Any]) -> Prediction:
 def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBackend:
     """The back end that counts what this one would run."""
     shares = getattr(backend, "shares_prefixes", None)
-    return PlanningBackend(
+    planning = PlanningBackend(
         name=backend.name,
         tokenizer=backend.tokenizer,
         dtype=backend.dtype,
@@ -255,6 +281,9 @@ def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBacken
         most_rows=getattr(backend, "most_rows", None),
         to_be_sent=getattr(backend, "to_be_sent", None),
     )
+    planning.draws_responses = getattr(backend, "draws_responses", False)
+    planning.check = getattr(backend, "check", None)
+    return planning
 
 
 def _draws(request: Request) -> bool:

@@ -45,9 +45,14 @@ def neighbourhood_noise(
         return np.full(len(response), of_contrast(item.model_noise_nats, reduction))
     prompts = (item.blank, item.prompt)
     forked = yield from _forked(item, response, reduction, prompts)
-    begun = yield from _token_by_token(response, reduction, prompts)
+    begun = yield from _token_by_token(response, reduction, prompts, interval_noise_of(item))
     spread: FloatArray = np.max([np.abs(other - scores).sum(axis=0) for other in (forked, begun)], axis=0)
     return spread
+
+
+def interval_noise_of(item: ContextItem) -> float:
+    """What log-probabilities of a case may be off where an interval is made of them, nats."""
+    return item.model_noise_nats or 0.0
 
 
 def of_contrast(model_nats: float, reduction: TargetLogProbs | MixtureLogProbs) -> float:
@@ -89,19 +94,26 @@ def _forked(
     # one a token later forks beside it, and the two are padded into one batch where batches are made.
     longer = _differing(item.prompt, places[first])
     beside = _differing(longer, places[second])
-    crowd = [Request((longer,), (*response, response[-1]), reduction), Request((beside,), response, reduction)]
-    scores = yield [*(_with_first(prompts, r) for r in crowd), Request(prompts, response, reduction)]
+    noise_nats = interval_noise_of(item)
+    crowd = [
+        Request((longer,), (*response, response[-1]), reduction, noise_nats),
+        Request((beside,), response, reduction, noise_nats),
+    ]
+    scores = yield [*(_with_first(prompts, r) for r in crowd), Request(prompts, response, reduction, noise_nats)]
     return scores[-1].values
 
 
 def _token_by_token(
-    response: tuple[int, ...], reduction: TargetLogProbs | MixtureLogProbs, prompts: tuple[Prompt, ...]
+    response: tuple[int, ...],
+    reduction: TargetLogProbs | MixtureLogProbs,
+    prompts: tuple[Prompt, ...],
+    noise_nats: float,
 ) -> Generator[list[Request], list[Scores], FloatArray]:
     n = len(response)
     single = min(_SINGLE_TOKENS, n)
     parts = []
     for first, last in [*((i, i + 1) for i in range(single)), *([(single, n)] if single < n else [])]:
-        (scores,) = yield [Request(prompts, response[:last], Stretch(reduction, first, last))]
+        (scores,) = yield [Request(prompts, response[:last], Stretch(reduction, first, last), noise_nats)]
         parts.append(scores.values)
     return np.concatenate(parts, axis=-1)
 

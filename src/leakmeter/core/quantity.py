@@ -30,6 +30,8 @@ class Quantity:
     """Which way is worse for those whose data it is about, or for the answers."""
     floor: Callable[[Case], float | None] | None = None
     """A result to the amount by which other ways to compute the same move the number; None where it is unknown."""
+    half_width: Callable[[Case], float | None] | None = None
+    """A result to the most that the number may be off where it is the middle of an interval; None where it is not."""
     usual: str | None = None
     """The aggregate that is meant where none is named; None where that would be a guess."""
 

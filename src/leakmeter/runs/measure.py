@@ -36,9 +36,6 @@ class Callbacks:
 class RemoteBackend(Backend, Protocol):
     """A back end whose model is out of our hands: it may change meanwhile, and its noise has to be measured."""
 
-    noise_nats: float
-    """The noise of a log-probability, once it is known."""
-
     def confirm(self) -> None:
         """Ask whether the model is still the one that `identity` tells.
 
@@ -53,6 +50,23 @@ class RemoteBackend(Backend, Protocol):
 def n_parts(n_cases: int, group_size: int) -> int:
     """Parts of a run."""
     return -(-n_cases // group_size)
+
+
+def check_answered(backend: Backend, measure: Measure, prepared: Sequence[Prepared]) -> None:
+    """Refuse what the back end cannot answer of any case, before anything is scored or written.
+
+    Args:
+        backend: one that says by `check` what it refuses; others answer everything.
+        measure: what measures.
+        prepared: the cases.
+
+    Raises:
+        CapabilityError: says what cannot be had, and which back ends give it.
+    """
+    if hasattr(backend, "check"):
+        predictor = predictor_of(backend)
+        for one in prepared:
+            predictor.predict(measure, one)
 
 
 def measure_cases(
@@ -86,7 +100,7 @@ def measure_cases(
             continue
         first = number * group_size
         if noise_nats is None and isinstance(backend, RemoteBackend):
-            backend.noise_nats = noise_nats = _noise_nats(backend, prepared, directory)
+            noise_nats = _noise_nats(backend, prepared, directory)
         group = with_noise(prepared[first : first + group_size], noise_nats)
         callbacks.on_case(first, group[0].item.id)
         predicted = predictor.told(predictor.predict(measure, *group))

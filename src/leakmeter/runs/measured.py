@@ -42,6 +42,15 @@ class Measured:
         found = [quantity.of(case) for case in self.cases]
         return np.asarray([np.nan if value is None else value for value in found], dtype=np.float64)
 
+    def worst_values(self, quantity: Quantity, *, is_upper: bool) -> FloatArray:
+        """As `values`, but of a middle of an interval the end that is nearest to a bound or beyond it, (case,)."""
+        half_width = quantity.half_width
+        if half_width is None:
+            return self.values(quantity)
+        widths = np.asarray([half_width(case) or 0.0 for case in self.cases])
+        ends: FloatArray = self.values(quantity) + (widths if is_upper else -widths)
+        return ends
+
     def floor(self, quantity: Quantity, cases: Iterable[int]) -> float:
         """Mean noise floor of a quantity over cases by their number from 0; 0 where it has none, or it is unknown."""
         if quantity.floor is None:

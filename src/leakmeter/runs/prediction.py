@@ -12,6 +12,7 @@ from typing import Any
 from leakmeter.core import cost
 from leakmeter.core.backend import Backend
 from leakmeter.core.cost import Speed
+from leakmeter.core.drive import settled
 from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, planning_backend, predict
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import ChoosingMeasure, Measure
@@ -37,9 +38,12 @@ class Predictor:
     def predict(self, measure: Measure, *together: Prepared) -> Prediction:
         """Counts of what cases that are scored together will take; nothing of it is computed."""
         if isinstance(measure, ChoosingMeasure):
-            longest = _as_one([measure.longest_trial(one.item) for one in together])
+            longest = self._as_one([measure.longest_trial(one.item) for one in together])
             return replace(predict(self.backend, longest), is_upper_bound=True)
-        return predict(self.backend, _as_one([measure.trial(one.item) for one in together]))
+        return predict(self.backend, self._as_one([measure.trial(one.item) for one in together]))
+
+    def _as_one(self, trials: Sequence[Trial[Any]]) -> Trial[None]:
+        return _as_one([settled(self.backend, trial) for trial in trials])
 
     def seconds(self, prediction: Prediction) -> float | None:
         """Predicted time of a case; None where operations have no meaning."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from leakmeter.backends.served.answer import Answering, Question, answering, kind_of
+import numpy as np
+
+from leakmeter.backends.served import capabilities
+from leakmeter.backends.served.answer import Answering, Question, answering
+from leakmeter.backends.served.capabilities import kind_of
 from leakmeter.backends.served.cost import n_tokens, to_be_sent
-from leakmeter.backends.served.dialect import Dialect, Served
+from leakmeter.backends.served.dialect import Dialect, Scored, Served
 from leakmeter.backends.served.fingerprint import Fingerprint, fingerprint, probes
 from leakmeter.backends.served.known import SAME_NATS, settled
 from leakmeter.backends.served.noise import Noise, measured_noise, noise_requests, sequences_of
@@ -17,10 +21,9 @@ from leakmeter.core.drive import in_parts, joined
 from leakmeter.core.forecast import Sent
 from leakmeter.core.item import Item
 from leakmeter.core.plan import Chunk
-from leakmeter.core.prompt import VIRTUAL
-from leakmeter.core.request import Request, Scores
+from leakmeter.core.request import DrawRequest, FloatArray, Request, Responses, Scores
 from leakmeter.core.tokenizer import Tokenizer
-from leakmeter.errors import CapabilityError, ModelError
+from leakmeter.errors import ModelError, ScoreError
 
 if TYPE_CHECKING:
     # What a command line imports in any case is not to wait for a library of HTTP.
@@ -63,11 +66,20 @@ class ServedBackend:
         self._n_troubles = 0
         self.dtype = "served"
         self.window = served.window
-        self.noise_nats = 0.0
-        """How far a log-probability moves with the way of asking, where a run measured it."""
         self.n_tokens_run = 0
         self.n_halvings = 0
-        self.capabilities = dialect.capabilities()
+        has = dialect.capabilities()
+        is_fresh = not dialect.reads_prefix_cache or hasattr(dialect, "fresh_rows")
+        self.capabilities = replace(has, fresh_rows=has.whole_rows and is_fresh)
+        self.draws_responses = capabilities.draws_responses(self.capabilities)
+
+    def check(self, chunk: Chunk) -> None:
+        """Refuse what the server cannot answer; nothing is sent.
+
+        Raises:
+            CapabilityError: says what, and which back ends can.
+        """
+        capabilities.check(chunk, self.capabilities)
 
     @property
     def identity(self) -> dict[str, str | None]:
@@ -129,7 +141,7 @@ class ServedBackend:
             CapabilityError: the server cannot be asked that; nothing was sent.
             LeakmeterError: it does not answer, or with something else than was asked.
         """
-        _check_plain(chunk)
+        self.check(chunk)
         kinds = [kind_of(request, self.capabilities) for request in chunk.requests]
         answers: dict[int, Scores] = {}
         # Whole rows are many bytes, and are asked for in parts.
@@ -150,7 +162,12 @@ class ServedBackend:
         asked = {i: _next(one, None, i, scores) for i, one in live.items()}
         while len(scores) < len(requests):
             todo = list(dict.fromkeys(chain.from_iterable(asked.values())))
-            told = dict(zip(todo, self.ask(todo), strict=True))
+            told: dict[Question, Any] = {}
+            for question in todo:
+                if question.is_alone:
+                    told[question] = self.ask([question])[0]
+            rest = [question for question in todo if not question.is_alone]
+            told.update(zip(rest, self.ask(rest) if rest else [], strict=True))
             asked = {
                 i: _next(live[i], [told[one] for one in some], i, scores)
                 for i, some in asked.items()
@@ -170,12 +187,39 @@ class ServedBackend:
         back = {one.index: answer for one, answer in zip(order, found, strict=True)}
         return [back[i] for i in range(len(questions))]
 
+    def draw(self, requests: Sequence[DrawRequest]) -> list[Responses]:
+        """Responses that the server draws.
+
+        Raises:
+            ScoreError: one has no tokens.
+        """
+        asked = [(request, seed) for request in requests for seed in request.seeds]
+        drawn = iter(self.connection.in_order(lambda one: self._draw(*one), asked, [-1] * len(asked)))
+        self.n_tokens_run += sum(len(request.prompt.ids) for request, _ in asked)
+        return [Responses(np.empty(0), drawn=tuple(next(drawn) for _ in request.seeds)) for request in requests]
+
+    def _draw(self, request: DrawRequest, seed: int) -> tuple[int, ...]:
+        """One response: what a server writes behind a stop token is none of it."""
+        n, stops = request.max_new_tokens, sorted(request.stop_ids)
+        prompt = request.prompt.ids.tolist()
+        ids = self.dialect.generate(prompt, n_tokens=n, temperature=request.temperature, seed=seed, stop_ids=stops).ids[
+            :n
+        ]
+        end = next((i for i, token in enumerate(ids, 1) if token in request.stop_ids), len(ids))
+        if not end:
+            raise ScoreError(f"the server {self.connection.host} drew a response without tokens; give a response")
+        return ids[:end]
+
+    def _fresh_rows(self, scored: Scored, rows: range) -> FloatArray:
+        found: FloatArray = getattr(self.dialect, "fresh_rows", self.dialect.whole_rows)(scored, rows)
+        return found
+
     def _one(self, question: Question) -> Any:
         scored, rows = question.scored, question.rows
         if question.kind == "targets":
             return self.dialect.target_log_probs(scored)[rows.start : rows.stop]
         if question.kind == "rows":
-            return self.dialect.whole_rows(scored, rows)
+            return self._fresh_rows(scored, rows) if question.is_alone else self.dialect.whole_rows(scored, rows)
         return self.dialect.top_rows(scored, rows, min(question.k, self.served.n_vocab or question.k))
 
 
@@ -232,14 +276,3 @@ def _n_shared(left: Sequence[int], right: Sequence[int]) -> int:
             break
         n += 1
     return n
-
-
-def _check_plain(chunk: Chunk) -> None:
-    """Refuse what no server can be sent: gaps between positions, and vectors in place of tokens."""
-    for run in chunk.runs:
-        if len(run.ids) and int(run.positions[-1]) != len(run.positions) - 1:
-            raise CapabilityError(
-                "a served model has no gaps between positions: nothing can be masked in place; give --removal drop"
-            )
-        if len(run.ids) and int(run.ids.max()) >= VIRTUAL:
-            raise CapabilityError("a served model reads tokens, not vectors of a soft prompt; load the model here")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leakmeter.backends.served.answer import Question, answering, kind_of, sequences
+from leakmeter.backends.served.answer import Question, answering, sequences
+from leakmeter.backends.served.capabilities import kind_of
 from leakmeter.backends.served.dialect import Capabilities, Scored
 from leakmeter.core.forecast import Sent
 from leakmeter.core.reductions import Labels
-from leakmeter.core.request import Request
+from leakmeter.core.request import Request, bare_first
 
 
 def to_be_sent(requests: Sequence[Request], has: Capabilities) -> Sent:
@@ -25,6 +26,9 @@ def to_be_sent(requests: Sequence[Request], has: Capabilities) -> Sent:
     is_most = False
     for request in requests:
         questions.update(dict.fromkeys(next(answering(request, has), ())))
+        if bare_first(request.reduction):
+            rows = request.reduction.rows(len(request.response))
+            questions.update((Question(one, "rows", rows), None) for one in sequences(request)[1:])
         if isinstance(request.reduction, Labels) and has.targets and kind_of(request, has) == "top":
             # Labels that turn out not to be among the likeliest tokens are asked for one by one.
             is_most = True

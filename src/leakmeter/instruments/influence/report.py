@@ -205,7 +205,7 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
     what = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
     sure = f" An observer would be {scale.percent(piece.posterior)} sure that it was there."
-    moved = f"”: ablating {what} moves the response by {nats_text(piece.nats)}\u00a0nats{irrelevant}."
+    moved = f"”: ablating {what} moves the response by {_range(piece.nats, piece)}\u00a0nats{irrelevant}."
     called = piece.name if case.unit == EXEMPLAR else piece.text
     return posterior(case), f" The strongest {_piece(case)} is “", b.Untrusted(called, 120), moved + sure
 
@@ -399,7 +399,7 @@ def verdict(case: InfluenceResult) -> str:
         return f"{who} {_whole(case)} as a whole left no measurable trace in {which}."
     over = _over_samples(case, "whole_")
     draws = "" if over is None else f" (mean of {len(case.samples)} draws {over})"
-    said = f"{who} {_whole(case)} as a whole changed {which} by {nats_text(case.whole_nats)}\u00a0nats{draws}"
+    said = f"{who} {_whole(case)} as a whole changed {which} by {_range(case.whole_nats, case)}\u00a0nats{draws}"
     if context.is_finding(case):
         return f"{said}."
     signs = "" if case.whole_nats <= context.floor_nats(case) else "with signs "
@@ -427,6 +427,8 @@ def _placebo(case: InfluenceResult) -> str:
 def _flags(case: InfluenceResult, piece: Piece) -> list[str]:
     """Short remarks a reader must see beside the number."""
     remarks = []
+    if piece.half_width_nats is not None:
+        remarks.append(f"{_range(piece.nats, piece)}\u00a0nats")
     if piece.below_noise_floor:
         remarks.append("below noise")
     elif not context.is_finding(case, piece):
@@ -446,6 +448,10 @@ def _flags(case: InfluenceResult, piece: Piece) -> list[str]:
     if piece.redundant:
         remarks.append(f"“alone” {nats_text(piece.alone_nats)}\u00a0nats")
     return remarks
+
+
+def _range(nats: float, of: InfluenceResult | Piece) -> str:
+    return scale.range_text(nats, of.half_width_nats)
 
 
 def _over_samples(numbers: InfluenceResult | Piece, prefix: str) -> str | None:
