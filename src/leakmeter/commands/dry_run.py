@@ -33,6 +33,8 @@ def predict_cases(
 
     predictor = run.load_predictor()
     prepared, kept = given.prepared(predictor.backend, settings, measure)
+    for note in kept.notes:
+        output.tell(note)
     found = predicted_cases(
         predictor, measure, prepared, group_size=group_size, price_per_million=run.price_per_million
     )

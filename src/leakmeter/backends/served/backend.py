@@ -103,7 +103,7 @@ class ServedBackend:
             ModelError: it serves another model, or another version of the server does.
         """
         known, changed = self.identity, []
-        n_troubles = sum(self.connection.troubles.values())
+        n_troubles = sum(self.connection.faults.values())
         # A server that was started anew had to be waited for.
         if n_troubles != self._n_troubles:
             now = _told(self.dialect, self.dialect.describe())
