@@ -32,6 +32,7 @@ from leakmeter.privacy.clipped_logits import NormaliseBy
 from leakmeter.privacy.mechanism import Mechanism
 from leakmeter.runs.results import Results
 from leakmeter.text.build import Removal
+from leakmeter.text.joined import Tokenization
 from pathlib import Path
 from typing import Any
 from typing import overload
@@ -59,6 +60,7 @@ class MeterMethods:
         label_heading: str = "News Type",
         text_heading: str = "Text",
         template: str | None = "plain",
+        tokenization: Tokenization = "joint",
         map: str | Mapping[str, str] | None = None,
         out: str | Path | None = None,
         name: str | None = None,
@@ -80,6 +82,7 @@ class MeterMethods:
         max_new_tokens: int = 50,
         samples: int = 1,
         seed: int | None = None,
+        tokenization: Tokenization = "joint",
         template: str | None = None,
         truncate: bool = False,
         map: str | Mapping[str, str] | None = None,
@@ -108,6 +111,7 @@ class MeterMethods:
         max_new_tokens: int = 50,
         samples: int = 1,
         seed: int | None = None,
+        tokenization: Tokenization = "joint",
         template: str | None = None,
         truncate: bool = False,
         context_from: str | None = None,
@@ -135,6 +139,7 @@ class MeterMethods:
         seed: int = 0,
         template: str | None = "plain",
         separator: str = "\n",
+        tokenization: Tokenization = "joint",
         map: str | Mapping[str, str] | None = None,
         out: str | Path | None = None,
         name: str | None = None,
@@ -151,6 +156,7 @@ class MeterMethods:
         epsilons: Sequence[float] | None = None,
         bertscore: str | None = None,
         bertscore_layer: int | None = None,
+        tokenization: Tokenization = "joint",
         template: str | None = None,
         truncate: bool = False,
         temperature: float = 1.0,
@@ -176,6 +182,7 @@ class MeterMethods:
         seed: int = 0,
         max_queries: int | None = None,
         template: str | None = "plain",
+        tokenization: Tokenization = "joint",
         space: Space = "labels",
         label_scoring: LabelScoring = "first-token",
         calibration: icl_Calibration | None = None,
@@ -203,6 +210,7 @@ class MeterMethods:
         max_queries: int | None = None,
         seed: int = 0,
         template: str | None = "plain",
+        tokenization: Tokenization = "joint",
         temperature: float = 1.0,
         cid_lambda: float = 1.0,
         samples: int = 1,
@@ -231,6 +239,7 @@ class MeterMethods:
         max_queries: int | None = None,
         seed: int = 0,
         template: str | None = "plain",
+        tokenization: Tokenization = "joint",
         space: Space = "labels",
         label_scoring: LabelScoring = "first-token",
         calibration: icl_Calibration | None = None,
@@ -255,6 +264,7 @@ class MeterMethods:
         seed: int = 0,
         unit: str | None = None,
         removal: Removal = "drop",
+        tokenization: Tokenization = "joint",
         template: str | None = None,
         group: bool = False,
         truncate: bool = False,
@@ -289,6 +299,7 @@ class MeterMethods:
         seed: int = 0,
         unit: str | None = None,
         removal: Removal = "drop",
+        tokenization: Tokenization = "joint",
         template: str | None = None,
         group: bool = False,
         truncate: bool = False,
@@ -401,6 +412,7 @@ class MeterMethods:
         seed: int = 0,
         unit: str | None = None,
         removal: Removal = "drop",
+        tokenization: Tokenization = "joint",
         template: str | None = None,
         group: bool = False,
         truncate: bool = False,
@@ -433,6 +445,7 @@ class MeterMethods:
         seed: int = 0,
         unit: str | None = None,
         removal: Removal = "drop",
+        tokenization: Tokenization = "joint",
         template: str | None = None,
         group: bool = False,
         truncate: bool = False,
@@ -457,6 +470,7 @@ class MeterMethods:
         answer_tokens: int = 0,
         template: str | None = "plain",
         separator: str = "\n",
+        tokenization: Tokenization = "joint",
         map: str | Mapping[str, str] | None = None,
         out: str | Path | None = None,
         name: str | None = None,
@@ -487,6 +501,7 @@ def audit(
     label_heading: str = "News Type",
     text_heading: str = "Text",
     template: str | None = "plain",
+    tokenization: Tokenization = "joint",
     map: str | Mapping[str, str] | None = None,
     out: str | Path | None = None,
     name: str | None = None,
@@ -496,6 +511,9 @@ def audit(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[PrivateGenerationResult]:
     """Write texts like private exemplars by private token generation, and hold what they tell against the guarantee."""
 
@@ -528,6 +546,7 @@ def decode(
     max_new_tokens: int = 50,
     samples: int = 1,
     seed: int | None = None,
+    tokenization: Tokenization = "joint",
     template: str | None = None,
     truncate: bool = False,
     map: str | Mapping[str, str] | None = None,
@@ -542,6 +561,9 @@ def decode(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[DecodeResult]:
     """Draw a response by context influence decoding and measure, in nats, what each token leaks of the context."""
 
@@ -561,6 +583,7 @@ def decode(
     max_new_tokens: int = 50,
     samples: int = 1,
     seed: int | None = None,
+    tokenization: Tokenization = "joint",
     template: str | None = None,
     truncate: bool = False,
     context_from: str | None = None,
@@ -573,6 +596,9 @@ def decode(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> DecodeResult:
     """Draw a response by context influence decoding and measure, in nats, what each token leaks of the context."""
 
@@ -593,6 +619,7 @@ def fisher_susceptibility(
     seed: int = 0,
     template: str | None = "plain",
     separator: str = "\n",
+    tokenization: Tokenization = "joint",
     map: str | Mapping[str, str] | None = None,
     out: str | Path | None = None,
     name: str | None = None,
@@ -603,6 +630,9 @@ def fisher_susceptibility(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[FisherResult]:
     """Measure, from gradients, how far changes of queries' vectors would move the answers to them."""
 
@@ -614,6 +644,7 @@ def frontier(
     epsilons: Sequence[float] | None = None,
     bertscore: str | None = None,
     bertscore_layer: int | None = None,
+    tokenization: Tokenization = "joint",
     template: str | None = None,
     truncate: bool = False,
     temperature: float = 1.0,
@@ -627,6 +658,9 @@ def frontier(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Frontier:
     """Sweep λ or ε and compare the leakage and utility of each setting."""
 
@@ -644,6 +678,7 @@ def icl(
     seed: int = 0,
     max_queries: int | None = None,
     template: str | None = "plain",
+    tokenization: Tokenization = "joint",
     space: Space = "labels",
     label_scoring: LabelScoring = "first-token",
     calibration: icl_Calibration | None = None,
@@ -660,6 +695,9 @@ def icl(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[IclResult]:
     """Measure, in nats, the influence of each exemplar of a prompt on the answer to a query."""
 
@@ -676,6 +714,7 @@ def icl_responses(
     max_queries: int | None = None,
     seed: int = 0,
     template: str | None = "plain",
+    tokenization: Tokenization = "joint",
     temperature: float = 1.0,
     cid_lambda: float = 1.0,
     samples: int = 1,
@@ -690,6 +729,9 @@ def icl_responses(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[InfluenceResult]:
     """Measure, in nats, the influence of each input–output exemplar of a prompt on a free response."""
 
@@ -709,6 +751,7 @@ def icl_select(
     max_queries: int | None = None,
     seed: int = 0,
     template: str | None = "plain",
+    tokenization: Tokenization = "joint",
     space: Space = "labels",
     label_scoring: LabelScoring = "first-token",
     calibration: icl_Calibration | None = None,
@@ -723,6 +766,9 @@ def icl_select(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Selection:
     """Search for exemplars that leak less: reorder, drop, replace or add one at a time."""
 
@@ -738,6 +784,7 @@ def influence(
     seed: int = 0,
     unit: str | None = None,
     removal: Removal = "drop",
+    tokenization: Tokenization = "joint",
     template: str | None = None,
     group: bool = False,
     truncate: bool = False,
@@ -759,6 +806,9 @@ def influence(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[InfluenceResult]:
     """Measure, in nats, the influence of each piece of a context on a response."""
 
@@ -777,6 +827,7 @@ def influence(
     seed: int = 0,
     unit: str | None = None,
     removal: Removal = "drop",
+    tokenization: Tokenization = "joint",
     template: str | None = None,
     group: bool = False,
     truncate: bool = False,
@@ -796,6 +847,9 @@ def influence(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> InfluenceResult:
     """Measure, in nats, the influence of each piece of a context on a response."""
 
@@ -823,6 +877,9 @@ def pii(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[PiiResult]:
     """Score people's values with a model, and rank each value among decoys."""
 
@@ -851,6 +908,9 @@ def pii_check(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Checked:
     """Insert canaries into a copy of a model, and measure which scores separate them from others."""
 
@@ -873,6 +933,9 @@ def pii_insert(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Path:
     """Fine-tune a copy of a model on documents of canaries (people who do not exist), and hold others out."""
 
@@ -899,6 +962,9 @@ def pii_tune(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Tuned:
     """Tune a soft prompt on some people, to probe the model for others' values (white box)."""
 
@@ -914,6 +980,7 @@ def redaction(
     seed: int = 0,
     unit: str | None = None,
     removal: Removal = "drop",
+    tokenization: Tokenization = "joint",
     template: str | None = None,
     group: bool = False,
     truncate: bool = False,
@@ -933,6 +1000,9 @@ def redaction(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[RedactionResult]:
     """Find few pieces to cut from a context, so that the rest has little influence on the response."""
 
@@ -951,6 +1021,7 @@ def redaction(
     seed: int = 0,
     unit: str | None = None,
     removal: Removal = "drop",
+    tokenization: Tokenization = "joint",
     template: str | None = None,
     group: bool = False,
     truncate: bool = False,
@@ -968,6 +1039,9 @@ def redaction(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> RedactionResult:
     """Find few pieces to cut from a context, so that the rest has little influence on the response."""
 
@@ -980,6 +1054,7 @@ def susceptibility(
     answer_tokens: int = 0,
     template: str | None = "plain",
     separator: str = "\n",
+    tokenization: Tokenization = "joint",
     map: str | Mapping[str, str] | None = None,
     out: str | Path | None = None,
     name: str | None = None,
@@ -990,5 +1065,8 @@ def susceptibility(
     memory: str | None = None,
     model_id: str | None = None,
     cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
 ) -> Results[SusceptibilityResult]:
     """Measure, in nats, how far contexts move the answers to queries."""

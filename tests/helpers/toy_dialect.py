@@ -15,7 +15,7 @@ from leakmeter.stats import logspace
 
 TARGETS = Capabilities(targets=True, most_top=0, whole_rows=False, samples=True, token_ids=True)
 TOP = Capabilities(targets=True, most_top=20, whole_rows=False, samples=True, token_ids=True)
-ROWS = Capabilities(targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True)
+ROWS = Capabilities(targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True)
 
 
 class ToyDialect:
@@ -23,9 +23,10 @@ class ToyDialect:
 
     name = "toydialect"
 
-    def __init__(self, has: Capabilities, toy: Toy | None = None, *, reads_prefix_cache: bool = False) -> None:
-        self.toy, self._has = toy or Toy(), has
-        self.reads_prefix_cache = reads_prefix_cache
+    reads_prefix_cache = False
+
+    def __init__(self, has: Capabilities) -> None:
+        self.toy, self._has = Toy(), has
         self.asked: list[tuple[str, Scored]] = []
 
     def describe(self) -> Served:
@@ -83,17 +84,8 @@ class NoConnection:
         return in_order(work, items, after, n_threads=1)
 
 
-class FreshToyDialect(ToyDialect):
-    """One that can be asked for whole rows without its prefix cache."""
-
-    def fresh_rows(self, scored: Scored, rows: range) -> np.ndarray:
-        self.asked.append(("fresh", scored))
-        return self._rows(scored, rows)
-
-
-def toy_served(has: Capabilities, *, fresh: bool = False, reads_prefix_cache: bool = False) -> ServedBackend:
-    """A back end over such a dialect; it names no identity and is not confirmed."""
-    kind = FreshToyDialect if fresh else ToyDialect
-    dialect = kind(has, reads_prefix_cache=reads_prefix_cache)
+def toy_served(has: Capabilities) -> ServedBackend:
+    """A back end over such a dialect."""
+    dialect = ToyDialect(has)
     connection: Any = NoConnection()
     return ServedBackend(dialect, connection, dialect.describe(), dialect.toy.tokenizer, {})

@@ -87,7 +87,7 @@ def checked_name(name: str | None) -> str | None:
         UsageError: it is empty, longer than a line, or holds what no line can.
     """
     if name is not None and not (name.strip() and len(name) <= MOST_NAME and name.isprintable()):
-        raise UsageError(f"a run's name is one line of 1 to {MOST_NAME} characters; give another with --name")
+        raise UsageError(f"a run's name is one line of 1 to {MOST_NAME} characters; give another name")
     return name
 
 

@@ -82,6 +82,8 @@ class ContextItem(Item):
     """The prompt without any context: a function of the template and the query only."""
     placebos: tuple[Prompt, ...] = field(kw_only=True)
     """The prompt with an irrelevant piece of a unit's typical length put in, at several places."""
+    placebo_alone: Prompt | None = field(default=None, kw_only=True)
+    """The blank prompt with that piece as its only context; None where there are no placebos."""
     swaps: Mapping[str, Prompt] = field(default_factory=dict, kw_only=True)
     """The prompt with an invented value in the place of a span, for spans that are swapped too."""
     cut_together: Callable[[Collection[str]], Prompt] | None = field(default=None, compare=False, kw_only=True)
@@ -120,6 +122,8 @@ class Prepared:
     n_truncated_tokens: int
     removal: str = field(default="drop", kw_only=True)
     """How pieces are removed."""
+    unmarked_query_tokens: int | None = field(default=None, kw_only=True)
+    """Tokens of the query of a chat whose only context is its system prompt; None of other cases."""
 
     def texts(self) -> JsonObject:
         """What a run keeps of the case beside these; what is not numbers of its result."""

@@ -34,6 +34,13 @@ class Quantity:
     """A result to the most that the number may be off where it is the middle of an interval; None where it is not."""
     usual: str | None = None
     """The aggregate that is meant where none is named; None where that would be a guess."""
+    was: str | None = None
+    """Its name in the release before: understood in bounds, comparisons and baselines. Drop it in the next."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it may be asked for by."""
+        return (self.name,) if self.was is None else (self.name, self.was)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,11 @@ class RunQuantity:
     of: Callable[[Sequence[Case]], float | None]
     """Results, one or more, to the number: None where they have none, ∞ where it is infinite."""
     worse: Worse = "more"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it may be asked for by."""
+        return (self.name,)
 
 
 AnyQuantity = Quantity | RunQuantity

@@ -203,6 +203,8 @@ def texts_of(one: Prepared, measurements: Sequence[Measurement], backend: Backen
         "responses": [response_texts(ids, backend.tokenizer) for ids in responses],
         "spans": [asdict(span) for span in one.item.spans],
     }
+    if one.unmarked_query_tokens is not None:
+        texts["unmarked_query_tokens"] = one.unmarked_query_tokens
     texts.update(one.texts())
     if named:
         texts["words"] = {str(token): backend.tokenizer.decode([token]) for token in sorted(named)}

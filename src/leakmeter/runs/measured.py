@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,7 @@ from leakmeter.core.quantity import AnyQuantity, Case, Quantity
 from leakmeter.errors import UsageError
 from leakmeter.runs.damage import as_written
 from leakmeter.runs.measure import cases_of_run
+from leakmeter.runs.result import TOKENIZATION
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.aggregates import is_aggregate
 from leakmeter.stats.stats import FloatArray
@@ -62,9 +63,9 @@ class Measured:
         """The quantity of a name, and the aggregate behind it; None where there is no such quantity."""
         head, _, last = name.rpartition(".")
         for quantity in self.quantities:
-            if quantity.name == name:
+            if name in quantity.names:
                 return quantity, None
-            if quantity.name == head and is_aggregate(last):
+            if head in quantity.names and is_aggregate(last):
                 return quantity, last
         return None
 
@@ -80,7 +81,12 @@ class Measured:
         # Where it was left to the kind of case, results say which unit it was.
         if units := dict.fromkeys(unit for case in self.cases if (unit := getattr(case, "unit", None))):
             told["prompts.unit"] = ", ".join(units)
-        return {**told, "version": self.spec.get("version")}
+        return with_tokenization({**told, "version": self.spec.get("version")}, self.defining)
+
+
+def with_tokenization(settings: dict[str, Any], defining: Container[str]) -> dict[str, Any]:
+    """Settings of a run that may be of before prompts were tokenised as one string: then it was in parts."""
+    return {TOKENIZATION: "parts", **settings} if TOKENIZATION in defining else settings
 
 
 def read_measured(path: Path) -> Measured:

@@ -41,8 +41,8 @@ def prepared(one: Any) -> Prepared:
     return Prepared(one, "", "", "", "", "", 0)
 
 
-def refused(has: Any, measure: Any, one: Any = None, **options: Any) -> str:
-    backend = toy_served(has, **options)
+def refused(has: Any, measure: Any, one: Any = None) -> str:
+    backend = toy_served(has)
     with pytest.raises(CapabilityError) as error:
         check_answered(backend, measure, [prepared(one or item())])
     assert not backend.dialect.asked  # type: ignore[attr-defined]
@@ -189,30 +189,40 @@ def test_a_weight_is_not_drawn_by_the_server():
 DECODE = Decode(epsilon=1.0, seed=7, max_new_tokens=4, cid_lambda=1.0)
 
 
-@pytest.mark.parametrize(("fresh", "cached"), [(False, False), (True, True)])
-def test_bounded_decoding_asks_for_the_bare_rows_first_and_alone(fresh, cached):
-    backend = toy_served(ROWS, fresh=fresh, reads_prefix_cache=cached)
+def test_bounded_decoding_asks_for_the_bare_rows_first_and_alone():
+    backend = toy_served(ROWS)
+    sent: list[int] = []
+    in_order = backend.connection.in_order
+
+    def counted(work: Any, items: Any, after: Any = None) -> Any:
+        sent.append(len(items))
+        return in_order(work, items, after)
+
+    backend.connection.in_order = counted  # type: ignore[method-assign]
     (found,), _ = drive(backend, [DECODE.trial(item(None))])
     bare = tuple(PROMPT.blank().ids.tolist())
-    asked = [(kind, scored.prompt == bare) for kind, scored in backend.dialect.asked]  # type: ignore[attr-defined]
-    assert asked[::2] == [("fresh" if fresh else "rows", True)] * (len(asked) // 2)
-    assert asked[1::2] == [("rows", False)] * (len(asked) // 2)
+    asked = [scored.prompt == bare for _, scored in backend.dialect.asked]  # type: ignore[attr-defined]
+    assert asked == [True, False] * (len(asked) // 2)
+    assert set(sent) == {1}
     (expected,), _ = drive(Toy(), [DECODE.trial(item(None))])
     assert len(found) == len(expected) >= len(RECEIPT)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.values, other.values, atol=1e-9, err_msg=one.statistic)
 
 
-@pytest.mark.parametrize(("has", "cached"), [(TOP, False), (TARGETS, False), (ROWS, True)])
-def test_bounded_decoding_is_refused_without_fresh_whole_rows(has, cached):
-    said = refused(has, DECODE, item(None), reads_prefix_cache=cached)
+STALE = replace(ROWS, fresh_rows=False)
+
+
+@pytest.mark.parametrize("has", [TOP, TARGETS, STALE])
+def test_bounded_decoding_is_refused_without_fresh_whole_rows(has):
+    said = refused(has, DECODE, item(None))
     assert "epsilon" in said
     assert "llamacpp" in said
 
 
 def test_without_a_bound_whole_rows_of_any_kind_will_do():
     free = Decode(seed=7, max_new_tokens=2, cid_lambda=1.5)
-    check_answered(toy_served(ROWS, reads_prefix_cache=True), free, [prepared(item(None))])
+    check_answered(toy_served(STALE), free, [prepared(item(None))])
 
 
 # ---- what dialects say -----------------------------------------------------------------------------------------------

@@ -86,8 +86,6 @@ class Connection:
         self.concurrency = concurrency
         self.n_requests = 0
         """Requests sent so far, repeated ones counted each time."""
-        self.troubles: Counter[str] = Counter()
-        """What requests had to be repeated for, and how often."""
         self.faults: Counter[str] = Counter()
         """What requests had to be repeated for, how often."""
         self._seconds, self._patience, self._notify = seconds, patience, notify
@@ -176,8 +174,6 @@ class Connection:
             n_seconds += wait
             if not may_retry or n_seconds > self._patience:
                 raise self._error(path, status, fault, tries)
-            with self._lock:
-                self.faults[fault] += 1
             self._tell(fault, wait)
             if not waited(wait):
                 raise self._error(path, status, fault)
@@ -205,7 +201,7 @@ class Connection:
 
     def _tell(self, fault: str, wait: float) -> None:
         with self._lock:
-            self.troubles[fault] += 1
+            self.faults[fault] += 1
         if wait < 1.0:
             return
         with self._lock:

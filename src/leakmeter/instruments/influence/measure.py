@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakmeter.core.item import PLACEBO, ContextItem
+from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import HALF_WIDTH, NATS, TOKEN_ID, Measurement
@@ -80,7 +80,7 @@ class Influence(Measure):
             )
         names = [span.name for span in item.spans]
         cuts = [item.cuts[name] for name in names]
-        irrelevant = [prompt.only(PLACEBO) for prompt in item.placebos[:1]]
+        irrelevant = [item.placebo_alone] if item.placebo_alone is not None else []
         extras = [*(item.alone[name] for name in names), *item.swaps.values(), *irrelevant, *item.placebos]
         # The bare prompt stands first: it is what every other mixes with.
         prompts = [(item.blank, item.prompt, *cuts, *(extras if i == 0 else ())) for i in range(len(responses))]

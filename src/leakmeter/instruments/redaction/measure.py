@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leakmeter.core.item import PLACEBO, ContextItem
+from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import HALF_WIDTH, NATS, TOKEN_ID, Measurement
 from leakmeter.core.noise import interval_noise_of, neighbourhood_noise
@@ -144,7 +144,7 @@ class Redaction(Measure):
         response = item.response
         if response is None:
             response = yield from self._draw(item, item.prompt)
-        irrelevant = (prompt.only(PLACEBO) for prompt in item.placebos[:1])
+        irrelevant = [item.placebo_alone] if item.placebo_alone is not None else []
         (scores,) = yield [self._request(item, (item.prompt, *irrelevant), response)]
         return response, scores
 
