@@ -61,7 +61,8 @@ def load_served(
     name, url, served_name = _read(model)
     parts = split(url)
     key = key_for(parts)
-    if not 1 <= (concurrency or DEFAULT_CONCURRENCY) <= MOST_CONCURRENCY:
+    at_once = DEFAULT_CONCURRENCY if concurrency is None else concurrency
+    if not 1 <= at_once <= MOST_CONCURRENCY:
         raise UsageError(f"concurrency is {concurrency}; give 1 to {MOST_CONCURRENCY} with --concurrency")
     if not is_loopback(parts):
         if not allow_remote:
@@ -73,7 +74,7 @@ def load_served(
         also = " and the key of the environment" if key else ""
         notify(f"sending contexts, queries and responses{also} to '{parts.netloc}' ({parts.scheme}, {how})")
     read, identity = served_tokenizer(tokenizer, notify)
-    connection = Connection(url, key=key, concurrency=concurrency or DEFAULT_CONCURRENCY, notify=notify, **limits)
+    connection = Connection(url, key=key, concurrency=at_once, notify=notify, **limits)
     dialect = _dialect(name, connection, served_name, read)
     served = dialect.describe()
     if checked:
