@@ -11,6 +11,8 @@ from cyclopts import Parameter
 from leakmeter.commands import output
 from leakmeter.commands.given import read_cases
 from leakmeter.commands.options import Flag, Source, Text
+from leakmeter.core.plain import excerpt, visible
+from leakmeter.core.prompt import FRAME
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.text.build import PromptSettings
 
@@ -26,8 +28,8 @@ _PAPERS: Final = (
     *(("#ffec99", "#fff3bf"), ("#d0bfff", "#e5dbff"), ("#99e9f2", "#c5f6fa")),
 )
 """Two shades for the tokens of a piece, which take turns; black letters are readable on all."""
-_UNCUT: Final = ("#ced4da", "#e9ecef")
-"""For what no removal takes."""
+_FRAME: Final = ("#ced4da", "#e9ecef")
+"""For the template."""
 _MARKS: Final = str.maketrans({"\n": "↵", "\t": "⇥"})
 
 
@@ -85,8 +87,6 @@ def tokens(
 def _print(found: TokensResult, console: Console) -> None:
     from rich.text import Text as Painted
 
-    from leakmeter.core.plain import excerpt
-
     coloured = console.color_system is not None and not console.no_color
     palette = _palette(found.tokens)
     n_response = len(found.response_ids or ())
@@ -96,9 +96,8 @@ def _print(found: TokensResult, console: Console) -> None:
     if found.truncated_tokens:
         console.print(Painted(f"{found.truncated_tokens:,} tokens of the context are cut off"))
     console.print()
-    if coloured:
-        console.print(_text(found, palette))
-        console.print()
+    console.print(_text(found, palette))
+    console.print()
     console.print(_table(found.tokens, palette, coloured=coloured))
     if found.without is not None:
         console.print()
@@ -106,14 +105,12 @@ def _print(found: TokensResult, console: Console) -> None:
 
 
 def _palette(tokens: Iterable[PromptToken]) -> dict[str, tuple[str, str]]:
-    pieces = dict.fromkeys(token.piece for token in tokens if token.piece in token.spans)
+    pieces = dict.fromkeys(token.piece for token in tokens if token.role != FRAME)
     return {piece: _PAPERS[i % len(_PAPERS)] for i, piece in enumerate(pieces)}
 
 
 def _painted(text: str, paper: str) -> Painted:
     from rich.text import Text as Painted
-
-    from leakmeter.core.plain import visible
 
     return Painted(visible(text), style=f"black on {paper}")
 
@@ -126,26 +123,18 @@ def _text(found: TokensResult, palette: dict[str, tuple[str, str]]) -> Painted:
     whole = found.rendered + (found.response or "")
     for number, token in enumerate(found.tokens):
         if token.end > at:
-            out.append_text(Painted(_plain(whole[at : max(at, token.start)])))
+            out.append_text(Painted(visible(whole[at : max(at, token.start)])))
             own = whole[max(at, token.start) : token.end]
-            out.append_text(_painted(own, palette.get(token.piece, _UNCUT)[number % 2]))
+            out.append_text(_painted(own, palette.get(token.piece, _FRAME)[number % 2]))
             at = token.end
-    out.append_text(Painted(_plain(whole[at:])))
+    out.append_text(Painted(visible(whole[at:])))
     return out
-
-
-def _plain(text: str) -> str:
-    from leakmeter.core.plain import visible
-
-    return visible(text)
 
 
 def _table(tokens: Iterable[PromptToken], palette: dict[str, tuple[str, str]], *, coloured: bool) -> Table:
     """A row for each stretch of tokens of one piece."""
     from rich.table import Table
     from rich.text import Text as Painted
-
-    from leakmeter.core.plain import excerpt
 
     table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")
     table.add_column("piece", no_wrap=True, max_width=16)
@@ -157,8 +146,8 @@ def _table(tokens: Iterable[PromptToken], palette: dict[str, tuple[str, str]], *
         for number, (token, text) in run:
             if cell and not coloured:
                 cell.append("|")
-            paper = palette.get(piece, _UNCUT)[number % 2]
-            cell.append_text(_painted(text, paper) if coloured else Painted(_plain(text)))
+            paper = palette.get(piece, _FRAME)[number % 2]
+            cell.append_text(_painted(text, paper) if coloured else Painted(visible(text)))
             ids.append(str(token.id))
         table.add_row(Painted(excerpt(piece, 40)), cell, Painted(" ".join(ids)))
     return table
@@ -176,19 +165,13 @@ def _shown(tokens: Iterable[PromptToken]) -> Iterator[tuple[PromptToken, str]]:
 def _left(left: LeftTokens) -> Painted:
     from rich.text import Text as Painted
 
-    from leakmeter.core.plain import excerpt
-
     names = ", ".join(excerpt(name, 40) for name in left.pieces)
-    how = "rendered and tokenised anew" if left.retokenised is None else "underlined: tokenised on its own"
-    out = Painted(f"without {names} ({left.removal}): {len(left.prompt_ids):,} tokens; {how}\n", style="bold")
+    how = "rendered and tokenised anew" if left.retokenised is None else "in brackets: tokenised on its own"
+    head = f"without {names} ({left.removal}): {len(left.prompt_ids):,} tokens; {how}"
     marked = set(left.retokenised or ())
+    told: list[str] = []
     for number, token in enumerate(left.prompt_ids):
-        gap = left.positions[number] - (left.positions[number - 1] if number else -1) - 1
-        if gap:
-            out.append(f"({gap:,} empty) ", style="dim not bold")
-        out.append(
-            f"[{token}]" if number in marked else str(token),
-            style="underline not bold" if number in marked else "not bold",
-        )
-        out.append(" ", style="not bold not underline")
-    return out
+        if gap := left.positions[number] - (left.positions[number - 1] if number else -1) - 1:
+            told.append(f"({gap:,} empty)")
+        told.append(f"[{token}]" if number in marked else str(token))
+    return Painted.assemble((head, "bold"), "\n", " ".join(told))
