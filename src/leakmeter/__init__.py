@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from leakmeter import instruments
 
 if TYPE_CHECKING:
+    from leakmeter.checkup.api import doctor
     from leakmeter.commands.study import list_studies, study
-    from leakmeter.doctor.api import doctor
     from leakmeter.errors import LeakmeterError
     from leakmeter.instruments import *  # noqa: F403
     from leakmeter.meter import Meter
@@ -39,7 +39,7 @@ _HOME = {
     "Results": "leakmeter.runs.results",
     "Run": "leakmeter.runs.run",
     "compare_runs": "leakmeter.runs.library",
-    "doctor": "leakmeter.doctor.api",
+    "doctor": "leakmeter.checkup.api",
     "export_run": "leakmeter.runs.library",
     "forget": "leakmeter.runs.loading",
     "gate": "leakmeter.runs.library",

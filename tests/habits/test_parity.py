@@ -18,6 +18,7 @@ LIBRARY = {
     "audit run": "audit",
     "decode": "decode",
     "frontier": "frontier",
+    "doctor": "doctor",
     "gate": "gate",
     "icl": "icl",
     "icl-responses": "icl_responses",

@@ -18,6 +18,8 @@ import pytest
 from helpers.command_line import Ended
 from helpers.model_server import OPENAI, VLLM, ModelServer
 from leakmeter.backends.served import connection
+from leakmeter.backends.served.fingerprint import Fingerprint
+from leakmeter.backends.served.known import settled
 from leakmeter.runs.loading import load_run
 from leakmeter.runs.rundir import RunDirectory
 
@@ -95,6 +97,20 @@ def test_a_run_is_told_by_the_model_and_not_by_where_it_is_served(cli: Cli, data
     with ModelServer(VLLM, faults=["swapped_weights"]) as other:
         assert cases_of(influence(cli, other, data)) != first
     assert len(list(Path("runs").iterdir())) == 2
+
+
+def test_noise_does_not_take_a_models_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAKMETER_SCORES", str(tmp_path / "scores"))
+    told = {"served_model": "toy", "server_version": None}
+    first = Fingerprint("aa", (-10.24, -3.0))
+    assert settled(first, told) == first
+    assert settled(Fingerprint("bb", (-10.26, -3.01)), told) == Fingerprint("aa", (-10.26, -3.01))
+    assert settled(Fingerprint("cc", (-10.26, -4.0)), told).sha256 == "cc"
+    assert settled(Fingerprint("dd", (-10.24, -3.0)), {**told, "server_version": "2"}).sha256 == "dd"
+    (tmp_path / "scores" / "served.json").write_text("[{}]")
+    assert settled(Fingerprint("ee", (-10.24, -3.0)), told).sha256 == "ee"
+    monkeypatch.setenv("LEAKMETER_SCORES", "off")
+    assert settled(Fingerprint("ff", (-10.24, -3.0)), told).sha256 == "ff"
 
 
 def test_a_model_that_changes_in_the_middle_stops_the_run(cli: Cli, data: Path) -> None:

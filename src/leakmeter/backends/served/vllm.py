@@ -63,7 +63,12 @@ class Vllm:
     def capabilities(self) -> Capabilities:
         """Whole rows where the server was started with `--max-logprobs -1`; asked for by `describe`."""
         return Capabilities(
-            targets=True, most_top=self._most_top, whole_rows=self._most_top is None, samples=True, token_ids=True
+            targets=True,
+            most_top=self._most_top,
+            whole_rows=self._most_top is None,
+            samples=True,
+            token_ids=True,
+            fresh_rows=self._most_top is None,
         )
 
     def target_log_probs(self, scored: Scored) -> FloatArray:

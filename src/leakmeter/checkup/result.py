@@ -42,9 +42,9 @@ class DoctorNoise(Record):
     cache_nats: float | None
     """After states of a prefix were kept, against without; None where neither can be asked for."""
     floor_nats: float
-    """The largest of these."""
+    """The largest of these; the cache counts where measurements read it."""
     response_floor_nats: float
-    """The largest difference of a whole response's log-probability."""
+    """The largest of these differences for a whole response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
@@ -19,11 +19,11 @@ import numpy as np
 from leakmeter.backends.served import answered, fingerprint
 from leakmeter.backends.served.connection import StatusError
 from leakmeter.backends.served.dialect import Probed, ProbedDialect, Scored, Setting
+from leakmeter.checkup.probes import TEXTS, Probes
+from leakmeter.checkup.result import DoctorAgainst, DoctorNoise, DoctorSpeed, Status
+from leakmeter.checkup.subject import InProcess, Subject
+from leakmeter.checkup.words import FAULTS
 from leakmeter.core.request import FloatArray
-from leakmeter.doctor.probes import TEXTS, Probes
-from leakmeter.doctor.result import DoctorAgainst, DoctorNoise, DoctorSpeed, Status
-from leakmeter.doctor.subject import InProcess, Subject
-from leakmeter.doctor.words import FAULTS
 from leakmeter.report.words import about_seconds
 
 _LEAST_TOLERANCE: Final = 0.02
@@ -296,15 +296,22 @@ def noise(examined: Examined) -> Found:
         for name, found in ways.items()
     }
     most = {name: max(float(np.abs(gap).max()) for gap in some) for name, some in gaps.items()}
+    # What measurements do not read from does not move them.
+    met = [name for name in most if name != "cache" or examined.subject.dialect.reads_prefix_cache]
     examined.noise = DoctorNoise(
         repeat_nats=most["repeat"],
         order_nats=most["order"],
         batch_nats=most["batch"],
         cache_nats=most.get("cache"),
-        floor_nats=max(most.values()),
-        response_floor_nats=max(abs(float(gap.sum())) for some in gaps.values() for gap in some),
+        floor_nats=max(most[name] for name in met),
+        response_floor_nats=max(abs(float(gap.sum())) for name in met for gap in gaps[name]),
     )
-    return _noise_found(examined.noise, most)
+    found = _noise_found(examined.noise, {name: most[name] for name in met})
+    if "cache" in met or "cache" not in most:
+        return found
+    return replace(
+        found, said=f"{found.said} The prefix cache, which measurements do not read, moves {_nats(most['cache'])}."
+    )
 
 
 def _cached(examined: Examined) -> tuple[list[FloatArray], list[FloatArray]] | None:
@@ -318,7 +325,7 @@ def _cached(examined: Examined) -> tuple[list[FloatArray], list[FloatArray]] | N
             examined.probe(sibling, Setting(reads_cache=True))
             with_cache.append(examined.probe(one, Setting(reads_cache=True)).log_probs)
         return with_cache, [examined.probe(one, Setting(reads_cache=False)).log_probs for one in scored]
-    if isinstance(subject.dialect, InProcess):
+    if subject.is_local:
         # The engine forks the states of a prompt where another one parts from it.
         longer = [(*one.prompt, *sibling.response) for one, sibling in zip(scored, siblings, strict=True)]
         forked = [
@@ -355,7 +362,7 @@ def prefix_cache(examined: Examined) -> Found:
     if not subject.dialect.reads_prefix_cache:
         examined.uses_prefix_cache = False
         return Found("The server reads no prefix cache for log-probabilities: each sequence takes its whole length.")
-    if isinstance(subject.dialect, InProcess):
+    if subject.is_local and isinstance(subject.dialect, InProcess):
         backend = subject.dialect.backend
         before = backend.n_tokens_run
         subject.together(case.prompts, case.response)
