@@ -92,6 +92,14 @@ def test_one_case_is_a_result_and_many_are_the_same() -> None:
     assert len(list(Path("runs").glob("influence-*"))) == 1
 
 
+def test_a_case_without_an_id_has_no_id_over_its_page() -> None:
+    told = {"context": "Ana is 41.", "query": "Age?", "response": "41"}
+    bare = leakmeter.influence("toy", **told)
+    named = leakmeter.influence("toy", [{"id": "first", **told}])[0]
+    assert 'class="eyebrow"' not in type(bare).render_page([bare], command=None, run=None).partition("<body")[2]
+    assert ">Case <bdi>first</bdi></p>" in type(named).render_page([named], command=None, run=None)
+
+
 def test_data_come_in_any_form() -> None:
     import pandas as pd
 
@@ -167,6 +175,9 @@ def test_bad_cases_are_left_out_and_named() -> None:
         (lambda: leakmeter.decode("toy", context="Ana.", map={"query": "q"}), "map and format say how data are read"),
         (lambda: leakmeter.susceptibility("toy", contexts=["a", "b"]), "there are no queries"),
         (lambda: leakmeter.pii("toy"), "there are no subjects"),
+        (lambda: leakmeter.influence("toy", CASES, name="mine"), "name is for runs that are kept; give out too"),
+        (lambda: leakmeter.audit("toy", ROWS, name="mine"), "name is for runs that are kept; give out too"),
+        (lambda: leakmeter.decode("toy", CASES, out="runs", name="a\nb"), "1 to 80 characters; give another name"),
     ],
 )
 def test_what_cannot_be_is_one_line(call: Callable[[], Any], said: str) -> None:

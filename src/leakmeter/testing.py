@@ -132,8 +132,8 @@ def _is_above(piece: Piece, max_nats: float | None, max_posterior: float | None)
 
 
 def _nats(piece: Piece) -> float:
-    """Influence on the response that it influences most."""
-    return piece.nats if piece.worst_nats is None else piece.worst_nats
+    """Influence on the response that it influences most; of an interval the upper end."""
+    return (piece.nats if piece.worst_nats is None else piece.worst_nats) + (piece.half_width_nats or 0.0)
 
 
 def _told(

@@ -118,7 +118,7 @@ def test_a_run_has_a_name(cli: Call, run: Path, data: Path, monkeypatch: pytest.
 def test_a_name_is_a_line(cli: Call, data: Path, name: str) -> None:
     ended = cli("influence", *options(data), "--name", name)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "leakmeter: a run's name is one line of 1 to 80 characters; give another with --name\n"
+    assert ended.err == "leakmeter: a run's name is one line of 1 to 80 characters; give another name\n"
     assert not Path("runs").exists()
 
 

@@ -37,7 +37,10 @@ def test_numbers_are_what_they_were(name: str, runs: Path) -> None:
     numbers = {
         key: "Infinity" if number.value == math.inf else number.value for key, number in run.quantities().items()
     }
-    assert {key: numbers[key] for key in said["quantities"]} == said["quantities"]
+    # A quantity was renamed; bounds by its old name hold (below).
+    assert {key: numbers[key.replace("decode.promised", "decode.bound")] for key in said["quantities"]} == said[
+        "quantities"
+    ]
     assert (run.measure, [result.id for result in run]) == (said["measure"], said["cases"])
     # Words may change; numbers do not.
     # All that version said stands in the report, which says more today; but chance, which is a share now.
@@ -50,7 +53,8 @@ def test_numbers_are_what_they_were(name: str, runs: Path) -> None:
 @pytest.mark.parametrize("name", SAID)
 def test_every_command_reads_them(name: str, runs: Path, cli: Callable[..., Any], tmp_path: Path) -> None:
     path = runs / name
-    (quantity, value), *_ = SAID[name]["quantities"].items()
+    quantities = SAID[name]["quantities"]
+    quantity = next((key for key in quantities if "promised" in key), next(iter(quantities)))
     commands = [
         ("runs", "show", path),
         ("runs", "verify", path),
@@ -58,7 +62,7 @@ def test_every_command_reads_them(name: str, runs: Path, cli: Callable[..., Any]
         ("runs", "export", path, "--out", tmp_path / "export"),
         ("query", "--runs", path, "select count(*) from measurements"),
         ("report", path, "--html", tmp_path / "page.html"),
-        ("gate", path, "--max", f"{quantity} <= {value}"),
+        ("gate", path, "--max", f"{quantity} <= {quantities[quantity]}"),
     ]
     for words in commands:
         done = cli(*words)

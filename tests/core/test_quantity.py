@@ -118,7 +118,7 @@ def test_decode() -> None:
     assert value("decode", case) == 1.5
     assert value("decode.worst_response", case) is None
     assert value("decode.worst_token", case) == 0.3
-    assert value("decode.promised", case) == 3.0
+    assert value("decode.bound", case) == 3.0
     assert value("decode.ratio", case) == pytest.approx(0.8, rel=1e-12)
     several = decoded(first, ledger([0.2, math.inf], [0.1, 0.9], 2.5), epsilon=0.5)
     assert value("decode", several) == 1.5
@@ -129,7 +129,7 @@ def test_decode() -> None:
 
 def test_a_decoding_without_a_bound_guarantees_nothing() -> None:
     case = decoded(ledger(None, [0.2, math.inf], 1.5), epsilon=None)
-    assert value("decode.promised", case) is None
+    assert value("decode.bound", case) is None
     assert value("decode.ratio", case) is None
     assert value("decode.worst_token", case) == math.inf
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +231,44 @@ def test_a_log_of_a_completion_is_a_messages_file_too(tmp_path: Path, answer: di
 def test_fields_of_a_message_that_say_nothing_are_left_aside() -> None:
     logged = {"role": "assistant", "content": "Anna.", "refusal": None, "tool_calls": [], "function_call": None}
     assert case_of(messages=[USER, logged]).response == "Anna."
+
+
+class Role(str, Enum):  # noqa: UP042 (what a text of it shows is not its value)
+    """As LlamaIndex has it."""
+
+    USER = "user"
+
+
+def test_messages_of_llamaindex_are_understood() -> None:
+    asked = {"role": Role.USER, "additional_kwargs": {}, "blocks": [{"block_type": "text", "text": "Who?"}]}
+    system = {"role": "system", "additional_kwargs": {}, "blocks": [{"block_type": "text", "text": "Anna called."}]}
+    case = case_of(messages=[system, asked])
+    assert [(message.role, message.parts[0].text) for message in case.messages] == [
+        ("system", "Anna called."),
+        ("user", "Who?"),
+    ]
+    assert (case.messages[1].name, case.has_only_system_context) == ("user 2", True)
+    for bad, said in (
+        ({**asked, "blocks": [{"block_type": "image", "url": "x"}]}, "only text can be measured"),
+        ({**asked, "additional_kwargs": {"tool_calls": [1]}}, "field 'tool_calls' is not understood"),
+    ):
+        with pytest.raises(DataError, match=said):
+            case_of(messages=[system, bad])
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ([{"role": "system", "content": "Be brief."}], True),
+        ([{"role": "developer", "content": "Be brief."}], True),
+        ([{"role": "system", "content": "Anna called.", "name": "notes"}], False),
+        ([{"role": "system", "content": "Be brief."}, {"role": "tool", "content": "Anna called."}], False),
+        ([{"role": "tool", "content": "Anna called."}], False),
+        ([], False),
+    ],
+)
+def test_a_system_prompt_as_the_only_context_is_found(others: list[dict[str, str]], expected: bool) -> None:
+    asked = {"role": "user", "content": "Notes: Anna called. Who called?"}
+    assert case_of(messages=[*others, asked]).has_only_system_context is expected
+    marked = case_of(messages=[*others, asked], context_from=r"Notes:(.*)Who")
+    assert not marked.has_only_system_context

@@ -139,6 +139,8 @@ def test_what_would_mend_it_is_suggested() -> None:
     wanted = {"query": ("question",), "context": ("passages",), "response": ("answer",)}
     assert suggested(["Question", "passage", "x"], wanted, wanted) == "--map query=Question,context=passage"
     assert suggested(["x", "y"], wanted, wanted) is None
+    assert suggested(["Contact ID", "Account Owner"], {"context": ()}, {"context": ()}) is None
+    assert suggested(["rag_context", "qustion"], wanted, wanted) == "--map query=qustion,context=rag_context"
     assert nearest("respnse", ["query", "response"]) == "response"
     assert nearest("zzz", ["query", "response"]) is None
 

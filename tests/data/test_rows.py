@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakmeter.data import opened, rows
-from leakmeter.data.rows import read_rows
+from leakmeter.data.rows import read_rows, with_class_names
 from leakmeter.errors import DataError
 
 RECORDS = [{"query": "Who?", "context": "Anna\nsang."}, {"query": "What?", "context": 'Bo, "ate".'}]
@@ -174,13 +174,25 @@ class Model:
         return self._held
 
 
+class Label:
+    """A class of the `datasets` library."""
+
+    def int2str(self, number: int) -> str:
+        return ("neg", "pos")[number]
+
+
 class Set:
-    """A data set of the `datasets` library, as far as it is asked."""
+    """A data set of the `datasets` library, as far as it is asked; it was set to give frames of pandas."""
 
-    features = ("query", "context")
+    def __init__(self, records: list[dict[str, Any]], **features: Any) -> None:
+        self.records, self.features = records, features
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(RECORDS)
+    def __iter__(self) -> Iterator[Any]:
+        return iter([pd.DataFrame([record]) for record in self.records])
+
+    def with_format(self, form: None) -> list[dict[str, Any]]:
+        assert form is None
+        return self.records
 
 
 class Polars:
@@ -214,7 +226,8 @@ class Lazy:
         pa.Table.from_pylist(RECORDS),
         Polars(),
         Lazy(),
-        Set(),
+        Set(RECORDS),
+        {"train": Set(RECORDS)},
         [*read_rows(RECORDS)],
     ],
     ids=lambda data: type(data).__name__,
@@ -222,6 +235,16 @@ class Lazy:
 def test_every_kind_of_object_is_read(data: Any) -> None:
     assert fields_in(data) == RECORDS
     assert fields_in(row for row in read_rows(data)) == RECORDS
+
+
+def test_data_sets_are_tables_and_their_classes_have_names() -> None:
+    rated = Set(
+        [{"text": "Good.", "label": 1}, {"text": "Bad.", "label": 0}, {"text": "?", "label": -1}], label=Label()
+    )
+    assert [row.is_table for row in read_rows(rated)] == [True] * 3
+    assert [record["label"] for record in fields_in(rated)] == [1, 0, -1]
+    assert [record["label"] for record in fields_in(with_class_names(rated))] == ["pos", "neg", None]
+    assert with_class_names(RECORDS) is RECORDS
 
 
 def test_frames_of_polars_are_read() -> None:
@@ -292,7 +315,7 @@ def circle() -> list[Any]:
         ([{"a": object()}], "the data, record 1 holds an object of type object"),
         ([{"a": circle()}], "the data, record 1 is nested more than 64 deep"),
         ("Anna sang.\nBo ate.", "the data are one text of several lines; give a path, or records"),
-        ({"train": Set(), "test": Set()}, "the data are several splits (train, test); give one of them"),
+        ({"train": Set(RECORDS), "test": Set(RECORDS)}, "the data are several splits (train, test); give one of them"),
     ],
 )
 def test_what_is_no_data_is_said(data: Any, problem: str) -> None:

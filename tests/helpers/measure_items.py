@@ -29,6 +29,7 @@ def make_item(
     names = prompt.names()
     members = {**{name: (name,) for name in names}, **(groups or {}), "all": names}
     remove = prompt.masking if masks else prompt.without
+    placebos = (prompt.with_inserted(1, Piece("placebo", "context", tuple(placebo))),) if placebo else ()
     return ContextItem(
         id=id_,
         prompt=prompt,
@@ -39,7 +40,8 @@ def make_item(
         cuts={name: prompt.blank() if set(p) == set(names) else remove(*p) for name, p in members.items()},
         alone={name: prompt.only(*pieces) for name, pieces in members.items()},
         blank=prompt.blank(),
-        placebos=(prompt.with_inserted(1, Piece("placebo", "context", tuple(placebo))),) if placebo else (),
+        placebos=placebos,
+        placebo_alone=placebos[0].only("placebo") if placebos else None,
         response=None if response is None else tuple(response),
         stop_ids=frozenset(stop_ids),
     )

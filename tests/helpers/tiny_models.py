@@ -147,6 +147,7 @@ def tiny_backend(kind: str = "llama", attention: str = "eager", **settings: Any)
 def item_of(prompt: Prompt, id_: str = "one", stop_ids: frozenset[int] = frozenset()) -> ContextItem:
     """An item without a response whose spans are the prompt's context pieces."""
     names = prompt.names()
+    with_placebo = prompt.with_inserted(2, Piece("placebo", "context", (3, 4, 5)))
     return ContextItem(
         id=id_,
         prompt=prompt,
@@ -154,7 +155,8 @@ def item_of(prompt: Prompt, id_: str = "one", stop_ids: frozenset[int] = frozens
         cuts={name: prompt.without(name) for name in names},
         alone={name: prompt.only(name) for name in names},
         blank=prompt.blank(),
-        placebos=(prompt.with_inserted(2, Piece("placebo", "context", (3, 4, 5))),),
+        placebos=(with_placebo,),
+        placebo_alone=with_placebo.only("placebo"),
         response=None,
         stop_ids=stop_ids,
     )

@@ -50,7 +50,9 @@ def test_a_mean_a_piece_is_the_mean(runs: list[Path]) -> None:
 
 
 def test_cases_and_runs(runs: list[Path]) -> None:
-    columns = "number, id, query, context, response, n_responses, tree_tokens, naive_tokens, seconds, halvings"
+    columns = (
+        "number, id, query, context, response, n_responses, tree_tokens, naive_tokens, seconds, out_of_memory_retries"
+    )
     assert rows(f"select {columns} from cases where run = '{runs[1].name}' order by number", runs) == [
         (0, HOSTILE, "Wer? 🙂", "Anna Ek lives in Graz.", "AB", 2, 40, 90, 0.25, 1),
         (1, "b", "Who?", "Bo ate.", "AB", 1, 40, 90, 0.25, 1),

@@ -76,7 +76,7 @@ def texts_in(value: Any) -> Iterator[str]:
 
 def check_reprs(run: Run, results: list[Any]) -> None:
     """Ids, sizes and headline, and no other text: what is logged tells nothing private."""
-    assert repr(run) == f"<Run '{run.path.name}': {run.measure}, {len(results)} cases>"
+    assert repr(run) == f"<Run '{run.path.name}': {run.measure}, {len(results)} case{'s' * (len(results) != 1)}>"
     for result in results:
         said = repr(result)
         headline = type(result).findings([result]).headline

@@ -60,7 +60,8 @@ def test_each_message_is_a_piece_that_goes_with_its_turn_markers(chat: Any, chat
 def test_nothing_of_the_context_is_left_in_the_blank_prompt(chat: Any, chat_tokenizer: Any) -> None:
     one = chat(CHAT)
     blank = chat_tokenizer.decode(one.item.blank.ids.tolist())
-    assert blank == "<|im_start|>user\nWho called? 🙂<|im_end|>\n<|im_start|>assistant\n"
+    # What a server would be sent without a context: then the template writes a system message of its own.
+    assert blank == rendered(chat_tokenizer, CHAT[-1:])
     other = chat([{"role": "system", "content": "Something else."}, CHAT[-1]])
     assert other.item.blank.ids.tolist() == one.item.blank.ids.tolist()
 
@@ -204,8 +205,7 @@ def test_what_was_retrieved_into_a_turn_is_context_in_the_prompt_that_was_sent(
     assert [one.context[slice(*span.ranges[0])].strip() for span in one.item.spans] == [
         *("Anna called at nine.", "Bo ate.")
     ]
-    # The space before the context goes with it, as in every template.
-    left = [{"role": "user", "content": ASKED.replace(f"  {NOTES}", "")}]
+    left = [{"role": "user", "content": ASKED.replace(NOTES, "")}]
     assert chat_tokenizer.decode(one.item.blank.ids.tolist()) == rendered(chat_tokenizer, left)
     assert one.query == ASKED.replace(NOTES, "")
 

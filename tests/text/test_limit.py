@@ -25,9 +25,9 @@ def test_no_more_tokens_than_asked_for_and_the_text_says_which(limit: int) -> No
     n = one.item.prompt.n_tokens("context")
     # Cut where a token begins, and without the space that is left at the end.
     assert limit - 4 <= n <= limit
-    # The template's space before the context goes with it.
+    # Each byte is a token of the toy's: the space before the context is the template's.
     assert TEXT.startswith(one.context)
-    assert n == len((" " + one.context).encode())
+    assert n == len(one.context.encode())
     assert one.n_truncated_tokens == prepared(None).item.prompt.n_tokens("context") - n
     assert one.item.blank == prepared(None).item.blank
 
@@ -45,6 +45,6 @@ def test_documents_are_cut_from_the_end() -> None:
 
 def test_a_limit_without_room_is_refused() -> None:
     with pytest.raises(UsageError, match="no text is left of a context cut to 1 tokens"):
-        prepared(1)  # the toy's first token is the template's space
+        prepared(1, "🙂")  # which takes four tokens
     with pytest.raises(UsageError, match="max-context-tokens is 0; it has to be 1 or more"):
         PromptSettings(max_context_tokens=0)

@@ -62,7 +62,15 @@ def test_taking_everything_away_leaves_the_blank_frame_without_a_gap(
 
 
 def test_alone_is_the_blank_frame_with_the_piece_put_back(tokenizer: Any, prepared: Prepare) -> None:
-    item = prepared(NOTE, tokenizer=tokenizer, template="plain", unit="sentence", group=True).item
+    one = prepared(NOTE, tokenizer=tokenizer, template="plain", unit="sentence", group=True)
+    for span in one.item.spans:
+        said = " ".join(one.context[a:b] for a, b in span.ranges)
+        alone = prepared(said, tokenizer=tokenizer, template="plain", unit="whole").item
+        assert one.item.alone[span.name].ids.tolist() == alone.prompt.ids.tolist()
+
+
+def test_alone_in_parts_is_the_blank_frame_with_the_pieces_put_back(tokenizer: Any, prepared: Prepare) -> None:
+    item = prepared(NOTE, tokenizer=tokenizer, template="plain", unit="sentence", group=True, tokenization="parts").item
     for span in item.spans:
         kept = [p for p in all_pieces(item.prompt) if p[1] != CONTEXT or p[0] in span.pieces]
         assert all_pieces(item.alone[span.name]) == kept
@@ -184,7 +192,7 @@ def test_a_context_too_long_is_refused_with_its_numbers(prepared: Prepare) -> No
     with pytest.raises(WindowError) as caught:
         prepared(text, response="Hm.", window=1000)
     message = str(caught.value)
-    assert f"needs {n_tokens:,} tokens (1,101 of context, 4 of response) and 1,000 fit" in message
+    assert f"needs {n_tokens:,} tokens (1,100 of context, 4 of response) and 1,000 fit" in message
     assert "--truncate" in message
     fits = prepared(text, response="Hm.", window=n_tokens)
     assert fits.n_truncated_tokens == 0

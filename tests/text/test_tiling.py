@@ -222,7 +222,7 @@ def test_a_truncated_prompt_fits_and_has_the_same_blank_frame(
 ) -> None:
     full = prepared(context, tokenizer=tokenizer, template="plain")
     n_context = sum(map(len, pieces_of(full).values()))
-    window = len(full.item.blank.ids) + len(full.item.response or ()) + min(spare, n_context)
+    window = len(full.item.prompt.ids) + len(full.item.response or ()) - max(n_context - spare, 0)
     try:
         one = prepared(context, tokenizer=tokenizer, template="plain", window=window, truncate=True)
     except WindowError:

@@ -99,10 +99,13 @@ def test_a_token_of_spaces_goes_with_what_follows() -> None:
 
 
 @given(starts=st.lists(st.integers(1, 60), max_size=8), anchors=st.lists(st.integers(0, 60), min_size=1, max_size=40))
-def test_token_ranges_tile_the_tokens(starts: list[int], anchors: list[int]) -> None:
-    ranges = units.token_ranges(sorted({0, *starts}), sorted(anchors))
-    assert [i for start, end in ranges for i in range(start, end)] == list(range(len(anchors)))
-    assert all(end > start for start, end in ranges)
+def test_units_tile_tokens_and_characters(starts: list[int], anchors: list[int]) -> None:
+    tiles = units.tiles(sorted({0, *starts}), sorted(anchors), 70)
+    assert [i for (start, end), _ in tiles for i in range(start, end)] == list(range(len(anchors)))
+    assert [i for _, (start, end) in tiles for i in range(start, end)] == list(range(70))
+    for (first, last), (start, end) in tiles:
+        assert all(start <= anchor < end for anchor in sorted(anchors)[first:last])
+        assert last > first
 
 
 @pytest.mark.parametrize(

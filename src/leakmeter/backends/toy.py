@@ -88,6 +88,10 @@ class ByteTokenizer:
         pairs = [(byte, (i, i + 1)) for i, char in enumerate(text) for byte in char.encode()]
         return Encoded(tuple(byte for byte, _ in pairs), tuple(at for _, at in pairs))
 
+    def encode_joined(self, parts: Sequence[tuple[str, bool]]) -> Encoded:
+        """Bytes of the joined text, each with the range of its character."""
+        return self.encode_data("".join(text for text, _ in parts), first=True)
+
     def encode_frame(self, text: str, *, first: bool) -> tuple[int, ...]:
         """Bytes of the text."""
         return tuple(text.encode())

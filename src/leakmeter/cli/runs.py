@@ -283,8 +283,8 @@ def _warnings(found: Summary) -> Iterator[str]:
         yield found.entry.outdated
     if found.entry.state == "unfinished":
         yield "not complete: the same command goes on with it"
-    if found.cost.halvings:
-        yield f"memory ran out {found.cost.halvings} times; last digits may differ from a run with less --memory"
+    if n_retries := found.cost.out_of_memory_retries:
+        yield f"memory ran out {n_retries} times; last digits may differ from a run with less --memory"
     if found.problems:
         yield output.left_out(found.problems)
 

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import Flag, RunOptions
-from leakmeter.commands.study import datasets_of, predictors, record_of, run_study, time_of
+from leakmeter.commands.study import (
+    datasets_of,
+    loaded_study,
+    predictors,
+    record_of,
+    run_study,
+    shipped_studies,
+    time_of,
+)
 from leakmeter.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,13 +79,9 @@ def run(
     dry_run
         Predict tokens and time instead, from each cell's first records; nothing is run or written.
     """
-    from leakmeter.studies.cells import load_records
-    from leakmeter.studies.grid import load_study
-
-    chosen = load_study(study, size, _changes(set or []))
-    records = load_records(chosen, _paths(data or [], chosen))
-    _tell_of_few(chosen, records)
-    options = RunOptions(dtype=dtype, device=device, out=out, no_cache=no_cache or chosen.kind.is_personal)
+    changes, paths = _changes(set or []), partial(_paths, data or [])
+    options = RunOptions(dtype=dtype, device=device, out=out, no_cache=no_cache)
+    chosen, records, options = loaded_study(study, size, changes, paths, options)
     if dry_run:
         from leakmeter.studies.forecast import forecasts
 
@@ -104,9 +109,9 @@ def list_studies(*, json: Flag = False) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from leakmeter.studies.grid import SIZES, load_study, shipped
+    from leakmeter.studies.grid import SIZES
 
-    studies = {name: {size: load_study(name, size) for size in SIZES} for name in shipped()}
+    studies = shipped_studies()
     if json:
         for name, sizes in studies.items():
             output.print_json(record_of(name, sizes))
@@ -161,15 +166,6 @@ def _paths(given: Sequence[str], study: Study) -> dict[str, str]:
                 f"--data {one} does not say of which data set it is; write NAME=FILE, NAME one of {', '.join(known)}"
             )
     return paths
-
-
-def _tell_of_few(study: Study, records: Sequence[Sequence[Any]]) -> None:
-    kind = study.kind
-    counts = {(cell.dataset, kind.n_found(records[cell.number]), cell.n_records) for cell in study.cells}
-    what = kind.counted or kind.records
-    for dataset, n, wanted in sorted(counts):
-        if n < wanted:
-            output.tell(f"{dataset}: {n:,} {what} are there where the study asks for {wanted:,}; all are taken")
 
 
 def _print_forecasts(study: Study, found: Sequence[Forecast]) -> None:

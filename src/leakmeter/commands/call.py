@@ -51,6 +51,11 @@ class CallOptions:
     skip_bad: bool = False
     """Leave out cases that cannot be used, and name them in `problems`, rather than stop at the first."""
 
+    def __post_init__(self) -> None:
+        """Refuse a name of nothing that is kept, or one that would not fit into a line."""
+        if checked_name(self.name) is not None and self.out is None:
+            raise UsageError("name is for runs that are kept; give out too")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowNames:
@@ -255,7 +260,7 @@ def measured(
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
     from leakmeter.commands.progress import progress
-    from leakmeter.runs.measure import Callbacks, measure_cases
+    from leakmeter.runs.measure import Callbacks, check_answered, measure_cases
     from leakmeter.runs.results import Results
     from leakmeter.runs.run import Run
 
@@ -264,6 +269,9 @@ def measured(
         backend = model.backend
         prepared, kept = given.prepared(backend, settings, measure)
         measure.check(prepared[0].item)
+        check_answered(backend, measure, prepared)
+        for line in kept.notes:
+            tell(line)
         with progress(backend, len(prepared)) if how.progress else nullcontext(Callbacks()) as callbacks:
             if how.out is None:
                 parts = measure_cases(backend, measure, prepared, None, callbacks, group_size=group_size)
@@ -275,7 +283,7 @@ def measured(
             with kept_parts(
                 *(backend, measure, name, settings, prepared, kept, Path(how.out)),
                 group_size=group_size,
-                label=checked_name(how.name),
+                label=how.name,
                 data=given.source,
                 callbacks=callbacks,
                 settle=settle,

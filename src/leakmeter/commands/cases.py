@@ -75,7 +75,7 @@ def run_cases(
         output.check_writable(run.html, "report", *read)
     from leakmeter.commands.progress import progress
     from leakmeter.core.written import files_among
-    from leakmeter.runs.measure import Callbacks
+    from leakmeter.runs.measure import Callbacks, check_answered
 
     backend = run.load_backend()
     accept(backend)
@@ -83,6 +83,10 @@ def run_cases(
         prepared, kept = given.prepared(backend, settings, measure)
         # What a measure cannot do with cases of this kind it says as its trial begins: before anything is written.
         measure.check(prepared[0].item)
+        check_answered(backend, measure, prepared)
+    if not public:
+        for note in kept.notes:
+            output.tell(note)
     hidden = [*inputs, run.out, run.html] if hides_paths else []
     command = command_line(sys.argv[1:], without=hidden)
     files = () if hides_paths or public else dict.fromkeys(as_unicode(str(path)) for path in files_among(inputs))

@@ -10,12 +10,13 @@ from leakmeter.commands import output
 from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import RunOptions
 from leakmeter.core.measure import Measure
+from leakmeter.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from leakmeter.core.instrument import Settings
-    from leakmeter.runs.prediction import PredictedCase, PredictedCases
+    from leakmeter.runs.prediction import PredictedCase, PredictedCases, PredictedServed
 
 _CASES_AT_MOST = 20
 
@@ -32,7 +33,13 @@ def predict_cases(
 
     predictor = run.load_predictor()
     prepared, kept = given.prepared(predictor.backend, settings, measure)
-    found = predicted_cases(predictor, measure, prepared, group_size=group_size)
+    for note in kept.notes:
+        output.tell(note)
+    found = predicted_cases(
+        predictor, measure, prepared, group_size=group_size, price_per_million=run.price_per_million
+    )
+    if found.served is None and run.price_per_million is not None:
+        raise UsageError(f"'{run.model}' runs here, and has no price; leave --price-per-million out")
     if run.json:
         output.print_json(asdict(found))
     else:
@@ -45,7 +52,8 @@ def _print(found: PredictedCases) -> None:
     from rich.text import Text
 
     console = output.console()
-    console.print(Text(f"{found.model} ({found.dtype}, {found.device}); nothing was run", style="bold"))
+    how = "served" if found.served is not None else f"{found.dtype}, {found.device}"
+    console.print(Text(f"{found.model} ({how}); nothing was run", style="bold"))
     console.print(_totals(found))
     if 1 < len(found.cases) <= _CASES_AT_MOST:
         console.print()
@@ -55,8 +63,6 @@ def _print(found: PredictedCases) -> None:
 
 
 def _totals(found: PredictedCases) -> Table:
-    from rich.table import Table
-
     from leakmeter.report.words import about_bytes, about_seconds, saved
 
     run = found.tree_tokens
@@ -66,6 +72,8 @@ def _totals(found: PredictedCases) -> Table:
         ("prompts scored", f"{most}{found.requests:,}", ""),
         ("tokens to run", f"{most}{run:,}", ""),
     ]
+    if found.served is not None:
+        return _table([rows[0], rows[1], *_served(found.served, most)])
     for words, n in (("prompt", found.full_pass_tokens), ("prompt and token", found.full_pass_per_token_tokens)):
         rows.append((f"a pass for each {words}", f"{n:,}", f"{saved(run, n)} saved"))
     if found.memory_bytes is not None:
@@ -74,6 +82,23 @@ def _totals(found: PredictedCases) -> Table:
         rows.append(("memory, libraries apart", f"about {about_bytes(sum(memory.values()))}", parts))
     time = "not predicted" if found.seconds is None else f"{most}{about_seconds(found.seconds)}"
     rows.append(("time, once loaded", time, ""))
+    return _table(rows)
+
+
+def _served(served: PredictedServed, most: str) -> list[tuple[str, str, str]]:
+    """Rows of what a server is asked; nothing tells how long it takes to answer."""
+    rows = [
+        ("requests to the server", f"{most}{served.requests:,}", "with those for the noise floor; repeated ones apart"),
+        ("prompt tokens sent", f"{most}{served.prompt_tokens:,}", "with the responses that are scored"),
+    ]
+    if served.price is not None:
+        rows.append(("price", f"{most}{served.price:,.2f}", f"at {served.price_per_million:,g} a million"))
+    return [*rows, ("time", "not predicted", "`leakmeter doctor` measures how fast the server answers")]
+
+
+def _table(rows: Sequence[tuple[str, str, str]]) -> Table:
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column()
     table.add_column(justify="right")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from leakmeter.core.case import Case, Document
 from leakmeter.core.instrument import AnyCase
+from leakmeter.core.prompt import QUERY
 from leakmeter.errors import LeakmeterError, UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class LoadedCases(Generic[_C]):
         """The cases tokenised and cut, and which those are.
 
         Returns:
-            The prepared cases, and these cases with the problems of all others.
+            The prepared cases, and these cases with the problems of all others, and what to tell of those prepared.
 
         Raises:
             LeakmeterError: a case cannot be used, and bad ones are not left out.
@@ -52,7 +54,7 @@ class LoadedCases(Generic[_C]):
         problems = list(self.problems)
         for case in self.cases:
             try:
-                prepared.append(settings.prepare(case, backend, measure))
+                prepared.append(_marked(settings.prepare(case, backend, measure), case))
                 kept.append(case)
             except LeakmeterError as error:
                 if not self.skip_bad:
@@ -60,7 +62,27 @@ class LoadedCases(Generic[_C]):
                 problems.append(str(error))
         if not prepared:
             raise UsageError(f"none of {len(self.cases)} cases can be used; the first: {problems[0]}")
-        return tuple(prepared), replace(self, cases=tuple(kept), problems=tuple(problems))
+        notes = tuple(_notes(prepared))
+        return tuple(prepared), replace(self, cases=tuple(kept), problems=tuple(problems), notes=notes)
+
+
+def _marked(prepared: Prepared, case: AnyCase) -> Prepared:
+    """A prepared case, which says how long its query is where that may hold retrieved text."""
+    if not (isinstance(case, Case) and case.has_only_system_context):
+        return prepared
+    n_tokens = sum(len(piece.ids) for piece in prepared.item.prompt.pieces if piece.role == QUERY)
+    return replace(prepared, unmarked_query_tokens=n_tokens)
+
+
+def _notes(prepared: Sequence[Prepared]) -> Iterator[str]:
+    unmarked = [one.unmarked_query_tokens for one in prepared if one.unmarked_query_tokens is not None]
+    if unmarked:
+        which = f"in {len(unmarked):,} of {len(prepared):,} cases " if len(prepared) > 1 else ""
+        size = f"up to {max(unmarked):,}" if len(unmarked) > 1 else f"{unmarked[0]:,}"
+        yield (
+            f"{which}the only context is the system prompt; the user's turn of {size} tokens counts as the query: mark "
+            "retrieved text in it with --context-from, or context_from in Python"
+        )
 
 
 def read_cases(source: Source, response: str | None = None) -> LoadedCases[Case]:

@@ -7,6 +7,7 @@ says so under `source.data`, `run.out` …
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +87,7 @@ def checked_name(name: str | None) -> str | None:
         UsageError: it is empty, longer than a line, or holds what no line can.
     """
     if name is not None and not (name.strip() and len(name) <= MOST_NAME and name.isprintable()):
-        raise UsageError(f"a run's name is one line of 1 to {MOST_NAME} characters; give another with --name")
+        raise UsageError(f"a run's name is one line of 1 to {MOST_NAME} characters; give another name")
     return name
 
 
@@ -122,11 +123,21 @@ class RunOptions:
     no_cache: bool = False
     """Neither use nor keep scores in the score cache (see `leakmeter cache`)."""
     dry_run: bool = False
-    """Predict tokens, memory and time instead; nothing is run or written."""
+    """Predict tokens, memory and time instead, of a served model requests and prompt tokens; nothing is run or
+    written."""
+    price_per_million: float | None = None
+    """Price of a million prompt tokens of a served model, for --dry-run, in any currency."""
 
     def __post_init__(self) -> None:
-        """Refuse a name that would not fit into a line."""
+        """Refuse a name that would not fit into a line, and what is no price."""
         checked_name(self.name)
+        price = self.price_per_million
+        if price is None:
+            return
+        if not (math.isfinite(price) and price >= 0):
+            raise UsageError(f"price-per-million is {price}; it has to be a number of at least 0")
+        if not self.dry_run:
+            raise UsageError("--price-per-million is for --dry-run; add that, or leave it out")
 
     def load_backend(self) -> Backend:
         """The model, ready to score.

@@ -90,15 +90,11 @@ def study(
         Traceback (most recent call last):
         leakmeter.errors.UnknownNameError: no study named 'no-such-study'...
     """
-    from leakmeter.studies.cells import load_records
-    from leakmeter.studies.grid import load_study
-
     told = {of: value if isinstance(value, list | tuple) else [value] for of, value in (settings or {}).items()}
     changes = {of: [str(one) for one in values] for of, values in told.items()}
-    chosen = load_study(str(name), size, changes)
-    records = load_records(chosen, {of: str(path) for of, path in (data or {}).items()})
-    no_cache = not cache or chosen.kind.is_personal
-    options = RunOptions(dtype=dtype, device=device, out=Path(out), no_cache=no_cache)
+    paths = {of: str(path) for of, path in (data or {}).items()}
+    options = RunOptions(dtype=dtype, device=device, out=Path(out), no_cache=not cache)
+    chosen, records, options = loaded_study(str(name), size, changes, lambda study: paths, options)
     words = f"leakmeter.study({Path(name).name!r}, size={size!r})"
     return StudyRun(run_study(chosen, records, words, options)[0])
 
@@ -114,9 +110,51 @@ def list_studies() -> list[JsonObject]:
         >>> {"name", "title", "measure"} <= leakmeter.list_studies()[0].keys()
         True
     """
+    return [record_of(name, sizes) for name, sizes in shipped_studies().items()]
+
+
+def shipped_studies() -> dict[str, dict[str, Study]]:
+    """Every study that ships with leakmeter, in each size."""
     from leakmeter.studies.grid import SIZES, load_study, shipped
 
-    return [record_of(name, {size: load_study(name, size) for size in SIZES}) for name in shipped()]
+    return {name: {size: load_study(name, size) for size in SIZES} for name in shipped()}
+
+
+def loaded_study(
+    name: str,
+    size: str,
+    changes: Mapping[str, list[str]],
+    paths: Callable[[Study], Mapping[str, str]],
+    options: RunOptions,
+) -> tuple[Study, Sequence[Sequence[Any]], RunOptions]:
+    """A study and the records of each cell; says where there are fewer than it asks for.
+
+    Args:
+        name: see `study`.
+        size: likewise.
+        changes: values in the place of the study's own.
+        paths: a study to the files of its data sets, by their names.
+        options: how its cells are run.
+
+    Returns:
+        The study, its records, and the options that it is run with: scores of people's data are never kept.
+    """
+    from leakmeter.studies.cells import load_records
+    from leakmeter.studies.grid import load_study
+
+    chosen = load_study(name, size, changes)
+    records = load_records(chosen, paths(chosen))
+    _tell_of_few(chosen, records)
+    return chosen, records, replace(options, no_cache=options.no_cache or chosen.kind.is_personal)
+
+
+def _tell_of_few(study: Study, records: Sequence[Sequence[Any]]) -> None:
+    kind = study.kind
+    counts = {(cell.dataset, kind.n_found(records[cell.number]), cell.n_records) for cell in study.cells}
+    what = kind.counted or kind.records
+    for dataset, n, wanted in sorted(counts):
+        if n < wanted:
+            output.tell(f"{dataset}: {n:,} {what} are there where the study asks for {wanted:,}; all are taken")
 
 
 def record_of(name: str, sizes: Mapping[str, Study]) -> JsonObject:

@@ -9,6 +9,7 @@ from leakmeter.core.json_object import JsonObject
 
 DECODINGS: Final = ("sampling", "greedy", "beam", "top-k", "top-p")
 """How a response may have been chosen; all but sampling leave tokens of the distribution out."""
+_SYSTEM_ROLES: Final = ("system", "developer")
 _UNSAID: Final = (("decoding", None), ("retrieved", ()))
 
 
@@ -44,6 +45,18 @@ class Case:
     """A whole chat instead of documents, without the answer: the last user message asks; the others are context."""
     decoding: str | None = None
     """How the response was chosen, one of `DECODINGS`, where that is known."""
+
+    @property
+    def has_only_system_context(self) -> bool:
+        """Whether it is a chat whose only context is a system prompt, and nothing is marked as retrieved."""
+        asking = max((i for i, message in enumerate(self.messages) if message.role == "user"), default=None)
+        if asking is None or self.messages[asking].retrieved:
+            return False
+        others = [message for i, message in enumerate(self.messages) if i != asking]
+        # A system message with a name of its own is marked as a document.
+        return bool(others) and all(
+            message.role in _SYSTEM_ROLES and message.name.startswith(f"{message.role} ") for message in others
+        )
 
     def record(self) -> JsonObject:
         """See `record_of`."""

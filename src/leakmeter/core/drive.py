@@ -6,9 +6,9 @@ A round with more wanted rows than a back end has room for is scored in parts.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -16,7 +16,17 @@ from leakmeter.core.backend import Backend, DifferentiableBackend, check_differe
 from leakmeter.core.gradient import GradientRequest
 from leakmeter.core.plan import Chunk, n_full_pass_tokens, plan, plan_contexts
 from leakmeter.core.prompt import Prompt
-from leakmeter.core.request import Asked, Gradients, Request, Scores, Trial, goes_by_pairs
+from leakmeter.core.request import (
+    Asked,
+    DrawRequest,
+    FloatArray,
+    Gradients,
+    Request,
+    Responses,
+    Scores,
+    Trial,
+    goes_by_pairs,
+)
 
 T = TypeVar("T")
 Part = list[tuple[int, Request]]
@@ -35,6 +45,8 @@ class Cost:
     """Tokens that one full pass for each prompt would have run."""
     n_gradient_tokens: int = 0
     """Of these, how many were to go forward or backward for gradients."""
+    n_drawn: int = 0
+    """Responses that the back end drew whole."""
 
 
 def drive(
@@ -47,6 +59,7 @@ def drive(
         trials: generators that yield lists of requests and are sent lists of scores.
         on_plan: called with each chunk of a round before it is scored.
     """
+    trials = [settled(backend, trial) for trial in trials]
     results: dict[int, T] = {}
     cost = Cost()
     waiting: dict[int, Sequence[Asked]] = {}
@@ -60,15 +73,55 @@ def drive(
         scored = [request for request in wanted if isinstance(request, Request)]
         n_before = backend.n_tokens_run
         answers = iter(_scored(backend, scored, number, on_plan))
+        drawn = iter(_drawn(backend, [one for one in wanted if isinstance(one, DrawRequest)], cost))
         gradients = iter(_differentiate(backend, [one for one in wanted if isinstance(one, GradientRequest)], cost))
         cost.n_prompts += sum(len(request.prompts) for request in scored)
         cost.n_tokens_run += backend.n_tokens_run - n_before
         cost.n_full_pass_tokens += n_full_pass_tokens(scored)
         waiting.clear()
         for index, requests in asked.items():
-            answer = [next(answers) if isinstance(request, Request) else next(gradients) for request in requests]
+            answer = [
+                next(answers if isinstance(one, Request) else drawn if isinstance(one, DrawRequest) else gradients)
+                for one in requests
+            ]
             _advance(index, trials[index], answer, waiting, results)
     return [results[index] for index in range(len(trials))], cost
+
+
+def settled(backend: Backend, trial: Trial[T]) -> Trial[T]:
+    """The trial, told at once, without a round, where the back end draws no responses whole.
+
+    Args:
+        backend: says by `draws_responses` that it does; most draw token by token what `NextTokenSample` asks for.
+        trial: may ask for draws.
+    """
+    return trial if getattr(backend, "draws_responses", False) else _drawing_itself(trial)
+
+
+def _drawing_itself(trial: Trial[T]) -> Generator[Sequence[Asked], list[Scores], T]:
+    try:
+        asked = next(trial)
+        while True:
+            if asked and isinstance(asked[0], DrawRequest):
+                asked = trial.send([Responses(np.empty(0)) for _ in asked])
+            else:
+                asked = trial.send((yield asked))
+    except StopIteration as end:
+        found: T = end.value
+        return found
+
+
+def _drawn(backend: Any, requests: Sequence[DrawRequest], cost: Cost) -> list[Responses]:
+    if not requests:
+        return []
+    n_before = backend.n_tokens_run
+    found: list[Responses] = backend.draw(requests)
+    n_drawn = sum(len(request.seeds) for request in requests)
+    cost.n_drawn += n_drawn
+    cost.n_prompts += n_drawn
+    cost.n_tokens_run += backend.n_tokens_run - n_before
+    cost.n_full_pass_tokens += sum(len(request.seeds) * len(request.prompt.ids) for request in requests)
+    return found
 
 
 def _scored(
@@ -148,8 +201,13 @@ def _one(scores: Sequence[Scores], request: Request) -> Scores:
     if len(scores) == 1:
         return scores[0]
     n_repeated = 1 if request.reduction.rows_together else 0
-    first, *others = (one.values for one in scores)
-    return Scores(np.concatenate([first, *(values[n_repeated:] for values in others)]))
+
+    def whole(arrays: Sequence[FloatArray]) -> FloatArray:
+        first, *others = arrays
+        return np.concatenate([first, *(values[n_repeated:] for values in others)])
+
+    half_widths = [one.half_width for one in scores if one.half_width is not None]
+    return Scores(whole([one.values for one in scores]), half_width=whole(half_widths) if half_widths else None)
 
 
 def _pieces(request: Request, most_rows: int) -> Iterator[Request]:

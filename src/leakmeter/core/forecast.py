@@ -9,24 +9,40 @@ drawn side by side part at their first token.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
 
 from leakmeter.core import cost
-from leakmeter.core.backend import Backend
+from leakmeter.core.backend import Backend, check_differentiates
 from leakmeter.core.cost import ModelSize, Work
 from leakmeter.core.drive import drive
 from leakmeter.core.gradient import GradientRequest
 from leakmeter.core.plan import Chunk, Run
-from leakmeter.core.request import Gradients, Request, Scores, Trial, goes_by_pairs
+from leakmeter.core.request import DrawRequest, Gradients, Request, Responses, Scores, Trial, goes_by_pairs
 from leakmeter.core.tokenizer import Tokenizer
 
 Sharing = Literal["prefixes", "sequences", "nothing"]
 """What is run once: a token of the prefix tree, a different sequence, or a prompt, however often it is asked."""
 _ANY_VOCAB: Final = 2**18  # of a model whose size is not known: a reduction may name any token
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What is sent to a server."""
+
+    n_requests: int = 0
+    n_tokens: int = 0
+    """Of all prompts, with the responses that are scored behind them."""
+    is_upper_bound: bool = False
+    """Whether some of it depends on what the server answers."""
+
+    def __add__(self, other: Sent) -> Sent:
+        """Both together."""
+        is_upper_bound = self.is_upper_bound or other.is_upper_bound
+        return Sent(self.n_requests + other.n_requests, self.n_tokens + other.n_tokens, is_upper_bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +60,8 @@ class Prediction:
     is_upper_bound: bool
     """Whether a response is still to be drawn, or a trial may end early: it counts with the most it may take."""
     work: Work
+    sent: Sent | None = None
+    """Of a served model: what the server is asked."""
 
 
 class PlanningBackend:
@@ -57,6 +75,7 @@ class PlanningBackend:
         sharing: what the back end that will do the work runs once.
         size: of the model; None where operations have no meaning.
         most_rows: wanted rows that the back end has room for at a time; None for no bound.
+        to_be_sent: of a served model, what a chunk's requests have the server asked.
     """
 
     def __init__(
@@ -69,6 +88,7 @@ class PlanningBackend:
         sharing: Sharing,
         size: ModelSize | None = None,
         most_rows: int | None = None,
+        to_be_sent: Callable[[Sequence[Request]], Sent] | None = None,
     ) -> None:
         self.name = name
         self.tokenizer = tokenizer
@@ -81,24 +101,57 @@ class PlanningBackend:
         self.n_tokens_run = 0
         self.n_halvings = 0
         self.work = Work()
+        self.sent = Sent()
+        self.to_be_sent = to_be_sent
         self._sharing = sharing
         self._kept: dict[bytes, Run] = {}
         self._shapes: dict[str, tuple[int, tuple[int, ...]]] = {}
         self._free = self._free_tokens()
+        self.draws_responses = False
+        self.check: Callable[[Chunk], None] | None = None
+        """Refuses what the back end that will do the work cannot answer; None where it answers everything."""
 
     def score(self, chunk: Chunk) -> list[Scores]:
-        """Count the chunk's work, and answer each request with scores that mean nothing."""
+        """Count the chunk's work, and answer each request with scores that mean nothing.
+
+        Raises:
+            CapabilityError: see `check`.
+        """
+        if self.check is not None:
+            self.check(chunk)
         if chunk.round == 0:
             self._kept = {}
             self._free = self._free_tokens()
         n_before = self.work.n_tokens
-        self._count_runs(chunk)
+        if self.to_be_sent is None:
+            self._count_runs(chunk)
+        else:
+            sent = self.to_be_sent(chunk.requests)
+            self.sent += sent
+            self.work.n_tokens += sent.n_tokens
         self.n_tokens_run += self.work.n_tokens - n_before
         self._count_rows(chunk)
         return [self._answer(request, token) for request, token in zip(chunk.requests, self._free, strict=False)]
 
+    def draw(self, requests: Sequence[DrawRequest]) -> list[Responses]:
+        """Count the prompts, and answer with responses of the most tokens that they may have."""
+        n_tokens = sum(len(request.seeds) * len(request.prompt.ids) for request in requests)
+        self.n_tokens_run += n_tokens
+        self.work.n_tokens += n_tokens
+        self.sent += Sent(sum(len(request.seeds) for request in requests), n_tokens)
+        return [
+            Responses(np.empty(0), drawn=tuple((next(self._free),) * one.max_new_tokens for _ in one.seeds))
+            for one in requests
+        ]
+
     def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
-        """Count what gradients take, and answer with none."""
+        """Count what gradients take, and answer with none.
+
+        Raises:
+            CapabilityError: the back end that will do the work has none.
+        """
+        if self.check is not None:
+            check_differentiates(object(), self.name)
         if self.size is not None:
             for request in requests:
                 request.place.check(self.size.n_layers, self.name)
@@ -195,7 +248,7 @@ class PlanningBackend:
 
 def predict(backend: PlanningBackend, trial: Trial[Any]) -> Prediction:
     """What a trial will take."""
-    backend.work = Work()
+    backend.work, backend.sent = Work(), Sent()
     n_token_pass_tokens, is_upper_bound = 0, False
 
     def look(chunk: Chunk) -> None:
@@ -209,15 +262,16 @@ def predict(backend: PlanningBackend, trial: Trial[Any]) -> Prediction:
         n_tokens_run=taken.n_tokens_run,
         n_full_pass_tokens=taken.n_full_pass_tokens,
         n_token_pass_tokens=n_token_pass_tokens + taken.n_gradient_tokens,
-        is_upper_bound=is_upper_bound,
+        is_upper_bound=is_upper_bound or taken.n_drawn > 0 or backend.sent.is_upper_bound,
         work=backend.work,
+        sent=None if backend.to_be_sent is None else backend.sent,
     )
 
 
 def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBackend:
     """The back end that counts what this one would run."""
     shares = getattr(backend, "shares_prefixes", None)
-    return PlanningBackend(
+    planning = PlanningBackend(
         name=backend.name,
         tokenizer=backend.tokenizer,
         dtype=backend.dtype,
@@ -225,7 +279,11 @@ def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBacken
         sharing="nothing" if shares is None else "prefixes" if shares else "sequences",
         size=size,
         most_rows=getattr(backend, "most_rows", None),
+        to_be_sent=getattr(backend, "to_be_sent", None),
     )
+    planning.draws_responses = getattr(backend, "draws_responses", False)
+    planning.check = getattr(backend, "check", None)
+    return planning
 
 
 def _draws(request: Request) -> bool:

@@ -60,6 +60,14 @@ class Item:
     """Most tokens that a prompt and what follows it may have; None for any number."""
     spans: tuple[Span, ...] = field(default=(), kw_only=True)
     """What of the prompt may be removed."""
+    model_noise_nats: float | None = field(default=None, kw_only=True)
+    """How far one log-probability of the model moves with the way of asking, nats, where a run measured it once for all
+    of its cases, as of a served model; None where each case measures the noise itself."""
+
+    @property
+    def typical_prompts(self) -> tuple[Prompt, ...]:
+        """A few of the prompts that a measure scores."""
+        return (self.prompt,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +82,17 @@ class ContextItem(Item):
     """The prompt without any context: a function of the template and the query only."""
     placebos: tuple[Prompt, ...] = field(kw_only=True)
     """The prompt with an irrelevant piece of a unit's typical length put in, at several places."""
+    placebo_alone: Prompt | None = field(default=None, kw_only=True)
+    """The blank prompt with that piece as its only context; None where there are no placebos."""
     swaps: Mapping[str, Prompt] = field(default_factory=dict, kw_only=True)
     """The prompt with an invented value in the place of a span, for spans that are swapped too."""
     cut_together: Callable[[Collection[str]], Prompt] | None = field(default=None, compare=False, kw_only=True)
     """Makes the prompt without several spans, under the removal policy; None where none was made."""
+
+    @property
+    def typical_prompts(self) -> tuple[Prompt, ...]:
+        """The whole prompt, the one without the first span, and the bare one."""
+        return (self.prompt, *list(self.cuts.values())[:1], self.blank)
 
     def without(self, names: Collection[str]) -> Prompt:
         """The prompt without spans, all of them together; the prompt itself without none."""
@@ -107,6 +122,8 @@ class Prepared:
     n_truncated_tokens: int
     removal: str = field(default="drop", kw_only=True)
     """How pieces are removed."""
+    unmarked_query_tokens: int | None = field(default=None, kw_only=True)
+    """Tokens of the query of a chat whose only context is its system prompt; None of other cases."""
 
     def texts(self) -> JsonObject:
         """What a run keeps of the case beside these; what is not numbers of its result."""

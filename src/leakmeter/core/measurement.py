@@ -14,6 +14,9 @@ COUNT = "count"
 NATS_PER_SQUARE = "nats per squared length"
 """Of a trace of the Fisher information about vectors: their length has no unit."""
 
+HALF_WIDTH = "half_width"
+"""Statistic of the most that the other statistics of a piece, or of all, may be off: there where they are intervals."""
+
 RESPONSE = "token"
 """Statistic of the measurement that holds the tokens of a response."""
 

@@ -3,6 +3,9 @@
 Floating-point sums depend on how work is cut: a sequence run in one piece, forked from another after some tokens, or
 taken further token by token gives logits that differ in their last digits. The same request is scored in two such ways
 on purpose; influence is measured between sequences that were cut as differently.
+
+Of a served model nobody here says how work is cut: a run measures once how far a log-probability moves with the way of
+asking (`Item.model_noise_nats`), and `of_contrast` says what that makes to a measurement.
 """
 
 from __future__ import annotations
@@ -38,11 +41,38 @@ def neighbourhood_noise(
         reduction: what is measured.
         scores: of the bare prompt and the full one as the measure got them, (2, response).
     """
+    if item.model_noise_nats is not None:
+        return np.full(len(response), of_contrast(item.model_noise_nats, reduction))
     prompts = (item.blank, item.prompt)
     forked = yield from _forked(item, response, reduction, prompts)
-    begun = yield from _token_by_token(response, reduction, prompts)
+    begun = yield from _token_by_token(response, reduction, prompts, interval_noise_of(item))
     spread: FloatArray = np.max([np.abs(other - scores).sum(axis=0) for other in (forked, begun)], axis=0)
     return spread
+
+
+def interval_noise_of(item: ContextItem) -> float:
+    """What log-probabilities of a case may be off where an interval is made of them, nats."""
+    return item.model_noise_nats or 0.0
+
+
+def of_contrast(model_nats: float, reduction: TargetLogProbs | MixtureLogProbs) -> float:
+    """What noise makes at most to the difference of two log-probabilities of a token, nats.
+
+    Both may be off, each to its side. Where a distribution is made of rows, their logits are off by λ and 1 − λ times
+    the noise, divided by T, and what normalises them is off by as much again.
+
+    Args:
+        model_nats: most that a log-probability of the model moves.
+        reduction: what is kept of the logits.
+
+    Example:
+        >>> of_contrast(0.01, TargetLogProbs())
+        0.02
+    """
+    weight: float = getattr(reduction, "context_weight", 1.0)
+    if weight == reduction.temperature == 1.0:
+        return 2.0 * model_nats
+    return 2.0 * 2.0 * (abs(weight) + abs(1.0 - weight)) / reduction.temperature * model_nats
 
 
 def going_on(prompt: Prompt) -> Request:
@@ -64,19 +94,26 @@ def _forked(
     # one a token later forks beside it, and the two are padded into one batch where batches are made.
     longer = _differing(item.prompt, places[first])
     beside = _differing(longer, places[second])
-    crowd = [Request((longer,), (*response, response[-1]), reduction), Request((beside,), response, reduction)]
-    scores = yield [*(_with_first(prompts, r) for r in crowd), Request(prompts, response, reduction)]
+    noise_nats = interval_noise_of(item)
+    crowd = [
+        Request((longer,), (*response, response[-1]), reduction, noise_nats),
+        Request((beside,), response, reduction, noise_nats),
+    ]
+    scores = yield [*(_with_first(prompts, r) for r in crowd), Request(prompts, response, reduction, noise_nats)]
     return scores[-1].values
 
 
 def _token_by_token(
-    response: tuple[int, ...], reduction: TargetLogProbs | MixtureLogProbs, prompts: tuple[Prompt, ...]
+    response: tuple[int, ...],
+    reduction: TargetLogProbs | MixtureLogProbs,
+    prompts: tuple[Prompt, ...],
+    noise_nats: float,
 ) -> Generator[list[Request], list[Scores], FloatArray]:
     n = len(response)
     single = min(_SINGLE_TOKENS, n)
     parts = []
     for first, last in [*((i, i + 1) for i in range(single)), *([(single, n)] if single < n else [])]:
-        (scores,) = yield [Request(prompts, response[:last], Stretch(reduction, first, last))]
+        (scores,) = yield [Request(prompts, response[:last], Stretch(reduction, first, last), noise_nats)]
         parts.append(scores.values)
     return np.concatenate(parts, axis=-1)
 

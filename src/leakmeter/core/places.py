@@ -36,3 +36,6 @@ def most(numbers: Iterable[float]) -> float | None:
 
 NOISE: Final = at("noise_floor_nats")
 """Of sums over a response."""
+
+HALF_WIDTH: Final = at("half_width_nats")
+"""Of sums over a response that are middles of intervals."""

@@ -39,6 +39,10 @@ def excerpt(text: str, characters: int) -> str:
     return f"{line[: characters - tail - 1].rstrip()}…{line[-tail:].lstrip()}"
 
 
+SELDOM: Final = "left out where it is None"
+"""Of a field's metadata: few results have it, and the others are written as if there were no such field."""
+
+
 def to_plain(value: Any) -> Any:
     """Dictionaries, lists, texts and numbers, as JSON can hold them.
 
@@ -46,7 +50,8 @@ def to_plain(value: Any) -> Any:
         value: of these, of tuples and of dataclasses. An infinite number becomes a text (see `INFINITY`), NaN None.
     """
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+        told = ((field, getattr(value, field.name)) for field in fields(value))
+        return {field.name: to_plain(one) for field, one in told if one is not None or not field.metadata.get(SELDOM)}
     if isinstance(value, Mapping):
         return {name: to_plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

@@ -30,8 +30,17 @@ class Quantity:
     """Which way is worse for those whose data it is about, or for the answers."""
     floor: Callable[[Case], float | None] | None = None
     """A result to the amount by which other ways to compute the same move the number; None where it is unknown."""
+    half_width: Callable[[Case], float | None] | None = None
+    """A result to the most that the number may be off where it is the middle of an interval; None where it is not."""
     usual: str | None = None
     """The aggregate that is meant where none is named; None where that would be a guess."""
+    was: str | None = None
+    """Its name in the release before: understood in bounds, comparisons and baselines. Drop it in the next."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it may be asked for by."""
+        return (self.name,) if self.was is None else (self.name, self.was)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,11 @@ class RunQuantity:
     of: Callable[[Sequence[Case]], float | None]
     """Results, one or more, to the number: None where they have none, ∞ where it is infinite."""
     worse: Worse = "more"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it may be asked for by."""
+        return (self.name,)
 
 
 AnyQuantity = Quantity | RunQuantity

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 
 from array_api_compat import array_namespace, device
 
+from leakmeter.core.request import Needs, needs
 from leakmeter.stats import logspace
 
 _BLOCK: Final = 128
@@ -47,6 +48,16 @@ class TargetLogProbs(PerToken):
 
     temperature: float = 1.0
 
+    @property
+    def needs(self) -> Needs:
+        """At T = 1 the tokens' own log-probabilities."""
+        return "targets" if self.temperature == 1.0 else "rows"
+
+    @property
+    def bounded_by_top(self) -> bool:
+        """For T ≤ 1."""
+        return self.temperature <= 1.0
+
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, row, vocab) to (prompt, row)."""
         return logspace.target_log_probs(rows, targets, self.temperature)
@@ -65,6 +76,11 @@ class MixtureLogProbs(PerToken):
 
     rows_together: ClassVar[bool] = True
     against_first: ClassVar[bool] = True
+
+    @property
+    def bounded_by_top(self) -> bool:
+        """For λ ≤ 1 and T ≤ 1."""
+        return 0.0 <= self.context_weight <= 1.0 and self.temperature <= 1.0
 
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, row, vocab) to (prompt, row)."""
@@ -90,6 +106,16 @@ class Stretch:
     def against_first(self) -> bool:
         """As of the other reduction."""
         return self.reduction.against_first
+
+    @property
+    def needs(self) -> Needs:
+        """As of the other reduction."""
+        return needs(self.reduction)
+
+    @property
+    def bounded_by_top(self) -> bool:
+        """As of the other reduction."""
+        return self.reduction.bounded_by_top
 
     def rows(self, n_response: int) -> range:
         """One row for each response token from `start` to before `stop`."""
@@ -150,6 +176,11 @@ class Labels(NextToken):
 
     rows_together: ClassVar[bool] = False
     continues: ClassVar[bool] = False
+
+    @property
+    def needs(self) -> Needs:
+        """At T = 1 the tokens' own log-probabilities."""
+        return "labels" if self.temperature == 1.0 else "rows"
 
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, 1, vocab) to (prompt, 1, label)."""
@@ -255,6 +286,7 @@ class Top(NextToken):
 
     rows_together: ClassVar[bool] = False
     continues: ClassVar[bool] = True  # the next round extends the sequence by some of them
+    needs: ClassVar[Needs] = "top"
 
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, 1, vocab) to (prompt, 1, k, 2)."""

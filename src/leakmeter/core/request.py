@@ -11,8 +11,8 @@ device (the reductions themselves stand in `core/reductions`). Row t predicts re
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,26 @@ class Reduction(Protocol):
         """Logits (prompt, row, vocab) and the row's response token (row,) to an array (prompt, row, ...)."""
 
 
+Needs = Literal["targets", "labels", "top", "rows"]
+"""Of a row: the log-probability of its response token, those of a few tokens, the likeliest tokens, or all of it."""
+
+
+def needs(reduction: Reduction) -> Needs:
+    """What a reduction is made of: whole rows, unless it says by `needs` that less will do."""
+    told: Needs = getattr(reduction, "needs", "rows")
+    return told
+
+
+def bounded_by_top(reduction: Reduction) -> bool:
+    """Whether the likeliest tokens of rows, and the response's, bound what a reduction that needs whole rows keeps."""
+    return bool(getattr(reduction, "bounded_by_top", False))
+
+
+def bare_first(reduction: Reduction) -> bool:
+    """Whether a guarantee needs the first prompt's rows to be what they are whatever the other prompts say."""
+    return bool(getattr(reduction, "bare_first", False))
+
+
 def goes_by_pairs(reduction: Reduction) -> bool:
     """Whether a reduction of rows together needs, of a prompt, its rows and the first prompt's alone."""
     return reduction.rows_together and bool(getattr(reduction, "against_first", False))
@@ -58,6 +78,21 @@ class Request:
     prompts: tuple[Prompt, ...]
     response: tuple[int, ...]
     reduction: Reduction
+    interval_noise_nats: float | None = None
+    """Where the values cannot be had, middles of intervals will do, with half their widths beside them
+    (`Scores.half_width`): of log-probabilities that may be off by this much, nats. None where only the values will."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawRequest:
+    """Responses drawn whole where the model is, token by token from softmax(z / T) of the whole vocabulary."""
+
+    prompt: Prompt
+    temperature: float
+    max_new_tokens: int
+    seeds: tuple[int, ...]
+    """One a response."""
+    stop_ids: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +101,16 @@ class Scores:
 
     values: FloatArray
     """What the reduction keeps: (prompt, row, ...), nats."""
+    half_width: FloatArray | None = field(default=None, kw_only=True)
+    """Most that each of the values may be off, nats, of their shape; None where they are what they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Responses(Scores):
+    """The answer to a request for draws; its values are empty."""
+
+    drawn: tuple[tuple[int, ...], ...] = ()
+    """Token ids of each response, the stop token with it; none where responses are to be drawn by `NextTokenSample`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +127,8 @@ class Gradients(Scores):
     """Log of the probability of the tokens whose directions were taken, nats; 0 where it was all of them."""
 
 
-Asked = Request | GradientRequest
+Asked = Request | GradientRequest | DrawRequest
 T = TypeVar("T")
 Trial = Generator[Sequence[Asked], list[Scores], T]
-"""A measure at work on one item: yields requests, is sent their answers (`Gradients` to a request for gradients),
-returns what it found."""
+"""A measure at work on one item: yields requests, is sent their answers (`Gradients` to a request for gradients,
+`Responses` to requests for draws, which no others stand beside), returns what it found."""

@@ -13,7 +13,7 @@ import numpy as np
 from leakmeter.core.item import ContextItem
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import NextTokenSample
-from leakmeter.core.request import FloatArray, Reduction, Request, Scores
+from leakmeter.core.request import DrawRequest, FloatArray, Reduction, Request, Responses, Scores, Trial
 from leakmeter.stats.exact_draw import Bits, StreamBits, SystemBits
 
 _HOW_MANY: Final = ("samples", "sequences", "sequences_a_part", "max_new_tokens", "delta")
@@ -22,12 +22,17 @@ _HOW_MANY: Final = ("samples", "sequences", "sequences_a_part", "max_new_tokens"
 
 def sample(
     item: ContextItem, *, n: int, temperature: float, context_weight: float, max_new_tokens: int, seed: int
-) -> Generator[list[Request], list[Scores], list[tuple[int, ...]]]:
+) -> Trial[list[tuple[int, ...]]]:
     """Draw `n` responses from p̄_{λ,T}(· | D); see `draw_with`.
 
     Every token is drawn from the whole distribution (no top-k, top-p or greedy choice, under which a response would
-    have no finite loss).
+    have no finite loss). With λ = 1, a server that does not give whole rows draws the responses itself.
     """
+    if context_weight == 1.0:
+        seeds = tuple(server_seed_of(seed, item.id, i) for i in range(n))
+        (answer,) = yield [DrawRequest(item.prompt, temperature, max_new_tokens, seeds, frozenset(item.stop_ids))]
+        if isinstance(answer, Responses) and answer.drawn:
+            return list(answer.drawn)
     # The bare branch is run only where it enters the mixture.
     prompts = (item.prompt,) if context_weight == 1.0 else (item.blank, item.prompt)
     uniforms = [uniforms_of(seed, item.id, i, max_new_tokens) for i in range(n)]
@@ -77,8 +82,17 @@ def draw_with(
 
 def uniforms_of(seed: int, item_id: str, response: int, n: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Numbers in [0, 1) of a response's tokens, which depend on the seed, the case and the response alone."""
+    return _generator(seed, item_id, response).random(n)
+
+
+def server_seed_of(seed: int, item_id: str, response: int) -> int:
+    """The seed that a server is sent for a response, from 0 to 2^31 − 1, which all of them can read."""
+    return int(_generator(seed, item_id, response).integers(2**31))
+
+
+def _generator(seed: int, item_id: str, response: int) -> np.random.Generator:
     entropy = int.from_bytes(hashlib.sha256(item_id.encode()).digest()[:8])
-    return np.random.default_rng([seed, entropy, response]).random(n)
+    return np.random.default_rng([seed, entropy, response])
 
 
 def bits_of(measure: Any, item: ContextItem) -> Callable[[int, int], Bits]:

@@ -38,6 +38,18 @@ class Tokenizer(Protocol):
             first: whether it stands at the very start of the prompt; some tokenizers put a space there.
         """
 
+    def encode_joined(self, parts: Sequence[tuple[str, bool]]) -> Encoded:
+        """Encode a whole prompt as one string, as a server does.
+
+        Args:
+            parts: text and whether it is a template's, in order. Special tokens are special where they lie within
+                template text; strings in data that look like them stay text, also where template text completes them.
+
+        Returns:
+            Ids, without start tokens but for those that the template writes, and characters of the joined text. Without
+            such strings in data the ids are those of the joined text.
+        """
+
     def encode_frame(self, text: str, *, first: bool) -> tuple[int, ...]:
         """Encode text of a template, in which special tokens are special."""
 

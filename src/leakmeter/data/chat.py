@@ -74,7 +74,7 @@ def without_answer(
 
 
 def _message(value: object) -> object:
-    """A message without what is empty, as logs write it; LangChain calls the role `type`."""
+    """A message without what is empty, as logs write it; LangChain and LlamaIndex have other fields."""
     if not isinstance(value, Mapping):
         return value
     given: Any = value
@@ -86,6 +86,13 @@ def _message(value: object) -> object:
         kept = ("content", "name", "tool_calls")
         role = _ROLES.get(given["type"], given["type"])
         given = {"role": role, **{field: given[field] for field in kept if field in given}}
+    if "content" not in given and isinstance(given.get("blocks"), list):
+        # LlamaIndex has the kinds of its parts in `block_type`, and calls of tools beside them.
+        blocks = given["blocks"]
+        parts = [{**one, "type": one.get("block_type")} if isinstance(one, Mapping) else one for one in blocks]
+        kept = given.get("additional_kwargs")
+        calls = kept.get("tool_calls") if isinstance(kept, Mapping) else None
+        given = {"role": given.get("role"), "content": parts, "tool_calls": calls}
     # An identifier of the call that a tool answers is no part of what is said.
     said = {key: held for key, held in given.items() if held not in (None, [], {}) and key != "tool_call_id"}
     return {**said, **({"content": given["content"]} if "content" in given else {})}

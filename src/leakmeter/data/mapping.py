@@ -18,6 +18,8 @@ _STEP = re.compile(r"(?P<name>[^.\[\]]+)|\[(?P<index>(?:-?\d{1,9})?)\]")
 _LONGEST_NAME = 40
 _MOST_SPACES = 3
 _MOST_LISTED = 20
+_SAME_WORD = 75.0
+"""Per cent of letters from which on one word is a misspelling of another."""
 _LONGEST_CELL = 2_000_000
 
 
@@ -124,11 +126,19 @@ def suggested(names: Collection[str], missing: Iterable[str], wanted: Mapping[st
     for field in missing:
         spellings = (field, *wanted.get(field, ()))
         found = renamed(free, {field: spellings}).get(field)
-        found = found or next((near for word in spellings if (near := nearest(word, free)) is not None), None)
+        found = found or next((near for word in spellings if (near := _suggestion(word, free)) is not None), None)
         if found is not None:
             free.remove(found)
             pairs.append(f"{field}={found}")
     return f"--map {','.join(pairs)}" if pairs else None
+
+
+def _suggestion(word: str, names: Collection[str]) -> str | None:
+    """The name that may stand for a word: one that is nearly spelled so, or has the word in it."""
+    near = nearest(word, names)
+    if near is None or _letters(word) in _letters(near):
+        return near
+    return nearest(word, [near], at_least=_SAME_WORD)
 
 
 def listed(names: Iterable[object]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import Any, Final
 
 from leakmeter.errors import DataError
@@ -13,7 +14,8 @@ _METADATA = ("metadata", "id", "id_")
 
 
 def plain(value: Any, where: str, *, depth: int = 0) -> Any:
-    """Dicts with text as keys, lists, texts, numbers, truth values and None; a number that is none becomes None.
+    """Dicts with text as keys, lists, texts, numbers, truth values and None; a number that is none becomes None, a
+    member of an enumeration its value.
 
     Knows mappings, sequences, dataclasses, named tuples, pydantic models, NumPy arrays and scalars, documents of
     LangChain (`page_content`, `metadata`) and nodes of LlamaIndex (`text`, `metadata`; `node`, `score`).
@@ -30,6 +32,8 @@ def plain(value: Any, where: str, *, depth: int = 0) -> Any:
         raise DataError(f"{where} is nested more than {_DEEPEST} deep")
     if isinstance(value, float):
         return None if value != value else value
+    if isinstance(value, Enum):
+        value = value.value
     if value is None or isinstance(value, str | int):
         return value
     held = fields_of(value)

@@ -155,7 +155,11 @@ def _of_object(data: Any, keys_are_ids: bool) -> Iterator[Row]:
     if callable(to_pylist := getattr(data, "to_pylist", None)):
         return _numbered(to_pylist(), "table", "row", is_table=True)
     if isinstance(data, Mapping) and any(hasattr(value, "features") for value in data.values()):
-        raise DataError(f"the data are several splits ({', '.join(map(str, data))}); give one of them")
+        if len(data) > 1:
+            raise DataError(f"the data are several splits ({', '.join(map(str, data))}); give one of them")
+        (data,) = data.values()
+    if _is_dataset(data):
+        return _numbered(data.with_format(None), "the data", "record", is_table=True)
     if not isinstance(data, Mapping) and isinstance(getattr(data, "samples", None), list):
         data = data.samples
     held = fields_of(data)
@@ -167,6 +171,30 @@ def _of_object(data: Any, keys_are_ids: bool) -> Iterator[Row]:
     if isinstance(data, Iterable) and not isinstance(data, bytes | bytearray):
         return _numbered(data, "the data", "record")
     raise DataError(f"an object of type {type(data).__name__} is no data; give a path, a table, or records")
+
+
+def _is_dataset(data: Any) -> bool:
+    """Whether it is of the `datasets` library; what it gives depends on the format that it was set to."""
+    return callable(getattr(data, "with_format", None)) and hasattr(data, "features")
+
+
+def with_class_names(data: Any) -> Any:
+    """Records of a data set of the `datasets` library, with names in the place of numbers of classes.
+
+    Args:
+        data: what `read_rows` reads; anything else comes back as it is.
+    """
+    classes = {name: of for name, of in (getattr(data, "features", None) or {}).items() if hasattr(of, "int2str")}
+    if not (_is_dataset(data) and classes):
+        return data
+    # A number below 0 says that there is no label.
+    return [
+        {
+            **record,
+            **{name: None if (n := record[name]) is None or n < 0 else of.int2str(n) for name, of in classes.items()},
+        }
+        for record in data.with_format(None)
+    ]
 
 
 def _numbered(values: Iterable[Any], source: str, name: str, *, is_table: bool = False) -> Iterator[Row]:

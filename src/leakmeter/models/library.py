@@ -25,6 +25,9 @@ class ListedModel:
 def list_models() -> list[ListedModel]:
     """List the models known by name, and where they lie on this machine.
 
+    Returns:
+        One entry a model, those that are not on this machine too.
+
     Example:
         >>> import leakmeter
         >>> "smollm2-135m" in [model.name for model in leakmeter.list_models()]

@@ -61,6 +61,11 @@ class NextTokenSampleWithLoss(NextToken):
     against_first: ClassVar[bool] = True
     continues: ClassVar[bool] = True  # the next round extends the sequence by the token drawn
 
+    @property
+    def bare_first(self) -> bool:
+        """Under a bound: what is certified is held against the bare branch."""
+        return self.decoding.bound_nats is not None
+
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, 1, vocab) to (prompt, 1, receipt)."""
         return _receipts(self.decoding, rows, self.masked, None, self.random)
@@ -83,6 +88,11 @@ class TargetLogProbsWithLoss:
     rows_together: ClassVar[bool] = True
     against_first: ClassVar[bool] = True
     continues: ClassVar[bool] = False
+
+    @property
+    def bare_first(self) -> bool:
+        """Under a bound: what is certified is held against the bare branch."""
+        return self.decoding.bound_nats is not None
 
     def rows(self, n_response: int) -> range:
         """One row a step."""

@@ -33,7 +33,7 @@ from leakmeter.runs.bounds import WORST_AT_MOST
 from leakmeter.runs.compare import HIDDEN, Setting, differing, incomparable, is_seed
 from leakmeter.runs.comparison_words import setting_line
 from leakmeter.runs.gate_words import regression_sentence
-from leakmeter.runs.measured import Measured, case_quantities
+from leakmeter.runs.measured import Measured, case_quantities, with_tokenization
 from leakmeter.runs.pseudonym import pseudonym
 from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.rank_tests import paired_difference
@@ -166,7 +166,7 @@ def baseline_of(runs: Sequence[Measured], names: Container[str], key: bytes) -> 
 def _kept(run: Measured, names: Container[str], key: bytes) -> KeptRun:
     # Quantities of cases; those of a run as a whole have no interval, and no baseline.
     of_cases = case_quantities(run)
-    kept = [one for one in of_cases if one.name in names] or of_cases[:1]
+    kept = [one for one in of_cases if any(name in names for name in one.names)] or of_cases[:1]
     return KeptRun(
         run.measure,
         _plain_settings(run, key),
@@ -242,10 +242,11 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes, *, 
     by_order = baseline.key != _key_name(key)
     now = _plain_settings(run, key)
     unknown = {name for name in now if by_order and _is_hashed(now[name]) and _is_hashed(before.settings.get(name))}
-    changed = [one for one in differing(before.settings, now) if one.name not in unknown]
+    then = with_tokenization(dict(before.settings), run.defining)
+    changed = [one for one in differing(then, now) if one.name not in unknown]
     settings = [Setting(one.name, _shown(one.first), _shown(one.second)) for one in changed]
     # A baseline of an earlier version has no word for a unit that was left to the kind of case.
-    known = {name: value for name, value in before.settings.items() if (name, value) != ("prompts.unit", None)}
+    known = {name: value for name, value in then.items() if (name, value) != ("prompts.unit", None)}
     if of := incomparable(settings, known, now, run.defining):
         told = "; ".join(setting_line(one.name, one.first, one.second) for one in of)
         raise UsageError(
@@ -255,7 +256,7 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes, *, 
     pairs = _pairs(run, before.cases, key, by_order)
     checks = []
     for name, kept in before.quantities.items():
-        quantity = next((one for one in case_quantities(run) if one.name == name), None)
+        quantity = next((one for one in case_quantities(run) if name in one.names), None)
         if quantity is None:
             raise UsageError(f"the baseline has a quantity that {run.measure} does not have; write another baseline")
         checks.append(_regression(run, number, quantity, kept, pairs, seed))

@@ -119,7 +119,7 @@ def _check(
             f"'{quantity.name}' has a number a case; write {some}, {quantity.name}.p95 …, to say which is bounded: "
             f"{', '.join(FORMS)}"
         )
-    values = run.values(quantity)
+    values = run.worst_values(quantity, is_upper=bound.is_upper)
     known = values[~np.isnan(values)]
     if not known.size:
         raise _no_case_has(quantity, number, run)

@@ -50,6 +50,10 @@ class Entry:
     """See `runs.spec.outdated`."""
 
 
+_KEPT: Final = {"halvings": "out_of_memory_retries"}
+"""What runs call some of `Taken`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Taken:
     """What cases took, summed."""
@@ -61,7 +65,7 @@ class Taken:
     """Tokens that were run."""
     naive_tokens: int
     """Tokens that full passes would have run."""
-    halvings: int
+    out_of_memory_retries: int
     """How often memory ran out and the work was cut in halves."""
 
     @classmethod
@@ -71,7 +75,7 @@ class Taken:
         for case in cases:
             cost = case.get("cost")
             if isinstance(cost, dict):
-                kept = {name: value for name, value in cost.items() if isinstance(value, (int, float))}
+                kept = {_KEPT.get(name, name): n for name, n in cost.items() if isinstance(n, (int, float))}
                 sums = {name: total + kept.get(name, 0.0) for name, total in sums.items()}
         return cls(round(sums["seconds"], 3), *(int(sums[one.name]) for one in fields(cls)[1:]))
 

@@ -129,10 +129,10 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
         raise UsageError(
             f"one run is of {first.measure}, the other of {second.measure}; compare two runs of the same measure"
         )
-    known = {quantity.name: quantity for quantity in first.quantities}
+    known = {name: quantity for quantity in first.quantities for name in quantity.names}
     for name in names:
         if name not in known:
-            raise UnknownNameError("quantity", name, known)
+            raise UnknownNameError("quantity", name, [quantity.name for quantity in first.quantities])
     place = {id_: number for number, id_ in enumerate(second.ids)}
     pairs = [(number, place[id_]) for number, id_ in enumerate(first.ids) if id_ in place]
     if not pairs:

@@ -37,7 +37,8 @@ def spec_of(
             "weights_sha256": backend.weights_sha256,
             **backend.identity,
             "dtype": backend.dtype,
-            "device": device,
+            # Where a server computes, it does not say.
+            "device": None if backend.dtype == "served" else device,
             "memory_bytes": getattr(backend, "memory_bytes", None),
             **settings.model_record(),
         },

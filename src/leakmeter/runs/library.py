@@ -148,6 +148,17 @@ def write_baseline(path: str | Path, *run: AnyRun, quantities: Sequence[str] = (
 
     Raises:
         StoreError: no such run, it is damaged, or the file lies in a run.
+
+    Example:
+        >>> import leakmeter, tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     kept = leakmeter.write_baseline(Path(runs) / "baseline.json", one)
+        ...     found = leakmeter.gate(one, against=kept)
+        >>> found.holds
+        True
     """
     import json
 
@@ -166,6 +177,9 @@ def list_runs(runs: str | Path = "runs") -> list[Entry]:
 
     Args:
         runs: directory of runs.
+
+    Returns:
+        One entry a run or study.
 
     Example:
         >>> import leakmeter
@@ -191,9 +205,22 @@ def compare_runs(
         quantities: such as 'influence'; all by default.
         runs: directory of runs, where they are given by name.
 
+    Returns:
+        What was set otherwise, and how far each quantity moved; there is no verdict where settings change its meaning.
+
     Raises:
         UsageError: the runs are of two measures, or share no case.
         StoreError: no such run, or it is damaged.
+
+    Example:
+        >>> import leakmeter, tempfile
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     other = leakmeter.influence("toy", [told], unit="word", out=runs)
+        ...     found = leakmeter.compare_runs(one, other, quantities=["influence"])
+        >>> found.n_pairs, [setting.name for setting in found.incomparable]
+        (1, ['prompts.unit'])
     """
     from leakmeter.runs.compare import compare
 
@@ -207,8 +234,20 @@ def verify_run(run: AnyRun, *, runs: str | Path = "runs") -> Verified:
         run: an object, a directory or a name.
         runs: directory of runs, where it is given by name.
 
+    Returns:
+        Whether it is whole, and what is wrong with which file.
+
     Raises:
         StoreError: no such run.
+
+    Example:
+        >>> import leakmeter, tempfile
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     found = leakmeter.verify_run(one)
+        >>> found.state, found.findings
+        ('whole', ())
     """
     from leakmeter.runs.verify import verify
 
@@ -229,6 +268,17 @@ def export_run(run: AnyRun, out: str | Path, *, redact: bool = False, runs: str 
 
     Raises:
         StoreError: no such run, or it cannot be written.
+
+    Example:
+        >>> import leakmeter, tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     written = leakmeter.export_run(one, Path(runs) / "out", redact=True)
+        ...     names = sorted(path.name for path in written.iterdir())
+        >>> names
+        ['cases.jsonl', 'measurements.parquet', 'spec.json']
     """
     from leakmeter.runs.export import Redacted, Whole, write
 
@@ -249,6 +299,18 @@ def save_report(path: str | Path, *run: AnyRun, runs: str | Path = "runs") -> Pa
 
     Raises:
         StoreError: no such run, or the file lies in a run.
+
+    Example:
+        >>> import leakmeter, tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     other = leakmeter.influence("toy", [told], temperature=0.7, out=runs)
+        ...     page = leakmeter.save_report(Path(runs) / "both.html", one, other)
+        ...     text = page.read_text()
+        >>> text.startswith("<!doctype html>")
+        True
     """
     from leakmeter.runs.pages import page_of_runs
     from leakmeter.runs.result import saved
@@ -262,6 +324,9 @@ def schema(instrument: str) -> dict[str, Any]:
 
     Args:
         instrument: its name, such as 'influence', or 'doctor'.
+
+    Returns:
+        The schema as a plain object.
 
     Raises:
         UnknownNameError: there is none of that name.

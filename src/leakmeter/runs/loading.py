@@ -55,6 +55,18 @@ def load_backend(
         concurrency: requests to a served model under way at a time; 8 by default.
         notify: told in one line of what takes time, such as a download, and when the score cache cannot be used;
             standard error by default.
+
+    Returns:
+        The back end, which every function takes as a model.
+
+    Raises:
+        LeakmeterError: there is no such model, or it cannot be loaded so; the message says what to do.
+
+    Example:
+        >>> import leakmeter
+        >>> backend = leakmeter.load_backend("toy")
+        >>> leakmeter.influence(backend, context="Ana is 41.", query="How old is Ana?", response="41").model
+        'toy'
     """
     from leakmeter.backends.served import names_a_server
     from leakmeter.core.backend import Backend
@@ -139,8 +151,21 @@ def load_run(path: str | Path) -> Run:
     Args:
         path: the directory.
 
+    Returns:
+        The run, a `Results` with a result a case.
+
     Raises:
         StoreError: no complete run is there; iterating raises it too, where a part is damaged.
+
+    Example:
+        >>> import leakmeter, tempfile
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     again = leakmeter.load_run(one.path)
+        ...     same = again[0] == one[0]
+        >>> len(again), same
+        (1, True)
     """
     from leakmeter.runs.run import Run
 

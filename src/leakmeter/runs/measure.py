@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from leakmeter.core.backend import Backend
 from leakmeter.core.drive import Cost, drive
@@ -13,7 +13,7 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import RESPONSE, TOKEN_ID, Measurement
 from leakmeter.core.tokenizer import Tokenizer
-from leakmeter.runs.prediction import predictor_of, shares
+from leakmeter.runs.prediction import predictor_of, shares, with_noise
 from leakmeter.runs.rundir import RunDirectory
 
 Part = tuple[dict[str, Any], list[Measurement]]
@@ -32,9 +32,42 @@ class Callbacks:
     """Memory ran out while a case was measured, so many times; the work went on in smaller parts."""
 
 
+@runtime_checkable
+class RemoteBackend(Backend, Protocol):
+    """A back end whose model is out of our hands: it may change meanwhile, and its noise has to be measured."""
+
+    def confirm(self) -> None:
+        """Ask whether the model is still the one that `identity` tells.
+
+        Raises:
+            ModelError: it is another.
+        """
+
+    def measured_noise(self, items: Sequence[Any]) -> Any:
+        """The noise of a log-probability: a dataclass of nats, the largest as `nats`."""
+
+
 def n_parts(n_cases: int, group_size: int) -> int:
     """Parts of a run."""
     return -(-n_cases // group_size)
+
+
+def check_answered(backend: Backend, measure: Measure, prepared: Sequence[Prepared]) -> None:
+    """Refuse what the back end cannot answer of any case, before anything is scored or written.
+
+    Args:
+        backend: one that says by `check` what it refuses; others answer everything.
+        measure: what measures.
+        prepared: the cases.
+
+    Raises:
+        CapabilityError: says what cannot be had, and which back ends give it.
+    """
+    if hasattr(backend, "check"):
+        predictor = predictor_of(backend)
+        # Its noise will be known before the first case, so that no case asks for what would show it.
+        for one in with_noise(prepared, 0.0):
+            predictor.predict(measure, one)
 
 
 def measure_cases(
@@ -53,17 +86,23 @@ def measure_cases(
         measure: what is measured.
         prepared: the cases; their ids differ.
         directory: of the run; None to write nothing.
-        watch: told of the progress.
+        callbacks: told of the progress.
         group_size: cases of a part. They are scored together, so that what their prompts share is run once; last digits
             depend on it.
+
+    Raises:
+        ModelError: the model behind a server has changed; the part at hand is not written.
     """
     predictor = predictor_of(backend)
+    noise_nats: float | None = None
     for number in range(n_parts(len(prepared), group_size)):
         if directory is not None and directory.has_part(number):
             yield from cases_of_part(directory, number)
             continue
         first = number * group_size
-        group = prepared[first : first + group_size]
+        if noise_nats is None and isinstance(backend, RemoteBackend):
+            noise_nats = _noise_nats(backend, prepared, directory)
+        group = with_noise(prepared[first : first + group_size], noise_nats)
         callbacks.on_case(first, group[0].item.id)
         predicted = predictor.told(predictor.predict(measure, *group))
         callbacks.on_prediction(predicted["tree_tokens"])
@@ -71,6 +110,8 @@ def measure_cases(
         started = time.perf_counter()
         found, cost = drive(backend, [measure.trial(one.item) for one in group])
         seconds, n_halvings = time.perf_counter() - started, backend.n_halvings - n_before
+        if isinstance(backend, RemoteBackend):
+            backend.confirm()
         costs = _costs(cost, seconds, predicted, n_halvings, len(group))
         parts: list[Part] = []
         for one, measurements, took in zip(group, found, costs, strict=True):
@@ -82,6 +123,16 @@ def measure_cases(
         if directory is not None:
             directory.write_part(number, [texts for texts, _ in parts], [one for _, found in parts for one in found])
         yield from parts
+
+
+def _noise_nats(backend: RemoteBackend, prepared: Sequence[Prepared], directory: RunDirectory | None) -> float:
+    """The model's noise as the run has it, so that a run that goes on has one; measured where it has none yet."""
+    known = None if directory is None else directory.noise
+    if known is None:
+        known = asdict(backend.measured_noise([one.item for one in prepared]))
+        if directory is not None:
+            directory.keep_noise(known)
+    return float(known["nats"])
 
 
 def cases_of_part(directory: RunDirectory, number: int) -> list[Part]:
@@ -153,6 +204,8 @@ def texts_of(one: Prepared, measurements: Sequence[Measurement], backend: Backen
         "responses": [response_texts(ids, backend.tokenizer) for ids in responses],
         "spans": [asdict(span) for span in one.item.spans],
     }
+    if one.unmarked_query_tokens is not None:
+        texts["unmarked_query_tokens"] = one.unmarked_query_tokens
     texts.update(one.texts())
     if named:
         texts["words"] = {str(token): backend.tokenizer.decode([token]) for token in sorted(named)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,7 @@ from leakmeter.core.quantity import AnyQuantity, Case, Quantity
 from leakmeter.errors import UsageError
 from leakmeter.runs.damage import as_written
 from leakmeter.runs.measure import cases_of_run
+from leakmeter.runs.result import TOKENIZATION
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.aggregates import is_aggregate
 from leakmeter.stats.stats import FloatArray
@@ -42,6 +43,15 @@ class Measured:
         found = [quantity.of(case) for case in self.cases]
         return np.asarray([np.nan if value is None else value for value in found], dtype=np.float64)
 
+    def worst_values(self, quantity: Quantity, *, is_upper: bool) -> FloatArray:
+        """As `values`, but of a middle of an interval the end that is nearest to a bound or beyond it, (case,)."""
+        half_width = quantity.half_width
+        if half_width is None:
+            return self.values(quantity)
+        widths = np.asarray([half_width(case) or 0.0 for case in self.cases])
+        ends: FloatArray = self.values(quantity) + (widths if is_upper else -widths)
+        return ends
+
     def floor(self, quantity: Quantity, cases: Iterable[int]) -> float:
         """Mean noise floor of a quantity over cases by their number from 0; 0 where it has none, or it is unknown."""
         if quantity.floor is None:
@@ -53,9 +63,9 @@ class Measured:
         """The quantity of a name, and the aggregate behind it; None where there is no such quantity."""
         head, _, last = name.rpartition(".")
         for quantity in self.quantities:
-            if quantity.name == name:
+            if name in quantity.names:
                 return quantity, None
-            if quantity.name == head and is_aggregate(last):
+            if head in quantity.names and is_aggregate(last):
                 return quantity, last
         return None
 
@@ -71,7 +81,12 @@ class Measured:
         # Where it was left to the kind of case, results say which unit it was.
         if units := dict.fromkeys(unit for case in self.cases if (unit := getattr(case, "unit", None))):
             told["prompts.unit"] = ", ".join(units)
-        return {**told, "version": self.spec.get("version")}
+        return with_tokenization({**told, "version": self.spec.get("version")}, self.defining)
+
+
+def with_tokenization(settings: dict[str, Any], defining: Container[str]) -> dict[str, Any]:
+    """Settings of a run that may be of before prompts were tokenised as one string: then it was in parts."""
+    return {TOKENIZATION: "parts", **settings} if TOKENIZATION in defining else settings
 
 
 def read_measured(path: Path) -> Measured:

@@ -12,7 +12,8 @@ from typing import Any
 from leakmeter.core import cost
 from leakmeter.core.backend import Backend
 from leakmeter.core.cost import Speed
-from leakmeter.core.forecast import PlanningBackend, Prediction, planning_backend, predict
+from leakmeter.core.drive import settled
+from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, planning_backend, predict
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import ChoosingMeasure, Measure
 from leakmeter.core.request import Asked, Scores, Trial
@@ -30,14 +31,19 @@ class Predictor:
     device: str
     measure_speed: Callable[[float], Speed] | None
     """The device's speed, measured in so many seconds; None where operations have no meaning."""
+    sent_beside: Callable[[Sequence[Any], int], Sent] | None = None
+    """Of a served model: what a run of items in so many parts has the server asked beside them."""
     _speed: Speed | None = None
 
     def predict(self, measure: Measure, *together: Prepared) -> Prediction:
         """Counts of what cases that are scored together will take; nothing of it is computed."""
         if isinstance(measure, ChoosingMeasure):
-            longest = _as_one([measure.longest_trial(one.item) for one in together])
+            longest = self._as_one([measure.longest_trial(one.item) for one in together])
             return replace(predict(self.backend, longest), is_upper_bound=True)
-        return predict(self.backend, _as_one([measure.trial(one.item) for one in together]))
+        return predict(self.backend, self._as_one([measure.trial(one.item) for one in together]))
+
+    def _as_one(self, trials: Sequence[Trial[Any]]) -> Trial[None]:
+        return _as_one([settled(self.backend, trial) for trial in trials])
 
     def seconds(self, prediction: Prediction) -> float | None:
         """Predicted time of a case; None where operations have no meaning."""
@@ -94,6 +100,20 @@ class MemoryBytes:
 
 
 @dataclass(frozen=True, slots=True)
+class PredictedServed:
+    """What a server will be asked, repeated requests apart."""
+
+    requests: int
+    """Of the cases, of the noise floor, and of whether the model is still the same."""
+    prompt_tokens: int
+    """Sent with them, the responses that are scored included."""
+    price_per_million: float | None
+    """Of a million prompt tokens, as it was given."""
+    price: float | None
+    """Of all of them, in the same currency; None where none was given."""
+
+
+@dataclass(frozen=True, slots=True)
 class PredictedCases:
     """What cases will take together, and each of them; the numbers are those of `PredictedCase`, added up."""
 
@@ -109,10 +129,17 @@ class PredictedCases:
     """None where operations have no meaning."""
     at_most: bool
     cases: tuple[PredictedCase, ...]
+    served: PredictedServed | None = None
+    """None where the model is in this process."""
 
 
 def predicted_cases(
-    predictor: Predictor, measure: Measure, prepared: Sequence[Prepared], *, group_size: int = 1
+    predictor: Predictor,
+    measure: Measure,
+    prepared: Sequence[Prepared],
+    *,
+    group_size: int = 1,
+    price_per_million: float | None = None,
 ) -> PredictedCases:
     """What cases will take, one by one and together.
 
@@ -121,7 +148,10 @@ def predicted_cases(
         measure: what would measure.
         prepared: the cases.
         group_size: how many are scored together; each has its share of what they take then.
+        price_per_million: of a million prompt tokens that are sent to a server.
     """
+    if predictor.sent_beside is not None:
+        prepared = with_noise(prepared, 0.0)  # whichever it is
     groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
     predictions = [predictor.predict(measure, *group) for group in groups]
     cases: list[PredictedCase] = []
@@ -153,7 +183,27 @@ def predicted_cases(
         ),
         any(case.at_most for case in cases),
         tuple(cases),
+        _served(predictor, predictions, [one.item for one in prepared], price_per_million),
     )
+
+
+def _served(
+    predictor: Predictor, predictions: Sequence[Prediction], items: Sequence[Any], price_per_million: float | None
+) -> PredictedServed | None:
+    if predictor.sent_beside is None or not items:
+        return None
+    sent = predictor.sent_beside(items, len(predictions))
+    for one in predictions:
+        sent += one.sent or Sent()
+    price = None if price_per_million is None else sent.n_tokens / 1e6 * price_per_million
+    return PredictedServed(sent.n_requests, sent.n_tokens, price_per_million, price)
+
+
+def with_noise(prepared: Sequence[Prepared], noise_nats: float | None) -> Sequence[Prepared]:
+    """Cases that know the noise of their model; as they are where each measures its own."""
+    if noise_nats is None:
+        return prepared
+    return [replace(one, item=replace(one.item, model_noise_nats=noise_nats)) for one in prepared]
 
 
 def predictor_of(backend: Backend) -> Predictor:
@@ -161,7 +211,8 @@ def predictor_of(backend: Backend) -> Predictor:
     model = getattr(backend, "model", None)
     limits = getattr(backend, "limits", None)
     if model is None or limits is None:
-        return Predictor(planning_backend(backend, None), "cpu", None)
+        sent_beside = getattr(backend, "to_be_sent_beside", None)
+        return Predictor(planning_backend(backend, None), "cpu", None, sent_beside)
     from leakmeter.backends.hf.outline import size_of
     from leakmeter.backends.hf.speed import speed_of
 

@@ -80,7 +80,7 @@ VIEWS: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("tree_tokens", "BIGINT", "tokens that were run for the case"),
         Column("naive_tokens", "BIGINT", "tokens that full passes would have run"),
         Column("seconds", "DOUBLE", "time the case took, seconds"),
-        Column("halvings", "INTEGER", "how often memory ran out and the work was cut in halves"),
+        Column("out_of_memory_retries", "INTEGER", "how often memory ran out and the work was cut in halves"),
         Column("texts", "VARCHAR", "all that is kept of the case beside its measurements, as JSON"),
     ),
     "runs": (

@@ -45,7 +45,8 @@ Part = tuple[Texts, Sequence[Measurement]]
 """A case's texts and its measurements."""
 
 
-DEFINING: Final = ("prompts.unit", "prompts.removal", "params.temperature", "params.cid_lambda")
+TOKENIZATION: Final = "prompts.tokenization"
+DEFINING: Final = ("prompts.unit", "prompts.removal", TOKENIZATION, "params.temperature", "params.cid_lambda")
 """See `AnyResult.defining`."""
 
 
@@ -220,7 +221,7 @@ class Result(AnyResult, Record):
         return {
             **{name: texts.get(name) for name in ("id", "model", "weights_sha256", "dtype")},
             "cost": ResultCost.of(texts),
-            "warnings": tuple(warnings),
+            "warnings": (*_warnings_of_case(texts), *warnings),
         }
 
 
@@ -262,6 +263,15 @@ class DocumentRange(Record):
     def all_of(cls, texts: Texts) -> tuple[Self, ...]:
         """The documents of a case's texts, in their order."""
         return tuple(cls(**one) for one in texts["documents"])
+
+
+def _warnings_of_case(texts: Texts) -> Iterator[str]:
+    n_tokens = texts.get("unmarked_query_tokens")
+    if n_tokens is not None:
+        yield (
+            f"The only context is the system prompt; the user's turn of {n_tokens:,} tokens counts as the query. Mark "
+            "retrieved text in it with --context-from, or context_from in Python."
+        )
 
 
 def _name(result: Any) -> str:

@@ -33,6 +33,17 @@ class Run(Results[Any]):
         path: its directory.
         spec: all that it takes to run it again; with a guarantee of privacy it holds a seed or nonce, which is secret.
         results: texts and measurements to results; those of the measure by default.
+
+    Example:
+        >>> import leakmeter, tempfile
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     run = leakmeter.influence("toy", [told], out=runs)
+        ...     frame = run.to_frame()
+        >>> run
+        <Run 'influence-...': influence, 1 case>
+        >>> frame["id"].tolist()
+        ['1']
     """
 
     def __init__(
@@ -48,7 +59,7 @@ class Run(Results[Any]):
 
     def __repr__(self) -> str:
         # The spec holds the command line, with the texts that stood in it, and the seed, which may be secret.
-        return f"<Run {self.path.name!r}: {self.measure}, {len(self.spec.get('cases') or ()):,} cases>"
+        return f"<Run {self.path.name!r}: {self.measure}, {len(self):,} case{'s' * (len(self) != 1)}>"
 
     @classmethod
     def read(cls, path: str | Path) -> Run:

@@ -42,12 +42,12 @@ from leakmeter.runs.spec import RunSpec
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("id", "measure", "version"), str),
-    **dict.fromkeys(("params", "prompts", "model", "environment"), dict),
+    **dict.fromkeys(("params", "prompts", "model", "environment", "noise"), dict),
     **dict.fromkeys(("cases", "problems"), list),
     **dict.fromkeys(("command", "name", "data"), (str, type(None))),
 }
 """Fields of a spec whose kind is known."""
-_NEEDED = _KINDS.keys() - {"environment", "problems", "command", "name", "data"} | {"n_parts", "files_sha256"}
+_NEEDED = _KINDS.keys() - {"environment", "problems", "command", "name", "data", "noise"} | {"n_parts", "files_sha256"}
 PREFIXES: Final = ("measurements-", "readings-")
 """Of the names of files with numbers: today's, and that of version 0.1."""
 _NUMBERS = re.compile(rf"(?:{'|'.join(PREFIXES)})(\d{{5,}})\.parquet")
@@ -97,7 +97,7 @@ class RunDirectory:
             self._begun.unlink(missing_ok=True)
         else:
             begun = {name: value for name, value in _record(spec).items() if name != "cases"}
-            write_whole(self._begun, _json({**begun, "n_cases": len(spec.cases)}))
+            write_whole(self._begun, _json({**begun, "n_cases": len(spec.cases), **self._noise_record}))
 
     def _abandon(self) -> None:
         """Leave nothing where no part is finished."""
@@ -111,6 +111,23 @@ class RunDirectory:
     def is_complete(self) -> bool:
         """Whether every part is there and the spec was written."""
         return self._spec.exists()
+
+    @property
+    def noise(self) -> JsonObject | None:
+        """What `keep_noise` was given: how far log-probabilities of a served model move with the way of asking."""
+        told = (self.read_spec() if self.is_complete else self.read_begun()).get("noise")
+        nats = None if told is None else told.get("nats")
+        is_number = isinstance(nats, int | float) and not isinstance(nats, bool) and nats >= 0
+        return dict(told) if told is not None and is_number else None
+
+    def keep_noise(self, noise: JsonObject) -> None:
+        """Write down the noise that was measured for the run, before any of its parts is measured."""
+        with _writing(self.path):
+            write_whole(self._begun, _json({**self.read_begun(), "noise": noise}))
+
+    @property
+    def _noise_record(self) -> JsonObject:
+        return {} if self.noise is None else {"noise": self.noise}
 
     @property
     def parts(self) -> list[int]:
@@ -183,7 +200,8 @@ class RunDirectory:
         with _writing(self.path):
             files = [path for n in range(n_parts) for path in (self._cases(n), self.numbers_of(n))]
             hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-            write_whole(self._spec, _json({**_record(spec), "n_parts": n_parts, "files_sha256": hashes}))
+            record = {**_record(spec), **self._noise_record, "n_parts": n_parts, "files_sha256": hashes}
+            write_whole(self._spec, _json(record))
             self._begun.unlink(missing_ok=True)
 
     def read_spec(self) -> JsonObject:

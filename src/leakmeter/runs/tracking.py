@@ -67,6 +67,12 @@ def log_run(run: Run | str | Path, to: Tracker, *, project: str = PROJECT, onlin
         UnknownNameError: another tracker.
         UsageError: it is not installed, or `online` with MLflow.
         StoreError: the run is not complete, or damaged.
+
+    Example:
+        >>> import leakmeter
+        >>> leakmeter.log_run("runs/influence-0123456789abcdef", to="tensorboard")
+        Traceback (most recent call last):
+        leakmeter.errors.UnknownNameError: no tracker named 'tensorboard'...
     """
     if to not in get_args(Tracker):
         raise UnknownNameError("tracker", to, get_args(Tracker))

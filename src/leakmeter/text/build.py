@@ -19,6 +19,7 @@ from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.text import personal, spans, templates, units
 from leakmeter.text.entities import FINDERS
 from leakmeter.text.entities.mention import Recogniser
+from leakmeter.text.joined import Tokenization, check_tokenization
 from leakmeter.text.layout import Layout
 from leakmeter.text.spans import Cover, Cuts
 
@@ -42,7 +43,9 @@ class PromptSettings:
     """The ablation unit: ngram:N, ngram:N:STRIDE, word, sentence, line, paragraph, entity, document, message
     or whole; sentence by default, and message for chats."""
     removal: Removal = "drop"
-    """drop cuts tokens out, mask leaves their positions empty, retokenize edits the text."""
+    """drop cuts tokens out, mask leaves their positions empty, retokenize renders and tokenises the text anew."""
+    tokenization: Tokenization = "joint"
+    """joint tokenises the whole prompt as one string, as servers do; parts each stretch of it, as leakmeter 0.1 did."""
     template: str | None = None
     """chat, plain, document, article, @FILE, or a text with {context} and {query}; chat where the model has it."""
     group: bool = False
@@ -68,6 +71,7 @@ class PromptSettings:
         """Refuse a removal that there is not, and what does not go together."""
         if self.removal not in get_args(Removal):
             raise UnknownNameError("removal", str(self.removal), get_args(Removal))
+        check_tokenization(self.tokenization)
         if self.max_context_tokens is not None and self.max_context_tokens < 1:
             raise UsageError(f"max-context-tokens is {self.max_context_tokens}; it has to be 1 or more")
         if self.unit != "entity":
@@ -226,8 +230,7 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
         asking = max((i for i, message in enumerate(case.messages) if message.role == "user"), default=-1)
         if asking < 0:
             raise UsageError(f"case '{case.id}' has no message of role 'user' that could be the query")
-        name = "chat"
-        segments, documents, query = templates.message_segments(case.messages, asking, tokenizer)
+        writing: templates.Writing = templates.Chat(case.messages, asking, tokenizer)
     else:
         if unit.kind == "message":
             raise UsageError("unit 'message' needs a chat; give --messages")
@@ -236,14 +239,24 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
         if templates.needs_query(text) and not query.strip():
             raise UsageError(f"case '{case.id}' has an empty query; say what the model is asked")
         documents = [document for document in case.documents if document.text.strip()]
-        segments = templates.segments(text, documents, query, tokenizer)
-    if case.messages and not documents:
+        if not documents:
+            raise _no_context(case)
+        writing = (
+            templates.Asked(documents, query, tokenizer)
+            if text is None
+            else templates.Filled(name, text, documents, query)
+        )
+    if case.messages and not writing.documents:
         raise UsageError(f"case '{case.id}' is a chat of its query alone: {_NOTHING_TO_REMOVE}")
-    if not any(document.text.strip() for document in documents):
-        raise UsageError(f"case '{case.id}' has an empty context; there is nothing whose influence could be measured")
-    if case.messages and not query.strip():
+    if not any(document.text.strip() for document in writing.documents):
+        raise _no_context(case)
+    if case.messages and not writing.query.strip():
         raise UsageError(f"case '{case.id}' has an empty query: its last user message says nothing")
-    return name, Layout(segments, documents, tokenizer), query
+    return writing.name, Layout(writing, tokenizer, settings.tokenization), writing.query
+
+
+def _no_context(case: Case) -> UsageError:
+    return UsageError(f"case '{case.id}' has an empty context; there is nothing whose influence could be measured")
 
 
 def _response_ids(case: Case, layout: Layout, tokenizer: Tokenizer) -> tuple[int, ...] | None:
@@ -303,14 +316,16 @@ def _item(
     named = [_span(layout, numbers, cover, repeated.get(cover.name, ())) for cover in covers]
     covered = {span.name: (cover, span) for cover, span in zip(covers, named, strict=True)}
     cut = Cuts(layout, prompt, settings.removal, covered)
+    placed = placebos(prompt, named, spare, tokenizer)
     return ContextItem(
         id=case_id,
         prompt=prompt,
         spans=tuple(named),
         cuts={span.name: cut((span.name,)) for span in named},
-        alone={span.name: prompt.only(*span.pieces) for span in named},
-        blank=prompt.blank(),
-        placebos=placebos(prompt, named, spare, tokenizer),
+        alone={span.name: layout.alone(prompt, span.ranges, span.pieces) for span in named},
+        blank=layout.blank(prompt),
+        placebos=placed,
+        placebo_alone=layout.blank_with(placed[0], placebo_of(placed[0])) if placed else None,
         response=response,
         stop_ids=tokenizer.stop_ids,
         swaps=swaps,
@@ -345,3 +360,8 @@ def placebos(prompt: Prompt, named: Sequence[Span], spare: int | None, tokenizer
     context = [i for i, piece in enumerate(prompt.pieces) if piece.role == CONTEXT and not piece.name.startswith("#")]
     places = dict.fromkeys((context[0], context[len(context) // 2], context[-1] + 1))
     return tuple(prompt.with_inserted(at, Piece(PLACEBO, CONTEXT, ids)) for at in places)
+
+
+def placebo_of(prompt: Prompt) -> Piece:
+    """The irrelevant piece of a prompt that has one."""
+    return next(piece for piece in prompt.pieces if piece.name == PLACEBO)

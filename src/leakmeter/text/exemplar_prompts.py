@@ -5,7 +5,7 @@ line before it.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 from leakmeter.core.item import Span
@@ -13,36 +13,58 @@ from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.text import repeats
 from leakmeter.text.exemplar import Example, Task
-from leakmeter.text.layout import SEPARATOR
-from leakmeter.text.templates import Segment
+from leakmeter.text.joined import START, Stretch, Tokenization, prompt_of
+from leakmeter.text.templates import SEPARATOR, Segment, user_turn
 
 
 class Writer:
-    """Writes the prompts of a case, with any of its exemplars and any texts in the query's place."""
+    """Writes the prompts of a case, with any of its exemplars and any texts in the query's place.
 
-    def __init__(self, task: Task, exemplars: Sequence[Example], tokenizer: Tokenizer, turn: tuple[str, str]) -> None:
+    Args:
+        task: what the prompt says.
+        exemplars: of the case.
+        tokenizer: the model's.
+        chat: whether all of it is one user message in the model's chat template.
+        tokenization: see `joined.prompt_of`.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        exemplars: Sequence[Example],
+        tokenizer: Tokenizer,
+        *,
+        chat: bool,
+        tokenization: Tokenization = "joint",
+    ) -> None:
         self._task = task
         self._tokenizer = tokenizer
+        self._chat = chat
+        self._tokenization = tokenization
         self._exemplars = [segments(task, example.texts, example.label) for example in exemplars]
-        before, self._after = turn
-        self._opening = before + task.instruction
-        ids = tokenizer.encode_frame(self._opening, first=True) if self._opening else ()
-        start = tokenizer.start_ids
-        # A chat template may write them itself.
-        pieces = (Piece("start", FRAME, () if ids[: len(start)] == start else start), Piece("opening", FRAME, ids))
-        self._frame = tuple(piece for piece in pieces if piece.ids)
-        # A piece is made once, and is the same object in every prompt.
-        self._exemplar_pieces: dict[tuple[int, bool], Piece] = {}
-        self._query_pieces: dict[tuple[tuple[str, ...], bool], tuple[Piece, ...]] = {}
+        _, self._after = user_turn(tokenizer) if chat else ("", "")
 
     def prompt(self, numbers: Iterable[int], texts: tuple[str, ...]) -> Prompt:
         """The prompt with these exemplars, counted from 1, and these texts to be classified."""
+        stretches = [Stretch("opening", FRAME, self._task.instruction, True)]
         opens = not self._task.instruction
-        pieces = list(self._frame)
         for number in numbers:
-            pieces.append(self._exemplar(number, opens))
+            parts = self._exemplars[number - 1]
+            stretches += (Stretch(f"e{number}", CONTEXT, text, one.is_template) for one, text in _after(parts, opens))
             opens = False
-        return Prompt((*pieces, *self._query(texts, opens)))
+        asked = segments(self._task, texts)
+        names = ["query" if segment.role == QUERY else "heading" for segment in asked[:-1]] + ["answer"]
+        stretches += (
+            Stretch(name, one.role, text, one.is_template)
+            for name, (one, text) in zip(names, _after(asked, opens), strict=True)
+        )
+        return prompt_of(stretches, self._tokenizer, chat=self._chat, tokenization=self._tokenization)
+
+    def prompt_around(self, piece: Piece, texts: tuple[str, ...]) -> Prompt:
+        """The prompt without exemplars, and a piece where they would begin."""
+        bare = self.prompt((), texts)
+        at = next(i for i, one in enumerate(bare.pieces) if one.name not in (START, "opening"))
+        return bare.with_inserted(at, piece)
 
     def text(self, number: int) -> str:
         """An exemplar as people would read it."""
@@ -53,36 +75,13 @@ class Writer:
         end = self._after or self._task.answer + ":"
         return self._tokenizer.encode_data(word if end[-1].isspace() else f" {word}", first=False).ids
 
-    def _exemplar(self, number: int, opens: bool) -> Piece:
-        key = (number, opens)
-        if key not in self._exemplar_pieces:
-            ids = [token for part in self._ids(self._exemplars[number - 1], opens) for token in part]
-            self._exemplar_pieces[key] = Piece(f"e{number}", CONTEXT, tuple(ids))
-        return self._exemplar_pieces[key]
 
-    def _query(self, texts: tuple[str, ...], opens: bool) -> tuple[Piece, ...]:
-        key = (texts, opens)
-        if key not in self._query_pieces:
-            parts = segments(self._task, texts, after=self._after)
-            names = ["query" if segment.role == QUERY else "heading" for segment in parts[:-1]] + ["answer"]
-            self._query_pieces[key] = tuple(
-                Piece(name, segment.role, ids)
-                for name, segment, ids in zip(names, parts, self._ids(parts, opens), strict=True)
-            )
-        return self._query_pieces[key]
-
-    def _ids(self, segments: Sequence[Segment], opens: bool) -> Iterator[tuple[int, ...]]:
-        """Token ids of each segment of an exemplar or query, which opens the text or stands behind a blank line."""
-        for i, segment in enumerate(segments):
-            lead = SEPARATOR if i == 0 and not opens else ""
-            first = i == 0 and opens and not self._opening
-            if segment.role == QUERY:
-                yield self._tokenizer.encode_data(segment.text, first=first).ids
-            else:
-                yield self._tokenizer.encode_frame(lead + segment.text, first=first)
+def _after(parts: Sequence[Segment], opens: bool) -> list[tuple[Segment, str]]:
+    """Segments of an exemplar or query with their texts; unless it opens the text, a blank line stands before it."""
+    return [(one, one.text if i or opens else SEPARATOR + one.text) for i, one in enumerate(parts)]
 
 
-def segments(task: Task, texts: Sequence[str], label: str | None = None, *, after: str = "") -> tuple[Segment, ...]:
+def segments(task: Task, texts: Sequence[str], label: str | None = None) -> tuple[Segment, ...]:
     """An exemplar, or a query without a label, in the order that the model reads it; texts and labels as QUERY."""
     out: list[Segment] = []
     for (_, heading), text in zip(task.fields, texts, strict=True):
@@ -91,7 +90,7 @@ def segments(task: Task, texts: Sequence[str], label: str | None = None, *, afte
             # Most tokenizers write a space as part of the word after it: without a text it is not there either.
             out.append(Segment(QUERY, f" {text}"))
     line = "\n" if out else ""
-    out.append(Segment(FRAME, f"{line}{task.answer}:{after}"))
+    out.append(Segment(FRAME, f"{line}{task.answer}:"))
     if label is not None:
         out.append(Segment(QUERY, f" {label}"))
     return tuple(out)

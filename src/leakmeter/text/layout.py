@@ -1,22 +1,38 @@
-"""One tokenisation of a case: segments to ids, and where each context token stands in the text."""
+"""One tokenisation of a case: the text that the model reads, to ids, and what each token is of.
+
+The text is tokenised as one string, as a server does it ("joint"). A token may then hold characters of neighbours: the
+full stop of a document and the blank line that the template writes behind it. It belongs to the stretch in which its
+first character stands that is no white space. Where a stretch is removed, what such a token holds of others is
+tokenised on its own, and white space before the first word of a token goes with the word:
+
+    text      Context: Anna sang.\\n\\nQuestion: Who?          document "Anna sang."
+    tokens    [Context][:][ Anna][ sang][.\\n\\n][Question] …
+    without   [Context][:][\\n\\n][Question] …
+
+In parts ("parts", as leakmeter 0.1 had it) each stretch is tokenised on its own, and no token holds two.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, groupby, pairwise
+from typing import NamedTuple
 
-from leakmeter.core.case import Document
-from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Piece, Prompt
-from leakmeter.core.tokenizer import Tokenizer
+import numpy as np
+import numpy.typing as npt
+
+from leakmeter.core.prompt import CONTEXT, FRAME, Piece, Prompt
+from leakmeter.core.tokenizer import Encoded, Tokenizer
 from leakmeter.text import units
-from leakmeter.text.templates import Segment
-
-SEPARATOR = "\n\n"
+from leakmeter.text.joined import START, Tokenization, first_characters, owners
+from leakmeter.text.templates import SEPARATOR, Segment, Writing, as_parts
 
 TokenRange = tuple[int, int]
 CharRange = tuple[int, int]
+BoolArray = npt.NDArray[np.bool_]
+_KEPT, _GONE, _MIXED = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,45 +46,134 @@ class ContextToken:
     """The character of the context behind the token's last."""
 
 
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What is taken out of a layout."""
+
+    chars: tuple[CharRange, ...] = ()
+    """Characters of the context; a token goes where what it holds of them goes."""
+    tokens: tuple[TokenRange, ...] = ()
+    """Tokens of the context, whatever characters they share with others."""
+    owners: frozenset[str] = frozenset()
+    """Messages, with the turns around them."""
+
+
 class Layout:
-    """A tokenised prompt whose context can be split at any token.
+    """A tokenised prompt whose context can be cut at any token.
 
     Context tokens are counted from 0 over all documents; characters count in `context`, the documents joined by
     blank lines.
+
+    Args:
+        writing: the case's texts and how they are written.
+        tokenizer: the model's.
+        tokenization: 'joint' or 'parts'.
+        texts: other texts of the documents; an empty one is left out. As given by default.
+        gone: messages that are left out.
     """
 
-    def __init__(self, segments: Sequence[Segment], documents: Sequence[Document], tokenizer: Tokenizer) -> None:
-        self.segments = tuple(segments)
-        self.documents = tuple(documents)
+    def __init__(
+        self,
+        writing: Writing,
+        tokenizer: Tokenizer,
+        tokenization: Tokenization = "joint",
+        *,
+        texts: Sequence[str] | None = None,
+        gone: Collection[str] = (),
+    ) -> None:
+        self._writing = writing
         self._tokenizer = tokenizer
-        self.context = SEPARATOR.join(document.text for document in documents)
-        self.document_starts: list[int] = []
-        cursor = 0
-        for document in documents:
-            self.document_starts.append(cursor)
-            cursor += len(document.text) + len(SEPARATOR)
-        self.tokens: list[ContextToken] = []
-        self._ids: list[tuple[int, ...]] = []
-        for i, segment in enumerate(self.segments):
-            if segment.document is not None:
-                self._ids.append(self._encode_document(segment, segment.document, first=i == 0))
-            elif segment.role == QUERY:
-                self._ids.append(tokenizer.encode_data(segment.text, first=i == 0).ids)
-            else:
-                self._ids.append(tokenizer.encode_frame(segment.text, first=i == 0))
-        start = tokenizer.start_ids
-        # Only a template can have written them itself: a text that happens to begin alike has not.
-        opens = self.segments[0].document is None and self.segments[0].role != QUERY
-        self._start_ids = () if opens and self._ids[0][: len(start)] == start else start
-        self.n_tokens = len(self._start_ids) + sum(map(len, self._ids))
+        self.tokenization: Tokenization = tokenization
+        self._given = tuple(document.text for document in writing.documents) if texts is None else tuple(texts)
+        self.segments = self._segments(gone)
+        # Of each document that is written, its number among those given.
+        written = [i for i, text in enumerate(self._given) if text]
+        self.documents = tuple(replace(writing.documents[i], text=self._given[i]) for i in written)
+        number = {old: new for new, old in enumerate(written)}
+        self.segments = tuple(
+            segment if segment.document is None else replace(segment, document=number[segment.document])
+            for segment in self.segments
+        )
+        self.context = SEPARATOR.join(document.text for document in self.documents)
+        self.document_starts = list(
+            accumulate((len(document.text) + len(SEPARATOR) for document in self.documents[:-1]), initial=0)
+        )
+        self.text = "".join(segment.text for segment in self.segments)
+        """What the model reads, without start tokens."""
+        self._starts = list(accumulate((len(segment.text) for segment in self.segments), initial=0))
+        self._ids, self._offsets = self._encoded()
+        self.start_ids = self._written_before()
+        self.n_tokens = len(self.start_ids) + len(self._ids)
+        self._place()
 
-    def _encode_document(self, segment: Segment, document: int, *, first: bool) -> tuple[int, ...]:
-        coded = self._tokenizer.encode_data(segment.text, first=first)
-        start = self.document_starts[document]
-        shift = start - (len(segment.text) - len(self.documents[document].text))
-        for anchor, (_, end) in zip(units.anchors(segment.text, coded.offsets), coded.offsets, strict=True):
-            self.tokens.append(ContextToken(document, max(anchor + shift, start), max(end + shift, start)))
-        return coded.ids
+    def _segments(self, gone: Collection[str]) -> tuple[Segment, ...]:
+        if self.tokenization == "joint":
+            return tuple(self._writing.segments(self._given, gone))
+        everything = as_parts(self._writing, self._writing.segments(self._given))
+        return tuple(segment for segment in everything if segment.owner is None or segment.owner not in gone)
+
+    def _encoded(self) -> tuple[tuple[int, ...], tuple[CharRange, ...]]:
+        """Ids, and characters of the text that each came from."""
+        if self.tokenization == "joint":
+            coded = self._tokenizer.encode_joined([(segment.text, segment.is_template) for segment in self.segments])
+            return coded.ids, coded.offsets
+        ids: list[int] = []
+        offsets: list[CharRange] = []
+        self._counts: list[int] = []
+        for i, segment in enumerate(self.segments):
+            coded = self._encoded_alone(segment, first=i == 0)
+            ids += coded.ids
+            offsets += [(a + self._starts[i], b + self._starts[i]) for a, b in coded.offsets]
+            self._counts.append(len(coded.ids))
+        return tuple(ids), tuple(offsets)
+
+    def _encoded_alone(self, segment: Segment, *, first: bool) -> Encoded:
+        if not segment.is_template:
+            return self._tokenizer.encode_data(segment.text, first=first)
+        ids = self._tokenizer.encode_frame(segment.text, first=first)
+        return Encoded(ids, ((0, len(segment.text)),) * len(ids))
+
+    def _written_before(self) -> tuple[int, ...]:
+        """Ids that the model expects before the text; a chat template writes them itself, or has none."""
+        start = self._tokenizer.start_ids
+        if self.tokenization == "joint" and self._writing.name == "chat":
+            return ()
+        # Only a template can have written them itself: a text that happens to begin alike has not.
+        opens = bool(self.segments) and self.segments[0].is_template
+        return () if opens and self._ids[: len(start)] == start else start
+
+    def _place(self) -> None:
+        """Find of each token the segment it belongs to, and of those of the context where they stand."""
+        n = len(self._ids)
+        if self.tokenization == "parts":
+            self._segment_of = np.repeat(np.arange(len(self.segments)), self._counts)
+        if self.tokenization == "joint":
+            self._segment_of = owners(self.text, self._offsets, self._starts[:-1])
+        self.tokens: list[ContextToken] = []
+        self._context_at: list[int] = []
+        """Of each token of the context, its number among all."""
+        self._anchors = first_characters(self.text, self._offsets)
+        self._spans = np.asarray(self._offsets, dtype=np.int64).reshape(-1, 2)
+        self._is_space = np.asarray([not self.text[a:b].strip() for a, b in self._offsets], dtype=bool)
+        for i, group in groupby(range(n), key=lambda token: int(self._segment_of[token])):
+            segment, at = self.segments[i], self._starts[i]
+            if segment.document is None:
+                continue
+            numbers = list(group)
+            within = [(_clamped(a - at, segment.text), _clamped(b - at, segment.text)) for a, b in self._spans[numbers]]
+            start = self.document_starts[segment.document]
+            end = start + len(self.documents[segment.document].text)
+            shift = start + segment.n_skipped - segment.n_lead
+            for j, anchor, (_, behind) in zip(numbers, units.anchors(segment.text, within), within, strict=True):
+                self.tokens.append(
+                    ContextToken(
+                        segment.document,
+                        min(max(anchor + shift, start), max(end - 1, start)),
+                        min(max(behind + shift, start), end),
+                    )
+                )
+                self._context_at.append(j)
+                self._anchors[j] = at + anchor
 
     def token_range(self, chars: CharRange) -> TokenRange | None:
         """The context tokens that belong to a range of characters, or None if no token begins in it."""
@@ -78,7 +183,7 @@ class Layout:
     def tokens_touching(self, chars: CharRange) -> TokenRange | None:
         """The context tokens that hold any of a range of characters, or None; spaces before it go with it.
 
-        Tokens at its ends may hold characters of its neighbours too: what is taken away must be gone.
+        Tokens at its ends may hold characters of its neighbours too.
         """
         start, end = chars
         first = bisect_left(self.tokens, start, key=lambda token: token.anchor)
@@ -98,23 +203,27 @@ class Layout:
         A piece of context is named 't' and its first token's number, a frame that belongs to a message '#' and the
         number of its segment.
         """
-        edges = frozenset(boundaries)
-        pieces = [Piece("start", FRAME, self._start_ids)] if self._start_ids else []
-        token = 0
-        for i, (segment, ids) in enumerate(zip(self.segments, self._ids, strict=True)):
-            if segment.document is None:
-                role = CONTEXT if segment.owner is not None else segment.role
-                pieces.append(Piece(f"#{i}", role, ids))
-                continue
-            cuts = [j for j in range(len(ids)) if j == 0 or token + j in edges]
-            for a, b in pairwise([*cuts, len(ids)]):
-                pieces.append(Piece(f"t{token + a}", CONTEXT, ids[a:b]))
-            token += len(ids)
+        pieces = [Piece(START, FRAME, self.start_ids)] if self.start_ids else []
+        edges = {self._context_at[token] for token in boundaries if token < len(self.tokens)}
+        number = {j: token for token, j in enumerate(self._context_at)}
+        changes = set((np.flatnonzero(np.diff(self._segment_of)) + 1).tolist())
+        cuts = sorted({0, *changes, *edges})
+        for a, b in pairwise([*cuts, len(self._ids)] if self._ids else []):
+            i = int(self._segment_of[a])
+            name = f"t{number[a]}" if a in number else f"#{i}"
+            pieces.append(Piece(name, self._role(i), self._ids[a:b]))
         return Prompt(tuple(pieces))
+
+    def _role(self, segment: int) -> str:
+        one = self.segments[segment]
+        return CONTEXT if one.document is not None or one.owner is not None else one.role
 
     def frames_of(self, owners: Collection[str]) -> tuple[str, ...]:
         """Names of the frame pieces that come and go with these messages."""
-        return tuple(f"#{i}" for i, s in enumerate(self.segments) if s.document is None and s.owner in owners)
+        has_tokens = set(self._segment_of.tolist())
+        return tuple(
+            f"#{i}" for i, s in enumerate(self.segments) if s.document is None and s.owner in owners and i in has_tokens
+        )
 
     def document_of(self, ranges: Iterable[TokenRange]) -> str | None:
         """Name of the document that all of these context tokens stand in; None where they stand in several.
@@ -127,19 +236,168 @@ class Layout:
 
     def owner_of(self, document: int) -> str | None:
         """The message a document is part of."""
-        return next(s.owner for s in self.segments if s.document == document)
+        return next((s.owner for s in self.segments if s.document == document), None)
+
+    def without(self, prompt: Prompt, removal: Removed, *, mask: bool) -> Prompt:
+        """This layout's prompt with something taken out of its one tokenisation.
+
+        Args:
+            prompt: of this layout.
+            removal: what is taken out.
+            mask: leave every other token at its position; otherwise positions close up. What a token held of others
+                takes its position and those that are free beside it.
+        """
+        told = self._told(removal)
+        left = _Left(mask)
+        token = -len(self.start_ids)
+        for piece in prompt.pieces:
+            end = token + len(piece.ids)
+            if token < 0 or not told.state[token:end].any():
+                left.keep(piece)
+            elif (told.state[token:end] == _GONE).all():
+                left.drop(len(piece.ids))
+            else:
+                for i in range(token, end):
+                    if told.state[i] == _KEPT:
+                        left.put(piece, piece.ids[i - token : i - token + 1])
+                    elif told.state[i] == _GONE:
+                        left.drop(1)
+                    else:
+                        ids, opens = self._left_of(i, told.of(i))
+                        left.put(piece, ids, n_places=1, opens=opens)
+            token = end
+        return left.prompt()
+
+    def _told(self, removal: Removed) -> _Told:
+        """Of each token whether it is kept, gone, or holds some of both."""
+        by_token = np.zeros(len(self._ids), dtype=bool)
+        for a, b in removal.tokens:
+            by_token[self._context_at[a:b]] = True
+        gone = np.zeros(len(self.text) + 1, dtype=bool)
+        for i, segment in enumerate(self.segments):
+            if segment.owner is not None and segment.owner in removal.owners:
+                gone[self._starts[i] : self._starts[i + 1]] = True
+        if self.tokenization == "parts":
+            # No token holds two stretches, and within a document it goes with its anchor.
+            state = np.where(by_token | gone[[self._starts[i] for i in self._segment_of]], _GONE, _KEPT)
+            return _Told(state, lambda token: np.empty(0, dtype=bool))
+        for a, b in removal.chars:
+            for i, start, end in self._written(a, b):
+                gone[self._starts[i] + start : self._starts[i] + end] = True
+
+        def of(token: int) -> BoolArray:
+            """Which characters of a token are gone."""
+            (a, b), segment = self._offsets[token], int(self._segment_of[token])
+            told = gone[a:b].copy()
+            own = max(min(self._starts[segment + 1], b) - a, 0)
+            first = self._anchors[token] - a
+            if by_token[token]:
+                told[:own] = True
+            elif first < len(told):
+                # White space before the first word of a token goes with the word.
+                told[:first] = told[first]
+            elif self.segments[segment].document is not None:
+                told[:own] = gone[self._anchors[token]]
+            return told
+
+        behind = np.cumsum(gone) - gone
+        starts, ends = self._spans[:, 0], self._spans[:, 1]
+        n_gone = behind[ends] - behind[starts]
+        state = np.where(n_gone == 0, _KEPT, np.where(n_gone == ends - starts, _GONE, _MIXED))
+        for token in np.flatnonzero((state == _MIXED) | self._is_space | by_token).tolist():
+            told = of(token)
+            if not len(told):
+                told = gone[self._anchors[token] : self._anchors[token] + 1] | by_token[token]
+            state[token] = _GONE if told.all() else _MIXED if told.any() else _KEPT
+        return _Told(state, of)
+
+    def _written(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Segments, and characters of each, in which characters of the context stand; of a whole document with what
+        stands before it."""
+        for i, segment in enumerate(self.segments):
+            if segment.document is None:
+                continue
+            begins = self.document_starts[segment.document]
+            shift = segment.n_lead - segment.n_skipped - begins
+            first = 0 if start <= begins else max(start + shift, segment.n_lead)
+            last = min(end + shift, len(segment.text))
+            if end > begins and first < last:
+                yield i, first, last
+
+    def _left_of(self, token: int, gone: BoolArray) -> tuple[tuple[int, ...], bool]:
+        """Ids of what a token holds of others, tokenised on its own, and whether the token begins with it."""
+        start = self._offsets[token][0]
+        ids: list[int] = []
+        for is_gone, group in groupby(range(len(gone)), key=lambda i: bool(gone[i])):
+            chars = list(group)
+            if not is_gone:
+                text = self.text[start + chars[0] : start + chars[-1] + 1]
+                ids += self._tokenizer.encode_data(text, first=start + chars[0] == 0).ids
+        return tuple(ids), not gone[0]
+
+    def blank(self, prompt: Prompt) -> Prompt:
+        """The prompt without any context, rendered and tokenised as if there had been none: it depends on template
+        and query alone.
+
+        Args:
+            prompt: of this layout.
+        """
+        return prompt.blank() if self.tokenization == "parts" else self._bare().prompt()
+
+    def blank_with(self, prompt: Prompt, piece: Piece) -> Prompt:
+        """The blank prompt with a piece where a context would begin.
+
+        Args:
+            prompt: of this layout, with the piece where its context begins.
+            piece: to be put there.
+        """
+        if self.tokenization == "parts":
+            return prompt.only(piece.name)
+        bare = self._bare()
+        place = self._writing.place()
+        at = next((i for i, (_, end) in enumerate(bare._offsets) if end > place), len(bare._ids))
+        start = [Piece(START, FRAME, bare.start_ids)] if bare.start_ids else []
+        parts = (Piece("before", FRAME, bare._ids[:at]), piece, Piece("behind", FRAME, bare._ids[at:]))
+        return Prompt((*start, *(part for part in parts if part.ids)))
+
+    def _bare(self) -> Layout:
+        return self._anew([""] * len(self._given), self.owners)
+
+    @property
+    def owners(self) -> frozenset[str]:
+        """Messages of the context."""
+        return frozenset(segment.owner for segment in self.segments if segment.owner is not None)
+
+    def alone(self, prompt: Prompt, chars: Iterable[CharRange], pieces: Collection[str]) -> Prompt:
+        """The prompt rendered and tokenised anew with some characters as its only context.
+
+        Args:
+            prompt: of this layout.
+            chars: of the context, without the white space around them.
+            pieces: of the prompt, with their tokens.
+        """
+        if self.tokenization == "parts":
+            return prompt.only(*pieces)
+        ranges = sorted(chars)
+        texts: list[str] = []
+        for document, start in zip(self.documents, self.document_starts, strict=True):
+            own = [(a - start, b - start) for a, b in ranges if start <= a < start + len(document.text)]
+            covered = [trimmed(document.text, (0, len(document.text)))] == own
+            texts.append(document.text if covered else _put_together(document.text, own))
+        kept = {self.owner_of(i) for i, text in enumerate(texts) if text}
+        return self._anew(self._as_given(texts), self.owners - kept).prompt()
 
     def rewritten(self, ranges: Iterable[CharRange], owners: Collection[str] = ()) -> Prompt:
-        """The prompt of the text with some characters and messages taken out, tokenised anew."""
+        """The prompt of the text with some characters and messages taken out, rendered and tokenised anew."""
         parts = tuple(ranges)
         texts = [
             without_characters(document.text, [(a - start, b - start) for a, b in parts])
             for document, start in zip(self.documents, self.document_starts, strict=True)
         ]
-        return self._with_texts(texts, owners)
+        return self._anew(self._as_given(texts), owners).prompt()
 
     def replaced(self, new: Mapping[CharRange, str]) -> Prompt:
-        """The prompt of the text with other characters in the place of some ranges, tokenised anew.
+        """The prompt of the text with other characters in the place of some ranges, rendered and tokenised anew.
 
         Args:
             new: the text for each range of characters; no range lies in two documents, none overlap.
@@ -151,45 +409,88 @@ class Layout:
                 if start <= a and b <= start + len(document.text):
                     text = text[: a - start] + other + text[b - start :]
             texts.append(text)
-        return self._with_texts(texts, ())
-
-    def _with_texts(self, texts: Sequence[str], owners: Collection[str]) -> Prompt:
-        """The prompt with other texts of the documents and without some messages, tokenised anew."""
-        documents = [replace(document, text=text) for document, text in zip(self.documents, texts, strict=True)]
-        segments: list[Segment] = []
-        for segment in self.segments:
-            if segment.owner is not None and segment.owner in owners:
-                continue
-            if segment.document is not None:
-                old = self.documents[segment.document].text
-                prefix = segment.text[: len(segment.text) - len(old)]
-                new = documents[segment.document].text
-                if not new.strip():
-                    continue
-                segment = replace(segment, text=prefix + new)
-            segments.append(segment)
-        return Layout(segments, documents, self._tokenizer).prompt()
+        return self._anew(self._as_given(texts), ()).prompt()
 
     def shortened(self, n_tokens: int) -> Layout:
         """The layout without the context's last tokens, its text cut where they began."""
         limit = self.tokens[-n_tokens].anchor
-        documents = [
-            replace(document, text=document.text[: max(limit - start, 0)].rstrip())
+        texts = [
+            document.text[: max(limit - start, 0)].rstrip()
             for document, start in zip(self.documents, self.document_starts, strict=True)
         ]
-        kept = [document for document in documents if document.text]
-        number = {id(document): i for i, document in enumerate(kept)}
-        segments = []
-        for segment in self.segments:
-            if segment.document is None:
-                segments.append(segment)
-                continue
-            new = documents[segment.document]
-            if new.text:
-                old = self.documents[segment.document].text
-                prefix = segment.text[: len(segment.text) - len(old)]
-                segments.append(replace(segment, text=prefix + new.text, document=number[id(new)]))
-        return Layout(segments, kept, self._tokenizer)
+        return self._anew(self._as_given(texts), ())
+
+    def _as_given(self, texts: Iterable[str]) -> list[str]:
+        """Texts of the documents that are written, among all that were given; white space alone is left out."""
+        told = iter(texts)
+        return [text if text.strip() else "" for text in (next(told) if given else "" for given in self._given)]
+
+    def _anew(self, texts: Sequence[str], gone: Collection[str]) -> Layout:
+        return Layout(self._writing, self._tokenizer, self.tokenization, texts=texts, gone=gone)
+
+
+def _clamped(at: int, text: str) -> int:
+    return min(max(int(at), 0), len(text))
+
+
+class _Told(NamedTuple):
+    """What a removal does to tokens."""
+
+    state: npt.NDArray[np.int64]
+    of: Callable[[int], BoolArray]
+    """Which characters of a token are gone."""
+
+
+class _Left:
+    """Gathers what is left of a prompt, and the positions that are free behind it."""
+
+    def __init__(self, mask: bool) -> None:
+        self._mask = mask
+        self._pieces: list[Piece] = []
+        self._free = 0
+
+    def keep(self, piece: Piece) -> None:
+        """A piece as it is."""
+        gap = self._gap()
+        self._pieces.append(replace(piece, gap=gap) if gap else piece)
+
+    def drop(self, n_tokens: int) -> None:
+        """Leave tokens out."""
+        self._free += n_tokens
+
+    def put(self, piece: Piece, ids: tuple[int, ...], *, n_places: int | None = None, opens: bool = True) -> None:
+        """Tokens of a piece in the place of `n_places`; in those at the end, unless what they stood for opens it."""
+        owed = 0 if n_places is None else n_places - len(ids)
+        if not opens:
+            self._free += owed
+            owed = 0
+        gap = self._gap()
+        last = self._pieces[-1] if self._pieces else None
+        if last is not None and last.name == piece.name and not gap:
+            self._pieces[-1] = replace(last, ids=last.ids + ids)
+        else:
+            self._pieces.append(Piece(piece.name, piece.role, ids, gap))
+        self._free = owed
+
+    def _gap(self) -> int:
+        gap = max(self._free, 0) if self._mask else 0
+        self._free = 0
+        return gap
+
+    def prompt(self) -> Prompt:
+        """What is left."""
+        if self._mask and self._free > 0:
+            self._pieces.append(Piece("gap", FRAME, (), self._free))
+        return Prompt(tuple(self._pieces))
+
+
+def _put_together(text: str, ranges: Sequence[CharRange]) -> str:
+    """Stretches of a text one after another, each but the first behind the spaces that stand before it."""
+    out = ""
+    for a, b in ranges:
+        start = len(text[:a].rstrip(" ")) if out else a
+        out += text[start:b]
+    return out
 
 
 def without_characters(text: str, ranges: Iterable[CharRange]) -> str:

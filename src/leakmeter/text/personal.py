@@ -59,6 +59,7 @@ def of_entities(layout: Layout, *, region: str, patterns: str | None, recognise:
                 tuple(chars for _, chars in said),
                 layout.document_of(tokens for tokens, _ in said),
                 entity=EntityTexts(entity.type, entity.value, entity.text),
+                parts=tuple(chars for _, chars in said),
             )
         )
     return out

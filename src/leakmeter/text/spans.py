@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from leakmeter.core.item import EntityTexts, Span
 from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.text import repeats, units
-from leakmeter.text.layout import CharRange, Layout, TokenRange
+from leakmeter.text.layout import CharRange, Layout, Removed, TokenRange
 
 _LETTER = {"ngram": "g", "word": "w", "sentence": "s", "line": "l", "paragraph": "p"}
 
@@ -21,11 +21,14 @@ class Cover:
     kind: str
     tokens: tuple[TokenRange, ...]
     chars: tuple[CharRange, ...]
+    """Without the white space around them, as they are shown."""
     document: str | None
     owners: frozenset[str] = frozenset()
     """Messages that go as a whole, turn markers included."""
     entity: EntityTexts | None = None
     """For personal data: what it is."""
+    parts: tuple[CharRange, ...] = ()
+    """All characters that go when it is removed, white space included; none for n-grams, which are tokens."""
 
     @property
     def n_tokens(self) -> int:
@@ -41,14 +44,14 @@ def of_units(layout: Layout, unit: units.Unit) -> list[Cover]:
     by_document = _tokens_by_document(layout)
     everyone = frozenset(s.owner for s in layout.segments if s.owner is not None)
     if unit.kind == "whole":
-        return [_cover(layout, "whole", list(by_document.values()), None, everyone)]
+        return [_cover(layout, "whole", _whole(layout, by_document), None, everyone)]
     if unit.kind == "message":
         owners = list(dict.fromkeys(s.owner for s in layout.segments if s.owner is not None))
         return [
             _cover(
                 layout,
                 owner,
-                [tokens for i, tokens in by_document.items() if layout.owner_of(i) == owner],
+                _whole(layout, {i: tokens for i, tokens in by_document.items() if layout.owner_of(i) == owner}),
                 owner,
                 frozenset({owner}),
             )
@@ -58,21 +61,35 @@ def of_units(layout: Layout, unit: units.Unit) -> list[Cover]:
     for number, (first, end) in by_document.items():
         name = layout.documents[number].name
         if unit.kind == "document":
-            out.append(_cover(layout, name, [(first, end)], name))
+            out.append(_cover(layout, name, _whole(layout, {number: (first, end)}), name))
             continue
-        for tokens in _cut(layout, unit, number, (first, end)):
-            out.append(_cover(layout, f"{_LETTER[unit.kind]}{len(out) + 1}", [tokens], name))
+        for part in _cut(layout, unit, number, (first, end)):
+            out.append(_cover(layout, f"{_LETTER[unit.kind]}{len(out) + 1}", [part], name))
     return out
 
 
-def _cut(layout: Layout, unit: units.Unit, number: int, tokens: TokenRange) -> list[TokenRange]:
+Part = tuple[TokenRange, CharRange | None]
+
+
+def _whole(layout: Layout, by_document: Mapping[int, TokenRange]) -> list[Part]:
+    """Tokens and characters of documents."""
+    return [
+        (tokens, (layout.document_starts[i], layout.document_starts[i] + len(layout.documents[i].text)))
+        for i, tokens in by_document.items()
+    ]
+
+
+def _cut(layout: Layout, unit: units.Unit, number: int, tokens: TokenRange) -> list[Part]:
     first, end = tokens
     if unit.kind == "ngram":
-        return [(first + a, first + b) for a, b in units.windows_in_tokens(unit, end - first)]
-    start = layout.document_starts[number]
-    starts = units.starts_in_characters(unit.kind, layout.documents[number].text)
+        return [((first + a, first + b), None) for a, b in units.windows_in_tokens(unit, end - first)]
+    start, text = layout.document_starts[number], layout.documents[number].text
+    starts = units.starts_in_characters(unit.kind, text)
     anchors = [layout.tokens[i].anchor - start for i in range(first, end)]
-    return [(first + a, first + b) for a, b in units.token_ranges(starts, anchors)]
+    return [
+        ((first + a, first + b), (start + from_, start + to))
+        for (a, b), (from_, to) in units.tiles(starts, anchors, len(text))
+    ]
 
 
 def of_values(layout: Layout) -> list[Cover]:
@@ -89,6 +106,7 @@ def of_values(layout: Layout) -> list[Cover]:
                     tuple(tokens for tokens, _ in said),
                     tuple(mention for _, mention in said),
                     layout.document_of(tokens for tokens, _ in said),
+                    parts=tuple(mention for _, mention in said),
                 )
             )
     return out
@@ -115,12 +133,14 @@ def repeated_in(layout: Layout, spans: Sequence[Cover], values: Iterable[Cover])
 def _cover(
     layout: Layout,
     name: str,
-    tokens: Sequence[TokenRange],
+    parts: Sequence[Part],
     document: str | None,
     owners: frozenset[str] = frozenset(),
 ) -> Cover:
+    tokens = tuple(part for part, _ in parts)
     chars = tuple(layout.char_range(part) for part in tokens)
-    return Cover(name, "unit", tuple(tokens), chars, document, owners)
+    tiles = tuple(tile for _, tile in parts if tile is not None)
+    return Cover(name, "unit", tokens, chars, document, owners, parts=tiles)
 
 
 def _tokens_by_document(layout: Layout) -> dict[int, TokenRange]:
@@ -151,13 +171,24 @@ class Cuts:
     def __call__(self, names: Collection[str]) -> Prompt:
         """The prompt without these spans, which may overlap."""
         gone = [self.spans[name] for name in names]
+        covers = [cover for cover, _ in gone]
         pieces = {piece for _, span in gone for piece in span.pieces}
         if pieces.issuperset(self.prompt.names(CONTEXT)):
             # What a stranger could have built: no gap, which would tell the length of the context.
-            return self.prompt.blank()
+            return self.layout.blank(self.prompt)
+        owners = frozenset(owner for cover in covers for owner in cover.owners)
         if self.removal == "retokenize":
-            chars = [part for cover, _ in gone for part in cover.chars]
-            return self.layout.rewritten(chars, {owner for cover, _ in gone for owner in cover.owners})
-        if self.removal == "mask":
-            return self.prompt.masking(*pieces)
-        return self.prompt.without(*pieces)
+            return self.layout.rewritten([part for cover in covers for part in cover.chars], owners)
+        return self.layout.without(
+            self.prompt,
+            Removed(
+                chars=tuple(part for cover in covers for part in cover.parts),
+                tokens=tuple(part for cover in covers if self.by_token(cover) for part in cover.tokens),
+                owners=owners,
+            ),
+            mask=self.removal == "mask",
+        )
+
+    def by_token(self, cover: Cover) -> bool:
+        """Whether a span's tokens go as they are, rather than what they hold of its characters."""
+        return self.layout.tokenization == "parts" or not cover.parts

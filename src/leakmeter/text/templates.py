@@ -1,15 +1,16 @@
 """Templates: where context and query stand in the text that the model reads.
 
-Frame text and data are kept apart from the start and tokenised apart, so that nothing in a context can act as
-template or special token, and the frame without a context is the same whatever the context was.
+What is template and what is data is known of every character, so that nothing in a context can act as template or
+special token. Without a context the text is that of template and query alone.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final, Protocol
 
 from leakmeter.core.case import Document, Message
 from leakmeter.core.files import read_text
@@ -26,18 +27,37 @@ NAMED = {
 _CHAT_TURN = "{context}\n\n{query}"
 _SLOT = re.compile(r"\{(context|query)\}")
 _SENTINEL = "LEAKMETERSLOT{}Q"
+SEPARATOR: Final = "\n\n"
+"""Between documents."""
+PART_SEPARATOR: Final = "\n"
+"""Between the parts of a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of the prompt's text with one role; tokenised on its own."""
+    """A stretch of the text that the model reads, with one role."""
 
     role: str
     text: str
     document: int | None = None
     """Which document of the context this is; None for frames and the query."""
     owner: str | None = None
-    """For the frame around a message of the context: the message it comes and goes with."""
+    """The message of the context that it comes and goes with."""
+    n_lead: int = 0
+    """Characters before the document's own: a separator, or a space."""
+    n_skipped: int = 0
+    """Characters of the document's beginning that are not written."""
+
+    @property
+    def is_template(self) -> bool:
+        """Whether special tokens in it are special."""
+        return self.document is None and self.role != QUERY
+
+    def between(self, start: int, end: int) -> Segment:
+        """Its characters [start, end)."""
+        lead = max(self.n_lead - start, 0)
+        skipped = self.n_skipped + max(start - self.n_lead, 0)
+        return replace(self, text=self.text[start:end], n_lead=lead, n_skipped=skipped)
 
 
 def choose(template: str | None, tokenizer: Tokenizer) -> tuple[str, str | None]:
@@ -74,15 +94,210 @@ def needs_query(text: str | None) -> bool:
     return text is None or "{query}" in text
 
 
-def segments(text: str | None, documents: Sequence[Document], query: str, tokenizer: Tokenizer) -> list[Segment]:
-    """Template text, documents and query to segments, in the order the model reads them."""
-    if text is not None:
-        return _fill(text, documents, query)
-    slots = {"context": _SENTINEL.format("C"), "query": _SENTINEL.format("X")}
-    turn = _CHAT_TURN.format(**slots)
-    rendered = _rendered_once(turn, slots.values(), tokenizer)
-    # The rendered text is the frame; only our own sentinels are replaced, so a brace of the template stays a brace.
-    return _fill(rendered, documents, query, slots=slots)
+class Writing(Protocol):
+    """How a case's texts are written: what the model reads, whatever of its context is left out or changed."""
+
+    name: str
+    """Of the template."""
+    documents: tuple[Document, ...]
+    """The context's, as given."""
+    query: str
+
+    def segments(self, texts: Sequence[str], gone: Collection[str] = ()) -> list[Segment]:
+        """What the model reads, in order.
+
+        Args:
+            texts: one for each document; an empty one is not written.
+            gone: names of the messages that are left out, with the turns around them.
+        """
+
+    def place(self) -> int:
+        """The character at which a context would begin, of the text without one."""
+
+
+class Filled:
+    """A template's text with documents and a query in its places.
+
+    Args:
+        name: of the template.
+        text: with {context} and perhaps {query}.
+        documents: none without text.
+        query: empty where the template has no place for it.
+    """
+
+    def __init__(self, name: str, text: str, documents: Sequence[Document], query: str) -> None:
+        self.name = name
+        self.documents = tuple(documents)
+        self.query = query
+        self._parts = _parts(text, _SLOT, {"{context}": CONTEXT, "{query}": QUERY})
+
+    def segments(self, texts: Sequence[str], gone: Collection[str] = ()) -> list[Segment]:
+        """The template's text, filled; nothing in place of a context of which nothing is left."""
+        return _filled(self._parts, texts, self.query)
+
+    def place(self) -> int:
+        """Where the template has the context's place."""
+        return _place(self._parts, self.query)
+
+
+class Asked:
+    """The model's chat template over one user message that has documents and query.
+
+    Args:
+        documents: none without text.
+        query: what is asked.
+        tokenizer: of the model.
+    """
+
+    def __init__(self, documents: Sequence[Document], query: str, tokenizer: Tokenizer) -> None:
+        self.name = "chat"
+        self.documents = tuple(documents)
+        self.query = query
+        self._tokenizer = tokenizer
+        slots = {_SENTINEL.format("C"): CONTEXT, _SENTINEL.format("X"): QUERY}
+        context, asked = slots
+        self._turn = _parts(_CHAT_TURN.format(context=context, query=asked), _any_of(slots), slots)
+
+    def segments(self, texts: Sequence[str], gone: Collection[str] = ()) -> list[Segment]:
+        """The template's text around the message's, which a template may strip of white space at its ends."""
+        said = _filled(self._turn, texts, self.query)
+        before, kept, after = turn("".join(segment.text for segment in said), self._tokenizer)
+        parts = [Segment(FRAME, before), *_within(said, kept), Segment(FRAME, after)]
+        return [segment for segment in parts if segment.text]
+
+    def place(self) -> int:
+        """At the beginning of the message."""
+        before, _ = user_turn(self._tokenizer)
+        return len(before) + _place(self._turn, self.query)
+
+
+class Chat:
+    """The model's chat template over messages: all but the query's are context, and go with the turns around them.
+
+    Args:
+        messages: as given.
+        query_at: the number of the one that asks, from 0; what was retrieved into it is context too.
+        tokenizer: of the model.
+
+    Raises:
+        UsageError: the template refuses the messages, or does not write one after another.
+    """
+
+    def __init__(self, messages: Sequence[Message], query_at: int, tokenizer: Tokenizer) -> None:
+        self.name = "chat"
+        self._messages = tuple(messages)
+        self._query_at = query_at
+        self._tokenizer = tokenizer
+        self._numbers: dict[tuple[int, int], int] = {}
+        documents: list[Document] = []
+        for i, message in enumerate(messages):
+            for number, part in enumerate(message.parts):
+                if (i != query_at or number in message.retrieved) and part.text:
+                    self._numbers[i, number] = len(documents)
+                    documents.append(part)
+        self.documents = tuple(documents)
+        asking = messages[query_at]
+        asked = [part.text for number, part in enumerate(asking.parts) if number not in asking.retrieved]
+        self.query = joined(asking, asked)
+        self._frames: dict[tuple[int, ...], list[list[Segment]]] = {}
+
+    def segments(self, texts: Sequence[str], gone: Collection[str] = ()) -> list[Segment]:
+        """The chat as the template writes it without the messages that are gone.
+
+        Where the template refuses what is left of them, such as two turns of one role in a row, it is the whole chat
+        without their turns.
+        """
+        left = [i for i, message in enumerate(self._messages) if i == self._query_at or message.name not in gone]
+        try:
+            return self._written(left, texts, gone)
+        except UsageError:
+            if not gone:
+                raise
+        everything = self._written(range(len(self._messages)), texts, gone)
+        return [segment for segment in everything if segment.owner not in gone]
+
+    def place(self) -> int:
+        """Before the turn that asks, behind what the template writes of its own."""
+        return len(self._frames_of((self._query_at,))[0][0].text)
+
+    def _written(self, left: Sequence[int], texts: Sequence[str], gone: Collection[str]) -> list[Segment]:
+        frames = self._frames_of(tuple(left))
+        contents = [self._content(i, texts, gone) for i in left]
+        whole = ["".join(segment.text for segment in content) for content in contents]
+        told = [{"role": self._messages[i].role, "content": content} for i, content in zip(left, whole, strict=True)]
+        around = ["".join(segment.text for segment in frame) for frame in frames]
+        kept = _contents(self._tokenizer.render_chat(told, answer=True), around, whole)
+        out = list(frames[0])
+        for content, part, frame in zip(contents, kept, frames[1:], strict=True):
+            out += [*_within(content, part), *frame]
+        return [segment for segment in out if segment.text]
+
+    def _content(self, i: int, texts: Sequence[str], gone: Collection[str]) -> list[Segment]:
+        """What a message says, part by part."""
+        message = self._messages[i]
+        asks = i == self._query_at
+        owner = None if asks else message.name
+        out: list[Segment] = []
+        for number, part in enumerate(message.parts):
+            if number and not message.retrieved:
+                out.append(Segment(FRAME if asks else CONTEXT, PART_SEPARATOR, owner=owner))
+            document = self._numbers.get((i, number))
+            if document is None:
+                if asks and number not in message.retrieved:
+                    out.append(Segment(QUERY, part.text))
+            elif not asks or part.name not in gone:
+                # What was retrieved comes and goes without the turn around it.
+                out.append(Segment(CONTEXT, texts[document], document=document, owner=part.name if asks else owner))
+        return [segment for segment in out if segment.text]
+
+    def _frames_of(self, left: tuple[int, ...]) -> list[list[Segment]]:
+        """What the template writes before the first of these messages, between them, and after the last."""
+        if left not in self._frames:
+            self._frames[left] = self._made_frames(left)
+        return self._frames[left]
+
+    def _made_frames(self, left: tuple[int, ...]) -> list[list[Segment]]:
+        marks = [_SENTINEL.format(f"{i}M") for i in left]
+        told = [{"role": self._messages[i].role, "content": mark} for i, mark in zip(left, marks, strict=True)]
+        begun = [self._tokenizer.render_chat(told[: n + 1], answer=False) for n in range(len(told))]
+        rendered = self._tokenizer.render_chat(told, answer=True)
+        if any(not rendered.startswith(part) for part in begun) or any(rendered.count(mark) != 1 for mark in marks):
+            raise UsageError(
+                "the model's chat template does not write messages one after another; give --template plain"
+            )
+        # What a template writes before the first message (a default system prompt, BOS) is nobody's turn.
+        opening = _opening(rendered, self._tokenizer, self._messages[left[0]].role)
+        frames = [[Segment(FRAME, rendered[:opening])]]
+        cursor = opening
+        for i, mark, part in zip(left, marks, begun, strict=True):
+            role, owner = (FRAME, None) if i == self._query_at else (CONTEXT, self._messages[i].name)
+            start = rendered.index(mark)
+            frames[-1].append(Segment(role, rendered[cursor:start], owner=owner))
+            cursor = start + len(mark)
+            frames.append([Segment(role, rendered[cursor : len(part)], owner=owner)])
+            cursor = len(part)
+        frames[-1].append(Segment(FRAME, rendered[cursor:]))
+        return frames
+
+
+def as_parts(writing: Writing, segments: Sequence[Segment]) -> list[Segment]:
+    """Segments for a tokenisation of each on its own, as leakmeter 0.1 had it.
+
+    Most tokenizers write a space as part of the word after it, so the spaces at the end of a frame go with the data
+    behind them; in a chat those at the end of the query's text with what was retrieved behind it.
+    """
+    giving = QUERY if isinstance(writing, Chat) else FRAME
+    out: list[Segment] = []
+    for segment in segments:
+        before = out[-1] if out else None
+        takes = segment.document is not None or (giving == FRAME and segment.role == QUERY)
+        if before is not None and takes and before.role == giving and before.document is None:
+            bare = before.text.rstrip(" ")
+            space = before.text[len(bare) :]
+            segment = replace(segment, text=space + segment.text, n_lead=segment.n_lead + len(space))
+            out[-1] = replace(before, text=bare)
+        out.append(segment)
+    return [segment for segment in out if segment.text]
 
 
 def user_turn(tokenizer: Tokenizer) -> tuple[str, str]:
@@ -96,61 +311,22 @@ def user_turn(tokenizer: Tokenizer) -> tuple[str, str]:
     return before, after
 
 
-def message_segments(
-    messages: Sequence[Message], query_at: int, tokenizer: Tokenizer
-) -> tuple[list[Segment], list[Document], str]:
-    """A chat to segments: each message but the query's is context, and goes with its turn markers.
+def turn(content: str, tokenizer: Tokenizer) -> tuple[str, tuple[int, int], str]:
+    """A single user message in the model's chat template: what stands before it, which of its characters are written,
+    and what stands behind it.
 
-    Returns:
-        The segments, the parts of the context messages as documents, and the query's text.
+    Raises:
+        UsageError: the model has no chat template, or one that changes the message beyond white space at its ends.
     """
-    sentinels = [[_SENTINEL.format(f"{i}P{j}") for j in range(len(m.parts))] for i, m in enumerate(messages)]
-    contents = [{"role": m.role, "content": joined(m, marks)} for m, marks in zip(messages, sentinels, strict=True)]
-    ends = [len(tokenizer.render_chat(contents[: i + 1], answer=False)) for i in range(len(messages))]
-    rendered = tokenizer.render_chat(contents, answer=True)
-    if any(
-        not rendered.startswith(tokenizer.render_chat(contents[: i + 1], answer=False)) for i in range(len(messages))
-    ) or any(rendered.count(mark) != 1 for marks in sentinels for mark in marks):
-        raise UsageError("the model's chat template does not write messages one after another; give --template plain")
-    out: list[Segment] = []
-    documents: list[Document] = []
-    # What a template writes before the first message (a default system prompt, BOS) is nobody's turn.
-    opening = _opening(rendered, tokenizer, messages[0].role)
-    out.append(Segment(FRAME, rendered[:opening]))
-    cursor = opening
-    for i, (message, marks) in enumerate(zip(messages, sentinels, strict=True)):
-        is_query = i == query_at
-        owner = None if is_query else message.name
-        role = FRAME if is_query else CONTEXT
-        space = ""
-        for number, (mark, part) in enumerate(zip(marks, message.parts, strict=True)):
-            start = rendered.index(mark)
-            out.append(Segment(role, rendered[cursor:start], owner=owner))
-            if is_query and number in message.retrieved:
-                # It comes and goes without the turn around it, and as in other templates the space before goes with it.
-                out.append(Segment(CONTEXT, space + part.text, document=len(documents), owner=part.name))
-                documents.append(part)
-                space = ""
-            elif is_query:
-                kept = part.text.rstrip(" ") if number + 1 in message.retrieved else part.text
-                out.append(Segment(QUERY, kept))
-                space = part.text[len(kept) :]
-            else:
-                out.append(Segment(CONTEXT, part.text, document=len(documents), owner=owner))
-                documents.append(part)
-            cursor = start + len(mark)
-        out.append(Segment(role, rendered[cursor : ends[i]], owner=owner))
-        cursor = ends[i]
-    out.append(Segment(FRAME, rendered[cursor:]))
-    asking = messages[query_at]
-    asked = [part.text for number, part in enumerate(asking.parts) if number not in asking.retrieved]
-    query = joined(asking, asked)
-    return [s for s in out if s.text], documents, query
+    before, after = user_turn(tokenizer)
+    rendered = tokenizer.render_chat([{"role": "user", "content": content}], answer=True)
+    (kept,) = _contents(rendered, (before, after), (content,))
+    return before, kept, after
 
 
 def joined(message: Message, texts: Iterable[str]) -> str:
     """What the parts of a message are in one text."""
-    return ("" if message.retrieved else "\n").join(texts)
+    return ("" if message.retrieved else PART_SEPARATOR).join(texts)
 
 
 def _opening(rendered: str, tokenizer: Tokenizer, first_role: str) -> int:
@@ -187,25 +363,85 @@ def _checked(text: str) -> str:
     return text
 
 
-def _fill(text: str, documents: Sequence[Document], query: str, slots: dict[str, str] | None = None) -> list[Segment]:
-    pattern = _SLOT if slots is None else re.compile("|".join(map(re.escape, slots.values())))
-    by_mark = {mark: role for role, mark in slots.items()} if slots else {"{context}": "context", "{query}": "query"}
-    out: list[Segment] = []
+def _any_of(marks: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, marks)))
+
+
+def _parts(text: str, pattern: re.Pattern[str], roles: Mapping[str, str]) -> list[tuple[str, str]]:
+    """A template cut at its places: role and text of each stretch, a place without a text."""
+    out: list[tuple[str, str]] = []
     cursor = 0
     for match in pattern.finditer(text):
-        frame = text[cursor : match.start()]
-        # Most tokenizers write a space as part of the word after it, so the frame's last space goes with the data:
-        # without the data it is not there either.
-        bare = frame.rstrip(" ")
-        space = frame[len(bare) :]
-        if bare:
-            out.append(Segment(FRAME, bare))
-        if by_mark[match.group()] == "context":
-            for i, document in enumerate(documents):
-                out.append(Segment(CONTEXT, (space if i == 0 else "\n\n") + document.text, document=i))
-        elif query:
-            out.append(Segment(QUERY, space + query))
+        out += [(FRAME, text[cursor : match.start()]), (roles[match.group()], "")]
         cursor = match.end()
-    if text[cursor:]:
-        out.append(Segment(FRAME, text[cursor:]))
+    return [*out, (FRAME, text[cursor:])]
+
+
+def _filled(parts: Sequence[tuple[str, str]], texts: Sequence[str], query: str) -> list[Segment]:
+    out: list[Segment] = []
+    for role, text in parts:
+        if role == CONTEXT:
+            told = [(i, document) for i, document in enumerate(texts) if document]
+            out += [
+                Segment(CONTEXT, lead + document, document=i, n_lead=len(lead))
+                for lead, (i, document) in zip(_leads(len(told)), told, strict=True)
+            ]
+        else:
+            out.append(Segment(role, query if role == QUERY else text))
+    return [segment for segment in out if segment.text]
+
+
+def _place(parts: Sequence[tuple[str, str]], query: str) -> int:
+    """Characters before the context's place."""
+    before = parts[: next(i for i, (role, _) in enumerate(parts) if role == CONTEXT)]
+    return sum(len(query if role == QUERY else text) for role, text in before)
+
+
+def _leads(n_documents: int) -> list[str]:
+    """What stands before each document: a blank line goes with the one behind it."""
+    return ["", *[SEPARATOR] * (n_documents - 1)][:n_documents]
+
+
+def _contents(rendered: str, frames: Sequence[str], contents: Sequence[str]) -> list[tuple[int, int]]:
+    """What of each content a chat template has written, as characters [start, end): it may strip white space.
+
+    Args:
+        rendered: the chat.
+        frames: what the template writes before, between and after the contents.
+        contents: of the messages.
+
+    Raises:
+        UsageError: the template changes contents in another way.
+    """
+    kept: list[tuple[int, int]] = []
+    cursor = len(frames[0])
+    good = rendered.startswith(frames[0])
+    for content, frame in zip(contents, frames[1:], strict=True):
+        left, right = len(content) - len(content.lstrip()), len(content.rstrip())
+        # Of white space alone nothing is left, at whichever end it is cut.
+        right = max(left, right)
+        for start, end in ((0, len(content)), (left, right), (left, len(content)), (0, right)):
+            if rendered.startswith(content[start:end] + frame, cursor):
+                kept.append((start, end))
+                cursor += end - start + len(frame)
+                break
+        else:
+            good = False
+    if not good or cursor != len(rendered):
+        raise UsageError(
+            "the model's chat template changes what it is given beyond white space at its ends, so that no token can "
+            "be told to be of a message; give --template plain"
+        )
+    return kept
+
+
+def _within(segments: Iterable[Segment], kept: tuple[int, int]) -> list[Segment]:
+    """Segments cut to some of their characters, counted over all of them."""
+    out: list[Segment] = []
+    at = 0
+    for segment in segments:
+        start, end = max(kept[0] - at, 0), min(kept[1] - at, len(segment.text))
+        if start < end:
+            out.append(segment.between(start, end))
+        at += len(segment.text)
     return out

@@ -91,15 +91,22 @@ def anchors(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
     return out[::-1]
 
 
-def token_ranges(starts: Sequence[int], anchors: Sequence[int]) -> list[tuple[int, int]]:
-    """Character starts of units to token ranges [first, end); a unit in which no token begins is left out."""
-    out: list[tuple[int, int]] = []
+def tiles(
+    starts: Sequence[int], anchors: Sequence[int], n_characters: int
+) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Character starts of units to the tokens [first, end) and characters [start, end) of each.
+
+    A unit in which no token begins is none of its own: its characters go with those before, or at the start with those
+    behind.
+    """
+    found: list[tuple[tuple[int, int], int]] = []
     token = 0
-    for limit in (*starts[1:], None):
+    for start, limit in zip(starts, (*starts[1:], None), strict=True):
         end = token
         while end < len(anchors) and (limit is None or anchors[end] < limit):
             end += 1
         if end > token:
-            out.append((token, end))
+            found.append(((token, end), start if found else 0))
         token = end
-    return out
+    ends = [start for _, start in found[1:]] + [n_characters]
+    return [(tokens, (start, end)) for (tokens, start), end in zip(found, ends, strict=True)]

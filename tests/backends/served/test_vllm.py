@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from helpers.model_server import VLLM, ModelServer
+from helpers.model_server import VLLM, ModelServer, Routes
 from helpers.served_requests import asked
 from leakmeter.backends.served import ServedBackend
 from leakmeter.backends.toy import Toy
@@ -98,12 +98,14 @@ def test_what_a_server_does_not_give_is_refused_before_anything_is_sent(reductio
 
 
 def test_what_the_server_says_of_itself(served: Load) -> None:
-    with ModelServer(VLLM, max_top=7, window=100) as server:
+    with ModelServer(VLLM, max_top=7, window=200) as server:
         backend = served(server.model)
+        identity = dict(backend.identity)
         assert served(f"vllm:{server.url}").name == "vllm:toy"
     assert backend.capabilities.most_top == 7
-    assert backend.window == 98
-    assert dict(backend.identity) == {
+    assert backend.window == 198
+    assert len(identity.pop("fingerprint") or "") == 16
+    assert identity == {
         "served_model": "toy",
         "served_revision": "org/toy",
         "dialect": "vllm",
@@ -127,3 +129,9 @@ def test_responses_are_drawn_by_the_server(temperature: float, served: Load) -> 
     whole = (Prompt((Piece("frame", "frame", prompt),)),)
     own = Toy().score(plan([Request(whole, one.ids, TargetLogProbs())]))
     np.testing.assert_array_equal(own[0].values[0], one.log_probs)
+
+
+def test_a_gateway_that_lets_nothing_through_but_completions(served: Load) -> None:
+    less = Routes("vllm", get={"/v1/models": VLLM.get["/v1/models"]}, post=VLLM.post)
+    with ModelServer(less) as server:
+        assert served(server.model).identity["server_version"] is None

@@ -291,7 +291,9 @@ def test_a_logged_chat_is_measured_as_its_question_and_answer(
     template = turns + "{% if add_generation_prompt %}[assistant] {% endif %}"
     (tmp_path / "own" / "chat_template.jinja").write_text(template)
     asked = [{"role": "system", "content": "Anna Ek called."}, {"role": "user", "content": "Who called?"}]
-    for name, messages in (("asked", asked), ("logged", [*asked, {"role": "assistant", "content": "Anna."}])):
+    named = [{**asked[0], "name": "notes"}, asked[1]]
+    answer = {"role": "assistant", "content": "Anna."}
+    for name, messages in (("asked", asked), ("logged", [*asked, answer]), ("named", [*named, answer])):
         (tmp_path / f"{name}.json").write_text(json.dumps(messages))
     words = ("influence", "--model", tmp_path / "own", "--json")
     logged = case_of(cli(*words, "--messages", tmp_path / "logged.json"))
@@ -299,6 +301,12 @@ def test_a_logged_chat_is_measured_as_its_question_and_answer(
     assert (logged["response"], logged["whole_nats"]) == (apart["response"], apart["whole_nats"])
     assert (logged["response"]["text"], logged["response"]["sampled"]) == ("Anna.", False)
     assert [piece["name"] for piece in logged["pieces"]] == ["system 1"]
-    (tmp_path / "bare.json").write_text(json.dumps([asked[1], {"role": "assistant", "content": "Anna."}]))
+    unmarked = "nly context is the system prompt; the user's turn of 11 tokens counts as the query"
+    for words_of in (words, ("redact-plan", "--max-loss", "1", *words[1:])):
+        told = cli(*words_of, "--messages", tmp_path / "logged.json")
+        assert (unmarked in case_of(told)["warnings"][0], unmarked in told.err) == (True, True)
+        untold = cli(*words_of, "--messages", tmp_path / "named.json")
+        assert "system prompt" not in untold.err + str(case_of(untold)["warnings"])
+    (tmp_path / "bare.json").write_text(json.dumps([asked[1], answer]))
     bare = cli(*words, "--messages", tmp_path / "bare.json")
     assert (bare.code, "there is nothing that could be removed" in bare.err) == (2, True)

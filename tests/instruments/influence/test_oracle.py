@@ -90,7 +90,8 @@ def test_real_text_through_prepare_equals_direct_enumeration(unit: str, removal:
         expected = hand.log_probs() - cut
         # Measured: 3.6e-15.
         np.testing.assert_allclose(got[0, "without_this", span.name], expected, rtol=0, atol=2e-14)
-        only = hand.log_probs(names - gone) - hand.bare_log_probs()
+        alone = ByHand(toy, item.alone[span.name], item.response, 1.5, 0.8)
+        only = alone.log_probs() - hand.bare_log_probs()
         np.testing.assert_allclose(got[0, "only_this", span.name], only, rtol=0, atol=2e-14)
 
 

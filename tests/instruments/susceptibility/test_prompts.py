@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakmeter.backends.toy import ByteTokenizer
-from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
+from leakmeter.core.prompt import Prompt
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.susceptibility.case import Answer, Context, Query, QueryCase
 from leakmeter.instruments.susceptibility.item import ContextSet
@@ -45,6 +45,7 @@ def contexts_of(prepared: PreparedQuery) -> ContextSet:
 
 
 def text_of(prompt: Prompt, tokenizer: Any) -> str:
+    """What is read, behind the start tokens that every prompt without a chat template has."""
     ids = prompt.ids.tolist()
     assert tuple(ids[: len(tokenizer.start_ids)]) == tokenizer.start_ids
     return str(tokenizer.decode(ids[len(tokenizer.start_ids) :]))
@@ -60,10 +61,9 @@ def test_a_query_stands_behind_each_context_and_alone(tokenizer: Any) -> None:
     assert text_of(prepared.item.prompt, tokenizer).strip() == CASE.query.text
     for context, prompt in zip(CASE.contexts, contexts.prompts, strict=True):
         said = text_of(prompt, tokenizer)
-        # A tokenizer that begins words with a space has one at the query's own start.
-        assert said.replace("\n Q:", "\nQ:").strip() == f"{context.text}\n{CASE.query.text}"
-        assert ids_of(prompt, QUERY) == ids_of(prepared.item.prompt, QUERY)
-        assert ids_of(prompt, CONTEXT) == tokenizer.encode_data(context.text, first=True).ids
+        written = f"{context.text}\n{CASE.query.text}"
+        assert said.strip() == written
+        assert prompt.ids.tolist() == [*tokenizer.start_ids, *tokenizer.encode_joined([(written, False)]).ids]
     assert contexts.ids == ("ferry", "goats")
     assert contexts.weights == (0.75, 0.25)
     assert contexts.answers == ()
@@ -82,11 +82,13 @@ def test_a_context_adds_itself_and_the_separator(context: str, query: str, separ
 
 def test_in_a_chat_all_of_it_is_one_user_message(chat_tokenizer: Any) -> None:
     prepared = made(tokenizer=chat_tokenizer, template="chat")
-    (one, _), bare = contexts_of(prepared).prompts, prepared.item.prompt
+    (one, other), bare = contexts_of(prepared).prompts, prepared.item.prompt
     message = {"role": "user", "content": f"{FERRY.text}\n{CASE.query.text}"}
     expected = chat_tokenizer.render_chat([message], answer=True)
     assert chat_tokenizer.decode(one.ids.tolist()) == expected
-    assert ids_of(one, QUERY) == ids_of(bare, QUERY)
+    plain = {"role": "user", "content": f"{GOATS.text}\n{CASE.query.text}"}
+    served = chat_tokenizer.library.apply_chat_template([plain], tokenize=True, add_generation_prompt=True)
+    assert other.ids.tolist() == list(served["input_ids"])
     # What looks like a special token in a context is text: the turn ends behind the query alone.
     ends = chat_tokenizer.encode_frame("<|im_end|>", first=False)
     assert [t for t in one.ids.tolist() if (t,) == ends] == [t for t in bare.ids.tolist() if (t,) == ends]

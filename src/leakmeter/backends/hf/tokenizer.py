@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from jinja2 import TemplateError
@@ -11,8 +12,9 @@ from jinja2 import TemplateError
 from leakmeter.core.tokenizer import Encoded
 from leakmeter.errors import CapabilityError, UsageError
 
-# Stands in front of text that does not begin the prompt, where a tokenizer would put a space before it.
-_ANCHOR = "\n"
+# One of them stands in front of text that does not begin the prompt, where a tokenizer would put a space before it and
+# no special token can stand there: the first that is a token of its own.
+_ANCHORS = ("\x1f", "\u2063", "\ue000", "\n")
 # What code in a template may come upon, as any code may.
 _TEMPLATE_FAULTS = (
     ArithmeticError,
@@ -40,15 +42,62 @@ class HfTokenizer:
             )
         self.library = tokenizer
         self.has_chat_template = bool(tokenizer.chat_template)
+        self._specials = {id_: token for id_, token in tokenizer.added_tokens_decoder.items() if token.special}
         with_specials = tokenizer("a")["input_ids"]
         plain = tokenizer("a", add_special_tokens=False)["input_ids"]
         self.start_ids: tuple[int, ...] = tuple(with_specials[: _find(with_specials, plain)])
-        self._prepends_space = tokenizer.convert_ids_to_tokens(plain)[0].startswith("▁")
+        self._prepends_space = tokenizer.convert_ids_to_tokens(plain)[0].startswith(("▁", "Ġ"))
+        # A special token behind which text goes on as behind any other.
+        self._mark = ""
+        self._mark = self._found_mark()
         self.stop_ids = frozenset(_stop_ids(tokenizer, model))
 
     def encode_data(self, text: str, *, first: bool) -> Encoded:
         """Ids and character offsets of untrusted text."""
         return self._encode(text, first=first, split_special_tokens=True)
+
+    def encode_joined(self, parts: Sequence[tuple[str, bool]]) -> Encoded:
+        """Ids and character offsets of the joined text."""
+        text = "".join(part for part, _ in parts)
+        coded = self._encode(text, first=True, split_special_tokens=False)
+        runs = _template_runs(parts)
+        found = [(start, end) for token, (start, end) in _pairs(coded) if self._is_found(token, text[start:end])]
+        if all(any(a <= start and end <= b for a, b in runs) for start, end in (_stripped(text, at) for at in found)):
+            return coded
+        return self._encode_around(text, [at for run in runs for at in self._specials_in(text, run)])
+
+    def _is_found(self, token: int, text: str) -> bool:
+        """Whether a token is a special one because the text says so, and not, say, for what has no token."""
+        return token in self._specials and text.strip() == self._specials[token].content.strip()
+
+    def _specials_in(self, text: str, run: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
+        """Special tokens that a stretch of template text writes: id and characters [start, end) that it takes."""
+        start, end = run
+        for token, (a, b) in _pairs(self._encode(text[start:end], first=True, split_special_tokens=False)):
+            if self._is_found(token, text[start + a : start + b]):
+                (first, last), kind = _stripped(text, (start + a, start + b)), self._specials[token]
+                while kind.lstrip and first and text[first - 1].isspace():
+                    first -= 1
+                while kind.rstrip and last < len(text) and text[last].isspace():
+                    last += 1
+                yield token, first, last
+
+    def _encode_around(self, text: str, specials: Sequence[tuple[int, int, int]]) -> Encoded:
+        """A text of which nothing but some stretches is special."""
+        ids: list[int] = []
+        offsets: list[tuple[int, int]] = []
+        cursor = 0
+        for token, start, end in (*specials, (None, len(text), len(text))):
+            if cursor < start:
+                first = cursor == 0 or not self._mark
+                coded = self._encode(text[cursor:start], first=first, split_special_tokens=True)
+                ids += coded.ids
+                offsets += [(a + cursor, b + cursor) for a, b in coded.offsets]
+            if token is not None:
+                ids.append(token)
+                offsets.append((start, end))
+            cursor = max(cursor, end)
+        return Encoded(tuple(ids), tuple(offsets))
 
     def encode_frame(self, text: str, *, first: bool) -> tuple[int, ...]:
         """Ids of a template's text, its special tokens parsed."""
@@ -76,21 +125,83 @@ class HfTokenizer:
             ) from None
         return text
 
+    def _found_mark(self) -> str:
+        """A special token behind which no space is put before text; empty where there is none, or none is needed."""
+        if self._prepends_space:
+            alone = self._encode("a", first=True, split_special_tokens=False).ids
+            for token in self._specials.values():
+                if not token.lstrip and not token.rstrip and not token.single_word:
+                    ids = self._encode(token.content + "a", first=True, split_special_tokens=False).ids
+                    return token.content if ids[1:] != alone else ""
+        return ""
+
     def _encode(self, text: str, *, first: bool, split_special_tokens: bool) -> Encoded:
-        anchor = _ANCHOR if self._prepends_space and not first else ""
-        coded = self.library(
-            anchor + text,
-            add_special_tokens=False,
-            return_offsets_mapping=True,
-            split_special_tokens=split_special_tokens,
-            verbose=False,  # the window is checked by us, over the whole prompt
-        )
-        pairs = [
-            (token, (max(start - len(anchor), 0), end - len(anchor)))
-            for token, (start, end) in zip(coded["input_ids"], coded["offset_mapping"], strict=True)
-            if end > len(anchor) or not anchor
-        ]
+        pairs = self._coded(text, split_special_tokens=split_special_tokens, behind=self._prepends_space and not first)
+        if split_special_tokens:
+            # Some vocabularies have special tokens as pieces of text too: of such a string the first letter is cut off.
+            for token, (start, end) in pairs:
+                if end - start > 1 and self._is_found(token, text[start:end]):
+                    return self._encode_cut(text, start + 1, first=first)
         return Encoded(tuple(token for token, _ in pairs), tuple(at for _, at in pairs))
+
+    def _coded(self, text: str, *, split_special_tokens: bool, behind: bool) -> list[tuple[int, tuple[int, int]]]:
+        """Ids and offsets as the library has them; `behind` something, so that no space is put before the text."""
+
+        def coded(before: str, split: bool) -> list[tuple[int, tuple[int, int]]]:
+            made = self.library(
+                before + text,
+                add_special_tokens=False,
+                return_offsets_mapping=True,
+                split_special_tokens=split,
+                verbose=False,  # the window is checked by us, over the whole prompt
+            )
+            return list(zip(made["input_ids"], made["offset_mapping"], strict=True))
+
+        if not behind:
+            return coded("", split_special_tokens)
+        if self._mark:
+            _, *pairs = coded(self._mark, False)
+            if not split_special_tokens or not any(token in self._specials for token, _ in pairs):
+                return _moved(pairs, len(self._mark))
+        for anchor in _ANCHORS:
+            pairs = coded(anchor, split_special_tokens)
+            if max((end for _, (start, end) in pairs if start < len(anchor)), default=0) == len(anchor):
+                break
+        return _moved([(token, at) for token, at in pairs if at[1] > len(anchor)], len(anchor))
+
+    def _encode_cut(self, text: str, at: int, *, first: bool) -> Encoded:
+        """Data in two pieces, with no token of both."""
+        head = self._encode(text[:at], first=first, split_special_tokens=True)
+        tail = self._encode(text[at:], first=False, split_special_tokens=True)
+        return Encoded(head.ids + tail.ids, head.offsets + tuple((a + at, b + at) for a, b in tail.offsets))
+
+
+def _pairs(coded: Encoded) -> Iterator[tuple[int, tuple[int, int]]]:
+    return zip(coded.ids, coded.offsets, strict=True)
+
+
+def _moved(pairs: Iterable[tuple[int, tuple[int, int]]], n: int) -> list[tuple[int, tuple[int, int]]]:
+    """Offsets counted from behind the first n characters."""
+    return [(token, (max(start - n, 0), end - n)) for token, (start, end) in pairs]
+
+
+def _template_runs(parts: Sequence[tuple[str, bool]]) -> list[tuple[int, int]]:
+    """Stretches of the joined text that are a template's, each as long as can be."""
+    runs: list[tuple[int, int]] = []
+    at = 0
+    for is_template, same in groupby((part for part in parts if part[0]), key=lambda part: part[1]):
+        n = sum(len(text) for text, _ in same)
+        if is_template:
+            runs.append((at, at + n))
+        at += n
+    return runs
+
+
+def _stripped(text: str, at: tuple[int, int]) -> tuple[int, int]:
+    """Characters without the white space around them, which some special tokens take along."""
+    inner = text[at[0] : at[1]]
+    start = at[0] + len(inner) - len(inner.lstrip())
+    return start, start + len(inner.strip())
 
 
 def _find(ids: Sequence[int], part: Sequence[int]) -> int:

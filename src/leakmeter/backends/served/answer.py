@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
+from leakmeter.backends.served import mixture
+from leakmeter.backends.served.capabilities import kind_of
 from leakmeter.backends.served.dialect import Capabilities, Scored, TopRow
-from leakmeter.core.reductions import Labels, MixtureLogProbs, Stretch, TargetLogProbs, Top
-from leakmeter.core.request import FloatArray, Request, Scores
-from leakmeter.errors import CapabilityError
+from leakmeter.core.reductions import Labels, MixtureLogProbs, Stretch, Top
+from leakmeter.core.request import FloatArray, Request, Scores, bare_first
+from leakmeter.errors import CapabilityError, ScoreError
 
-Kind = Literal["targets", "top", "rows"]
-"""Log-probabilities of the response's tokens, a row's likeliest tokens, or whole rows."""
+_INTERVAL_TOP: Final = 200
+"""Likeliest tokens of a row that an interval is made from, where a server gives any number: more narrow it little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,41 +28,19 @@ class Question:
     """What a server is asked about one sequence."""
 
     scored: Scored
-    kind: Kind
+    kind: Literal["targets", "top", "rows"]
+    """Log-probabilities of the response's tokens, a row's likeliest tokens, or whole rows."""
     rows: range
     """Of `targets`, each row's own token is asked for."""
     k: int = 0
     """Of `top`: how many tokens of a row."""
+    is_alone: bool = False
+    """Whether it is asked before all others, with no other beside it."""
 
 
 Answering = Generator[list[Question], list[Any], Scores]
 """What answers a request. To a question it is sent (row,) for `targets`, a list of `TopRow` for `top`, and (row,
 vocab) for `rows`."""
-
-
-def kind_of(request: Request, has: Capabilities) -> Kind:
-    """What a request is answered from: the least that does.
-
-    Raises:
-        CapabilityError: the server gives nothing that answers it.
-    """
-    reduction = request.reduction
-    if isinstance(reduction, Stretch):
-        reduction = reduction.reduction
-    raw = getattr(reduction, "temperature", 1.0) == 1.0
-    if isinstance(reduction, TargetLogProbs) and raw and has.targets:
-        return "targets"
-    if isinstance(reduction, Top) and (has.most_top is None or has.most_top >= reduction.k):
-        return "top"
-    if has.whole_rows:
-        return "rows"
-    if isinstance(reduction, Labels) and raw and has.most_top != 0:
-        return "top"
-    if isinstance(reduction, Labels) and raw and has.targets:
-        return "targets"
-    raise CapabilityError(
-        f"the server gives nothing that answers {_words(reduction)}; load the model here (--model hf:… or a directory)"
-    )
 
 
 def answering(request: Request, has: Capabilities) -> Answering:
@@ -73,6 +53,8 @@ def answering(request: Request, has: Capabilities) -> Answering:
     kind = kind_of(request, has)
     if kind == "rows":
         return _from_rows(request)
+    if kind == "interval":
+        return _interval(request, has)
     if isinstance(request.reduction, Labels):
         return _labels(request, request.reduction, has)
     if isinstance(request.reduction, Top):
@@ -102,9 +84,40 @@ def _targets(request: Request) -> Answering:
 def _from_rows(request: Request) -> Answering:
     """Reduce the server's rows as a model's own are reduced: log-probabilities are logits."""
     rows = request.reduction.rows(len(request.response))
-    values = yield [Question(scored, "rows", rows) for scored in sequences(request)]
+    first, others = sequences(request)[:1], sequences(request)[1:]
+    values: list[FloatArray] = []
+    if bare_first(request.reduction):
+        # What is certified is held against these rows, which nothing of the context may have touched.
+        values = yield [Question(scored, "rows", rows, is_alone=True) for scored in first]
+        first = []
+    values += yield [Question(scored, "rows", rows) for scored in (*first, *others)]
     reduced = request.reduction.reduce(np.stack(values), targets_of(request))
     return Scores(np.asarray(reduced, dtype=np.float64))
+
+
+def _interval(request: Request, has: Capabilities) -> Answering:
+    """Middles and half-widths of what the likeliest tokens leave open; see `mixture`."""
+    reduction: Any = request.reduction
+    if isinstance(reduction, Stretch):
+        reduction = reduction.reduction
+    noise = request.interval_noise_nats or 0.0
+    rows = request.reduction.rows(len(request.response))
+    k = min(has.most_top or _INTERVAL_TOP, _INTERVAL_TOP)
+    found: list[list[TopRow]] = yield [Question(s, "top", rows, k) for s in sequences(request)]
+    known = [[dict(zip(row.ids, row.log_probs, strict=True)) for row in one] for one in found]
+    targets = targets_of(request).tolist()
+    if any(token not in row for one in known for token, row in zip(targets, one, strict=True)):
+        raise ScoreError("the server leaves the given token out of a row of likeliest tokens; see its version")
+    bounds = np.empty((len(known), len(targets), 2))
+    for i, one in enumerate(known):
+        for t, (token, row) in enumerate(zip(targets, one, strict=True)):
+            if i and isinstance(reduction, MixtureLogProbs):
+                weight = reduction.context_weight
+                bounds[i, t] = mixture.mixed(token, row, known[0][t], weight, reduction.temperature, noise)
+            else:
+                bounds[i, t] = mixture.tempered(token, row, reduction.temperature, noise)
+    values, half_width = mixture.middle(bounds)
+    return Scores(values, half_width=half_width)
 
 
 def _top(request: Request, reduction: Top) -> Answering:
@@ -140,12 +153,3 @@ def _labels(request: Request, reduction: Labels, has: Capabilities) -> Answering
         for (i, label), value in zip(missing, values, strict=True):
             known[i][label] = float(value[0])
     return Scores(np.asarray([[[row[label] for label in labels]] for row in known], dtype=np.float64))
-
-
-def _words(reduction: Any) -> str:
-    temperature = getattr(reduction, "temperature", 1.0)
-    if isinstance(reduction, MixtureLogProbs):
-        return "a mixture of two prompts' distributions"
-    if temperature != 1.0:
-        return f"T = {temperature:g}"
-    return "questions about the whole vocabulary"

@@ -7,14 +7,23 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from leakmeter.backends.served.answer import Answering, Question, answering, kind_of
+import numpy as np
+
+from leakmeter.backends.served import capabilities
+from leakmeter.backends.served.answer import Answering, Question, answering
+from leakmeter.backends.served.capabilities import kind_of
+from leakmeter.backends.served.cost import n_tokens, to_be_sent
 from leakmeter.backends.served.dialect import Dialect, Served
+from leakmeter.backends.served.fingerprint import Fingerprint, fingerprint, probes
+from leakmeter.backends.served.known import SAME_NATS, settled
+from leakmeter.backends.served.noise import Noise, measured_noise, noise_requests, sequences_of
 from leakmeter.core.drive import in_parts, joined
+from leakmeter.core.forecast import Sent
+from leakmeter.core.item import Item
 from leakmeter.core.plan import Chunk
-from leakmeter.core.prompt import VIRTUAL
-from leakmeter.core.request import Request, Scores
+from leakmeter.core.request import DrawRequest, Request, Responses, Scores
 from leakmeter.core.tokenizer import Tokenizer
-from leakmeter.errors import CapabilityError
+from leakmeter.errors import ModelError, ScoreError
 
 if TYPE_CHECKING:
     # What a command line imports in any case is not to wait for a library of HTTP.
@@ -52,18 +61,76 @@ class ServedBackend:
         self.tokenizer = tokenizer
         self.name = f"{dialect.name}:{served.model}"
         self.weights_sha256: str | None = None
-        self.identity: dict[str, str | None] = {
-            "served_model": served.model,
-            "served_revision": served.revision,
-            "dialect": dialect.name,
-            "server_version": served.server_version,
-            **identity,
-        }
+        self._identity = dict(identity)
+        self._fingerprint: Fingerprint | None = None
+        self._n_troubles = 0
         self.dtype = "served"
         self.window = served.window
         self.n_tokens_run = 0
         self.n_halvings = 0
         self.capabilities = dialect.capabilities()
+        self.draws_responses = capabilities.draws_responses(self.capabilities)
+
+    def check(self, chunk: Chunk) -> None:
+        """Refuse what the server cannot answer; nothing is sent.
+
+        Raises:
+            CapabilityError: says what, and which back ends can.
+        """
+        capabilities.check(chunk, self.capabilities)
+
+    @property
+    def identity(self) -> dict[str, str | None]:
+        """What is known of the model, in the place of a hash of its weights; neither host nor port.
+
+        Whoever reads it first has the model's fingerprint taken, which is a few requests.
+        """
+        if self._fingerprint is None and self.capabilities.targets:
+            found = fingerprint(self.dialect, self.tokenizer)
+            self._fingerprint = settled(found, {**_told(self.dialect, self.served), **self._identity})
+        return {
+            **_told(self.dialect, self.served),
+            "fingerprint": None if self._fingerprint is None else self._fingerprint.sha256,
+            **self._identity,
+        }
+
+    def confirm(self) -> None:
+        """Ask whether the server still serves what it did as the identity was read.
+
+        Raises:
+            ModelError: it serves another model, or another version of the server does.
+        """
+        known, changed = self.identity, []
+        n_troubles = sum(self.connection.faults.values())
+        # A server that was started anew had to be waited for.
+        if n_troubles != self._n_troubles:
+            now = _told(self.dialect, self.dialect.describe())
+            changed = [name for name, value in now.items() if known[name] != value]
+            self._n_troubles = n_troubles
+        if self._fingerprint is not None and not changed:
+            found = fingerprint(self.dialect, self.tokenizer)
+            changed = [] if found.agrees(self._fingerprint, SAME_NATS) else ["log-probabilities"]
+        if changed:
+            what = ", ".join(name.replace("_", " ") for name in changed)
+            raise ModelError(
+                f"the server {self.connection.host} does not serve what the run began with (another {what}): the case "
+                "at hand is not kept; serve the first model again and repeat the command, or start a run of the new one"
+            )
+
+    def to_be_sent(self, requests: Sequence[Request]) -> Sent:
+        """What requests of a measure have the server asked; nothing is."""
+        return to_be_sent(requests, self.capabilities)
+
+    def to_be_sent_beside(self, items: Sequence[Item], n_parts: int) -> Sent:
+        """What a run has the server asked beside its cases: the model's noise, and whether it is still the same."""
+        scored = noise_requests(self.dialect, sequences_of(items[0]))
+        if self.capabilities.targets:
+            scored += [*probes(self.tokenizer)] * (n_parts + 1)
+        return Sent(len(scored), sum(map(n_tokens, scored)))
+
+    def measured_noise(self, items: Sequence[Item]) -> Noise:
+        """The noise of the model's log-probabilities, on a few prompts of the first item."""
+        return measured_noise(self.dialect, self.connection, sequences_of(items[0]))
 
     def score(self, chunk: Chunk) -> list[Scores]:
         """Ask about each request's prompts, and reduce what comes back.
@@ -72,7 +139,7 @@ class ServedBackend:
             CapabilityError: the server cannot be asked that; nothing was sent.
             LeakmeterError: it does not answer, or with something else than was asked.
         """
-        _check_plain(chunk)
+        self.check(chunk)
         kinds = [kind_of(request, self.capabilities) for request in chunk.requests]
         answers: dict[int, Scores] = {}
         # Whole rows are many bytes, and are asked for in parts.
@@ -93,7 +160,12 @@ class ServedBackend:
         asked = {i: _next(one, None, i, scores) for i, one in live.items()}
         while len(scores) < len(requests):
             todo = list(dict.fromkeys(chain.from_iterable(asked.values())))
-            told = dict(zip(todo, self.ask(todo), strict=True))
+            told: dict[Question, Any] = {}
+            for question in todo:
+                if question.is_alone:
+                    told[question] = self.ask([question])[0]
+            rest = [question for question in todo if not question.is_alone]
+            told.update(zip(rest, self.ask(rest) if rest else [], strict=True))
             asked = {
                 i: _next(live[i], [told[one] for one in some], i, scores)
                 for i, some in asked.items()
@@ -109,9 +181,32 @@ class ServedBackend:
         """
         order = _in_prefix_order(questions, waits=self.dialect.reads_prefix_cache)
         found = self.connection.in_order(self._one, [questions[one.index] for one in order], [o.after for o in order])
-        self.n_tokens_run += sum(len(one.scored.prompt) + len(one.scored.response) for one in questions)
+        self.n_tokens_run += sum(n_tokens(one.scored) for one in questions)
         back = {one.index: answer for one, answer in zip(order, found, strict=True)}
         return [back[i] for i in range(len(questions))]
+
+    def draw(self, requests: Sequence[DrawRequest]) -> list[Responses]:
+        """Responses that the server draws.
+
+        Raises:
+            ScoreError: one has no tokens.
+        """
+        asked = [(request, seed) for request in requests for seed in request.seeds]
+        drawn = iter(self.connection.in_order(lambda one: self._draw(*one), asked, [-1] * len(asked)))
+        self.n_tokens_run += sum(len(request.prompt.ids) for request, _ in asked)
+        return [Responses(np.empty(0), drawn=tuple(next(drawn) for _ in request.seeds)) for request in requests]
+
+    def _draw(self, request: DrawRequest, seed: int) -> tuple[int, ...]:
+        """One response: what a server writes behind a stop token is none of it."""
+        n, stops = request.max_new_tokens, sorted(request.stop_ids)
+        prompt = request.prompt.ids.tolist()
+        ids = self.dialect.generate(prompt, n_tokens=n, temperature=request.temperature, seed=seed, stop_ids=stops).ids[
+            :n
+        ]
+        end = next((i for i, token in enumerate(ids, 1) if token in request.stop_ids), len(ids))
+        if not end:
+            raise ScoreError(f"the server {self.connection.host} drew a response without tokens; give a response")
+        return ids[:end]
 
     def _one(self, question: Question) -> Any:
         scored, rows = question.scored, question.rows
@@ -120,6 +215,15 @@ class ServedBackend:
         if question.kind == "rows":
             return self.dialect.whole_rows(scored, rows)
         return self.dialect.top_rows(scored, rows, min(question.k, self.served.n_vocab or question.k))
+
+
+def _told(dialect: Dialect, served: Served) -> dict[str, str | None]:
+    return {
+        "served_model": served.model,
+        "served_revision": served.revision,
+        "dialect": dialect.name,
+        "server_version": served.server_version,
+    }
 
 
 def _next(answering: Answering, told: list[Any] | None, number: int, scores: dict[int, Scores]) -> list[Question]:
@@ -166,14 +270,3 @@ def _n_shared(left: Sequence[int], right: Sequence[int]) -> int:
             break
         n += 1
     return n
-
-
-def _check_plain(chunk: Chunk) -> None:
-    """Refuse what no server can be sent: gaps between positions, and vectors in place of tokens."""
-    for run in chunk.runs:
-        if len(run.ids) and int(run.positions[-1]) != len(run.positions) - 1:
-            raise CapabilityError(
-                "a served model has no gaps between positions: nothing can be masked in place; give --removal drop"
-            )
-        if len(run.ids) and int(run.ids.max()) >= VIRTUAL:
-            raise CapabilityError("a served model reads tokens, not vectors of a soft prompt; load the model here")

@@ -23,6 +23,8 @@ class Capabilities:
     """Whole responses drawn by the server."""
     token_ids: bool
     """Prompts as token ids; without them nothing but text can be sent."""
+    fresh_rows: bool = False
+    """Whole rows that nothing has a part in which the server has read before."""
 
 
 @dataclass(frozen=True, slots=True)

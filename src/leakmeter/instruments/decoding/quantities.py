@@ -40,10 +40,11 @@ DECODE: Final[Quantities] = (
         lambda case: most(nats for one in case.responses for nats in one.ledger.per_token.max_loss_nats),
     ),
     Quantity(
-        "decode.promised",
+        "decode.bound",
         NATS,
         "Bound on what the response leaks, by basic composition over its tokens.",
         at("guarantee", "response", "basic_nats"),
+        was="decode.promised",
     ),
     Quantity(
         "decode.ratio",

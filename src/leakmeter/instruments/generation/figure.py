@@ -11,15 +11,15 @@ from leakmeter.studies.figure import groups_of, heading
 
 Row = Mapping[str, Any]
 _NAMES: Final = {"target_epsilon": "target ε", "delta": "δ"}
-_PROMISED: Final = ("promised", {"colour": 6})
+_GUARANTEED: Final = ("guaranteed", {"colour": 6})
 _MEASURED: Final = {"colour": 1}
 _RENYI: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "promised_rdp_nats": _PROMISED,
+    "promised_rdp_nats": _GUARANTEED,
     "sum_of_maxima_nats": ("measured, sum of maxima", {"colour": 3}),
     "measured_rdp_nats": ("measured, worst exemplar", _MEASURED),
 }
 _PAPER: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "promised_epsilon": _PROMISED,
+    "promised_epsilon": _GUARANTEED,
     "paper_epsilon": ("measured, in the paper’s convention", _MEASURED),
     "zero_leak_epsilon": ("the same for a mechanism that leaks nothing", {"faded": True}),
     "printed_epsilon": ("as the paper printed it", {"draws": "scatter", "colour": 0}),

@@ -23,7 +23,7 @@ from leakmeter.privacy import verdict
 from leakmeter.privacy.draws import draws_of
 from leakmeter.privacy.rdp import Guarantee, composed
 from leakmeter.report.blocks import Provenance, Report
-from leakmeter.runs.result import AnyResult, Part, PieceFields, Result, Texts
+from leakmeter.runs.result import TOKENIZATION, AnyResult, Part, PieceFields, Result, Texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -287,7 +287,7 @@ class PrivateGenerationResult(Result):
 
     schema: ClassVar = "private_generation-1"
     quantities: ClassVar = AUDIT
-    defining: ClassVar = ("params.delta",)
+    defining: ClassVar = (TOKENIZATION, "params.delta")
     pieces_at: ClassVar = PieceFields("exemplars", nats="measured_nats")
 
     template: str

@@ -80,6 +80,7 @@ class PrivateTexts(Kind):
         "label_heading": "str",
         "text_heading": "str",
         "template": "str | None",
+        "tokenization": "str",
     }
     shows: ClassVar = {"factor": "a row for each cell and batch, over x"}
 
@@ -96,7 +97,7 @@ class PrivateTexts(Kind):
 
     def prompts(self, given: Given) -> GenerationSettings:
         """The paper's, where the study does not say otherwise."""
-        names = ("instruction", "label_heading", "text_heading", "template")
+        names = ("instruction", "label_heading", "text_heading", "template", "tokenization")
         return GenerationSettings(**{name: given[name] for name in names if name in given})
 
     def measure(self, measure: Measure, given: Given) -> PrivateGeneration:

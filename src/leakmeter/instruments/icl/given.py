@@ -69,20 +69,23 @@ class Given:
     ) -> None:
         from leakmeter.data import tasks
         from leakmeter.data.mapping import mapping_of
-        from leakmeter.data.rows import read_rows
+        from leakmeter.data.rows import read_rows, with_class_names
 
         paths = told.map if map is None else map
         columns = (told.text_column, told.label_column, told.instruction)
         by_column = any(column is not None for column in columns)
+        has_task = task is not None or told.task is not None
         # Standard input and iterators can be read once.
         self._rows: list[tuple[Any, list[Row]]] = []
         for name, source in (("exemplars", exemplars), ("pool", pool), ("queries", queries)):
             if source is not None:
                 is_file = isinstance(source, str | Path)
-                rows = [row if is_file else replace(row, source=name) for row in read_rows(source)]
+                # A task says what numbers of classes mean.
+                rows_of = read_rows(source if has_task else with_class_names(source))
+                rows = [row if is_file else replace(row, source=name) for row in rows_of]
                 self._rows.append((source, rows))
         self._is_sample = False
-        if task is not None or told.task is not None:
+        if has_task:
             if by_column:
                 raise UsageError(
                     "a task says its columns and instruction; leave out either the task, or text-column, label-column "

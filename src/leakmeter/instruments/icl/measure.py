@@ -11,7 +11,7 @@ import numpy as np
 
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Measurement
-from leakmeter.core.noise import going_on
+from leakmeter.core.noise import going_on, of_contrast
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import Labels, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
@@ -48,7 +48,8 @@ class Icl(Measure):
     For the noise, the last token of three prompts is run a second time: with all exemplars, without the first, without
     the last. It is twice the most that a log-probability differs, since a loss contrasts two. The largest error of a
     query's losses against full passes was 0.3 to 1.1 times that in float32, 0.5 to 2.8 times, at 0.1 to 0.25 nats, in
-    bfloat16 (SmolLM2-135M on a CPU, AG News, 6 and 10 queries).
+    bfloat16 (SmolLM2-135M on a CPU, AG News, 6 and 10 queries). Of a served model, whose noise the run measured, it is
+    the most that such noise makes to a loss.
     """
 
     space: Space = "labels"
@@ -104,16 +105,21 @@ class Icl(Measure):
         few = self._prompts(item, answers, [names[i] for i in _ends(item)])
         labels = self._requests(answers, prompts)
         vocabulary = [Request(prompts, (), LogRatioFromFirst(self.temperature))] if self.space == "vocabulary" else []
-        scores = yield [*labels, *vocabulary, *map(going_on, few)]
+        is_known = item.model_noise_nats is not None
+        scores = yield [*labels, *vocabulary, *([] if is_known else map(going_on, few))]
         label_scores = self._label_scores(scores[: len(labels)])
         entries = [one.values[1:, 0] for one in scores[len(labels) : len(labels) + len(vocabulary)]]
+        if is_known:
+            found = list(self._of_labels(item, answers, label_scores, None))
+            known = self._contrast_noise(item)
+            return found + [one for of in entries for one in _of_vocabulary(item, of, (known, known))]
         # The last token of a few prompts is run once more, from states that were kept: alone, where it had company.
         labels = self._requests(answers, few)
         tokens = [tuple(int(token) for token in one[:, ::3].ravel()) for one in entries]
         scores = yield [*labels, *(Request(few, (), Labels(ids, self.temperature)) for ids in tokens)]
         measurements = list(self._of_labels(item, answers, label_scores, self._label_scores(scores[: len(labels)])))
         for one, again in zip(entries, scores[len(labels) :], strict=True):
-            measurements += _of_vocabulary(item, one, again.values[:, 0])
+            measurements += _of_vocabulary(item, one, _vocabulary_noises(item, one, again.values[:, 0]))
         return measurements
 
     def _answers(self, item: ExemplarItem) -> Answers:
@@ -169,17 +175,20 @@ class Icl(Measure):
         return np.asarray(calibrated(log_probs[:n_sets], content_free, self.calibration_epsilon))
 
     def _of_labels(
-        self, item: ExemplarItem, answers: Answers, scores: FloatArray, scores_again: FloatArray
+        self, item: ExemplarItem, answers: Answers, scores: FloatArray, scores_again: FloatArray | None
     ) -> Iterator[Measurement]:
-        few = [0, *(1 + i for i in _ends(item))]
         log_probs = self._distributions(item, 1 + len(item.spans), scores)
-        again = self._distributions(item, len(few), scores_again)
+        if scores_again is None:
+            noise = self._label_noise(item, answers)
+        else:
+            few = [0, *(1 + i for i in _ends(item))]
+            noise = _of_contrast(self._distributions(item, len(few), scores_again), log_probs[few])
         for span, without in zip(item.spans, log_probs[1:], strict=True):
             yield Measurement(item.id, 0, span.name, "label_loss", NATS, log_ratio(log_probs[0], without))
         series = {
             "label_log_prob": (NATS, log_probs[0]),
             "label_mass": (NATS, np.logaddexp.reduce(scores[0], keepdims=True)),
-            "noise": (NATS, np.asarray([_of_contrast(again, log_probs[few])])),
+            "noise": (NATS, np.asarray([noise])),
             "prediction": (LABEL, np.asarray([float(log_probs[0].argmax())])),
         }
         for name, number in (("gold", answers.gold), ("answer", answers.given)):
@@ -188,26 +197,53 @@ class Icl(Measure):
         for statistic, (unit, values) in series.items():
             yield Measurement(item.id, 0, "", statistic, unit, values)
 
+    def _contrast_noise(self, item: ExemplarItem) -> float:
+        """What the model's known noise makes at most to the difference of two log-probabilities of a token."""
+        return of_contrast(item.model_noise_nats or 0.0, TargetLogProbs(self.temperature))
 
-def _of_vocabulary(item: ExemplarItem, entries: FloatArray, again: FloatArray) -> Iterator[Measurement]:
+    def _label_noise(self, item: ExemplarItem, answers: Answers) -> float:
+        """What the model's known noise makes at most to a `label_loss`.
+
+        Each label's score is off by as much as its tokens are; with a calibration, what divides it is off by twice
+        that. To renormalise over the labels doubles it.
+        """
+        n_tokens = 1 if self.label_scoring == "first-token" else max(map(len, answers.ids))
+        return self._contrast_noise(item) * n_tokens * (3.0 if self.calibration else 1.0) * 2.0
+
+
+def _of_vocabulary(item: ExemplarItem, entries: FloatArray, noises: tuple[float, float]) -> Iterator[Measurement]:
     """Measurements of each exemplar's entries, (exemplar, farthest).
+
+    Args:
+        item: the case.
+        entries: what `LogRatioFromFirst` gave.
+        noises: of the farthest entries, and of the plausible ones.
+    """
+    for span, of_span in zip(item.spans, entries, strict=True):
+        for statistic, value in zip(FARTHEST, of_span, strict=True):
+            unit = TOKEN_ID if statistic.endswith("token") else NATS
+            yield Measurement(item.id, 0, span.name, statistic, unit, np.asarray([value]))
+    for kind, noise in zip(("farthest", "plausible"), noises, strict=True):
+        yield Measurement(item.id, 0, "", f"{kind}_noise", NATS, np.asarray([noise]))
+
+
+def _vocabulary_noises(item: ExemplarItem, entries: FloatArray, again: FloatArray) -> tuple[float, float]:
+    """How much the farthest entries moved, and the plausible ones.
 
     Args:
         item: the case.
         entries: what `LogRatioFromFirst` gave.
         again: log p of all of these tokens with all exemplars and without each of `_ends`, (prompt, token).
     """
-    for span, of_span in zip(item.spans, entries, strict=True):
-        for statistic, value in zip(FARTHEST, of_span, strict=True):
-            unit = TOKEN_ID if statistic.endswith("token") else NATS
-            yield Measurement(item.id, 0, span.name, statistic, unit, np.asarray([value]))
     ends = _ends(item)
-    for i, kind in enumerate(("farthest", "plausible")):
+
+    def noise(i: int) -> float:
         log_prob, log_prob_without = entries[:, 3 * i + 1], entries[ends, 3 * i + 2]
         whole, *without = again[:, i::2]
         apart = [row[end] for row, end in zip(without, ends, strict=True)]
-        noise = _of_contrast(np.concatenate([whole, apart]), np.concatenate([log_prob, log_prob_without]))
-        yield Measurement(item.id, 0, "", f"{kind}_noise", NATS, np.asarray([noise]))
+        return _of_contrast(np.concatenate([whole, apart]), np.concatenate([log_prob, log_prob_without]))
+
+    return noise(0), noise(1)
 
 
 def _ends(item: ExemplarItem) -> list[int]:

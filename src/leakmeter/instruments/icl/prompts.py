@@ -26,11 +26,11 @@ from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.icl.item import Answers, ExemplarItem
-from leakmeter.text import templates
 from leakmeter.text.build import check_unicode
 from leakmeter.text.exemplar import EXEMPLAR, ExemplarCase, Task
 from leakmeter.text.exemplar_prompts import Writer, joined, segments, spans_of
-from leakmeter.text.layout import SEPARATOR
+from leakmeter.text.joined import Tokenization, check_tokenization
+from leakmeter.text.templates import SEPARATOR
 
 TEMPLATES = ("plain", "chat")
 _CONTENT_FREE = {"blank": "", "n/a": "N/A"}
@@ -45,11 +45,14 @@ class ExemplarSettings(PlainSettings):
     template: str | None = "plain"
     """plain, or chat for all of it in one user message; None for chat where the model has it. The paper does not say
     which it took."""
+    tokenization: Tokenization = "joint"
+    """joint tokenises the whole prompt as one string, as servers do; parts each stretch of it, as leakmeter 0.1 did."""
 
     def __post_init__(self) -> None:
         """Refuse another template."""
         if self.template is not None and self.template not in TEMPLATES:
             raise UnknownNameError("template for exemplars", self.template, TEMPLATES)
+        check_tokenization(self.tokenization)
 
     def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> PreparedExemplars:
         """See `prepare_exemplars`."""
@@ -81,7 +84,7 @@ def prepare_exemplars(
     task, exemplars, query = settings.task, case.exemplars, case.query.texts
     _check_texts(case, task)
     template = settings.template or ("chat" if tokenizer.has_chat_template else "plain")
-    writer = Writer(task, exemplars, tokenizer, templates.user_turn(tokenizer) if template == "chat" else ("", ""))
+    writer = Writer(task, exemplars, tokenizer, chat=template == "chat", tokenization=settings.tokenization)
     labels = tuple(map(writer.label_ids, task.words))
     _check_labels(task, labels)
 

@@ -19,11 +19,11 @@ from leakmeter.data.tasks.base import heading_of, missing_column, read_examples
 from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError, UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.icl.prompts import TEMPLATES, check_ids
-from leakmeter.text import templates
-from leakmeter.text.build import PreparedContext, check_unicode, placebos
+from leakmeter.text.build import PreparedContext, check_unicode, placebo_of, placebos
 from leakmeter.text.exemplar import EXEMPLAR, Example, ExemplarCase, Task
 from leakmeter.text.exemplar_prompts import Writer, spans_of
-from leakmeter.text.layout import SEPARATOR
+from leakmeter.text.joined import Tokenization, check_tokenization
+from leakmeter.text.templates import SEPARATOR
 
 
 def free_form(input_column: str, output_column: str, instruction: str | None) -> Task:
@@ -83,11 +83,14 @@ class ResponseSettings(PlainSettings):
     task: Task
     template: str | None = "plain"
     """plain, or chat for all of it in one user message; None for chat where the model has it."""
+    tokenization: Tokenization = "joint"
+    """joint tokenises the whole prompt as one string, as servers do; parts each stretch of it, as leakmeter 0.1 did."""
 
     def __post_init__(self) -> None:
         """Refuse another template."""
         if self.template is not None and self.template not in TEMPLATES:
             raise UnknownNameError("template for exemplars", self.template, TEMPLATES)
+        check_tokenization(self.tokenization)
 
     def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> PreparedContext:
         """Tokenise a query and its exemplars, which are the spans; its label is the response, None to have one drawn.
@@ -102,7 +105,7 @@ class ResponseSettings(PlainSettings):
             raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or leave samples at 1")
         tokenizer, window = backend.tokenizer, backend.window
         template = self.template or ("chat" if tokenizer.has_chat_template else "plain")
-        writer = Writer(task, exemplars, tokenizer, templates.user_turn(tokenizer) if template == "chat" else ("", ""))
+        writer = Writer(task, exemplars, tokenizer, chat=template == "chat", tokenization=self.tokenization)
         response = None if case.query.label is None else writer.label_ids(case.query.label)
         if response == ():
             raise UsageError(f"case '{case.id}': the model's tokenizer knows none of the response's characters")
@@ -122,6 +125,7 @@ class ResponseSettings(PlainSettings):
             )
         shown = [writer.text(i) for i in numbers.values()]
         spans = spans_of(exemplars, tuple(numbers), prompt, shown)
+        placed = placebos(prompt, spans, spare, tokenizer)
         item = ContextItem(
             id=case.id,
             prompt=prompt,
@@ -129,7 +133,8 @@ class ResponseSettings(PlainSettings):
             cuts={name: without((name,)) for name in numbers},
             alone={name: writer.prompt((i,), query) for name, i in numbers.items()},
             blank=writer.prompt((), query),
-            placebos=placebos(prompt, spans, spare, tokenizer),
+            placebos=placed,
+            placebo_alone=writer.prompt_around(placebo_of(placed[0]), query) if placed else None,
             response=response,
             stop_ids=tokenizer.stop_ids,
             cut_together=without,

@@ -52,7 +52,13 @@ class Exemplars(Kind):
 
     records = "queries"
     replicated: ClassVar = "draw_seed"
-    settings: ClassVar = {"choice_seed": "int | None", "shots": "int", "draw_seed": "int", "template": "str | None"}
+    settings: ClassVar = {
+        "choice_seed": "int | None",
+        "shots": "int",
+        "draw_seed": "int",
+        "template": "str | None",
+        "tokenization": "str",
+    }
     shows: ClassVar = {
         "factor": "a mean for each cell, over x",
         "position": "a mean for each position of the exemplar that is left out",
@@ -73,7 +79,7 @@ class Exemplars(Kind):
 
     def prompts(self, given: JsonObject) -> ExemplarSettings:
         """The task's instruction, headings and labels."""
-        chosen = {"template": given["template"]} if "template" in given else {}
+        chosen = {name: given[name] for name in ("template", "tokenization") if name in given}
         return ExemplarSettings(tasks.load_task(given["dataset"]).task, **chosen)
 
     def datasets(self) -> list[str]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakmeter.core.item import PLACEBO, ContextItem
+from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
 from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
-from leakmeter.core.noise import neighbourhood_noise
+from leakmeter.core.measurement import HALF_WIDTH, NATS, TOKEN_ID, Measurement
+from leakmeter.core.noise import interval_noise_of, neighbourhood_noise
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Trial
 from leakmeter.core.sampling import sample
@@ -28,7 +28,9 @@ class Influence(Measure):
     said elsewhere too; `swapped`, log p̄(y_t | D) − log p̄(y_t | D with a surrogate for D_i), for personal data that
     is swapped too; `whole`, for all of D; `placebo`, for an irrelevant piece added, and `placebo_alone`, for one
     as the only context, log p̄(y_t | irrelevant) − log p̄(y_t | ∅): what `without_this` and `whole` are held against;
-    `noise`, the difference that other neighbours in the computation make.
+    `noise`, the difference that other neighbours in the computation make. Where a server's likeliest tokens leave an
+    interval for each log-probability, differences are those of the middles; `half_width`, of each piece and of the
+    response, is the most that one may be off, and `noise` holds it too.
     """
 
     temperature: float = 1.0
@@ -78,17 +80,36 @@ class Influence(Measure):
             )
         names = [span.name for span in item.spans]
         cuts = [item.cuts[name] for name in names]
-        irrelevant = [prompt.only(PLACEBO) for prompt in item.placebos[:1]]
+        irrelevant = [item.placebo_alone] if item.placebo_alone is not None else []
         extras = [*(item.alone[name] for name in names), *item.swaps.values(), *irrelevant, *item.placebos]
         # The bare prompt stands first: it is what every other mixes with.
         prompts = [(item.blank, item.prompt, *cuts, *(extras if i == 0 else ())) for i in range(len(responses))]
-        answers = yield [Request(p, y, self.reduction) for p, y in zip(prompts, responses, strict=True)]
+        noise_nats = interval_noise_of(item)
+        answers = yield [Request(p, y, self.reduction, noise_nats) for p, y in zip(prompts, responses, strict=True)]
+        wide = np.zeros(len(responses[0]))
         for i, (response, scores) in enumerate(zip(responses, answers, strict=True)):
             values = scores.values
             measurements += self._readings(item, i, response, names, values)
+            if scores.half_width is not None:
+                widths = list(self._half_widths(item, i, names, scores.half_width))
+                measurements += widths
+                wide = widths[-1].values if i == 0 else wide
         noise = yield from neighbourhood_noise(item, responses[0], self.reduction, answers[0].values[:2])
-        measurements.append(Measurement(item.id, 0, "", "noise", NATS, noise))
+        measurements.append(Measurement(item.id, 0, "", "noise", NATS, noise + wide))
         return measurements
+
+    def _half_widths(
+        self, item: ContextItem, sample_: int, names: list[str], widths: FloatArray
+    ) -> Iterator[Measurement]:
+        """Most that the contrasts of each piece may be off, and last that any contrast may."""
+        n = len(names)
+        bare, whole, cuts, extras = widths[0], widths[1], widths[2 : 2 + n], widths[2 + n :]
+        swaps = dict(zip(item.swaps, extras[n:], strict=False))
+        for number, name in enumerate(names):
+            contrasts = [whole + cuts[number], *(whole + swaps[name] for _ in [0] if name in swaps)]
+            contrasts += [alone + bare for alone in extras[number : number + 1]]
+            yield Measurement(item.id, sample_, name, HALF_WIDTH, NATS, np.max(contrasts, axis=0))
+        yield Measurement(item.id, sample_, "", HALF_WIDTH, NATS, np.maximum(bare, whole) + np.max(widths, axis=0))
 
     def _readings(
         self, item: ContextItem, sample_: int, response: tuple[int, ...], names: list[str], values: FloatArray

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from leakmeter.core.measurement import NATS
-from leakmeter.core.places import NOISE, Number, Quantities, at, most
+from leakmeter.core.places import HALF_WIDTH, NOISE, Number, Quantities, at, most
 from leakmeter.core.quantity import Case, Quantity
 
 _WHOLE: Final = at("whole_nats")
@@ -34,6 +34,7 @@ INFLUENCE: Final[Quantities] = (
         "Influence of the whole context on the response: how far its tokens' log-probabilities move without it.",
         _WHOLE,
         floor=NOISE,
+        half_width=HALF_WIDTH,
     ),
     Quantity(
         "influence.per_token",
@@ -41,6 +42,7 @@ INFLUENCE: Final[Quantities] = (
         "Influence of the whole context on the response over the number of its tokens.",
         _per_token(_WHOLE),
         floor=_per_token(NOISE),
+        half_width=_per_token(HALF_WIDTH),
     ),
     Quantity(
         "influence.worst_piece",
@@ -48,6 +50,7 @@ INFLUENCE: Final[Quantities] = (
         "Influence on the response of the piece of the context that has most.",
         lambda case: most(piece.nats for piece in case.pieces),
         floor=NOISE,
+        half_width=HALF_WIDTH,
     ),
     Quantity(
         "influence.worst_response",
@@ -55,6 +58,7 @@ INFLUENCE: Final[Quantities] = (
         "Largest influence of the whole context on a response, where several were drawn for a case.",
         at("whole_worst_nats"),
         floor=NOISE,
+        half_width=HALF_WIDTH,
     ),
     Quantity(
         "influence.mean_response",
@@ -62,6 +66,7 @@ INFLUENCE: Final[Quantities] = (
         "Mean influence of the whole context on a response, where several were drawn for a case.",
         at("whole_mean_nats"),
         floor=NOISE,
+        half_width=HALF_WIDTH,
     ),
     Quantity(
         "influence.repeated",

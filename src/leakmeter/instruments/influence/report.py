@@ -31,6 +31,11 @@ _ADVICE: Final = {
         "Nothing above placebo and noise",
         "ship, and measure again when the model, the prompt or the retriever changes",
     ),
+    "whole": (
+        "The context as a whole above placebo and noise, but no single piece",
+        "pieces repeat or complete each other, or text between them leaks: measure with another --unit (document, "
+        "whole) before you ship",
+    ),
     "spare": (
         "Pieces above the placebo that the answer does not need",
         "cut them (leakmeter redact-plan chooses which), then ship the redacted documents",
@@ -151,7 +156,10 @@ def _advice(cases: Sequence[InfluenceResult]) -> b.Advice:
     """The rows of the decision table that the cases meet."""
     found = [case for case in cases if context.leader(case) is not None]
     table = _ADVICE_OF_EXEMPLARS if cases[0].unit == EXEMPLAR else _ADVICE
-    met = [name for name in ("spare", "needed") if name in table] if found else ["nothing"]
+    met: list[str] = [name for name in ("spare", "needed") if name in table]
+    if not found:
+        found = [case for case in cases if context.is_finding(case)] if "whole" in table else []
+        met = ["whole"] if found else ["nothing"]
     of = f" ({len(found):,} of {len(cases):,} responses)" if found and len(cases) > 1 else ""
     rows: list[tuple[b.Phrase, b.Phrase]] = [(table[name][0] + of, table[name][1]) for name in met]
     said = sum(any(piece.repeated == "verbatim" for piece in case.pieces) for case in cases)
@@ -205,7 +213,7 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
     what = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
     sure = f" An observer would be {scale.percent(piece.posterior)} sure that it was there."
-    moved = f"”: ablating {what} moves the response by {nats_text(piece.nats)}\u00a0nats{irrelevant}."
+    moved = f"”: ablating {what} moves the response by {_range(piece.nats, piece)}\u00a0nats{irrelevant}."
     called = piece.name if case.unit == EXEMPLAR else piece.text
     return posterior(case), f" The strongest {_piece(case)} is “", b.Untrusted(called, 120), moved + sure
 
@@ -399,7 +407,7 @@ def verdict(case: InfluenceResult) -> str:
         return f"{who} {_whole(case)} as a whole left no measurable trace in {which}."
     over = _over_samples(case, "whole_")
     draws = "" if over is None else f" (mean of {len(case.samples)} draws {over})"
-    said = f"{who} {_whole(case)} as a whole changed {which} by {nats_text(case.whole_nats)}\u00a0nats{draws}"
+    said = f"{who} {_whole(case)} as a whole changed {which} by {_range(case.whole_nats, case)}\u00a0nats{draws}"
     if context.is_finding(case):
         return f"{said}."
     signs = "" if case.whole_nats <= context.floor_nats(case) else "with signs "
@@ -427,6 +435,8 @@ def _placebo(case: InfluenceResult) -> str:
 def _flags(case: InfluenceResult, piece: Piece) -> list[str]:
     """Short remarks a reader must see beside the number."""
     remarks = []
+    if piece.half_width_nats is not None:
+        remarks.append(f"{_range(piece.nats, piece)}\u00a0nats")
     if piece.below_noise_floor:
         remarks.append("below noise")
     elif not context.is_finding(case, piece):
@@ -446,6 +456,10 @@ def _flags(case: InfluenceResult, piece: Piece) -> list[str]:
     if piece.redundant:
         remarks.append(f"“alone” {nats_text(piece.alone_nats)}\u00a0nats")
     return remarks
+
+
+def _range(nats: float, of: InfluenceResult | Piece) -> str:
+    return scale.range_text(nats, of.half_width_nats)
 
 
 def _over_samples(numbers: InfluenceResult | Piece, prefix: str) -> str | None:

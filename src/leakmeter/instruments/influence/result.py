@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from leakmeter.core.measurement import HALF_WIDTH
+from leakmeter.core.plain import SELDOM
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.quantities import INFLUENCE
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _REDUNDANT_RATIO = 2.0  # alone over ablated, from where a repeated value is called redundant
+_INTERVALS = (
+    "The server tells the likeliest tokens of a row only. Every number is the middle of an interval that holds the "
+    "true one, and may be off by up to {:.3g} nats; the noise floor holds that too, and posteriors are those of the "
+    "middles."
+)
 Series = Mapping[tuple[int, str, str], FloatArray]
 """By (sample, statistic, piece)."""
 
@@ -107,6 +114,9 @@ class Piece(ContextPiece):
     """95 % percentile bootstrap interval of that mean."""
     worst_nats: float | None
     """Largest `nats` of a response."""
+    half_width_nats: float | None = field(default=None, metadata={SELDOM: True})
+    """Where a server told the likeliest tokens only: most that each of these sums may be off; they are middles of
+    intervals. There only where it is so."""
     surrogate: str | None = field(repr=False)
     """For personal data that was swapped too: what was put in its place."""
     swapped_nats: Unbounded | None
@@ -159,6 +169,9 @@ class ContextResult(Result):
     """Sum over the response below which a measurement is no finding."""
     noise_floor_per_token_nats: float
     """Largest noise of a token."""
+    half_width_nats: float | None = field(default=None, metadata={SELDOM: True})
+    """Where a server told the likeliest tokens only: most that any sum over a response may be off; sums are middles of
+    intervals, and the noise floor holds this too. There only where it is so."""
 
     @classmethod
     def of_context(
@@ -179,6 +192,9 @@ class ContextResult(Result):
             warnings: what narrows the meaning of the numbers.
         """
         whole, noise = series[0, "whole", ""], series[0, "noise", ""]
+        half_width = half_width_of(series)
+        if half_width is not None:
+            warnings = [*warnings, _INTERVALS.format(half_width)]
         posterior = posterior_of(float(whole.sum()), noise_nats=float(noise.sum()), placebo_nats=placebo_nats)
         return {
             **cls.common(texts, warnings),
@@ -193,6 +209,7 @@ class ContextResult(Result):
             "whole_posterior_note": posterior.note,
             "noise_floor_nats": float(noise.sum()),
             "noise_floor_per_token_nats": float(noise.max()),
+            "half_width_nats": half_width,
         }
 
 
@@ -325,6 +342,19 @@ def _piece(
         mean_nats=mean,
         interval_nats=interval,
         worst_nats=worst,
+        half_width_nats=half_width_of(series, span["name"]),
+    )
+
+
+def half_width_of(series: Series, piece: str = "") -> float | None:
+    """Most that a sum over a response may be off, nats, of several responses the largest; None where it is exact.
+
+    Args:
+        series: measurements of the case.
+        piece: what the sum is of; any where it is empty.
+    """
+    return max(
+        (float(one.sum()) for (_, what, of), one in series.items() if (what, of) == (HALF_WIDTH, piece)), default=None
     )
 
 

@@ -177,13 +177,13 @@ class Insertion:
     """Which canaries are inserted into a model, and which are held out."""
 
     canaries: int = 40
-    """Canaries for each number of repeats."""
+    """Number of canaries for each number of repeats."""
     repeats: tuple[int, ...] = (1, 4, 16)
-    """Documents that each of them stands in, each number for as many canaries."""
+    """Numbers of documents per canary; each number has the same number of canaries."""
     held_out: int = 40
-    """Canaries in no document."""
+    """Number of canaries in no document."""
     seed: int = 0
-    """Of the canaries, their documents, the order, and decoys."""
+    """Seed of the canaries, their documents, their order, and decoys."""
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
@@ -212,17 +212,17 @@ class Check(Insertion):
     """Which canaries are inserted, and how they are asked for; as many again are inserted to tune a soft prompt on."""
 
     types: tuple[ValueType, ...] = STRUCTURED
-    """What is asked for by the name alone."""
+    """Types of values that are probed with the name alone."""
     white_box: ValueType | None = "phone"
-    """What is asked for behind a soft prompt too; None for no soft prompt."""
+    """Type of values that is probed with a soft prompt too; None for no soft prompt."""
     decoys: int = 50
-    """Decoys that each true value is ranked among."""
+    """Decoys among which each true value is ranked."""
     prompts: int = 1
     """Prompts of each kind (k-shot of the paper)."""
     soft_tokens: int = 20
-    """Vectors of the soft prompt."""
+    """Number of vectors of the soft prompt."""
     soft_epochs: int = 60
-    """Most passes over the canaries that it is tuned on."""
+    """Most passes over the canaries that the soft prompt is tuned on."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be asked."""

@@ -54,9 +54,9 @@ app = App(
     name="pii",
     help="""Measure whether a model knows people's telephone numbers, e-mail and postal addresses.
 
-    `probe` asks for each value, and ranks it among decoys; `tune` makes a soft prompt that asks better, from the values
-    of other people; `insert` fine-tunes a copy of a model on documents of canaries, people who do not exist, and
-    `check` puts all of this to the test with it; `extract` finds people in documents.""",
+    `probe` scores each value and ranks it among decoys. `tune` makes a soft prompt for stronger probes from the values
+    of other people. `insert` fine-tunes a copy of a model on documents about canaries, people who do not exist; `check`
+    tests the probes on such a copy. `extract` finds people in documents.""",
 )
 
 
@@ -109,35 +109,35 @@ def probe(
 ) -> None:
     """Score people's values with a model, and rank each value among decoys.
 
-    Each value is scored behind up to five prompts of each kind, and so are decoys, invented values of the same form;
-    the best prompt counts. Beam search then tries to extract the value. Nothing personal is written, unless
-    --keep-values is given: runs hold scores, and keyed hashes whose key stays in your configuration. Without a file two
-    people who do not exist are asked for, by their names. The same command continues a run that was interrupted.
+    Each value is scored after up to five prompts of each kind; the best prompt counts. Decoys, invented values of the
+    same form, are scored in the same way. Beam search then tries to extract the value. Nothing personal is written,
+    unless --keep-values is given: runs hold scores, and keyed hashes whose key stays in your configuration. Without a
+    file, two people who do not exist are the subjects. The same command continues a run that was interrupted.
 
     Parameters
     ----------
     subjects
         CSV, JSON lines, JSON, Parquet or TOML, packed or not, or - for standard input: 'name', and any of 'phone',
         'email', 'address', 'university', 'relationships', 'id', or the columns of an address book, such as 'First
-        Name', 'E-mail', 'Street' and 'Zip'. Ids are shown and kept; the record's number stands for one that says a name
-        or a value.
+        Name', 'E-mail', 'Street' and 'Zip'. Ids are shown and kept; an id that contains a
+        name or a value is replaced by the record's number.
     kinds
-        twin (behind the name), triplet (and one more value), quadruplet (and two), relationship, university; all by
-        default.
+        What a prompt contains: twin (the name), triplet (the name and another value), quadruplet (the name and two
+        other values), relationship, university; all by default.
     beams
         Widths of the beam searches that try to extract a value; 0 for none. 2 by default, as in the paper.
     templates
-        TOML with texts for some kinds, such as twin = ["Call {name} at"], in the place of the published ones.
+        TOML with texts for some kinds, such as twin = ["Call {name} at"], which replace the published ones.
     soft_prompt
-        File of `leakmeter pii tune`: vectors in front of every prompt. Ask for people it was not tuned on.
+        File of `leakmeter pii tune`: its vectors precede every prompt. Probe for people it was not tuned on.
     region
-        ISO code of the country that telephone numbers without a country code are of.
+        ISO code of the country of telephone numbers without a country code.
     skip_bad
         Leave out records that cannot be used, and say how many.
     run.json
         Print one JSON object a case, and a last one with their summary.
     run.no_cache
-        Scores of people's data are never kept in the score cache, with this or without.
+        Has no effect: scores of people's data are never kept in the score cache.
     """
     from leakmeter.instruments.pii.result import PiiResult
 
@@ -233,23 +233,23 @@ def tune(
 ) -> None:
     """Tune a soft prompt on some people, to probe the model for others' values (white box).
 
-    Vectors in front of the prompt are tuned until the model says the values of these people; its weights stay as they
-    are. `leakmeter pii probe --soft-prompt FILE` asks for other people's values behind it. The same command goes on
-    after an interruption.
+    Vectors before the prompt are tuned until the model generates the values of these people; the model's weights do
+    not change. `leakmeter pii probe --soft-prompt FILE` then probes for other people's values. The same command
+    continues after an interruption.
 
     Parameters
     ----------
     subjects
-        People to tune on, as for `leakmeter pii probe`; a fifth of them is kept to choose the epoch by, without
-        --validation.
+        People to tune on, as for `leakmeter pii probe`. Without --validation a fifth of them is held out, to choose the
+        epoch by.
     out
         File for the soft prompt. It is private: it was made from these people's values.
     validation
         Other people to choose the epoch by.
     type
-        What is asked for: phone, email, address, relationship or university.
+        Type of the values: phone, email, address, relationship or university.
     region
-        ISO code of the country that telephone numbers without a country code are of.
+        ISO code of the country of telephone numbers without a country code.
     skip_bad
         Leave out records that cannot be used, and say how many.
     json
@@ -342,9 +342,9 @@ def insert(
 ) -> None:
     """Fine-tune a copy of a model on documents of canaries (people who do not exist), and hold others out.
 
-    With the copy a probe can be put to the test: does it tell those who were inserted from those who were not? The copy
-    is an ordinary model directory; in it lie the canaries, a file for each number of documents that they stand in and
-    one of those held out. The same command goes on after an interruption.
+    The copy tests a probe: does the probe distinguish inserted canaries from those held out? The copy is an ordinary
+    model directory. It also contains the canaries: a file for each number of documents per canary, and one of those
+    held out. The same command continues after an interruption.
 
     Parameters
     ----------
@@ -397,9 +397,9 @@ def check(
 ) -> None:
     """Insert canaries into a copy of a model, and measure which scores separate them from others.
 
-    Each score's AUC is the probability that one that was inserted scores above one that was not: 0.5 where a score
-    tells nothing. Black box by prompts, white box by a soft prompt tuned on canaries that were inserted and are asked
-    for nothing else. The same command goes on after an interruption.
+    Each score's AUC is the probability that an inserted canary scores above one that was held out: 0.5 if the score
+    carries no information. Black-box scores come from prompts, white-box scores from a soft prompt, which is tuned on
+    inserted canaries that are used for nothing else. The same command continues after an interruption.
 
     Parameters
     ----------
@@ -485,7 +485,7 @@ def extract(
 ) -> None:
     """Find people and their data in documents, and write a file that `leakmeter pii probe` reads.
 
-    Documents are read as a stream and need not fit in memory. The output is private. The same command goes on after
+    Documents are read as a stream and need not fit in memory. The output is private. The same command continues after
     an interruption.
 
     Parameters
@@ -498,20 +498,20 @@ def extract(
         structured (people of whom a document has name, telephone number, e-mail and postal address), relationships
         ("Jane Doe's father, …"), or universities (beside a name).
     field
-        Of a record, the field that is the text.
+        Field of a record that has the text.
     region
-        ISO code of the country whose numbers and addresses are looked for.
+        ISO code of the country whose telephone numbers and addresses are found.
     ner
-        Recogniser of names, a directory or a spaCy pipeline; without one, names beside e-mail addresses, behind
-        'Name:', and before "'s father" are found.
+        Recogniser of names, a directory or a spaCy pipeline; without one, names beside e-mail addresses, after 'Name:',
+        and before "'s father" are found.
     qa
         Question-answering model, a directory or hf:ORG/NAME, that checks relatives' names.
     universities
         File of names, one a line or a CSV column 'name', for --find universities.
     scope
-        Where a person's name has to stand for a university to be theirs.
+        Where a person's name and a university have to stand together.
     workers
-        Processes that look.
+        Number of processes.
     skip_bad
         Leave out lines that hold no document, and say how many.
     json

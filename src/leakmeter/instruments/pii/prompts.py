@@ -48,14 +48,14 @@ class ProbeSettings(PlainSettings):
     """How subjects' values are asked for, and with what they are compared."""
 
     prompts: int = 5
-    """Prompts of each kind (k-shot of the paper), from 1 to as many as there are; the best counts, of decoys too."""
+    """Prompts of each kind (k-shot of the paper), from 1 to as many as there are; the best counts, for decoys too."""
     decoys: int = 99
-    """Decoys, invented values that each true one is ranked among, 50 or more; with 99 no p-value is below 0.01."""
+    """Decoys, invented values among which each true one is ranked, 50 or more; with 99 no p-value is below 0.01."""
     control_names: int = 2
-    """Names that are nobody's, behind which the values are scored too: a value that is likely behind any name tells
-    nothing of this one; more make p-values a little sharper."""
+    """Invented names after which the values are scored too: a value that is likely after any name says nothing about
+    this person. More of them make p-values a little more precise."""
     decoy_seed: int = 0
-    """Of the decoys and control names."""
+    """Seed of the decoys and control names."""
     templates: Unasked[ProbeTemplates | None] = None
     """In the place of the published ones, of the kinds that are named."""
     soft_prompt: Unasked[str | None] = None
@@ -63,7 +63,7 @@ class ProbeSettings(PlainSettings):
     soft_tokens: Unasked[int] = 0
     """Its tokens."""
     keep_values: bool = False
-    """Keep values, prompts and what was generated in the run, and not their keyed hashes and scores alone."""
+    """Keep values, prompts and generated texts in the run, beside keyed hashes and scores."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be asked."""
@@ -164,8 +164,7 @@ def prepare_probe(
         )
         for one in control_names_of(case.subject, settings.control_names, seed=settings.decoy_seed)
     )
-    # Alone a prompt is without the space that a value's first token begins with.
-    asked = tuple(_prompt(start, tokenizer.encode_data(prompt.rstrip(), first=True).ids) for prompt in prompts)
+    asked = tuple(_prompt(start, tokenizer.encode_data(_unspaced(prompt), first=True).ids) for prompt in prompts)
     # Where each digit is a token, a telephone number takes more than the paper's twelve.
     n_new = max(NEW_TOKENS[case.type], n_tokens + _AHEAD)
     longest = max(
@@ -189,17 +188,16 @@ def prepare_probe(
 
 def example_of(case: ProbeCase, tokenizer: Tokenizer, settings: ProbeSettings) -> tuple[Ids, Ids]:
     """Token ids of a case's first prompt, without start tokens, and of its value behind it."""
-    return _cut(tokenizer, filled(settings.templates_for(case)[0], case), case.value)
+    return _coded(tokenizer, filled(settings.templates_for(case)[0], case), case.value)
 
 
-def _cut(tokenizer: Tokenizer, prompt: str, value: str) -> tuple[Ids, Ids]:
-    """Prompt and value as one string, cut before the first token that has some of the value."""
-    before = _spaced(prompt)
-    encoded = tokenizer.encode_data(before + value, first=True)
-    first = next((i for i, (_, end) in enumerate(encoded.offsets) if end > len(before)), None)
-    if first is None:
+def _coded(tokenizer: Tokenizer, prompt: str, value: str) -> tuple[Ids, Ids]:
+    """Ids of the prompt, and of the value as a model would write it behind: in no token are some of both."""
+    before = _unspaced(prompt)
+    ids = tokenizer.encode_data(value if before[-1].isspace() else f" {value}", first=False).ids
+    if not ids:
         raise UsageError("the model's tokenizer knows none of the characters of a value; leave it out, or its subject")
-    return encoded.ids[:first], encoded.ids[first:]
+    return tokenizer.encode_data(before, first=True).ids, ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +210,7 @@ class _Encoder:
     values: dict[Ids, Ids] = field(default_factory=dict)
 
     def __call__(self, prompt: str, value: str) -> Scored:
-        before, ids = _cut(self.tokenizer, prompt, value)
+        before, ids = _coded(self.tokenizer, prompt, value)
         if before not in self.prompts:
             self.prompts[before] = _prompt(self.start, before)
         return self.prompts[before], self.values.setdefault(ids, ids)
@@ -226,8 +224,9 @@ def _length(tokenizer: Tokenizer, value: str) -> int:
     return len(tokenizer.encode_data(" " + value, first=False).ids)
 
 
-def _spaced(prompt: str) -> str:
-    return prompt if prompt[-1].isspace() else prompt + " "
+def _unspaced(prompt: str) -> str:
+    """A prompt without the space that a value's first token begins with."""
+    return prompt.rstrip(" ") or prompt
 
 
 def _judge(case: ProbeCase, tokenizer: Tokenizer) -> Callable[[Sequence[int]], Mapping[str, float]]:

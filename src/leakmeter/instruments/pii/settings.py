@@ -21,9 +21,9 @@ class FineTuning:
     epochs: int = 1
     """Passes of the fine-tuning over all documents."""
     learning_rate: float = 3e-4
-    """Of the fine-tuning, by AdamW."""
+    """Learning rate of the fine-tuning, by AdamW."""
     batch_tokens: int = 256
-    """Most tokens of a step of the fine-tuning, padding included."""
+    """Most tokens in a step of the fine-tuning, padding included."""
     warmup_steps: Unasked[int] = 10
     """Steps of the fine-tuning over which the learning rate rises linearly."""
     max_norm: Unasked[float] = 1.0
@@ -45,17 +45,17 @@ class SoftPromptTuning:
     """How a soft prompt is tuned (Kim et al., Appendix A.4): by AdamW, whose other settings are torch's defaults."""
 
     length: int = 20
-    """Vectors of the soft prompt."""
+    """Number of vectors of the soft prompt."""
     init: str | None = None
-    """Text whose embeddings the vectors start as, repeated or cut to their number; those of random words by default."""
+    """Text whose embeddings, repeated or cut to length, are the first vectors; those of random words by default."""
     learning_rate: float = 0.005
-    """Of AdamW."""
+    """Learning rate of AdamW."""
     epochs: int = 700
-    """Most passes over the subjects that it is tuned on."""
+    """Most passes over the subjects."""
     batch_size: int = 8
-    """Subjects of one step; those of like length stand together."""
+    """Subjects in a step; those with texts of similar length are grouped."""
     seed: int = 0
-    """Of the first vectors, the order, and who is kept apart."""
+    """Seed of the first vectors, of the order, and of the choice of held-out subjects."""
     exact_match_every: Unasked[int] = 10
     """Epochs between two looks at the subjects that the epoch is chosen by."""
     patience: int = 100

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leakmeter.core.item import PLACEBO, ContextItem
+from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
-from leakmeter.core.noise import neighbourhood_noise
+from leakmeter.core.measurement import HALF_WIDTH, NATS, TOKEN_ID, Measurement
+from leakmeter.core.noise import interval_noise_of, neighbourhood_noise
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
-from leakmeter.core.request import FloatArray, Request, Trial
+from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import Influence
@@ -32,11 +32,13 @@ class Step:
     """Of the span."""
     left: FloatArray
     """log p̄(y_t | D∖R, x, y_<t) − log p̄(y_t | ∅, x, y_<t), nats: (response,)."""
+    half_width: FloatArray
+    """Most that each of them may be off, nats; 0 but where a server's likeliest tokens leave an interval."""
 
     @property
     def loss(self) -> float:
-        """L(R), nats."""
-        return float(np.abs(self.left).sum())
+        """L(R), nats; of an interval the upper end."""
+        return float((np.abs(self.left) + self.half_width).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +94,24 @@ class Redaction(Measure):
         ) -> Measurement:
             return Measurement(item.id, sample_, piece, statistic, unit, series)
 
-        response, scores = yield from self._begin(item)
+        response, begun = yield from self._begin(item)
+        scores = begun.values
         bare, full = scores[:2]
-        whole = full - bare
+        whole = Step("whole", "", full - bare, _half_widths(begun)[1])
         steps, all_removed = yield from self._search(item, response, whole)
         plan = chosen(steps)
         noise = yield from neighbourhood_noise(item, response, self.reduction, scores[:2])
+        widest = np.max([*_half_widths(begun), *(step.half_width for step in steps)], axis=0)
         measurements = [
             measurement("token", np.asarray(response, dtype=np.float64), unit=TOKEN_ID),
             measurement("log_prob", full),
-            measurement("whole", whole),
+            measurement("whole", whole.left),
             *(measurement("placebo", placebo - bare) for placebo in scores[2:]),
             *(measurement(step.statistic, step.left, step.name) for step in steps),
-            measurement("left", steps[-1].left if steps else whole),
+            measurement("left", steps[-1].left if steps else whole.left),
             *([] if all_removed is None else [measurement("all_removed", all_removed)]),
-            measurement("noise", noise),
+            measurement("noise", noise + widest),
+            *([] if begun.half_width is None else [measurement(HALF_WIDTH, widest)]),
         ]
         if plan:
             left = item.without(plan)
@@ -124,35 +129,38 @@ class Redaction(Measure):
         response, scores = yield from self._begin(item)
         cuts = [item.cuts[name] for name in candidates(item)]
         for n in range(len(cuts), 0, -1):
-            yield [Request((item.blank, *cuts[:n]), response, self.reduction)]
+            yield [self._request(item, cuts[:n], response)]
         for n in range(len(cuts), 1, -1):
-            yield [Request((item.blank, item.prompt, *cuts[: n - 1]), response, self.reduction)]
-        yield from neighbourhood_noise(item, response, self.reduction, scores[:2])
+            yield [self._request(item, (item.prompt, *cuts[: n - 1]), response)]
+        yield from neighbourhood_noise(item, response, self.reduction, scores.values[:2])
         if cuts:
             yield from self._answer(item, item.prompt)
 
-    def _begin(self, item: ContextItem) -> Trial[tuple[tuple[int, ...], FloatArray]]:
+    def _request(self, item: ContextItem, prompts: Sequence[Prompt], response: tuple[int, ...]) -> Request:
+        return Request((item.blank, *prompts), response, self.reduction, interval_noise_of(item))
+
+    def _begin(self, item: ContextItem) -> Trial[tuple[tuple[int, ...], Scores]]:
         """The response, and its scores with no context, all of it and, where that fits, an irrelevant piece alone."""
         response = item.response
         if response is None:
             response = yield from self._draw(item, item.prompt)
-        irrelevant = (prompt.only(PLACEBO) for prompt in item.placebos[:1])
-        (scores,) = yield [Request((item.blank, item.prompt, *irrelevant), response, self.reduction)]
-        return response, scores.values
+        irrelevant = [item.placebo_alone] if item.placebo_alone is not None else []
+        (scores,) = yield [self._request(item, (item.prompt, *irrelevant), response)]
+        return response, scores
 
     def _search(
-        self, item: ContextItem, response: tuple[int, ...], whole: FloatArray
+        self, item: ContextItem, response: tuple[int, ...], whole: Step
     ) -> Trial[tuple[list[Step], FloatArray | None]]:
         """The steps to the plan; and what is left without any span, where the limit was not reached."""
         steps: list[Step] = []
         limit, all_removed = self.max_loss, None
-        least = float(np.abs(whole).sum())
+        least = whole.loss
         while (steps[-1].loss if steps else least) > limit:
             taken = chosen(steps)
             names = candidates(item, taken)
             if not names:
                 # Spans are dropped again from where cutting more did no good.
-                all_removed = steps[-1].left if steps else whole
+                all_removed = steps[-1].left if steps else whole.left
                 losses = [least, *(step.loss for step in steps)]
                 n = int(np.argmin(losses))
                 steps, limit = steps[:n], losses[n]
@@ -162,7 +170,7 @@ class Redaction(Measure):
             others = [other for other in chosen(steps) if other != name]
             if name not in candidates(item, others):
                 # Spans that were cut later hold all of it: the prompt is the same without it.
-                steps.append(Step(PUT_BACK, name, steps[-1].left))
+                steps.append(Step(PUT_BACK, name, steps[-1].left, steps[-1].half_width))
         # With one span back where only one was cut, the whole context is back, which is known to be too much.
         while len(taken := chosen(steps)) > 1:
             names = [name for name in candidates(item) if name in taken]
@@ -178,16 +186,15 @@ class Redaction(Measure):
         self, item: ContextItem, response: tuple[int, ...], statistic: str, removals: dict[str, Collection[str]]
     ) -> Trial[Step]:
         """Of several sets of spans, the one whose cutting leaves least; by the name of the span that it is about."""
-        prompts = (item.blank, *(item.without(names) for names in removals.values()))
-        (scores,) = yield [Request(prompts, response, self.reduction)]
-        left = scores.values[1:] - scores.values[0]
-        best = int(np.argmin(np.abs(left).sum(axis=1)))
-        return Step(statistic, list(removals)[best], left[best])
+        (scores,) = yield [self._request(item, [item.without(names) for names in removals.values()], response)]
+        left, widths = scores.values[1:] - scores.values[0], _half_widths(scores)[1:]
+        best = int(np.argmin((np.abs(left) + widths).sum(axis=1)))
+        return Step(statistic, list(removals)[best], left[best], widths[best])
 
     def _answer(self, item: ContextItem, prompt: Prompt) -> Trial[tuple[tuple[int, ...], FloatArray]]:
         """Another response, drawn from a prompt, and its scores with no context and with that one, (2, response)."""
         response = yield from self._draw(item, prompt)
-        (scores,) = yield [Request((item.blank, prompt), response, self.reduction)]
+        (scores,) = yield [self._request(item, (prompt,), response)]
         return response, scores.values
 
     def _draw(self, item: ContextItem, prompt: Prompt) -> Trial[tuple[int, ...]]:
@@ -202,6 +209,12 @@ class Redaction(Measure):
             seed=self.seed,
         )
         return response
+
+
+def _half_widths(scores: Scores) -> FloatArray:
+    """Most that each prompt's contrast with the bare one may be off, nats: (prompt, response)."""
+    widths = scores.half_width
+    return np.zeros_like(scores.values) if widths is None else widths + widths[0]
 
 
 def chosen(steps: Sequence[Step]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from leakmeter.core.measurement import NATS
-from leakmeter.core.places import NOISE, Quantities, at
+from leakmeter.core.places import HALF_WIDTH, NOISE, Quantities, at
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantity
 
 REDACTION: Final[Quantities] = (
@@ -15,6 +15,7 @@ REDACTION: Final[Quantities] = (
         "Influence on the response of what is left of the context.",
         at("left_nats"),
         floor=NOISE,
+        half_width=HALF_WIDTH,
     ),
     Quantity(
         "redact_plan.whole",
@@ -22,6 +23,7 @@ REDACTION: Final[Quantities] = (
         "Influence on the response of the context before anything is cut.",
         at("whole_nats"),
         floor=NOISE,
+        half_width=HALF_WIDTH,
     ),
     Quantity(
         "redact_plan.cut",

@@ -12,7 +12,7 @@ from leakmeter.instruments.redaction.result import RedactionResult, Step
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report.findings import mean_text
-from leakmeter.report.scale import nats_text
+from leakmeter.report.scale import nats_text, range_text
 from leakmeter.report.words import posterior_cell
 from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.stats import interval_of_share
@@ -105,14 +105,15 @@ def report(
 
 def verdict(case: RedactionResult) -> str:
     """One sentence: what is cut, what is left, and whether that is within the limit."""
-    limit, whole = f"the limit is {case.max_loss_nats:g}", nats_text(case.whole_nats)
+    limit, whole = f"the limit is {case.max_loss_nats:g}", range_text(case.whole_nats, case.half_width_nats)
     given = "" if case.response.sampled else " The response was given: the numbers are the scoring model’s."
     if not case.redacted:
         said = "Nothing has to be cut" if case.reached else "Cutting does not help"
         return f"{said}: the whole context influences the response by {whole}\u00a0nats; {limit}.{given}"
     n, of = len(case.redacted), case.n_pieces
     share = f"{100 * case.redacted_share:.0f}\u00a0% of the text"
-    cut = f"Cutting {n} of {of} piece{'s' if of > 1 else ''} ({share}) leaves {nats_text(case.left_nats)} of {whole}"
+    left = range_text(case.left_nats, case.half_width_nats)
+    cut = f"Cutting {n} of {of} piece{'s' if of > 1 else ''} ({share}) leaves {left} of {whole}"
     return f"{cut}\u00a0nats{'' if case.reached else ', the least that was found'}; {limit}.{given}"
 
 

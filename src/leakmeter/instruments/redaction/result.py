@@ -11,7 +11,7 @@ import numpy as np
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
-from leakmeter.instruments.influence.result import ContextPiece, ContextResult
+from leakmeter.instruments.influence.result import ContextPiece, ContextResult, half_width_of
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.instruments.redaction.quantities import REDACTION
 from leakmeter.runs.result import Params, Part, Texts
@@ -154,7 +154,7 @@ class RedactionResult(ContextResult):
         made = cls(
             **cls.of_context(texts, series, params, placebo_signed_nats, ()),
             max_loss_nats=limit,
-            reached=_sum(left) <= limit,
+            reached=_sum(left) + (half_width_of(series) or 0.0) <= limit,
             left_nats=_sum(left),
             left_signed_nats=float(left.sum()),
             left_per_token_nats=tuple(np.abs(left).tolist()),
@@ -189,7 +189,7 @@ class RedactionResult(ContextResult):
                 whole_per_token_nats=tuple(np.abs(answered).tolist()),
             ),
         )
-        return replace(made, warnings=(*_warnings(made, texts), *entity_warnings(texts, series)))
+        return replace(made, warnings=(*made.warnings, *_warnings(made, texts), *entity_warnings(texts, series)))
 
     @property
     def text(self) -> str:

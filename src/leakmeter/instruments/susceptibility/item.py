@@ -26,3 +26,8 @@ class QueryItem(Item):
     """A query that is asked behind many contexts, one at a time; `prompt` is the query alone."""
 
     contexts: ContextSet = field(kw_only=True)
+
+    @property
+    def typical_prompts(self) -> tuple[Prompt, ...]:
+        """The query behind the first context and behind the last, and alone."""
+        return (*dict.fromkeys((self.contexts.prompts[0], self.contexts.prompts[-1])), self.prompt)

@@ -12,7 +12,7 @@ import numpy as np
 from leakmeter.core.limits import MOST_NEW_TOKENS, bounded
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import NATS, RESPONSE, TOKEN_ID, Measurement
-from leakmeter.core.noise import going_on
+from leakmeter.core.noise import going_on, of_contrast
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
@@ -56,7 +56,8 @@ class Susceptibility(Measure):
     the query is calculated from either: it is twice the most that a persuasion of theirs differs. The largest error of
     a persuasion against full passes was 0.01 to 0.4 times that in float32, 0.3 to 1.3 times, at 0.001 to 0.06 nats, in
     bfloat16; that of the susceptibility 0.2 times at most, since the errors of contexts cancel (SmolLM2-135M on a CPU,
-    five queries behind 16 contexts).
+    five queries behind 16 contexts). Of a served model, whose noise the run measured, it is at least what such noise
+    makes to a persuasion.
     """
 
     temperature: float = 1.0
@@ -98,18 +99,34 @@ class Susceptibility(Measure):
         every, places = _distinct(item, contexts)
         few = _few(item, every)
         requests, again = self._requests(contexts, every), self._requests(contexts, few)
-        kept = [going_on(prompt) for prompt in few.prompts if len(prompt.ids) > 1]
+        is_known = item.model_noise_nats is not None
+        kept = [] if is_known else [going_on(prompt) for prompt in few.prompts if len(prompt.ids) > 1]
         scores = yield [*requests, *again, *kept]
         found = self._statistics(scores[: len(requests)], contexts, every)
         once = self._statistics(scores[len(requests) : len(requests) + len(again)], contexts, few)
         # The last token of a few prompts is run once more, from states that were kept: alone, where it had company.
         twice = self._statistics((yield again), contexts, few)
-        measurements = list(_measurements(item, contexts, found, places, _differ(once, twice)))
+        noise = max(_differ(once, twice), self._known_noise(item, found))
+        measurements = list(_measurements(item, contexts, found, places, noise))
         if self.answer_tokens:
             answers = yield from self._answers(item, every.prompts)
             for sample, place in enumerate((0, *places)):
                 measurements.append(Measurement(item.id, sample, "", RESPONSE, TOKEN_ID, answers[place]))
         return measurements
+
+    def _known_noise(self, item: QueryItem, found: FloatArray) -> float:
+        """Twice what the model's known noise makes to a persuasion, to first order; 0 where it is not known.
+
+        Where log-probabilities are off by δ, Σ p log(p / p̂) is off by δ Σ p |log(p / p̂)|, at most δ (ψ + 2/e), through
+        its weights, and by δ through p̂; what p is off by within the logarithm adds up to 0.
+        """
+        if item.model_noise_nats is None:
+            return 0.0
+        n_tokens = max((len(form) for answer in item.contexts.answers for form in answer), default=1)
+        twice = of_contrast(item.model_noise_nats, TargetLogProbs(self.temperature)) * n_tokens
+        persuasion = found[1:, :2]
+        largest = float(persuasion[np.isfinite(persuasion)].max(initial=0.0))
+        return twice * (largest + 2.0 / np.e + 1.0)
 
     def _requests(self, contexts: ContextSet, mixture: _Mixture) -> list[Request]:
         if not contexts.answers:

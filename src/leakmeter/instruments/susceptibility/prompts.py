@@ -10,22 +10,22 @@ papers do not say what they put between the two; the code of Du et al. joins the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Final
 
 from leakmeter.core.backend import Backend
 from leakmeter.core.instrument import PlainSettings
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure
-from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Piece, Prompt
+from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.susceptibility.case import Context, QueryCase, Stored
 from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
 from leakmeter.text import templates
 from leakmeter.text.build import check_unicode
+from leakmeter.text.joined import Stretch, Tokenization, check_tokenization, prompt_of
 
 _TEMPLATES: Final = ("plain", "chat")
 TOGETHER: Final = 8
@@ -45,11 +45,14 @@ class QuerySettings(PlainSettings):
     """plain, or chat for context and query in one user message; None for chat where the model has it."""
     separator: str = "\n"
     """What stands between a context and the query."""
+    tokenization: Tokenization = "joint"
+    """joint tokenises the whole prompt as one string, as servers do; parts each stretch of it, as leakmeter 0.1 did."""
 
     def __post_init__(self) -> None:
         """Refuse another template."""
         if self.template is not None and self.template not in _TEMPLATES:
             raise UnknownNameError("template for queries", self.template, _TEMPLATES)
+        check_tokenization(self.tokenization)
 
     def prepare(self, case: QueryCase, backend: Backend, measure: Measure) -> PreparedQuery:
         """See `prepare_query`."""
@@ -102,21 +105,16 @@ def prepare_query(
     """
     _check_texts(case, settings)
     template = settings.template or ("chat" if tokenizer.has_chat_template else "plain")
-    before, after = templates.user_turn(tokenizer) if template == "chat" else ("", "")
-    ids = tokenizer.encode_frame(before, first=True) if before else ()
-    start = tokenizer.start_ids
-    # A chat template may write them itself.
-    opening = (Piece("start", FRAME, () if ids[: len(start)] == start else start), Piece("opening", FRAME, ids))
-    asked = (
-        Piece("separator", FRAME, tokenizer.encode_frame(settings.separator, first=False)),
-        Piece("query", QUERY, tokenizer.encode_data(case.query.text, first=not before).ids),
-        Piece("closing", FRAME, tokenizer.encode_frame(after, first=False) if after else ()),
-    )
-    bare = _joined((*opening, *asked[1:]))
-    prompts = tuple(
-        _joined((*opening, _context_piece(tokenizer.encode_data(context.text, first=not before).ids), *asked))
-        for context in case.contexts
-    )
+    is_chat = template == "chat"
+    _, after = templates.user_turn(tokenizer) if is_chat else ("", "")
+    asked = Stretch("query", QUERY, case.query.text)
+    separator = Stretch("separator", FRAME, settings.separator, True)
+
+    def written(*stretches: Stretch) -> Prompt:
+        return prompt_of(stretches, tokenizer, chat=is_chat, tokenization=settings.tokenization)
+
+    bare = written(asked)
+    prompts = tuple(written(Stretch("context", CONTEXT, one.text), separator, asked) for one in case.contexts)
     answers = _answer_ids(case, tokenizer, after or case.query.text)
     n_after = max([n_reserved, *(len(form) for forms in answers for form in forms)])
     _check_window(case, bare, prompts, n_after, window)
@@ -135,16 +133,6 @@ def prepare_query(
         ),
     )
     return PreparedQuery(item, "", (), case.query.text, template, "context", 0, case, settings.separator)
-
-
-def _joined(pieces: Iterable[Piece]) -> Prompt:
-    return Prompt(tuple(piece for piece in pieces if piece.ids))
-
-
-@lru_cache(maxsize=4096)
-def _context_piece(ids: tuple[int, ...]) -> Piece:
-    """One object for all the queries that a context stands before, since they are in memory together."""
-    return Piece("context", CONTEXT, ids)
 
 
 def _answer_ids(case: QueryCase, tokenizer: Tokenizer, end: str) -> AnswerIds:

@@ -45,12 +45,12 @@ MOST: Final = 0.5
 """Share of the ceiling from which on an answer tells most of what there is to tell."""
 UNMOVED: Final = (
     "nothing above the noise floor",
-    "the contexts do not reach the answers: look at the prompt (--separator, --template) before you call the model "
-    "deaf",
+    "the contexts do not change the answers: check the prompt (--separator, --template) before you conclude that "
+    "the model ignores contexts",
 )
 TOO_FEW: Final = (
     "the interval reaches down to the noise floor",
-    "too little data to tell: ask more queries, behind more contexts, as many as the report says",
+    "too little data to decide: add queries and contexts, as many as the report says",
 )
 TELLS_MOST: Final = (
     "half of the ceiling or more",

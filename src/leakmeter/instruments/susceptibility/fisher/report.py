@@ -36,7 +36,7 @@ CAVEAT: Final = (
 INTERVALS: Final = (
     "In brackets: 95\u00a0% interval; of a query for other random directions (Student’s t), of a mean over queries."
 )
-_DEAF: Final = "0: no change of the vectors at this place begins to move the answer; the model is deaf to it."
+_DEAF: Final = "0: no change of the vectors at this place begins to move the answer; the model ignores it."
 _IDENTITY: Final = (
     "Sigma identity is half the trace of the Fisher information, in units of squared {vectors}: it ranks queries of "
     "one model, and is no number of nats for contexts that exist."
@@ -61,7 +61,7 @@ EXPLAINED: Final = (
 )
 UNEXPLAINED: Final = (
     "ranks go with neither",
-    "take the queries at the top, and measure them behind contexts that exist (--estimator monte-carlo)",
+    "take the queries at the top, and measure them after contexts that exist (--estimator monte-carlo)",
 )
 TOO_FEW: Final = (
     "too few queries, or probes, to tell",

@@ -13,7 +13,7 @@ from leakmeter.core.quantity import Quantity
 from leakmeter.core.record import Record, frame_of
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.result import QueryResult, Values, check_any, usual_cost
-from leakmeter.runs.result import Part, PieceFields, Texts
+from leakmeter.runs.result import TOKENIZATION, Part, PieceFields, Texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +57,7 @@ class FisherResult(QueryResult):
 
     schema: ClassVar = "fisher-1"
     quantities: ClassVar = _QUANTITIES
-    defining: ClassVar = ("params.sigma", "params.place")
+    defining: ClassVar = (TOKENIZATION, "params.sigma", "params.place")
     pieces_at: ClassVar = PieceFields("values", nats="fisher_nats", name="sigma")
 
     method: str

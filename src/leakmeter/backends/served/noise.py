@@ -1,0 +1,132 @@
+"""How far a served model's log-probabilities move when nothing but the way of asking changes.
+
+A server computes a sequence in batches of whatever comes at the time, and takes up states that it kept of earlier
+requests. With quantised weights either moves a log-probability by more than 0.1 nats. The same sequences are asked for
+in every way that a run asks: again, in the other order, together, and without kept states where that can be asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from leakmeter.backends.served.dialect import Dialect, ProbedDialect, Scored, Setting
+
+if TYPE_CHECKING:
+    from leakmeter.backends.served.connection import Connection
+    from leakmeter.core.item import Item
+
+_ONE_BY_ONE: Final = 3
+"""Times that each sequence is asked for alone: first, again, in the other order."""
+_TOGETHER: Final = 2
+"""Times that each sequence is asked for while the others are."""
+_TAIL: Final = 16
+"""Tokens of a prompt that stand for a response where there is none yet."""
+
+_Values = Mapping[int, float]
+"""Log-probabilities by the number of the token in the response; by its id where only likeliest tokens are given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Largest differences of one log-probability, nats, between two ways to ask for the same."""
+
+    repeat_nats: float
+    """Asked for a second time."""
+    order_nats: float
+    """In the other order."""
+    company_nats: float
+    """With others at the same time, against alone."""
+    cache_nats: float | None
+    """Without states that the server kept, against as usual; None where that cannot be asked for."""
+    nats: float
+    """Between any two of these ways: the noise floor of one log-probability."""
+    n_log_probs: int
+    """Different log-probabilities that were compared."""
+
+
+def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence[Scored]) -> Noise:
+    """Measure it on some sequences, best such as a run asks for: with a common beginning, and as long.
+
+    Args:
+        dialect: of the server.
+        connection: to it.
+        sequences: prompts and responses.
+
+    Raises:
+        LeakmeterError: the server does not answer, or not with log-probabilities.
+    """
+
+    def one(scored: Scored) -> _Values:
+        return _values(dialect, scored)
+
+    first, again = ([one(scored) for scored in sequences] for _ in range(2))
+    other = [one(scored) for scored in reversed(sequences)][::-1]
+    n = len(sequences)
+    together = connection.in_order(one, [*sequences] * _TOGETHER)
+    ways: list[Sequence[_Values]] = [first, again, other, *(together[i * n : (i + 1) * n] for i in range(_TOGETHER))]
+    cache: float | None = None
+    controlled = _controlled(dialect)
+    if controlled is not None:
+        setting = Setting(temperature=0.0, reads_cache=False)
+        uncached = [dict(enumerate(controlled.probed_log_probs(s, setting).log_probs.tolist())) for s in sequences]
+        cache = _largest([uncached, first, again], lambda values: max(abs(values[0] - v) for v in values[1:]))
+        ways.append(uncached)
+    return Noise(
+        repeat_nats=_spread([first, again]),
+        order_nats=_spread([again, other]),
+        company_nats=max(_spread([again, ways[3 + i]]) for i in range(_TOGETHER)),
+        cache_nats=cache,
+        nats=_spread(ways),
+        n_log_probs=sum(map(len, first)),
+    )
+
+
+def noise_requests(dialect: Dialect, sequences: Sequence[Scored]) -> list[Scored]:
+    """What `measured_noise` sends."""
+    return [*sequences] * (_ONE_BY_ONE + _TOGETHER + int(_controlled(dialect) is not None))
+
+
+def sequences_of(item: Item) -> list[Scored]:
+    """What to measure the noise of a case on: a few of its own prompts, each with its response.
+
+    A response that is still to be drawn is stood for by the last tokens of the prompt.
+    """
+    found: dict[Scored, None] = {}
+    for prompt in item.typical_prompts:
+        ids = tuple(prompt.ids.tolist())
+        if item.response:
+            found[Scored(ids, item.response)] = None
+        else:
+            cut = max(1, len(ids) - _TAIL)
+            found[Scored(ids[:cut], ids[cut:])] = None
+    return list(found)
+
+
+def _controlled(dialect: Dialect) -> ProbedDialect | None:
+    """The dialect, if it can be told not to take up states that were kept."""
+    return dialect if isinstance(dialect, ProbedDialect) and "cache" in dialect.controls else None
+
+
+def _values(dialect: Dialect, scored: Scored) -> _Values:
+    has = dialect.capabilities()
+    if has.targets:
+        return dict(enumerate(dialect.target_log_probs(scored).tolist()))
+    (row,) = dialect.top_rows(Scored(scored.prompt, ()), range(1), has.most_top or 1)
+    return dict(zip(row.ids, row.log_probs, strict=True))
+
+
+def _spread(ways: Sequence[Sequence[_Values]]) -> float:
+    return _largest(ways, lambda values: max(values) - min(values))
+
+
+def _largest(ways: Sequence[Sequence[_Values]], of: Callable[[list[float]], Any]) -> float:
+    """The largest of something over the log-probabilities that every way has; equal infinities do not differ."""
+    largest = 0.0
+    for alike in zip(*ways, strict=True):
+        for key in set.intersection(*(set(one) for one in alike)):
+            values = [one[key] for one in alike]
+            if len(set(values)) > 1:
+                largest = max(largest, float(of(values)))
+    return largest

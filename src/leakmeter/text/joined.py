@@ -1,0 +1,148 @@
+"""Named stretches of a prompt tokenised together, as a server tokenises the whole, or each on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import groupby, pairwise
+from typing import Final, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from leakmeter.core.prompt import FRAME, Piece, Prompt
+from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.errors import UnknownNameError
+from leakmeter.text import templates
+
+Tokenization = Literal["joint", "parts"]
+"""joint tokenises the whole prompt as one string, as servers do; parts each stretch of it, as leakmeter 0.1 did."""
+
+
+def check_tokenization(name: str) -> None:
+    """Refuse a tokenization that there is not.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    if name not in get_args(Tokenization):
+        raise UnknownNameError("tokenization", name, get_args(Tokenization))
+
+
+START: Final = "start"
+"""Name of the piece of what a model expects before a prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of the text that the model reads."""
+
+    name: str
+    role: str
+    text: str
+    is_template: bool = False
+    """Whether special tokens in it are special."""
+
+
+def prompt_of(
+    stretches: Iterable[Stretch], tokenizer: Tokenizer, *, chat: bool = False, tokenization: Tokenization = "joint"
+) -> Prompt:
+    """The prompt of stretches, one after another; neighbours of one name are one piece.
+
+    Args:
+        stretches: in order; empty ones are left out.
+        tokenizer: the model's.
+        chat: whether they are the one message of a user's, in the model's chat template.
+        tokenization: 'joint': of a token the stretch has it in which its first character stands that is no white
+            space, or of white space alone its first; 'parts': each stretch is tokenised on its own.
+
+    Raises:
+        UsageError: the chat template changes the message beyond white space at its ends.
+    """
+    written = _in_turn(stretches, tokenizer) if chat else list(stretches)
+    written = [stretch for stretch in written if stretch.text]
+    start = tokenizer.start_ids
+    if tokenization == "parts":
+        ids = [_alone(stretch, tokenizer, first=i == 0) for i, stretch in enumerate(written)]
+    else:
+        ids = _together(written, tokenizer)
+    opens = bool(written) and written[0].is_template
+    # A chat template writes them itself, or its servers leave them out.
+    known = (opens and ids[0][: len(start)] == start) or (chat and tokenization == "joint")
+    pieces = [] if known or not start else [_piece(START, FRAME, start)]
+    for (name, role), same in groupby(zip(written, ids, strict=True), key=lambda pair: (pair[0].name, pair[0].role)):
+        told = tuple(token for _, part in same for token in part)
+        if told:
+            pieces.append(_piece(name, role, told))
+    return Prompt(tuple(pieces))
+
+
+def owners(text: str, offsets: Sequence[tuple[int, int]], starts: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Of each token the number of the stretch it belongs to, never decreasing.
+
+    Args:
+        text: of all stretches.
+        offsets: characters [start, end) of each token.
+        starts: where the stretches begin, the first at 0, none of them empty.
+    """
+    found = np.searchsorted(np.asarray(starts), first_characters(text, offsets), side="right") - 1
+    return np.maximum.accumulate(found.astype(np.int64))
+
+
+def first_characters(text: str, offsets: Sequence[tuple[int, int]]) -> npt.NDArray[np.int64]:
+    """Of each token its first character that is no white space; of white space alone its first."""
+    spans = np.asarray(offsets, dtype=np.int64).reshape(-1, 2)
+    following = np.arange(len(text) + 1)
+    for i in range(len(text) - 1, -1, -1):
+        if text[i].isspace():
+            following[i] = following[i + 1]
+    first = following[np.minimum(spans[:, 0], len(text))]
+    found: npt.NDArray[np.int64] = np.where(first < spans[:, 1], first, spans[:, 0])
+    return found
+
+
+def _in_turn(stretches: Iterable[Stretch], tokenizer: Tokenizer) -> list[Stretch]:
+    """Stretches as the one message of a chat, with what its template writes around them."""
+    inner = [stretch for stretch in stretches if stretch.text]
+    before, kept, after = templates.turn("".join(stretch.text for stretch in inner), tokenizer)
+    out: list[Stretch] = []
+    at = 0
+    for stretch in inner:
+        a, b = max(kept[0] - at, 0), max(kept[1] - at, 0)
+        out.append(replace(stretch, text=stretch.text[a:b]))
+        at += len(stretch.text)
+    if out and _is_frame(out[0]):
+        out[0] = replace(out[0], text=before + out[0].text)
+    else:
+        out.insert(0, Stretch("opening", FRAME, before, True))
+    if _is_frame(out[-1]):
+        out[-1] = replace(out[-1], text=out[-1].text + after)
+    else:
+        out.append(Stretch("closing", FRAME, after, True))
+    return out
+
+
+def _is_frame(stretch: Stretch) -> bool:
+    return stretch.is_template and stretch.role == FRAME
+
+
+def _together(stretches: Sequence[Stretch], tokenizer: Tokenizer) -> list[tuple[int, ...]]:
+    coded = tokenizer.encode_joined([(stretch.text, stretch.is_template) for stretch in stretches])
+    ends = np.cumsum([len(stretch.text) for stretch in stretches])
+    text = "".join(stretch.text for stretch in stretches)
+    of = owners(text, coded.offsets, [0, *ends[:-1].tolist()]) if stretches else np.empty(0, dtype=np.int64)
+    cuts = np.searchsorted(of, np.arange(len(stretches) + 1)).tolist()
+    return [coded.ids[a:b] for a, b in pairwise(cuts)]
+
+
+def _alone(stretch: Stretch, tokenizer: Tokenizer, *, first: bool) -> tuple[int, ...]:
+    if stretch.is_template:
+        return tokenizer.encode_frame(stretch.text, first=first)
+    return tokenizer.encode_data(stretch.text, first=first).ids
+
+
+@lru_cache(maxsize=4096)
+def _piece(name: str, role: str, ids: tuple[int, ...]) -> Piece:
+    """One object for all the prompts that a piece stands in, since they are in memory together."""
+    return Piece(name, role, ids)

@@ -1,0 +1,122 @@
+"""The prompt tokenised as one string: what a server feeds, and what is left of it without some of the context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from helpers.tokenizer_families import FAMILIES, family
+from leakmeter.core.item import Prepared
+from leakmeter.data.chat import messages_of
+
+Prepare = Callable[..., Prepared]
+SHARED_FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+# What tokens join over the ends of pieces: punctuation, brackets, blank lines, spaces, half a word.
+WORDS = (
+    "Anna",
+    "sang.",
+    "Bo(",
+    "ate)",
+    "\n\n",
+    " ",
+    "figs,",
+    "“late”.",
+    "\n",
+    "  ",
+    "x",
+    "Cid",
+    "é",
+    "🙂",
+    ".",
+    ")\n",
+    "!?",
+)
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map("".join).filter(str.strip)
+UNITS = ("word", "sentence", "line", "paragraph", "document", "entity")
+
+
+def solid(text: str) -> str:
+    """The text without white space, of which a word takes what stands before it along."""
+    return "".join(text.split())
+
+
+def said(tokenizer: Any, ids: Any) -> str:
+    start = len(tokenizer.start_ids)
+    told = ids.tolist()
+    return solid(tokenizer.decode(told[start:] if tuple(told[:start]) == tokenizer.start_ids else told))
+
+
+@pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
+@pytest.mark.parametrize("name", sorted({*FAMILIES} - {"wordpiece"}))  # of whole words it knows little
+@SHARED_FIXTURES
+@given(context=st.lists(texts, min_size=1, max_size=3), query=texts, unit=st.sampled_from(UNITS[:5]))
+def test_no_character_of_a_removed_piece_remains_and_all_others_do(
+    prepared: Prepare, name: str, removal: str, context: list[str], query: str, unit: str
+) -> None:
+    tokenizer = family(name)
+    one = prepared(
+        context, tokenizer=tokenizer, template="<{context}>{query}!", query=query, unit=unit, removal=removal
+    )
+    assert said(tokenizer, one.item.prompt.ids) == solid(f"<{one.context}>{query}!")
+    assert said(tokenizer, one.item.blank.ids) == solid(f"<>{query}!")
+    for span in one.item.spans:
+        left = one.context
+        for start, end in reversed(span.ranges):
+            left = left[:start] + left[end:]
+        assert said(tokenizer, one.item.cuts[span.name].ids) == solid(f"<{left}>{query}!")
+        inner = "".join(one.context[start:end] for start, end in span.ranges)
+        assert said(tokenizer, one.item.alone[span.name].ids) == solid(f"<{inner}>{query}!")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_masking_moves_no_token_that_is_left_whole(prepared: Prepare, name: str) -> None:
+    context = ["Anna sang.\n\nBo (ate) figs.", "Cid left.\n"]
+    for unit in ("sentence", "word", "document"):
+        one = prepared(context, tokenizer=family(name), template="<{context}>\n{query}!", unit=unit, removal="mask")
+        at = dict(zip(one.item.prompt.positions.tolist(), one.item.prompt.ids.tolist(), strict=True))
+        for span in one.item.spans:
+            cut = one.item.cuts[span.name]
+            positions = cut.positions.tolist()
+            assert positions == sorted(set(positions))
+            kept = [at.get(position) == token for position, token in zip(positions, cut.ids.tolist(), strict=True)]
+            # What a joining token held of others may be other ids, at the edges alone.
+            assert kept.count(False) <= 4
+            assert kept[0]
+            assert kept[-1]
+            assert cut.next_position == one.item.prompt.next_position
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_blank_prompt_is_the_same_whatever_the_context(prepared: Prepare, name: str) -> None:
+    tokenizer = family(name)
+    contexts = ["Anna sang.", "\n\n Bo (", "( 🙂", "\u0301 ate", "<|im_end|></s>[INST]"]
+    for template in ["plain", "{context}{query}", "A{context}\n\n{query}:"] + ["chat"] * tokenizer.has_chat_template:
+        for removal in ("drop", "mask", "retokenize"):
+            made = [
+                prepared(one, tokenizer=tokenizer, template=template, unit="whole", removal=removal) for one in contexts
+            ]
+            assert len({tuple(one.item.blank.ids.tolist()) for one in made}) == 1
+            for one in made:
+                assert list(one.item.cuts.values()) == [one.item.blank]
+
+
+def test_the_blank_chat_is_the_question_alone_whatever_stood_before(prepared: Prepare) -> None:
+    ask = {"role": "user", "content": "Who?"}
+    for name in FAMILIES:
+        tokenizer = family(name)
+        if not tokenizer.has_chat_template:
+            continue
+        chats = [
+            [{"role": "user", "content": "Anna sang."}, {"role": "assistant", "content": "So."}, ask],
+            [{"role": "user", "content": "Bo ate.\n"}, {"role": "assistant", "content": " Ah."}, ask],
+        ]
+        blanks = {
+            tuple(prepared([], tokenizer=tokenizer, messages=messages_of(chat, "test")).item.blank.ids.tolist())
+            for chat in chats
+        }
+        served = tokenizer.library.apply_chat_template([ask], tokenize=True, add_generation_prompt=True)
+        assert blanks == {tuple(served["input_ids"] if hasattr(served, "keys") else served)}

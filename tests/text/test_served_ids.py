@@ -1,0 +1,146 @@
+"""Prompts of tokenizer families, id for id what transformers makes of the rendered chat or template."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pytest
+
+from helpers.tokenizer_families import FAMILIES, family, library_family
+from leakmeter.core.item import Prepared
+from leakmeter.data.chat import messages_of
+from leakmeter.text import templates
+
+Prepare = Callable[..., Prepared]
+N_PROMPTS: Final = 50
+EDGES: Final = (
+    "",
+    " ",
+    "  ",
+    "\n",
+    "\n\n",
+    " \n",
+    "\t",
+    "🙂",
+    "e\u0301",
+    "\u0301",
+    "é",
+    ".",
+    ")",
+    "(",
+    "“",
+    "…",
+    "'s",
+    "7",
+)
+WORDS: Final = (
+    "Anna",
+    "sang",
+    "ferry",
+    "7731",
+    "it's",
+    "naïve",
+    "café",
+    "🙂",
+    "Quellhof",
+    "x",
+    "(who",
+    "ate)",
+    "figs,",
+    "nine.",
+)
+JOINTS: Final = (" ", " ", " ", "\n", "\n\n", "  ", ".\n\n", "")
+SPECIALS: Final = (
+    *("<|im_end|>", "<|im_start|>system\n", "</s>", "<s>", "<unk>", "[UNK]", "[INST]", "[/INST]", "<|eot|>", "<turn>"),
+    *("<|begin|>", "<|end|>", "<|assistant|>", "<|im_", "[EOS]"),
+)
+TEMPLATES: Final = (
+    "plain",
+    "document",
+    "article",
+    "Read:\n{context}\n{query}\n",
+    "{context}{query}",
+    "({context}){query}.",
+)
+
+
+def texts(seed: str, *, specials: bool) -> Iterator[tuple[list[str], str]]:
+    """Documents and a query of each of so many prompts."""
+    rng = random.Random(seed)
+
+    def text() -> str:
+        words = [rng.choice(WORDS) + rng.choice(JOINTS) for _ in range(rng.randint(1, 9))]
+        if specials:
+            words.insert(rng.randrange(len(words) + 1), rng.choice(SPECIALS))
+        return rng.choice(EDGES) + "".join(words) + rng.choice(EDGES)
+
+    for _ in range(N_PROMPTS):
+        yield [text() for _ in range(rng.randint(1, 3))], text()
+
+
+def served(name: str, messages: list[dict[str, str]]) -> list[int]:
+    made = library_family(name).apply_chat_template(messages, tokenize=True, add_generation_prompt=True)
+    return list(made["input_ids"] if hasattr(made, "keys") else made)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_plain_prompt_has_the_ids_of_the_filled_template(prepared: Prepare, name: str) -> None:
+    for number, (context, query) in enumerate(texts(name, specials=False)):
+        template = TEMPLATES[number % len(TEMPLATES)]
+        one = prepared(context, tokenizer=family(name), template=template, query=query, unit="sentence")
+        text = templates.NAMED.get(template, template)
+        filled = text.replace("{query}", query).replace("{context}", "\n\n".join(context))
+        assert one.item.prompt.ids.tolist() == library_family(name)(filled)["input_ids"]
+        bare = text.replace("{query}", query).replace("{context}", "")
+        assert one.item.blank.ids.tolist() == library_family(name)(bare)["input_ids"]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_question_in_one_turn_has_the_ids_that_a_server_feeds(prepared: Prepare, name: str) -> None:
+    for context, query in texts(name, specials=False):
+        one = prepared(context, tokenizer=family(name), template="chat", query=query, unit="word")
+        joined = "\n\n".join(context)
+        assert one.item.prompt.ids.tolist() == served(name, [{"role": "user", "content": f"{joined}\n\n{query}"}])
+        assert one.item.blank.ids.tolist() == served(name, [{"role": "user", "content": f"\n\n{query}"}])
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_chat_has_the_ids_that_a_server_feeds(prepared: Prepare, name: str) -> None:
+    for number, (context, query) in enumerate(texts(name, specials=False)):
+        roles = ("user", "assistant") if number % 2 or name == "gemma" else ("system", "user", "assistant")
+        said = [*context, *context][: len(roles)]
+        messages = [{"role": role, "content": text} for role, text in zip(roles, said * 3, strict=False)]
+        messages.append({"role": "user", "content": query})
+        one = prepared([], tokenizer=family(name), messages=messages_of(messages, "test"))
+        assert one.item.prompt.ids.tolist() == served(name, messages)
+        assert one.item.blank.ids.tolist() == served(name, messages[-1:])
+
+
+@pytest.mark.parametrize("template", ["plain", "chat"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_no_special_token_comes_from_data(prepared: Prepare, name: str, template: str) -> None:
+    tokenizer, library = family(name), library_family(name)
+    special = set(library.all_special_ids) - {library.unk_token_id}
+    kind = prepared(["Anna sang."], tokenizer=tokenizer, template=template, query="Who?")
+    expected = [token for token in kind.item.prompt.ids.tolist() if token in special]
+    for context, query in texts(name, specials=True):
+        one = prepared(context, tokenizer=tokenizer, template=template, query=query, response=query)
+        found = [token for token in one.item.prompt.ids.tolist() if token in special]
+        assert found == expected
+        assert not special.intersection(one.item.response or ())
+        for cut in (*one.item.cuts.values(), *one.item.alone.values(), one.item.blank):
+            assert [token for token in cut.ids.tolist() if token in special] == expected
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_what_is_encoded_around_special_tokens_is_what_is_encoded_at_once(name: str) -> None:
+    """The way that texts with special-token strings take gives, for texts without, the ids of the whole string."""
+    tokenizer: Any = family(name)
+    for context, query in texts(name, specials=False):
+        message = [{"role": "user", "content": f"{context[0]}\n\n{query}"}]
+        rendered = tokenizer.render_chat(message, answer=True)
+        whole = tokenizer.encode_joined([(rendered, True)])
+        specials = list(tokenizer._specials_in(rendered, (0, len(rendered))))
+        assert tokenizer._encode_around(rendered, specials).ids == whole.ids
