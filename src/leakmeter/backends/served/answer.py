@@ -35,7 +35,7 @@ class Question:
     k: int = 0
     """Of `top`: how many tokens of a row."""
     is_alone: bool = False
-    """Whether it is asked before all others, with no other beside it, and answered without a prefix cache."""
+    """Whether it is asked before all others, with no other beside it."""
 
 
 Answering = Generator[list[Question], list[Any], Scores]

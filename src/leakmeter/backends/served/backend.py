@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +13,7 @@ from leakmeter.backends.served import capabilities
 from leakmeter.backends.served.answer import Answering, Question, answering
 from leakmeter.backends.served.capabilities import kind_of
 from leakmeter.backends.served.cost import n_tokens, to_be_sent
-from leakmeter.backends.served.dialect import Dialect, Scored, Served
+from leakmeter.backends.served.dialect import Dialect, Served
 from leakmeter.backends.served.fingerprint import Fingerprint, fingerprint, probes
 from leakmeter.backends.served.known import SAME_NATS, settled
 from leakmeter.backends.served.noise import Noise, measured_noise, noise_requests, sequences_of
@@ -21,7 +21,7 @@ from leakmeter.core.drive import in_parts, joined
 from leakmeter.core.forecast import Sent
 from leakmeter.core.item import Item
 from leakmeter.core.plan import Chunk
-from leakmeter.core.request import DrawRequest, FloatArray, Request, Responses, Scores
+from leakmeter.core.request import DrawRequest, Request, Responses, Scores
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import ModelError, ScoreError
 
@@ -70,9 +70,7 @@ class ServedBackend:
         self.window = served.window
         self.n_tokens_run = 0
         self.n_halvings = 0
-        has = dialect.capabilities()
-        is_fresh = not dialect.reads_prefix_cache or hasattr(dialect, "fresh_rows")
-        self.capabilities = replace(has, fresh_rows=has.whole_rows and is_fresh)
+        self.capabilities = dialect.capabilities()
         self.draws_responses = capabilities.draws_responses(self.capabilities)
 
     def check(self, chunk: Chunk) -> None:
@@ -223,16 +221,12 @@ class ServedBackend:
             raise ScoreError(f"the server {self.connection.host} drew a response without tokens; give a response")
         return ids[:end]
 
-    def _fresh_rows(self, scored: Scored, rows: range) -> FloatArray:
-        found: FloatArray = getattr(self.dialect, "fresh_rows", self.dialect.whole_rows)(scored, rows)
-        return found
-
     def _one(self, question: Question) -> Any:
         scored, rows = question.scored, question.rows
         if question.kind == "targets":
             return self.dialect.target_log_probs(scored)[rows.start : rows.stop]
         if question.kind == "rows":
-            return self._fresh_rows(scored, rows) if question.is_alone else self.dialect.whole_rows(scored, rows)
+            return self.dialect.whole_rows(scored, rows)
         return self.dialect.top_rows(scored, rows, min(question.k, self.served.n_vocab or question.k))
 
 

@@ -44,6 +44,7 @@ CUTS: Final = "cuts the connection"
 SLOW: Final = "does not answer in time"
 _FIRST_WAIT: Final = 0.5
 _LONGEST_WAIT: Final = 30.0
+_chance: Final = random.Random()  # of its own: what others draw with a seed stays as it is
 
 
 class StatusError(ModelError):
@@ -101,7 +102,6 @@ class Connection:
             timeout=httpx2.Timeout(seconds, connect=min(10.0, seconds), pool=None),
             limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
         )
-
         # Sockets are closed with what holds them.
         weakref.finalize(self, self._client.close)
 
@@ -255,10 +255,8 @@ def key_for(parts: SplitResult) -> str | None:
 
 def _wait(tries: int, asked: float | None) -> float:
     """Seconds until the next try; at random in part, so that threads do not come back all at once."""
-    if asked is not None:
-        return asked + random.uniform(0.0, _FIRST_WAIT)
-    step: float = min(_FIRST_WAIT * 2.0 ** (tries - 1), _LONGEST_WAIT)
-    return step * random.uniform(0.5, 1.0)
+    step = min(_FIRST_WAIT * 2.0 ** (tries - 1), _LONGEST_WAIT)
+    return max(asked or 0.0, step / 2) + _chance.uniform(0.0, step / 2)
 
 
 def _seconds_asked(header: str | None) -> float | None:

@@ -38,7 +38,6 @@ class LlamaCpp:
     name = "llamacpp"
     reads_prefix_cache = False
     """True once `describe` finds weights that are not quantised; with others it moves numbers by 0.2 to 0.3 nats."""
-    rows_are_uncached = True
     controls: Final[frozenset[Control]] = frozenset({"temperature", "repetition_penalty", "presence_penalty", "cache"})
 
     def __init__(self, connection: Connection, model: str | None) -> None:
@@ -65,7 +64,7 @@ class LlamaCpp:
 
     def capabilities(self) -> Capabilities:
         """Everything that rows give."""
-        return Capabilities(targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True)
+        return Capabilities(targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True)
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
         """One request, and one for each token that no grammar can force."""
