@@ -395,7 +395,7 @@ def verdict(case: InfluenceResult) -> str:
     """One sentence: by how many nats the context as a whole changed the response."""
     which = "this response" if case.response.sampled else "this given response"
     who = "The" if case.response.sampled else "For the scoring model, the"
-    if case.whole_nats <= case.noise_floor_nats:
+    if context.is_nothing(case, case.whole_nats):
         return f"{who} {_whole(case)} as a whole left no measurable trace in {which}."
     over = _over_samples(case, "whole_")
     draws = "" if over is None else f" (mean of {len(case.samples)} draws {over})"
@@ -404,12 +404,14 @@ def verdict(case: InfluenceResult) -> str:
         return f"{said}."
     signs = "" if case.whole_nats <= context.floor_nats(case) else "with signs "
     other = "rounding" if case.whole_posterior_note == BELOW_NOISE else "an irrelevant text"
+    if case.half_width_nats is not None and case.whole_posterior_note == BELOW_NOISE:
+        return f"{said}: what the server tells leaves open whether it left a trace."
     return f"{said}, {signs}no more than {other} does."
 
 
 def posterior(case: InfluenceResult) -> str:
     """One sentence: what someone who sees only the response can conclude about the context."""
-    if case.whole_nats <= case.noise_floor_nats:
+    if context.is_nothing(case, case.whole_nats):
         return f"Whoever reads the response learns nothing from it about whether this {_whole(case)} was there."
     if case.whole_posterior is not None and not context.is_finding(case):
         return "No posterior is shown: without signs the sum is no larger than an irrelevant text’s."
