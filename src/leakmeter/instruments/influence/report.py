@@ -54,6 +54,10 @@ _ADVICE_OF_EXEMPLARS: Final = {
         "replace or drop those that nobody may learn of; or ship generated ones (leakmeter audit)",
     ),
 }
+_SHARPEN: Final = (
+    "start the server so that it gives whole rows (vLLM: --max-logprobs -1) or more of each, or measure with T = 1 and "
+    "λ = 1"
+)
 _CAVEAT: Final = (
     "A lower-bound estimate of the ex-post privacy loss of this context for this output; not a guarantee, and "
     "nothing about other outputs the model could have given."
@@ -132,12 +136,14 @@ def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     above = sum(map(context.is_finding, cases))
     low, high = interval_of_share(above, n)
     given = sum(not case.response.sampled for case in cases)
+    half_width = _half_width(cases)
     who = "For the scoring model, the" if given else "The"
     what = "given responses" if given == n else "responses"
     yield b.Headline(
         f"{who} {_whole(cases[0], 's')} changed {n:,} {what} by {mean_text(values)} on average, and one by "
         f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ("
         f"{100 * above / n:.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]) by more than an irrelevant text does."
+        + ("" if half_width is None else f" Each number may be off by up to {nats_text(half_width)}\u00a0nats.")
     )
     if given:
         share = "The" if given == n else f"{given:,} of the"
@@ -151,14 +157,25 @@ def _advice(cases: Sequence[InfluenceResult]) -> b.Advice:
     """The rows of the decision table that the cases meet."""
     found = [case for case in cases if context.leader(case) is not None]
     table = _ADVICE_OF_EXEMPLARS if cases[0].unit == EXEMPLAR else _ADVICE
-    met = [name for name in ("spare", "needed") if name in table] if found else ["nothing"]
+    half_width = _half_width(cases)
+    # That nothing was found says nothing where the numbers are intervals.
+    met = (
+        [name for name in ("spare", "needed") if name in table] if found else ["nothing"] if half_width is None else []
+    )
     of = f" ({len(found):,} of {len(cases):,} responses)" if found and len(cases) > 1 else ""
     rows: list[tuple[b.Phrase, b.Phrase]] = [(table[name][0] + of, table[name][1]) for name in met]
+    if half_width is not None:
+        rows.append((f"Numbers are known to {nats_text(half_width)}\u00a0nats only", _SHARPEN))
     said = sum(any(piece.repeated == "verbatim" for piece in case.pieces) for case in cases)
     if said:
         who = "The response says" if len(cases) == 1 else f"{said:,} of {len(cases):,} responses say"
         rows.append((f"{who} personal data word for word", "keep it from whoever may not read the context"))
     return b.Advice(rows, [row for name, row in table.items() if name not in met])
+
+
+def _half_width(cases: Sequence[InfluenceResult]) -> float | None:
+    """Most that a number of any case may be off; None where all are exact."""
+    return max((case.half_width_nats for case in cases if case.half_width_nats is not None), default=None)
 
 
 def _section(case: InfluenceResult, shared: dict[str, str]) -> b.Section:
@@ -197,10 +214,11 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
     """What an observer can conclude, and which piece has most influence."""
     piece = context.leader(case)
     if piece is None:
+        stands = "stands" if case.half_width_nats is None else "is known to stand"
         nothing = (
             "No personal data was found in it to ablate." if case.unit == "entity" else "It has no piece to ablate."
         )
-        none = f"No {_piece(case)} stands above noise and placebo." if case.pieces else nothing
+        none = f"No {_piece(case)} {stands} above noise and placebo." if case.pieces else nothing
         return f"{posterior(case)} {none}"
     what = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
