@@ -28,7 +28,7 @@ from leakmeter.core.request import FloatArray, Reduction, Request
 from leakmeter.errors import ScoreError, UsageError
 
 Load = Callable[..., ServedBackend]
-RESPONSES = ("yes.", "né🙂!", "🙂", "北京")
+RESPONSES = ("yes.", "né🙂!")
 
 
 def own(prompt: tuple[int, ...], response: tuple[int, ...]) -> FloatArray:

@@ -51,7 +51,7 @@ class OpenAi:
             if not self._echoes:
                 found, self._most_top = self._probe_chat()
             self._told_model = answered.word(found["model"]) or self._model
-        return Served(self._told_model, None, None, None, None)
+        return Served(self._model, self._told_model, None, None, None)
 
     def capabilities(self) -> Capabilities:
         """What was found out by `describe`."""

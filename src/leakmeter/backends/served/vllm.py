@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from leakmeter.backends.served import answered
-from leakmeter.backends.served.connection import Connection
+from leakmeter.backends.served.connection import Connection, StatusError
 from leakmeter.backends.served.dialect import Capabilities, Control, Drawn, Probed, Scored, Served, Setting, TopRow
 from leakmeter.core.request import FloatArray
 
@@ -48,13 +48,13 @@ class Vllm:
         with answered.reading(self._host):
             models: dict[str, Mapping[str, Any]] = {one["id"]: one for one in self._connection.get("v1/models")["data"]}
             self._model = answered.one_model(self._asked, list(models), self._host)
-            version, told = self._connection.get("version")["version"], models[self._model]
+            version, told = self._version(), models[self._model]
             self._probe()
         window = told.get("max_model_len")
         return Served(
             model=self._model,
             revision=answered.word(told.get("root")),
-            server_version=answered.word(version),
+            server_version=version,
             # Two tokens are put behind those that are scored: one for the last row, and one is generated.
             window=window - 2 if isinstance(window, int) else None,
             n_vocab=self._n_vocab,
@@ -131,6 +131,15 @@ class Vllm:
             (choice,) = found["choices"]
             answered.check_ids(ids, choice.get("prompt_token_ids"), self._host)
         return dict(choice)
+
+    def _version(self) -> str | None:
+        """None where all but the completions is closed to us, as behind a gateway."""
+        try:
+            return answered.word(self._connection.get("version")["version"])
+        except StatusError as error:
+            if error.status not in (403, 404, 405):
+                raise
+            return None
 
     def _probe(self) -> None:
         """Ask for a whole row; a server that does not give it says how many entries it does."""

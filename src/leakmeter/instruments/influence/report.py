@@ -31,6 +31,11 @@ _ADVICE: Final = {
         "Nothing above placebo and noise",
         "ship, and measure again when the model, the prompt or the retriever changes",
     ),
+    "whole": (
+        "The context as a whole above placebo and noise, but no single piece",
+        "pieces repeat or complete each other, or text between them leaks: measure with another --unit (document, "
+        "whole) before you ship",
+    ),
     "spare": (
         "Pieces above the placebo that the answer does not need",
         "cut them (leakmeter redact-plan chooses which), then ship the redacted documents",
@@ -158,10 +163,11 @@ def _advice(cases: Sequence[InfluenceResult]) -> b.Advice:
     found = [case for case in cases if context.leader(case) is not None]
     table = _ADVICE_OF_EXEMPLARS if cases[0].unit == EXEMPLAR else _ADVICE
     half_width = _half_width(cases)
-    # That nothing was found says nothing where the numbers are intervals.
-    met = (
-        [name for name in ("spare", "needed") if name in table] if found else ["nothing"] if half_width is None else []
-    )
+    met: list[str] = [name for name in ("spare", "needed") if name in table]
+    if not found:
+        found = [case for case in cases if context.is_finding(case)] if "whole" in table else []
+        # That nothing was found says nothing where the numbers are intervals.
+        met = ["whole"] if found else [] if half_width is not None else ["nothing"]
     of = f" ({len(found):,} of {len(cases):,} responses)" if found and len(cases) > 1 else ""
     rows: list[tuple[b.Phrase, b.Phrase]] = [(table[name][0] + of, table[name][1]) for name in met]
     if half_width is not None:
