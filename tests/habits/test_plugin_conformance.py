@@ -21,10 +21,11 @@ from leakmeter.core import measurement as units
 from leakmeter.core import registry
 from leakmeter.core.backend import Backend
 from leakmeter.core.drive import drive
+from leakmeter.core.gradient import GradientRequest
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.plan import plan, plan_contexts
-from leakmeter.core.request import Asked, Request, Scores, Trial
+from leakmeter.core.request import Asked, Request, Responses, Scores, Trial
 from leakmeter.errors import UnknownNameError
 from leakmeter.runs.result import Result
 
