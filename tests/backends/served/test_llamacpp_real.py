@@ -71,7 +71,8 @@ def default(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
 
 def running(folder: Path, gguf: Path, split: str) -> Iterator[Model]:
     write_llama(folder, gguf, split=split)
-    with llama_server(gguf, "--exact", "--slots", "2", "--window", "512") as address:
+    # One thread: those of a pool wait for each other by turning, which a busy machine makes long.
+    with llama_server(gguf, "--exact", "--slots", "2", "--window", "512", "--threads", "1") as address:
         yield Model(folder, address, load_backend(str(folder)))
     gguf.unlink()
 
