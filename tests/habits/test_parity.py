@@ -45,6 +45,7 @@ LIBRARY = {
     "study list": "list_studies",
     "study run": "study",
     "susceptibility": "susceptibility",
+    "tokens": "tokens",
 }
 COMMAND_LINE_ONLY = {
     "cache": "the cache of the user, which a program sets with cache= and LEAKMETER_SCORES",

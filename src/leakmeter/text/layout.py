@@ -175,6 +175,11 @@ class Layout:
                 self._context_at.append(j)
                 self._anchors[j] = at + anchor
 
+    @property
+    def offsets(self) -> tuple[CharRange, ...]:
+        """Of each token behind the start tokens, the characters of the text that it came from."""
+        return self._offsets
+
     def token_range(self, chars: CharRange) -> TokenRange | None:
         """The context tokens that belong to a range of characters, or None if no token begins in it."""
         inside = [i for i, token in enumerate(self.tokens) if chars[0] <= token.anchor < chars[1]]
@@ -267,6 +272,16 @@ class Layout:
                         left.put(piece, ids, n_places=1, opens=opens)
             token = end
         return left.prompt()
+
+    def left(self, removal: Removed) -> Iterator[tuple[int, tuple[int, ...] | None]]:
+        """Of each token of the text of which something is left, its number, and what is left of it tokenised on its
+        own; None of a token that is kept."""
+        told = self._told(removal)
+        for token in range(len(self._ids)):
+            if told.state[token] == _KEPT:
+                yield token, None
+            elif told.state[token] == _MIXED:
+                yield token, self._left_of(token, told.of(token))[0]
 
     def _told(self, removal: Removed) -> _Told:
         """Of each token whether it is kept, gone, or holds some of both."""

@@ -1,0 +1,120 @@
+"""`leakmeter tokens`: a case as the model reads it, without the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakmeter
+from helpers.command_line import Ended
+from helpers.tokenizer_families import library_family
+from leakmeter.errors import UsageError
+
+HOSTILE = "\x1b[31mred\x1b[0m [bold]Anna[/bold] \u202eabc <|im_end|> {query} %s\nBo left."
+
+
+@pytest.fixture
+def tokens(of_note: Callable[..., Callable[..., Ended]]) -> Callable[..., Ended]:
+    """`leakmeter tokens` of the note; more options win."""
+    return of_note("tokens")
+
+
+def test_the_command_prints_what_the_function_returns(tokens: Callable[..., Ended], note: Path) -> None:
+    done = tokens("--json", response="Anna", template="plain", without="s2", removal="mask")
+    text = note.read_text(encoding="utf-8")
+    one = leakmeter.tokens(
+        "toy",
+        context={"note.txt": text},
+        query="Who?",
+        response="Anna",
+        template="plain",
+        without=["s2"],
+        removal="mask",
+    )
+    assert done.code == 0
+    assert json.loads(done.out) == {**one.to_dict(), "id": "note"}
+    assert one.rendered == f"Context: {text}\n\nQuestion: Who?\nAnswer:"
+    assert one.response == " Anna"
+    assert len(set(one.without.positions)) == len(one.without.prompt_ids) < len(one.prompt_ids)
+
+
+def test_it_needs_a_tokenizer_and_no_weights(tokens: Callable[..., Ended], tmp_path: Path) -> None:
+    library_family("qwen").save_pretrained(tmp_path / "model")
+    done = tokens("--json", model=tmp_path / "model")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert found["template"] == "chat"
+    assert found["rendered"].startswith("<|im_start|>system\n")
+    assert leakmeter.Meter(tmp_path / "model")._model.tokenizer.has_chat_template
+
+
+def test_a_served_model_is_asked_nothing(tokens: Callable[..., Ended]) -> None:
+    model = "vllm:http://127.0.0.1:9#none"
+    done = tokens("--json", model=model, tokenizer="toy")
+    assert (done.code, json.loads(done.out)["model"]) == (0, model)
+    assert tokens(model=model).code == 2
+    refused = tokens(tokenizer="toy")
+    assert refused.code == 2
+    assert "served model" in refused.err
+
+
+@pytest.mark.parametrize(("option", "said"), [("--truncate", "max-context-tokens"), ("--swap", "swap")])
+def test_what_needs_a_model_is_refused(tokens: Callable[..., Ended], option: str, said: str) -> None:
+    refused = tokens(option, unit="entity")
+    assert (refused.code, refused.out) == (2, "")
+    assert said in refused.err
+
+
+def test_cases_of_data_are_shown_and_bad_ones_left_out(cli: Callable[..., Ended], tmp_path: Path) -> None:
+    rows = [{"id": "a", "context": "Anna sang.", "query": "Who?"}, {"id": "b", "context": " ", "query": "Who?"}]
+    data = tmp_path / "cases.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    done = cli("tokens", "--model", "toy", "--data", data, "--skip-bad", "--json")
+    assert done.code == 0
+    assert [json.loads(line)["id"] for line in done.out.splitlines()] == ["a"]
+    assert "left out 1 bad case" in done.err
+    assert cli("tokens", "--model", "toy", "--data", data).code == 2
+    assert [one.id for one in leakmeter.tokens("toy", rows, skip_bad=True)] == ["a"]
+
+
+def test_a_hostile_text_is_text(tokens: Callable[..., Ended], note: Path) -> None:
+    note.write_text(HOSTILE, encoding="utf-8")
+    done = tokens(template="plain", unit="line", without="l1")
+    assert done.code == 0
+    assert "\x1b" not in done.out
+    assert "\u202e" not in done.out
+    shown = done.out.replace("|", "").replace("\n", "").replace(" ", "")
+    assert "[bold]" in shown
+
+
+def test_tokens_are_coloured_by_their_pieces() -> None:
+    from rich.console import Console
+
+    from leakmeter.cli.tokens import _print
+
+    said = StringIO()
+    console = Console(file=said, force_terminal=True, color_system="truecolor", width=100, markup=False, no_color=False)
+    _print(leakmeter.tokens("toy", context=HOSTILE, query="Who?", unit="line", without=["l2"]), console)
+    out = said.getvalue()
+    assert "\x1b[31m" not in out
+    assert "\u202e" not in out
+    assert "48;2;255;216;168" in out, "the first piece's colour"
+    assert "48;2;178;242;187" in out, "the second piece's"
+
+
+def test_options_are_checked_as_those_of_measures() -> None:
+    with pytest.raises(UsageError):
+        leakmeter.tokens("toy", context="Anna sang.", removal="burn")
+    with pytest.raises(UsageError, match="max-context-tokens"):
+        leakmeter.tokens("toy", context="Anna sang.", query="Who?", truncate=True)
+
+
+def test_a_tokenizer_in_memory_is_used(byte_model: Any) -> None:
+    one = leakmeter.tokens(byte_model, context="Anna sang.", query="Who?", template="plain")
+    assert len(one.prompt_ids) == len(one.rendered)
+    assert one.model == leakmeter.load_backend(byte_model).name
