@@ -19,6 +19,7 @@ from leakmeter.checkup.result import DoctorResult
 from leakmeter.checkup.subject import InProcess, Subject
 from leakmeter.checkup.words import FAULTS
 from leakmeter.core.request import FloatArray
+from leakmeter.runs.loading import load_backend
 from leakmeter.stats import logspace
 
 Cli = Callable[..., Any]
@@ -46,6 +47,7 @@ def failed(result: DoctorResult) -> list[tuple[int, str | None]]:
 def test_a_sound_server_passes_every_check(max_top: int) -> None:
     with ModelServer(VLLM, max_top=max_top) as server:
         result = api.doctor(server.model, tokenizer="toy", against="toy")
+        assert api.doctor(load_backend(server.model, tokenizer="toy")).fingerprint == result.fingerprint
     assert [check.status for check in result.checks] == ["passed"] * 10
     assert result.is_sound
     assert result.noise is not None
@@ -160,6 +162,8 @@ class Faulty(InProcess):
             return np.roll(values, 1)
         if self.fault == "missing_rows":
             return values[1:]
+        if self.fault == "quantised":
+            return np.minimum(values + 0.1 * (len(scored.response) % 2), 0.0)
         if self.fault == "logits":
             return values + 20.0
         return values
@@ -224,6 +228,16 @@ def test_the_cause_of_noise_is_named() -> None:
     assert result.noise.cache_nats == pytest.approx(0.16)
     assert (result.noise.repeat_nats, result.noise.order_nats, result.noise.batch_nats) == (0.0, 0.0, 0.0)
     assert "without the prefix cache" in result.checks[5].advice
+
+
+def test_rounding_of_quantised_weights_is_no_wrong_place() -> None:
+    """Such a server moves a token that is scored alone by a few tenths of a nat."""
+    result = examine(faulty("quantised"), "quantised")
+    assert result.is_sound, result.verdict
+    assert result.noise is not None
+    assert result.noise.split_nats == pytest.approx(0.1)
+    assert result.noise.floor_nats == result.noise.split_nats
+    assert (result.checks[5].status, result.checks[5].fault) == ("note", None)
 
 
 def faulty(fault: str) -> Subject:

@@ -66,7 +66,8 @@ def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.Monk
     with ModelServer(VLLM) as server:
         for words in followed:
             served = [server.model if word.startswith("vllm:") else word for word in words]
-            called = with_the_toy(words) if served == words else [*served, "--tokenizer", "toy"]
+            of_toy = ["toy" if word.startswith("hf:") else word for word in served]
+            called = with_the_toy(words) if served == words else of_toy
             assert exit_code(called) == 0, words
     assert len(followed) > 5
 

@@ -189,6 +189,20 @@ def test_a_continued_run_keeps_its_noise(cli: Cli, data: Path) -> None:
     }
 
 
+def test_more_requests_at_a_time_have_the_noise_measured_again(cli: Cli, data: Path) -> None:
+    with ModelServer(VLLM, faults={"unstable": 0, "changed_model": 40}) as server:
+        assert influence(cli, server, data, "--concurrency", "1").code == 2
+        alone = RunDirectory(the_run()).noise
+        server.faults = {}
+        assert influence(cli, server, data, "--concurrency", "8").code == 0
+    noise = RunDirectory(the_run()).noise
+    assert alone is not None
+    assert noise is not None
+    assert (alone["concurrency"], noise["concurrency"]) == (1, 8)
+    # The server has no noise any more, and the run keeps what it had.
+    assert (noise["company_nats"], noise["nats"]) == (0.0, alone["nats"])
+
+
 @pytest.mark.parametrize("routes", [VLLM, OPENAI], ids=["vllm", "openai"])
 def test_a_dry_run_says_what_the_server_is_asked(routes: Any, cli: Cli, data: Path) -> None:
     with ModelServer(routes) as server:

@@ -69,6 +69,7 @@ def _blocks(result: DoctorResult) -> Iterator[Block]:
             ("in another order", noise.order_nats),
             ("with others at once", noise.batch_nats),
             ("after a prefix was kept", noise.cache_nats),
+            ("token by token", noise.split_nats),
             ("largest", noise.floor_nats),
             ("largest, of a whole response", noise.response_floor_nats),
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cache
 from importlib import metadata
 
 from leakmeter.core.backend import Backend
@@ -47,11 +48,17 @@ def spec_of(
         environment={
             "python": platform.python_version(),
             "machine": platform.machine(),
-            **{name: metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
-            **{name: metadata.version(name) for name in settings.libraries},
+            **{name: _version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
+            **{name: _version(name) for name in settings.libraries},
         },
         command=command,
         problems=tuple(problems),
         name=label,
         data=data,
     )
+
+
+@cache
+def _version(library: str) -> str:
+    """A library's version; to parse its metadata takes a millisecond."""
+    return metadata.version(library)

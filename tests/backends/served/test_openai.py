@@ -35,7 +35,7 @@ def test_chat_gives_labels_of_the_first_token(served: Load) -> None:
         backend = served(server.model)
         answer = backend.score(asked(Labels(labels), "", TEXTS[:1]))[0]
         assert not backend.capabilities.targets
-        with pytest.raises(LeakmeterError, match="load the model here"):
+        with pytest.raises(LeakmeterError, match="a model loaded here"):
             backend.score(asked())
     np.testing.assert_array_equal(answer.values, Toy().score(asked(Labels(labels), "", TEXTS[:1]))[0].values)
 

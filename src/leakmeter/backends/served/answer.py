@@ -113,9 +113,9 @@ def _interval(request: Request, has: Capabilities) -> Answering:
         for t, (token, row) in enumerate(zip(targets, one, strict=True)):
             if i and isinstance(reduction, MixtureLogProbs):
                 weight = reduction.context_weight
-                bounds[i, t] = mixture.mixed(token, row, known[0][t], weight, reduction.temperature, noise)
+                bounds[i, t] = mixture.mixed(token, row, known[0][t], weight, reduction.temperature, noise, k)
             else:
-                bounds[i, t] = mixture.tempered(token, row, reduction.temperature, noise)
+                bounds[i, t] = mixture.tempered(token, row, reduction.temperature, noise, k)
     values, half_width = mixture.middle(bounds)
     return Scores(values, half_width=half_width)
 

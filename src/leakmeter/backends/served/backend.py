@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _WORTH_WAITING: Final = 16
 """Tokens that have to be shared for a server to keep them: it keeps blocks of tokens, not single ones."""
+_MUCH_NATS: Final = 0.02
+"""Noise of a token that is worth a line: bfloat16's."""
 _ROW_BYTES: Final = 1 << 29
 _ANY_VOCAB: Final = 2**18
 
@@ -130,7 +132,18 @@ class ServedBackend:
 
     def measured_noise(self, items: Sequence[Item]) -> Noise:
         """The noise of the model's log-probabilities, on a few prompts of the first item."""
-        return measured_noise(self.dialect, self.connection, sequences_of(items[0]))
+        noise = measured_noise(self.dialect, self.connection, sequences_of(items[0]))
+        if noise.nats >= _MUCH_NATS and noise.company_nats == noise.nats:
+            self.connection.notify(
+                f"log-probabilities of the server {self.connection.host} move by up to {noise.nats:.2g} nats with what "
+                "is asked beside them; --concurrency 1 lowers the noise floor"
+            )
+        return noise
+
+    @property
+    def concurrency(self) -> int:
+        """Requests under way at a time."""
+        return self.connection.concurrency
 
     def score(self, chunk: Chunk) -> list[Scores]:
         """Ask about each request's prompts, and reduce what comes back.

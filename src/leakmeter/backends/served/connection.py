@@ -89,7 +89,7 @@ class Connection:
         """Requests sent so far, repeated ones counted each time."""
         self.faults: Counter[str] = Counter()
         """What requests had to be repeated for, how often."""
-        self._seconds, self._patience, self._notify = seconds, patience, notify
+        self._seconds, self._patience, self.notify = seconds, patience, notify
         self._has_answered = self._has_told = False
         self._lock = threading.Lock()
         self._client = httpx2.Client(
@@ -207,7 +207,7 @@ class Connection:
         with self._lock:
             tells, self._has_told = not self._has_told, True
         if tells:
-            self._notify(f"the server {self.host} {fault}; waiting for it")
+            self.notify(f"the server {self.host} {fault}; waiting for it")
 
 
 def split(url: str) -> SplitResult:

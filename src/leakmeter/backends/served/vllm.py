@@ -38,8 +38,7 @@ class Vllm:
 
     def __init__(self, connection: Connection, model: str | None) -> None:
         self._connection, self._host = connection, connection.host
-        self._asked = model
-        self._model = model or ""
+        self._asked, self._model = model, model or ""
         self._n_vocab: int | None = None
         self._most_top: int | None = _DEFAULT_TOP
 
@@ -62,13 +61,9 @@ class Vllm:
 
     def capabilities(self) -> Capabilities:
         """Whole rows where the server was started with `--max-logprobs -1`; asked for by `describe`."""
+        whole = self._most_top is None
         return Capabilities(
-            targets=True,
-            most_top=self._most_top,
-            whole_rows=self._most_top is None,
-            samples=True,
-            token_ids=True,
-            fresh_rows=self._most_top is None,
+            targets=True, most_top=self._most_top, whole_rows=whole, samples=True, token_ids=True, fresh_rows=whole
         )
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
@@ -82,8 +77,7 @@ class Vllm:
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
         """One request, `prompt_logprobs` k."""
-        found = self._rows(scored, rows, k)
-        return [answered.top_row_of(row, k, self._host) for row in found]
+        return [answered.top_row_of(row, k, self._host) for row in self._rows(scored, rows, k)]
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         """One request, `prompt_logprobs` −1."""
