@@ -50,6 +50,7 @@ COMMAND_LINE_ONLY = {
     "cache clear": "likewise",
     "demo": "a first look",
     "regurgitation": "counts over a CSV file of another program's responses",
+    "tokens": "a look at a prompt, of which an item of a program has the ids",
 }
 # The model, or its tuning, is more than an example may take.
 WITHOUT_EXAMPLE = {"pull_model", "pii_check", "pii_insert", "pii_tune"}

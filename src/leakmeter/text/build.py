@@ -130,6 +130,8 @@ class PreparedContext(Prepared):
 
     decoding: str | None = field(default=None, kw_only=True)
     """How the response was chosen, where it was given and that is known."""
+    layout: Layout | None = field(default=None, kw_only=True, compare=False, repr=False)
+    """The prompt's text and tokens; None where it was made otherwise."""
 
     def texts(self) -> JsonObject:
         """How the response was chosen, where that is known."""
@@ -197,6 +199,7 @@ def prepare(
         n_cut,
         removal=settings.removal,
         decoding=case.decoding,
+        layout=layout,
     )
 
 

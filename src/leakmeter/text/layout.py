@@ -175,6 +175,11 @@ class Layout:
                 self._context_at.append(j)
                 self._anchors[j] = at + anchor
 
+    @property
+    def offsets(self) -> tuple[CharRange, ...]:
+        """Characters [start, end) of `text` that each token came from, start tokens apart."""
+        return self._offsets
+
     def token_range(self, chars: CharRange) -> TokenRange | None:
         """The context tokens that belong to a range of characters, or None if no token begins in it."""
         inside = [i for i, token in enumerate(self.tokens) if chars[0] <= token.anchor < chars[1]]
