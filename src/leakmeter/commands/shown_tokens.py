@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 from leakmeter.core.item import ContextItem
 from leakmeter.core.plain import to_plain
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Prompt
 from leakmeter.core.record import Record
 from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.errors import UnknownNameError
 from leakmeter.report import blocks as b
 from leakmeter.runs.measure import response_texts
 from leakmeter.runs.result import AnyResult
@@ -111,7 +112,7 @@ class TokensResult(AnyResult, Record):
             title="Prompts as they are tokenised",
             measure="tokens",
             lead="Each token has the colour of the piece of the context that it belongs to; tokens of the template are "
-            "grey. Neighbouring tokens are lighter and darker.",
+            "grey, those of the query underlined. Neighbouring tokens are lighter and darker.",
             sections=[b.Section(b.Untrusted(one.id, 80), list(_blocks(one)), _cells(one)) for one in results],
             index=(b.Column("Tokens", "count"), b.Column("Of context", "count"), b.Column("Pieces", "count")),
             case=("prompt", "prompts"),
@@ -137,6 +138,9 @@ def shown(prepared: PreparedContext, tokenizer: Tokenizer, name: str, without: S
     item: ContextItem = prepared.item
     assert prepared.layout is not None
     cut = None
+    names = [span.name for span in item.spans]
+    for unknown in (one for one in without if one not in names):
+        raise UnknownNameError("piece", unknown, names)
     if without:
         prompt = item.without(tuple(dict.fromkeys(without)))
         ids = tuple(prompt.ids.tolist())
@@ -222,10 +226,10 @@ def _blocks(one: TokensResult) -> Iterator[b.Block]:
         yield _coloured("Response, tokenised on its own", one.response_tokens, numbers, None)
     if one.without is not None:
         names = [b.Untrusted(name, 40) for name in one.without.pieces]
-        yield b.Text(
-            b.Untrusted(one.without.text),
-            "prose",
+        yield b.ShadedText(
+            (b.Passage((b.Segment(b.Untrusted(one.without.text)),)),),
             heading=("Without ", *_listed(names), f": {len(one.without.prompt_ids):,} tokens, decoded"),
+            style="tokens",
         )
     yield b.Table(
         [b.Column("Piece"), b.Column("Tokens", "count"), b.Column("Text")],
@@ -261,7 +265,8 @@ def _coloured(heading: str, tokens: Sequence[ShownToken], numbers: Mapping[str, 
         if token.text:
             name = token.role if token.piece is None else b.Untrusted(token.piece, 40)
             group = 0 if token.piece is None else numbers[token.piece]
-            segments.append(b.Segment(b.Untrusted(token.text), said=name, group=group))
+            line: Literal["", "solid"] = "solid" if token.role == "query" else ""
+            segments.append(b.Segment(b.Untrusted(token.text), said=name, group=group, line=line))
     if text is not None and reached < len(text):
         segments.append(b.Segment(b.Untrusted(text[reached:])))
     return b.ShadedText((b.Passage(segments),), heading=heading, style="tokens")

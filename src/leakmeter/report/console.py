@@ -57,7 +57,8 @@ class Composed:
         """Yield the parts from top to bottom."""
         from rich.padding import Padding
 
-        paint = Paint(coloured=console.color_system is not None and not console.no_color, dark=_dark_terminal())
+        coloured = console.color_system is not None and not console.no_color
+        paint = Paint(coloured, dark=_dark_terminal(), shaded=coloured and console.color_system != "standard")
         columns = min(self.width or options.max_width, options.max_width)
         for part in self.parts(paint, columns):
             yield Padding(part, (0, options.max_width - columns, 0, 0))
@@ -78,6 +79,8 @@ class Paint:
 
     coloured: bool
     dark: bool
+    shaded: bool = False
+    """Whether there are more than 16 colours."""
 
     def style(self, heat: int) -> Style | str:
         """Background and readable ink of a heat; nothing for heat 0 or without colour."""
@@ -92,7 +95,7 @@ class Paint:
         """Background of a group's tokens; neighbours are lighter and darker, so that their ends are seen."""
         from rich.style import Style
 
-        if not self.coloured:
+        if not self.shaded:
             return ""
         paper, ink, share = ("#1c1c1c", "#ffffff", 0.55) if self.dark else ("#ffffff", "#000000", 0.35)
         colour = "#808080" if not group else scale.GROUPS[(group - 1) % len(scale.GROUPS)]
@@ -377,9 +380,12 @@ def _tokens(text: b.ShadedText, paint: Paint) -> Text:
             if segment.said != said:
                 out.append(f"⟦{b.plain(segment.said)}⟧", "dim")
                 said = segment.said
-            elif not paint.coloured:
+            elif not paint.shaded:
                 out.append("|")
+            at = len(out)
             out.append(_with_ends(segment.text.shown), paint.group(segment.group, odd=number % 2 == 1))
+            if segment.line:
+                out.stylize("underline", at)
             continue
         heat = scale.heat(segment.nats or 0.0, text.floor_nats)
         at = len(out)
