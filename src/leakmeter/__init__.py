@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from leakmeter import instruments
 
 if TYPE_CHECKING:
+    from leakmeter._typed import tokens
+    from leakmeter.checkup.api import doctor
     from leakmeter.commands.study import list_studies, study
-    from leakmeter.doctor.api import doctor
     from leakmeter.errors import LeakmeterError
     from leakmeter.instruments import *  # noqa: F403
     from leakmeter.meter import Meter
@@ -39,7 +40,7 @@ _HOME = {
     "Results": "leakmeter.runs.results",
     "Run": "leakmeter.runs.run",
     "compare_runs": "leakmeter.runs.library",
-    "doctor": "leakmeter.doctor.api",
+    "doctor": "leakmeter.checkup.api",
     "export_run": "leakmeter.runs.library",
     "forget": "leakmeter.runs.loading",
     "gate": "leakmeter.runs.library",
@@ -54,6 +55,7 @@ _HOME = {
     "save_report": "leakmeter.runs.library",
     "schema": "leakmeter.runs.library",
     "study": "leakmeter.commands.study",
+    "tokens": "leakmeter.commands.tokens",
     "verify_run": "leakmeter.runs.library",
     "write_baseline": "leakmeter.runs.library",
     **instruments.HOME,
@@ -79,6 +81,7 @@ __all__ = [
     "save_report",
     "schema",
     "study",
+    "tokens",
     "verify_run",
     "write_baseline",
     *instruments.__all__,

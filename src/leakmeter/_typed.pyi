@@ -33,6 +33,7 @@ from leakmeter.privacy.mechanism import Mechanism
 from leakmeter.runs.results import Results
 from leakmeter.text.build import Removal
 from leakmeter.text.joined import Tokenization
+from leakmeter.text.tokens import TokensResult
 from pathlib import Path
 from typing import Any
 from typing import overload
@@ -1070,3 +1071,70 @@ def susceptibility(
     concurrency: int | None = None,
 ) -> Results[SusceptibilityResult]:
     """Measure, in nats, how far contexts move the answers to queries."""
+
+@overload
+def tokens(
+    model: Any,
+    data: Any,
+    *,
+    without: Sequence[str] = (),
+    unit: str | None = None,
+    removal: Removal = "drop",
+    tokenization: Tokenization = "joint",
+    template: str | None = None,
+    group: bool = False,
+    truncate: bool = False,
+    max_context_tokens: int | None = None,
+    region: str = "US",
+    entity_patterns: str | None = None,
+    ner: str | None = None,
+    swap: bool = False,
+    swap_seed: int = 0,
+    map: str | Mapping[str, str] | None = None,
+    format: str | None = None,
+    context_from: str | None = None,
+    skip_bad: bool = False,
+    dtype: str | None = None,
+    device: str | None = None,
+    memory: str | None = None,
+    model_id: str | None = None,
+    cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
+) -> list[TokensResult]:
+    """Show the prompts that cases are measured with: the rendered text, its token ids, and the piece of each token."""
+
+@overload
+def tokens(
+    model: Any = "smollm2-135m",
+    *,
+    context: str | Sequence[Any] | Mapping[str, str] = (),
+    query: str = "",
+    response: str | None = None,
+    messages: Sequence[Mapping[str, Any]] = (),
+    without: Sequence[str] = (),
+    unit: str | None = None,
+    removal: Removal = "drop",
+    tokenization: Tokenization = "joint",
+    template: str | None = None,
+    group: bool = False,
+    truncate: bool = False,
+    max_context_tokens: int | None = None,
+    region: str = "US",
+    entity_patterns: str | None = None,
+    ner: str | None = None,
+    swap: bool = False,
+    swap_seed: int = 0,
+    context_from: str | None = None,
+    skip_bad: bool = False,
+    dtype: str | None = None,
+    device: str | None = None,
+    memory: str | None = None,
+    model_id: str | None = None,
+    cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
+) -> TokensResult:
+    """Show the prompts that cases are measured with: the rendered text, its token ids, and the piece of each token."""

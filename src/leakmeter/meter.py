@@ -23,9 +23,10 @@ class Meter(MeterMethods):
     `meter.influence(…)` is `leakmeter.influence(model, …)`, on a model that this meter keeps.
 
     Args:
-        model: a known name, 'hf:ORG/NAME', a directory, a .gguf file, a loaded (model, tokenizer) pair, or a back end
-            from `load_backend`; it is loaded when it is first needed.
-        options: how it is loaded: dtype, device, memory, model_id, cache; see `load_backend`.
+        model: a known name, 'hf:ORG/NAME', a directory, a .gguf file, a served model ('vllm:http://…#NAME'), a loaded
+            (model, tokenizer) pair, or a back end from `load_backend`; it is loaded when it is first needed.
+        options: how it is loaded: dtype, device, memory, model_id, cache, or for a served model tokenizer,
+            allow_remote, concurrency; see `load_backend`.
 
     Raises:
         UnknownNameError: an option that there is not.

@@ -33,7 +33,8 @@ def recorded(trial: Trial[Any], seen: list[np.ndarray]) -> Trial[Any]:
         except StopIteration as end:
             return end.value
         answers = yield requests
-        seen.extend(scores.values for scores in answers)
+        # Nothing is said to a request for whole responses, which only servers draw.
+        seen.extend(scores.values for scores in answers if scores.values.size)
 
 
 def run(

@@ -265,7 +265,7 @@ def test_a_context_too_long_for_the_window(
     monkeypatch.setattr("leakmeter.runs.loading.load_backend", lambda *_, **__: small)
     path = tmp_path / "long.txt"
     path.write_text("Anna sang in Graz. " * 30)
-    said = "case 'long' needs 609 tokens (571 of context, 5 of response) and 200 fit the model's window"
+    said = "case 'long' needs 609 tokens (570 of context, 5 of response) and 200 fit the model's window"
     check_refused(measure(context_file=path), said, "--truncate")
     check_refused(measure(context_file=path, response=None), "50 of response")
     check_refused(measure("--truncate", query="Who? " * 50), "leaves no room for any context")

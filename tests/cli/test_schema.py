@@ -16,12 +16,12 @@ from leakmeter.cli.schema import made
 from leakmeter.core import registry
 from leakmeter.core.record import Record
 
-NAMES = [name for name in registry.instruments() if issubclass(registry.instrument(name).result, Record)]
+NAMES = [name for name in registry.all_printed() if issubclass(registry.printed(name)[0], Record)]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_shipped_schema_is_that_of_the_results(name: str, cli: Callable[..., Any]) -> None:
-    shipped = Path(str(resources.files(registry.instrument(name).package))) / "schema.json"
+    shipped = Path(str(resources.files(registry.printed(name)[1]))) / "schema.json"
     if "LEAKMETER_SNAPSHOTS" in os.environ:
         shipped.write_text(made(name), encoding="utf-8")
     assert shipped.read_text(encoding="utf-8") == made(name)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,10 @@ def test_other_programs_are_told_of_what_is_there(where: str, line: str) -> None
         devices = re.findall(r"DEVICE=(\w+)", line)
         assert set(devices) <= {"cpu", "cuda"}
     elif words[:1] == ["-m"]:
-        assert words[1] == "benchmarks"
-        assert (ROOT / "benchmarks" / "__main__.py").is_file()
+        assert words[1] in ("benchmarks", "leakmeter.backends.served.llamacpp_server")
+        assert find_spec(words[1]) is not None
+    elif program in ("vllm", "llama-server"):
+        assert "http://" not in line
     else:
         assert program == "python", where
         assert (ROOT / words[0]).is_file()

@@ -24,7 +24,7 @@ ROWS = (
     ("instruments",),
     ("commands",),
     ("studies",),
-    ("doctor",),
+    ("checkup",),
     ("runs",),
     ("report",),
     ("backends",),

@@ -18,6 +18,7 @@ LIBRARY = {
     "audit run": "audit",
     "decode": "decode",
     "frontier": "frontier",
+    "doctor": "doctor",
     "gate": "gate",
     "icl": "icl",
     "icl-responses": "icl_responses",
@@ -44,13 +45,13 @@ LIBRARY = {
     "study list": "list_studies",
     "study run": "study",
     "susceptibility": "susceptibility",
+    "tokens": "tokens",
 }
 COMMAND_LINE_ONLY = {
     "cache": "the cache of the user, which a program sets with cache= and LEAKMETER_SCORES",
     "cache clear": "likewise",
     "demo": "a first look",
     "regurgitation": "counts over a CSV file of another program's responses",
-    "tokens": "a look at a prompt, of which an item of a program has the ids",
 }
 # The model, or its tuning, is more than an example may take.
 WITHOUT_EXAMPLE = {"pull_model", "pii_check", "pii_insert", "pii_tune"}

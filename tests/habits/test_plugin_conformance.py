@@ -21,10 +21,11 @@ from leakmeter.core import measurement as units
 from leakmeter.core import registry
 from leakmeter.core.backend import Backend
 from leakmeter.core.drive import drive
+from leakmeter.core.gradient import GradientRequest
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.plan import plan, plan_contexts
-from leakmeter.core.request import Asked, Request, Scores, Trial
+from leakmeter.core.request import Asked, Request, Responses, Scores, Trial
 from leakmeter.errors import UnknownNameError
 from leakmeter.runs.result import Result
 
@@ -65,11 +66,12 @@ def run(*trials: Trial[list[Measurement]]) -> list[list[Measurement]]:
 
 
 def answered(toy: DifferentiableToy, asked: Sequence[Asked]) -> list[Scores]:
-    """Answers in the order of the requests, of either kind."""
+    """Answers in the order of the requests, of any kind; whole responses are drawn by servers alone."""
     scores = iter(toy.score(plan([one for one in asked if isinstance(one, Request)])))
-    of_gradients = [one for one in asked if not isinstance(one, Request)]
+    of_gradients = [one for one in asked if isinstance(one, GradientRequest)]
     gradients = iter(toy.differentiate(of_gradients, plan_contexts(of_gradients)))
-    return [next(scores) if isinstance(one, Request) else next(gradients) for one in asked]
+    others = {Request: lambda: next(scores), GradientRequest: lambda: next(gradients)}
+    return [others.get(type(one), lambda: Responses(np.empty(0)))() for one in asked]
 
 
 def plain(measurements: Sequence[Measurement]) -> list[tuple[Any, ...]]:

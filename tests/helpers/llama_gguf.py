@@ -94,3 +94,36 @@ def _rotated(weight: npt.NDArray[np.float32], n_heads: int) -> npt.NDArray[np.fl
     """
     halves = weight.reshape(n_heads, 2, -1, weight.shape[1])
     return halves.transpose(0, 2, 1, 3).reshape(weight.shape)
+
+
+def write_tiny_llama(folder: Path) -> None:
+    """A folder with a llama of random weights and a byte-level tokenizer, whose text llama.cpp splits as gpt-2's."""
+    import torch
+    import transformers
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = ["<pad>", "<s>", "</s>"]
+    trainer = trainers.BpeTrainer(special_tokens=special, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(["a patient writes to the clinic and the clinic writes back to the patient"], trainer)
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    ).save_pretrained(str(folder))
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = transformers.LlamaConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        intermediate_size=48,
+        max_position_embeddings=4096,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=0,
+        # Large enough that every token of the context is felt.
+        initializer_range=0.35,
+        **sizes,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(20)
+        transformers.LlamaForCausalLM(config).save_pretrained(str(folder))

@@ -114,6 +114,12 @@ def resident(field: str) -> int:
     return int(next(line for line in lines if line.startswith(field)).split()[1]) * 1024
 
 
+def forget_peak() -> None:
+    """Give freed memory back, and have the peak begin anew."""
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
 def run(words: list[str]) -> int:
     """A command's exit code."""
     try:
@@ -125,8 +131,7 @@ def run(words: list[str]) -> int:
 
 def measured(name: str, model: str, budget: str, told: int) -> None:
     """Run an instrument, and tell what it took."""
-    ctypes.CDLL(None).malloc_trim(0)
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    forget_peak()
     before, files = resident("VmRSS"), resident("RssFile")
     code = run([*INSTRUMENTS[name], "--model", model, "--memory", budget, "--out", f"{name}-{budget}"])
     # A fork does not hand on which pages of libraries are resident: those that were found anew are nobody's memory.

@@ -21,12 +21,14 @@ from leakmeter.runs.loading import LOAD_OPTIONS
 
 ABOUT = '''"""Signatures of the functions, for editors and type checkers; made by tests/helpers/typed_surface.py."""
 '''
+BESIDE = {"tokens": "leakmeter.commands.tokens"}
+"""Those that are no instrument's, and no method of a meter."""
 _WORD = re.compile(r"(?<![\w.'\"])[A-Za-z_]\w*")
 
 
 def functions() -> dict[str, Any]:
-    """The public functions of our instruments whose options are fields of dataclasses."""
-    found = {name: getattr(importlib.import_module(HOME[name]), name) for name in sorted(HOME)}
+    """The public functions whose options are fields of dataclasses."""
+    found = {name: getattr(importlib.import_module(at), name) for name, at in sorted((HOME | BESIDE).items())}
     return {name: one for name, one in found.items() if hasattr(one, "parts")}
 
 
@@ -35,7 +37,7 @@ def stub() -> str:
     imports: dict[str, str] = {"Any": "typing", "overload": "typing"}
     methods, plain = [], []
     for name, function in functions().items():
-        for self_ in (True, False) if hasattr(function, "on") else (False,):
+        for self_ in (True, False) if hasattr(function, "on") and name not in BESIDE else (False,):
             forms = [*_forms(name, function, imports, is_method=self_)]
             told = ["@overload\n" + form for form in forms] if len(forms) > 1 else forms
             (methods if self_ else plain).extend(told)

@@ -18,6 +18,8 @@ import pytest
 from helpers.command_line import Ended
 from helpers.model_server import OPENAI, VLLM, ModelServer
 from leakmeter.backends.served import connection
+from leakmeter.backends.served.fingerprint import Fingerprint
+from leakmeter.backends.served.known import settled
 from leakmeter.runs.loading import load_run
 from leakmeter.runs.rundir import RunDirectory
 
@@ -97,6 +99,20 @@ def test_a_run_is_told_by_the_model_and_not_by_where_it_is_served(cli: Cli, data
     assert len(list(Path("runs").iterdir())) == 2
 
 
+def test_noise_does_not_take_a_models_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAKMETER_SCORES", str(tmp_path / "scores"))
+    told = {"served_model": "toy", "server_version": None}
+    first = Fingerprint("aa", (-10.24, -3.0))
+    assert settled(first, told) == first
+    assert settled(Fingerprint("bb", (-10.26, -3.01)), told) == Fingerprint("aa", (-10.26, -3.01))
+    assert settled(Fingerprint("cc", (-10.26, -4.0)), told).sha256 == "cc"
+    assert settled(Fingerprint("dd", (-10.24, -3.0)), {**told, "server_version": "2"}).sha256 == "dd"
+    (tmp_path / "scores" / "served.json").write_text("[{}]")
+    assert settled(Fingerprint("ee", (-10.24, -3.0)), told).sha256 == "ee"
+    monkeypatch.setenv("LEAKMETER_SCORES", "off")
+    assert settled(Fingerprint("ff", (-10.24, -3.0)), told).sha256 == "ff"
+
+
 def test_a_model_that_changes_in_the_middle_stops_the_run(cli: Cli, data: Path) -> None:
     with ModelServer(VLLM) as server:
         first = cases_of(influence(cli, server, data, "--out", "calm"))
@@ -171,6 +187,20 @@ def test_a_continued_run_keeps_its_noise(cli: Cli, data: Path) -> None:
     assert {round(result["noise_floor_nats"] / len(result["response"]["tokens"]), 9) for result in results} == {
         round(2 * noise["nats"], 9)
     }
+
+
+def test_more_requests_at_a_time_have_the_noise_measured_again(cli: Cli, data: Path) -> None:
+    with ModelServer(VLLM, faults={"unstable": 0, "changed_model": 40}) as server:
+        assert influence(cli, server, data, "--concurrency", "1").code == 2
+        alone = RunDirectory(the_run()).noise
+        server.faults = {}
+        assert influence(cli, server, data, "--concurrency", "8").code == 0
+    noise = RunDirectory(the_run()).noise
+    assert alone is not None
+    assert noise is not None
+    assert (alone["concurrency"], noise["concurrency"]) == (1, 8)
+    # The server has no noise any more, and the run keeps what it had.
+    assert (noise["company_nats"], noise["nats"]) == (0.0, alone["nats"])
 
 
 @pytest.mark.parametrize("routes", [VLLM, OPENAI], ids=["vllm", "openai"])

@@ -80,6 +80,10 @@ def test_an_accent_that_a_normalizer_joins_to_a_removed_letter_remains(prepared:
     )
     assert said(tokenizer, one.item.prompt.ids) == "?Boat\u00e9x"
     assert [said(tokenizer, one.item.cuts[name].ids) for name in ("w2", "w3")] == ["?Bo\u00e9x", "?Boat\u0301x"]
+    if removal == "mask":
+        for cut in one.item.cuts.values():
+            assert cut.positions.tolist() == sorted({*cut.positions.tolist()})
+            assert cut.next_position == one.item.prompt.next_position
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -48,9 +48,11 @@ class Toy:
     def logits(self, ids: IntArray, positions: IntArray) -> FloatArray:
         """Logits of what follows the last of the tokens, (vocab,)."""
         distance = positions[-1] - positions
-        near = distance < self._reach
-        weight = 1.0 / (1.0 + distance[near])
-        pulled: FloatArray = self._last[ids[-1]] + weight @ self._seen[ids[near]]
+        near = ids
+        if distance[0] >= self._reach:
+            seen = distance < self._reach
+            near, distance = ids[seen], distance[seen]
+        pulled: FloatArray = self._last[ids[-1]] + (1.0 / (1.0 + distance)) @ self._seen.take(near, axis=0)
         return pulled
 
     def score(self, chunk: Chunk) -> list[Scores]:

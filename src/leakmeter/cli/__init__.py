@@ -26,7 +26,7 @@ _COMMANDS: Final = {
     "runs": "List, show, compare, verify and export runs.",
     "schema": "Print the JSON schema of an instrument's --json output; without a name, list the instruments.",
     "gate": "Check finished runs against bounds and a baseline; exit with 1 if one is broken.",
-    "tokens": "Show the prompt that a model reads: rendered, its token ids, and the piece that each token belongs to.",
+    "tokens": "Show the prompts that cases are measured with: text, token ids, and the piece of each token.",
     "doctor": "Examine whether a model, served or local, gives the log-probabilities that measurements need.",
     "demo": "Measure an invented clinic note: how much does each sentence influence an answer?",
     "models": "List known models, and fetch them.",

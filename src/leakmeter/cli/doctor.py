@@ -56,7 +56,7 @@ def doctor(
     json
         Print one JSON object instead.
     """
-    from leakmeter.doctor.api import doctor as examined
+    from leakmeter.checkup.api import doctor as examined
 
     if report is not None:
         output.check_writable(report, "report", model, against)

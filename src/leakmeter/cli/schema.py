@@ -13,12 +13,12 @@ def schema(instrument: str | None = None, /) -> None:
     """Print the JSON schema of an instrument's --json output; without a name, list the instruments.
 
     Args:
-        instrument: its name.
+        instrument: its name, or doctor.
     """
     if instrument is None:
-        output.print_plain("".join(f"{name}\n" for name in registry.instruments()))
+        output.print_plain("".join(f"{name}\n" for name in registry.all_printed()))
         return
-    shipped = resources.files(registry.instrument(instrument).package) / "schema.json"
+    shipped = resources.files(registry.printed(instrument)[1]) / "schema.json"
     output.print_plain(shipped.read_text(encoding="utf-8") if shipped.is_file() else made(instrument))
 
 
@@ -26,12 +26,12 @@ def made(instrument: str) -> str:
     """An instrument's schema as JSON, made of its class of results.
 
     Args:
-        instrument: its name.
+        instrument: its name, or doctor.
 
     Raises:
         UnknownNameError: there is none of that name.
     """
-    kind = registry.instrument(instrument).result
+    kind, _ = registry.printed(instrument)
     told = record.schema(kind, kind.schema)
     told["required"] = ["schema", *told["required"]]
     told["properties"] = {"schema": {"const": kind.schema}, **told["properties"]}

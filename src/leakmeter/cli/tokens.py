@@ -1,111 +1,194 @@
-"""`leakmeter tokens`: the prompt that a model reads, token by token."""
+"""`leakmeter tokens`: the prompt of a case as the model reads it."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.command_line import command_line
 from leakmeter.commands.given import read_cases
 from leakmeter.commands.options import Flag, Source, Text
-from leakmeter.errors import UsageError
-from leakmeter.instruments.influence.measure import Influence
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.text.build import PromptSettings
 
 if TYPE_CHECKING:
-    from leakmeter.core.tokenizer import Tokenizer
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text as Painted
+
+    from leakmeter.text.tokens import LeftTokens, PromptToken, TokensResult
+
+_PAPERS: Final = (
+    *(("#ffd8a8", "#ffe8cc"), ("#b2f2bb", "#d3f9d8"), ("#a5d8ff", "#d0ebff"), ("#fcc2d7", "#ffdeeb")),
+    *(("#ffec99", "#fff3bf"), ("#d0bfff", "#e5dbff"), ("#99e9f2", "#c5f6fa")),
+)
+"""Two shades for the tokens of a piece, which take turns; black letters are readable on all."""
+_UNCUT: Final = ("#ced4da", "#e9ecef")
+"""For what no removal takes."""
+_MARKS: Final = str.maketrans({"\n": "↵", "\t": "⇥"})
 
 
 def tokens(
     *,
     source: Source | None = None,
     response: Text | None = None,
-    prompts: Annotated[PromptSettings | None, Parameter(name="*", negative="")] = None,
     without: list[str] | None = None,
+    prompts: Annotated[PromptSettings | None, Parameter(name="*", negative="")] = None,
     model: str = DEFAULT_MODEL,
     tokenizer: str | None = None,
-    report: Annotated[Path | None, Parameter(name=("--report", "--html"))] = None,
     json: Flag = False,
 ) -> None:
-    """Show the prompt that a model reads: rendered, its token ids, and the piece that each token belongs to.
+    """Show the prompts that cases are measured with: text, token ids, and the piece of each token.
 
-    Takes the cases and prompt settings of `leakmeter influence`. Nothing is measured: only the tokenizer is loaded, and
-    no server is asked.
+    Only the model's tokenizer is loaded, and a served model is asked nothing. Cases are given as to `leakmeter
+    influence`. --truncate, which needs the model's window, and --swap are refused.
 
     Parameters
     ----------
     response
-        What it answered.
+        What it answered; its ids stand behind those of the prompt.
     without
-        Also show the prompt without this piece, as --removal makes it; again for each further piece.
+        A piece, such as s2, whose removal is shown; again for others that go with it.
     model
-        Whose tokenizer it is: a known name (see `leakmeter models`), hf:ORG/NAME, a directory or a .gguf file; of a
-        served model give --tokenizer.
+        A known name (see `leakmeter models`), hf:ORG/NAME, a directory, a .gguf file, or a served model.
     tokenizer
-        A known name, hf:ORG/NAME, a directory with a tokenizer.json, or a .gguf file; the model's own by default.
-    report
-        Also write a page to this file.
+        Tokenizer of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file.
     json
         Print one JSON object a case instead.
     """
-    from leakmeter.commands.shown_tokens import TokensResult, shown
-    from leakmeter.core.forecast import PlanningBackend
+    from leakmeter.commands.tokens import tokenised
+    from leakmeter.runs.loading import load_tokenizer
 
     given = read_cases(source or Source(), response)
-    settings = (prompts or PromptSettings()).resolved()
-    if report is not None:
-        output.check_writable(report, "report", settings, model, Path(model), source)
     for note in given.notes:
         output.tell(note)
-    name = tokenizer or model
-    read, window = _tokenizer(model, tokenizer)
-    if settings.truncate and window is None:
-        output.tell(f"the window of '{name}' is not known here; no context is cut")
-    backend = PlanningBackend(name=name, tokenizer=read, dtype="", window=window, sharing="sequences")
-    prepared, kept = given.prepared(backend, settings, Influence())
+    settings = (prompts or PromptSettings()).resolved()
+    read = load_tokenizer(model, tokenizer=tokenizer, notify=output.tell)
+    found, kept = tokenised(given, settings, read, model=model, without=without or ())
     for note in kept.notes:
         output.tell(note)
-    results = [shown(one, read, name, without or ()) for one in prepared]
-    if report is not None:
-        page = TokensResult.render_page(results, command=command_line(sys.argv[1:]), run=None)
-        output.save_page(report, page)
-    if json:
-        for result in results:
-            output.print_json(result.to_dict())
-    else:
-        output.print_results(results)
-    if report is not None:
-        output.tell_page(report, public=False)
+    console = output.console()
+    for number, one in enumerate(found):
+        if json:
+            output.print_json(one.to_dict())
+            continue
+        if number:
+            console.print()
+        _print(one, console)
     if kept.problems:
         output.tell(output.left_out(kept.problems))
 
 
-def _tokenizer(model: str, tokenizer: str | None) -> tuple[Tokenizer, int | None]:
-    """A tokenizer, and the window of its model where its files say it."""
-    from leakmeter.core import registry
-    from leakmeter.runs.loading import load_backend, names_a_backend
+def _print(found: TokensResult, console: Console) -> None:
+    from rich.text import Text as Painted
 
-    name = tokenizer or model
-    if name == "toy":
-        toy = registry.backend("toy")()
-        return toy.tokenizer, toy.window
-    if names_a_backend(name):
-        from leakmeter.backends.served import names_a_server
+    from leakmeter.core.plain import excerpt
 
-        if names_a_server(name):
-            raise UsageError(
-                "of a served model the tokenizer is needed; give --tokenizer hf:ORG/NAME, or a directory with its "
-                "tokenizer.json"
-            )
-        backend = load_backend(name)
-        return backend.tokenizer, backend.window
-    from leakmeter.backends.hf.local_tokenizer import load_tokenizer, window_of
-    from leakmeter.models.tokenizers import tokenizer_folder
+    coloured = console.color_system is not None and not console.no_color
+    palette = _palette(found.tokens)
+    n_response = len(found.response_ids or ())
+    counts = f"{len(found.prompt_ids):,} tokens" + (f" and {n_response:,} of the response" if n_response else "")
+    named = f"{excerpt(found.id, 40)}: {excerpt(found.model, 60)}, template {found.template}, {found.tokenization}, "
+    console.print(Painted(named + counts, style="bold"))
+    if found.truncated_tokens:
+        console.print(Painted(f"{found.truncated_tokens:,} tokens of the context are cut off"))
+    console.print()
+    if coloured:
+        console.print(_text(found, palette))
+        console.print()
+    console.print(_table(found.tokens, palette, coloured=coloured))
+    if found.without is not None:
+        console.print()
+        console.print(_left(found.without))
 
-    folder = tokenizer_folder(name, notify=output.tell)
-    return load_tokenizer(folder, name), window_of(folder)
+
+def _palette(tokens: Iterable[PromptToken]) -> dict[str, tuple[str, str]]:
+    pieces = dict.fromkeys(token.piece for token in tokens if token.piece in token.spans)
+    return {piece: _PAPERS[i % len(_PAPERS)] for i, piece in enumerate(pieces)}
+
+
+def _painted(text: str, paper: str) -> Painted:
+    from rich.text import Text as Painted
+
+    from leakmeter.core.plain import visible
+
+    return Painted(visible(text), style=f"black on {paper}")
+
+
+def _text(found: TokensResult, palette: dict[str, tuple[str, str]]) -> Painted:
+    """The prompt and the response, each character in the colour of its token's piece."""
+    from rich.text import Text as Painted
+
+    out, at = Painted(), 0
+    whole = found.rendered + (found.response or "")
+    for number, token in enumerate(found.tokens):
+        if token.end > at:
+            out.append_text(Painted(_plain(whole[at : max(at, token.start)])))
+            own = whole[max(at, token.start) : token.end]
+            out.append_text(_painted(own, palette.get(token.piece, _UNCUT)[number % 2]))
+            at = token.end
+    out.append_text(Painted(_plain(whole[at:])))
+    return out
+
+
+def _plain(text: str) -> str:
+    from leakmeter.core.plain import visible
+
+    return visible(text)
+
+
+def _table(tokens: Iterable[PromptToken], palette: dict[str, tuple[str, str]], *, coloured: bool) -> Table:
+    """A row for each stretch of tokens of one piece."""
+    from rich.table import Table
+    from rich.text import Text as Painted
+
+    from leakmeter.core.plain import excerpt
+
+    table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")
+    table.add_column("piece", no_wrap=True, max_width=16)
+    table.add_column("tokens", ratio=3, overflow="fold")
+    table.add_column("ids", ratio=2, overflow="fold")
+    numbered = enumerate(_shown(tokens))
+    for piece, run in groupby(numbered, key=lambda one: one[1][0].piece):
+        cell, ids = Painted(), []
+        for number, (token, text) in run:
+            if cell and not coloured:
+                cell.append("|")
+            paper = palette.get(piece, _UNCUT)[number % 2]
+            cell.append_text(_painted(text, paper) if coloured else Painted(_plain(text)))
+            ids.append(str(token.id))
+        table.add_row(Painted(excerpt(piece, 40)), cell, Painted(" ".join(ids)))
+    return table
+
+
+def _shown(tokens: Iterable[PromptToken]) -> Iterator[tuple[PromptToken, str]]:
+    """Tokens and what is shown of them: a character of several tokens once, white space by a mark."""
+    last = None
+    for token in tokens:
+        is_again = last is not None and token.text == last.text and (token.start, token.end) == (last.start, last.end)
+        yield token, "·" if is_again or not token.text else token.text.translate(_MARKS)
+        last = token
+
+
+def _left(left: LeftTokens) -> Painted:
+    from rich.text import Text as Painted
+
+    from leakmeter.core.plain import excerpt
+
+    names = ", ".join(excerpt(name, 40) for name in left.pieces)
+    how = "rendered and tokenised anew" if left.retokenised is None else "underlined: tokenised on its own"
+    out = Painted(f"without {names} ({left.removal}): {len(left.prompt_ids):,} tokens; {how}\n", style="bold")
+    marked = set(left.retokenised or ())
+    for number, token in enumerate(left.prompt_ids):
+        gap = left.positions[number] - (left.positions[number - 1] if number else -1) - 1
+        if gap:
+            out.append(f"({gap:,} empty) ", style="dim not bold")
+        out.append(
+            f"[{token}]" if number in marked else str(token),
+            style="underline not bold" if number in marked else "not bold",
+        )
+        out.append(" ", style="not bold not underline")
+    return out

@@ -52,7 +52,8 @@ def _print(found: PredictedCases) -> None:
     from rich.text import Text
 
     console = output.console()
-    console.print(Text(f"{found.model} ({found.dtype}, {found.device}); nothing was run", style="bold"))
+    how = "served" if found.served is not None else f"{found.dtype}, {found.device}"
+    console.print(Text(f"{found.model} ({how}); nothing was run", style="bold"))
     console.print(_totals(found))
     if 1 < len(found.cases) <= _CASES_AT_MOST:
         console.print()

@@ -12,7 +12,7 @@ from itertools import pairwise
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
-from leakmeter.core.plain import INFINITY, to_plain
+from leakmeter.core.plain import INFINITY, SELDOM, to_plain
 from leakmeter.errors import DataError
 
 if TYPE_CHECKING:
@@ -83,7 +83,13 @@ def frame_of(kind: type[Record], records: Iterable[Record]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    names = list(scalar_fields(kind))
+    records = list(records)
+    seldom = {field.name for field in fields(kind) if field.metadata.get(SELDOM)}
+    names = [
+        name
+        for name in scalar_fields(kind)
+        if name not in seldom or any(getattr(one, name) is not None for one in records)
+    ]
     return pd.DataFrame([{name: getattr(one, name) for name in names} for one in records], columns=names)
 
 

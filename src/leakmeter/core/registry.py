@@ -20,6 +20,7 @@ from leakmeter.errors import UnknownNameError
 
 _INSTRUMENTS = "leakmeter.instruments"
 _BACKENDS = "leakmeter.backends"
+_DOCTOR = "doctor"
 
 
 def instruments() -> list[str]:
@@ -41,6 +42,23 @@ def instrument(name: str) -> Instrument:
         return _own()[name]
     except KeyError:
         raise UnknownNameError("measure", name, instruments()) from None
+
+
+def printed(name: str) -> tuple[Any, str]:
+    """The class of what `--json` prints, and the package that ships its schema: of an instrument, or of the doctor.
+
+    Raises:
+        UnknownNameError: none of that name; says which there are.
+    """
+    if name == _DOCTOR:
+        return importlib.import_module("leakmeter.checkup.result").DoctorResult, "leakmeter.checkup"
+    found = instrument(name)
+    return found.result, found.package
+
+
+def all_printed() -> list[str]:
+    """Names for `printed`."""
+    return sorted((*instruments(), _DOCTOR))
 
 
 def backends() -> list[str]:

@@ -220,9 +220,6 @@ class Segment:
     """Taken out of the text: struck through on a page, […] elsewhere."""
     line: Literal["", "solid", "dotted"] = ""
     """Drawn beneath a token, or a part of one."""
-    group: int | None = None
-    """Of a token: the group it belongs to, 0 for none; colours tell groups apart then, and not nats. `said` is the
-    group's name."""
 
 
 @dataclass(frozen=True, slots=True)

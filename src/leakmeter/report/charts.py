@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMS: Final = ("png", "svg")
-COLOURS: Final = (*scale.GROUPS, "#262626")
+# Okabe and Ito's colours, which all kinds of eyes tell apart, without their yellow, which paper does not.
+COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#262626")
 _ON_DARK: Final = ("#56b4e9", "#f0884a", "#2cc79b", "#dc9bc0", "#f0b840", "#8fcdf2", "#d9d9d9")
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 _INK, _SOFT, _FADED = "#1f1c18", "#635d54", "#8c8c8c"

@@ -57,8 +57,7 @@ class Composed:
         """Yield the parts from top to bottom."""
         from rich.padding import Padding
 
-        coloured = console.color_system is not None and not console.no_color
-        paint = Paint(coloured, dark=_dark_terminal(), shaded=coloured and console.color_system != "standard")
+        paint = Paint(coloured=console.color_system is not None and not console.no_color, dark=_dark_terminal())
         columns = min(self.width or options.max_width, options.max_width)
         for part in self.parts(paint, columns):
             yield Padding(part, (0, options.max_width - columns, 0, 0))
@@ -79,8 +78,6 @@ class Paint:
 
     coloured: bool
     dark: bool
-    shaded: bool = False
-    """Whether there are more than 16 colours."""
 
     def style(self, heat: int) -> Style | str:
         """Background and readable ink of a heat; nothing for heat 0 or without colour."""
@@ -90,18 +87,6 @@ class Paint:
             return ""
         swatch = scale.ramp(dark=self.dark)[heat - 1]
         return Style(color=swatch.ink, bgcolor=swatch.paper)
-
-    def group(self, group: int, *, odd: bool) -> Style | str:
-        """Background of a group's tokens; neighbours are lighter and darker, so that their ends are seen."""
-        from rich.style import Style
-
-        if not self.shaded:
-            return ""
-        paper, ink, share = ("#1c1c1c", "#ffffff", 0.55) if self.dark else ("#ffffff", "#000000", 0.35)
-        colour = "#808080" if not group else scale.GROUPS[(group - 1) % len(scale.GROUPS)]
-        share -= 0.15 * odd + 0.1 * (not group)
-        mixed = (round(share * a + (1 - share) * b) for a, b in zip(_rgb(colour), _rgb(paper), strict=True))
-        return Style(color=ink, bgcolor="#{:02x}{:02x}{:02x}".format(*mixed))
 
     def bar(self, nats: float, heat: int, columns: int) -> Text:
         """A bar on the common scale, to an eighth of a column."""
@@ -114,10 +99,6 @@ class Paint:
             return Text(text)
         # The palest tints vanish on the terminal's own background; a bar needs the stronger half of the ramp.
         return Text(text, style=Style(color=scale.ramp(dark=self.dark)[max(heat, 9) - 1].paper))
-
-
-def _rgb(colour: str) -> tuple[int, ...]:
-    return tuple(bytes.fromhex(colour[1:]))
 
 
 def _dark_terminal() -> bool:
@@ -374,19 +355,7 @@ def _tokens(text: b.ShadedText, paint: Paint) -> Text:
     from rich.text import Text
 
     out = Text()
-    said: b.Phrase = ""
-    for number, segment in enumerate(segment for passage in text.passages for segment in passage.segments):
-        if segment.group is not None:
-            if segment.said != said:
-                out.append(f"⟦{b.plain(segment.said)}⟧", "dim")
-                said = segment.said
-            elif not paint.shaded:
-                out.append("|")
-            at = len(out)
-            out.append(_with_ends(segment.text.shown), paint.group(segment.group, odd=number % 2 == 1))
-            if segment.line:
-                out.stylize("underline", at)
-            continue
+    for segment in (segment for passage in text.passages for segment in passage.segments):
         heat = scale.heat(segment.nats or 0.0, text.floor_nats)
         at = len(out)
         out.append(segment.text.shown, paint.style(heat))
@@ -395,11 +364,6 @@ def _tokens(text: b.ShadedText, paint: Paint) -> Text:
         if heat and not paint.coloured:
             out.append(block(heat))
     return out
-
-
-def _with_ends(text: str) -> str:
-    """A token of a text as it is read: its line ends are marked."""
-    return text.replace("\n", "↵\n")
 
 
 def _shaded(text: b.ShadedText, paint: Paint) -> Iterator[Shown]:

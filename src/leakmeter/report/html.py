@@ -126,7 +126,6 @@ def _environment() -> Environment:
         "cell": lambda one, column: _say(b.cell_phrase(one, column)),
         "heat": b.heat_of,
         "heat_of_nats": scale.heat,
-        "colour_of": _colour_of,
         "nats": lambda one: scale.nats_cell(one),
         "width": _width,
         "cut": _cut,
@@ -150,7 +149,6 @@ def _style() -> str:
     """The style sheet with the colours of the scale and the lengths of the bars written out as classes."""
     light = "".join(f".h{i}{{background:{s.paper};color:{s.ink}}}" for i, s in enumerate(scale.ramp(dark=False), 1))
     dark = "".join(f".h{i}{{background:{s.paper};color:{s.ink}}}" for i, s in enumerate(scale.ramp(dark=True), 1))
-    groups = "".join(f".g{i + 1}{{--g:var(--c{i})}}" for i in range(len(scale.GROUPS)))
     lengths = "".join(f".w{i}{{--w:{i}%}}.f{i}{{--f:{i}%}}.p{i}{{--p:{i}%}}" for i in range(101))
     # Dark is for screens only: a page printed from a dark desktop comes out on white paper.
     ticks = "".join(
@@ -158,7 +156,7 @@ def _style() -> str:
         for side, tick in (("before", 1.0), ("after", 10.0))
     )
     sheet = _asset("report.css") + charts.style()
-    return f"{sheet}{light}{groups}{ticks}\n@media screen and (prefers-color-scheme:dark){{{dark}}}\n{lengths}\n"
+    return f"{sheet}{light}{ticks}\n@media screen and (prefers-color-scheme:dark){{{dark}}}\n{lengths}\n"
 
 
 def _scales() -> dict[str, Any]:
@@ -196,19 +194,10 @@ def _cut(table: b.Table) -> tuple[b.Table, b.Table]:
     return replace(table, rows=table.rows[:n]), rest
 
 
-def _colour_of(segment: b.Segment, floor_nats: float) -> str:
-    """Class of a token: of its group, or of its nats."""
-    if segment.group is None:
-        return f"h{scale.heat(segment.nats or 0.0, floor_nats)}"
-    return f"g g{(segment.group - 1) % len(scale.GROUPS) + 1}" if segment.group else "g"
-
-
 def _token(segment: b.Segment) -> tuple[str, str]:
     """A space before a word, and the word: at a line's end the space would hang there as a sliver of colour."""
     text = segment.text.shown
     word = text.lstrip(" ")
-    if segment.group is not None:
-        return "", text.replace("\n", "↵\n")
     gap = text[: len(text) - len(word)] if word or segment.nats is None else ""
     return gap, text[len(gap) :].replace("\n", "↵\n")
 

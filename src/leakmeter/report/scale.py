@@ -23,8 +23,6 @@ BINS = 20
 TICKS_NATS = (0.1, 1.0, 3.0, 10.0, 50.0)
 NOT_MEASURED = "–"
 POSTERIOR_STEPS_NATS = (-1.0, 0.1, 1.0, 3.0, 5.0)
-# Okabe and Ito's colours, which all kinds of eyes tell apart, without their yellow, which paper does not.
-GROUPS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 # Steps of OKLCH, which the tests compute.
 _ON_LIGHT: Final = (
     "fef5df f9eacc f5e0ba f1d5a8 eecb96 eabf85 e7b474 e3a964 df9d55 db9246 "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cache
 from importlib import metadata
 
 from leakmeter.core.backend import Backend
@@ -37,7 +38,8 @@ def spec_of(
             "weights_sha256": backend.weights_sha256,
             **backend.identity,
             "dtype": backend.dtype,
-            "device": device,
+            # Where a server computes, it does not say.
+            "device": None if backend.dtype == "served" else device,
             "memory_bytes": getattr(backend, "memory_bytes", None),
             **settings.model_record(),
         },
@@ -46,11 +48,17 @@ def spec_of(
         environment={
             "python": platform.python_version(),
             "machine": platform.machine(),
-            **{name: metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
-            **{name: metadata.version(name) for name in settings.libraries},
+            **{name: _version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
+            **{name: _version(name) for name in settings.libraries},
         },
         command=command,
         problems=tuple(problems),
         name=label,
         data=data,
     )
+
+
+@cache
+def _version(library: str) -> str:
+    """A library's version; to parse its metadata takes a millisecond."""
+    return metadata.version(library)

@@ -323,7 +323,7 @@ def schema(instrument: str) -> dict[str, Any]:
     """The JSON schema of a result of an instrument, which `to_dict` follows.
 
     Args:
-        instrument: its name, such as 'influence'.
+        instrument: its name, such as 'influence', or 'doctor'.
 
     Returns:
         The schema as a plain object.
@@ -341,12 +341,12 @@ def schema(instrument: str) -> dict[str, Any]:
 
     from leakmeter.core import record, registry
 
-    found = registry.instrument(instrument)
-    shipped = resources.files(found.package) / "schema.json"
+    kind, package = registry.printed(instrument)
+    shipped = resources.files(package) / "schema.json"
     if shipped.is_file():
         told: dict[str, Any] = json.loads(shipped.read_text(encoding="utf-8"))
         return told
-    return record.schema(found.result, found.result.schema)
+    return record.schema(kind, kind.schema)
 
 
 def _bounds(given: str | Sequence[str], option: str) -> list[Bound]:

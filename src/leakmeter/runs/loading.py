@@ -19,6 +19,7 @@ from leakmeter.models import DEFAULT_MODEL
 if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend
     from leakmeter.core.backend import Backend
+    from leakmeter.core.tokenizer import Tokenizer
     from leakmeter.runs.run import Run
     from leakmeter.runs.scores import ScoreCache
 
@@ -80,10 +81,7 @@ def load_backend(
             model, tokenizer=tokenizer, allow_remote=allow_remote, concurrency=concurrency, notify=notify or tell
         )
     if tokenizer is not None or allow_remote or concurrency is not None:
-        raise UsageError(
-            "tokenizer, allow_remote and concurrency are for a served model, such as vllm:http://127.0.0.1:8000#NAME; "
-            "leave them out"
-        )
+        raise _not_served()
     if not isinstance(model, (str, Path)):
         if isinstance(model, Backend):
             if model_id is not None:
@@ -121,6 +119,42 @@ def load_backend(
         memory_bytes=parse_memory(memory) if memory else None,
     )
     return _reusing(backend, model_id, cache, notify or tell)
+
+
+def load_tokenizer(model: str, *, tokenizer: Any = None, notify: Callable[[str], None] | None = None) -> Tokenizer:
+    """A model's tokenizer; its weights are not loaded, and no server is asked.
+
+    Args:
+        model: a name or path; see `load_backend`.
+        tokenizer: of a served model.
+        notify: told in one line of what takes time.
+
+    Raises:
+        LeakmeterError: there is no such model, or its tokenizer cannot be loaded.
+    """
+    from leakmeter.backends.served import names_a_server
+
+    if names_a_server(model):
+        from leakmeter.backends.served.load import served_tokenizer
+
+        return served_tokenizer(tokenizer, notify or tell)[0]
+    if tokenizer is not None:
+        raise _not_served()
+    if model == "toy" or names_a_backend(model):
+        return load_backend(model).tokenizer
+    from leakmeter.models.tokenizers import tokenizer_folder
+
+    folder = tokenizer_folder(model, notify=notify or tell)
+    from leakmeter.backends.hf.local_tokenizer import load_tokenizer as loaded
+
+    return loaded(folder, model)
+
+
+def _not_served() -> UsageError:
+    return UsageError(
+        "tokenizer, allow_remote and concurrency are for a served model, such as vllm:http://127.0.0.1:8000#NAME; "
+        "leave them out"
+    )
 
 
 def _other_backend(model: str, dtype: str | None, device: str | None, memory: str | None) -> Backend | None:
@@ -209,6 +243,13 @@ class KeptModel:
         """The model, loaded."""
         with self.lock:
             return load_backend(self.given, **self.options)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer; a name or path is not loaded for it."""
+        if "backend" in self.__dict__ or not isinstance(self.given, (str, Path)):
+            return self.backend.tokenizer
+        return load_tokenizer(str(self.given), tokenizer=self.options.get("tokenizer"))
 
     def in_precision(self, dtype: str | None) -> KeptModel:
         """What measures in a precision that a guarantee needs; a meter's own model stays as it was loaded."""

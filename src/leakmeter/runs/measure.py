@@ -36,6 +36,10 @@ class Callbacks:
 class RemoteBackend(Backend, Protocol):
     """A back end whose model is out of our hands: it may change meanwhile, and its noise has to be measured."""
 
+    @property
+    def concurrency(self) -> int:
+        """Requests under way at a time, on which the noise depends."""
+
     def confirm(self) -> None:
         """Ask whether the model is still the one that `identity` tells.
 
@@ -44,7 +48,7 @@ class RemoteBackend(Backend, Protocol):
         """
 
     def measured_noise(self, items: Sequence[Any]) -> Any:
-        """The noise of a log-probability: a dataclass of nats, the largest as `nats`."""
+        """The noise of a log-probability: a dataclass of nats, the largest as `nats`, and the `concurrency`."""
 
 
 def n_parts(n_cases: int, group_size: int) -> int:
@@ -65,7 +69,8 @@ def check_answered(backend: Backend, measure: Measure, prepared: Sequence[Prepar
     """
     if hasattr(backend, "check"):
         predictor = predictor_of(backend)
-        for one in prepared:
+        # Its noise will be known before the first case, so that no case asks for what would show it.
+        for one in with_noise(prepared, 0.0):
             predictor.predict(measure, one)
 
 
@@ -125,10 +130,14 @@ def measure_cases(
 
 
 def _noise_nats(backend: RemoteBackend, prepared: Sequence[Prepared], directory: RunDirectory | None) -> float:
-    """The model's noise as the run has it, so that a run that goes on has one; measured where it has none yet."""
+    """The model's noise as the run has it, so that a run that goes on has one.
+
+    It is measured where the run has none yet, or one with fewer requests at a time: then the larger is kept.
+    """
     known = None if directory is None else directory.noise
-    if known is None:
-        known = asdict(backend.measured_noise([one.item for one in prepared]))
+    if known is None or known.get("concurrency", 0) < backend.concurrency:
+        found = asdict(backend.measured_noise([one.item for one in prepared]))
+        known = {**found, "nats": max(found["nats"], known["nats"])} if known is not None else found
         if directory is not None:
             directory.keep_noise(known)
     return float(known["nats"])

@@ -130,8 +130,6 @@ class PreparedContext(Prepared):
 
     decoding: str | None = field(default=None, kw_only=True)
     """How the response was chosen, where it was given and that is known."""
-    layout: Layout | None = field(default=None, kw_only=True, compare=False, repr=False)
-    """The prompt's text and tokens; None where it was made otherwise."""
 
     def texts(self) -> JsonObject:
         """How the response was chosen, where that is known."""
@@ -199,7 +197,6 @@ def prepare(
         n_cut,
         removal=settings.removal,
         decoding=case.decoding,
-        layout=layout,
     )
 
 
@@ -267,12 +264,16 @@ def _response_ids(case: Case, layout: Layout, tokenizer: Tokenizer) -> tuple[int
         return None
     if not case.response.strip():
         raise UsageError(f"case '{case.id}' has an empty response; leave it out to have one sampled")
-    # A response is tokenised alone; after "Answer:" it begins with the space that a model would write.
-    joined = not layout.segments[-1].text[-1].isspace() and not case.response[0].isspace()
-    ids = tokenizer.encode_data((" " if joined else "") + case.response, first=False).ids
+    ids = tokenizer.encode_data(response_text(case.response, layout), first=False).ids
     if not ids:
         raise UsageError(f"case '{case.id}': the model's tokenizer knows none of the response's characters")
     return ids
+
+
+def response_text(response: str, layout: Layout) -> str:
+    """What is tokenised of a response: after "Answer:" it begins with the space that a model would write."""
+    joined = not layout.segments[-1].text[-1].isspace() and not response[0].isspace()
+    return (" " if joined else "") + response
 
 
 def _fitted(case_id: str, layout: Layout, n_after: int, window: int, truncate: bool) -> Layout:

@@ -177,7 +177,7 @@ class Layout:
 
     @property
     def offsets(self) -> tuple[CharRange, ...]:
-        """Characters [start, end) of `text` that each token came from, start tokens apart."""
+        """Of each token behind the start tokens, the characters of the text that it came from."""
         return self._offsets
 
     def token_range(self, chars: CharRange) -> TokenRange | None:
@@ -271,9 +271,22 @@ class Layout:
                     else:
                         ids, opens = self._left_of(i, told.of(i), told_until)
                         told_until = max(told_until, self._offsets[i][1])
-                        left.put(piece, ids, n_places=1, opens=opens)
+                        if ids:
+                            left.put(piece, ids, n_places=1, opens=opens)
+                        else:
+                            left.drop(1)
             token = end
         return left.prompt()
+
+    def left(self, removal: Removed) -> Iterator[tuple[int, tuple[int, ...] | None]]:
+        """Of each token of the text of which something is left, its number, and what is left of it tokenised on its
+        own; None of a token that is kept."""
+        told = self._told(removal)
+        for token in range(len(self._ids)):
+            if told.state[token] == _KEPT:
+                yield token, None
+            elif told.state[token] == _MIXED:
+                yield token, self._left_of(token, told.of(token))[0]
 
     def _told(self, removal: Removed) -> _Told:
         """Of each token whether it is kept, gone, or holds some of both."""

@@ -170,23 +170,27 @@ class Cuts:
 
     def __call__(self, names: Collection[str]) -> Prompt:
         """The prompt without these spans, which may overlap."""
-        gone = [self.spans[name] for name in names]
-        covers = [cover for cover, _ in gone]
-        pieces = {piece for _, span in gone for piece in span.pieces}
-        if pieces.issuperset(self.prompt.names(CONTEXT)):
+        if self.is_all(names):
             # What a stranger could have built: no gap, which would tell the length of the context.
             return self.layout.blank(self.prompt)
-        owners = frozenset(owner for cover in covers for owner in cover.owners)
+        removed = self.removed(names)
         if self.removal == "retokenize":
-            return self.layout.rewritten([part for cover in covers for part in cover.chars], owners)
-        return self.layout.without(
-            self.prompt,
-            Removed(
-                chars=tuple(part for cover in covers for part in cover.parts),
-                tokens=tuple(part for cover in covers if self.by_token(cover) for part in cover.tokens),
-                owners=owners,
-            ),
-            mask=self.removal == "mask",
+            parts = [part for name in names for part in self.spans[name][0].chars]
+            return self.layout.rewritten(parts, removed.owners)
+        return self.layout.without(self.prompt, removed, mask=self.removal == "mask")
+
+    def is_all(self, names: Collection[str]) -> bool:
+        """Whether these spans are the whole context."""
+        gone = {piece for name in names for piece in self.spans[name][1].pieces}
+        return gone.issuperset(self.prompt.names(CONTEXT))
+
+    def removed(self, names: Collection[str]) -> Removed:
+        """What goes with these spans where they are taken out of the one tokenisation."""
+        covers = [self.spans[name][0] for name in names]
+        return Removed(
+            chars=tuple(part for cover in covers for part in cover.parts),
+            tokens=tuple(part for cover in covers if self.by_token(cover) for part in cover.tokens),
+            owners=frozenset(owner for cover in covers for owner in cover.owners),
         )
 
     def by_token(self, cover: Cover) -> bool:

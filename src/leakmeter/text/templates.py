@@ -200,6 +200,7 @@ class Chat:
         asked = [part.text for number, part in enumerate(asking.parts) if number not in asking.retrieved]
         self.query = joined(asking, asked)
         self._frames: dict[tuple[int, ...], list[list[Segment]]] = {}
+        self._frames_of(tuple(range(len(messages))))
 
     def segments(self, texts: Sequence[str], gone: Collection[str] = ()) -> list[Segment]:
         """The chat as the template writes it without the messages that are gone.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+import random
 import ssl
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,6 +19,7 @@ from helpers.places import ROOT
 from helpers.served_requests import SECRET, asked
 from leakmeter.backends.served import ServedBackend, connection
 from leakmeter.backends.served.connection import Connection, StatusError, is_loopback, key_for, split
+from leakmeter.backends.served.in_order import waited
 from leakmeter.errors import LeakmeterError, ModelError, ScoreError, UsageError
 
 Load = Callable[..., ServedBackend]
@@ -39,8 +40,16 @@ def answers(*given: RefusedError | dict[str, str], path: str = "/ask") -> Routes
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_FIRST_WAIT", 0.01)
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that are waited for; hardly any of them pass."""
+    found: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        found.append(seconds)
+        return waited(min(seconds, 0.02))
+
+    monkeypatch.setattr(connection, "waited", wait)
+    return found
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
@@ -69,19 +78,26 @@ def test_a_server_that_is_broken_is_asked_four_times() -> None:
         assert len(server.calls) == 4
 
 
-def test_retry_after_is_waited_for() -> None:
-    with ModelServer(answers(RefusedError(429, headers={"Retry-After": "0.3"}), {})) as server:
-        began = time.monotonic()
+def test_retry_after_is_waited_for(waits: list[float]) -> None:
+    with ModelServer(answers(RefusedError(429, headers={"Retry-After": "20"}), {})) as server:
         Connection(server.url).post("ask", {})
-        assert time.monotonic() - began >= 0.3
+    assert [20.0 <= wait < 21.0 for wait in waits] == [True]
 
 
-def test_a_server_that_asks_for_too_long_a_wait() -> None:
+def test_a_server_that_asks_for_too_long_a_wait(waits: list[float]) -> None:
     with ModelServer(answers(RefusedError(429, headers={"Retry-After": "3600"}))) as server:
-        began = time.monotonic()
         with pytest.raises(StatusError, match="status 429; lower --concurrency"):
             Connection(server.url).post("ask", {})
-        assert time.monotonic() - began < 5
+        assert len(server.calls) == 1
+    assert waits == []
+
+
+def test_patience_has_an_end(waits: list[float]) -> None:
+    routes = answers(RefusedError(503, headers={"Retry-After": "0"}))
+    with ModelServer(routes) as server, pytest.raises(StatusError, match=r"status 503 \(\d+ tries\)"):
+        Connection(server.url, patience=100.0).post("ask", {})
+    assert 50 < sum(waits) <= 100
+    assert len(waits) < 20
 
 
 @pytest.mark.parametrize(
@@ -98,10 +114,16 @@ def test_retry_after_as_a_date() -> None:
 
 
 def test_waits_grow_and_differ() -> None:
-    longest = [max(connection._wait(tries, None) for _ in range(200)) for tries in range(1, 5)]
-    assert longest == sorted(longest)
-    assert len({connection._wait(3, None) for _ in range(5)}) > 1
-    assert connection._wait(60, None) <= 30.0
+    for tries in range(1, 12):
+        some = [connection._wait(tries, None) for _ in range(50)]
+        step = min(0.5 * 2 ** (tries - 1), 30.0)
+        assert step / 2 <= min(some) < max(some) <= step
+
+
+def test_waits_leave_what_is_drawn_with_a_seed_as_it_is() -> None:
+    state = random.getstate()
+    connection._wait(1, None)
+    assert random.getstate() == state
 
 
 def test_a_redirection_is_not_followed() -> None:
@@ -137,8 +159,9 @@ def test_the_key_goes_to_the_server_and_nowhere_else(
     with ModelServer(VLLM, key=KEY) as server:
         backend = served(server.model)
         backend.score(asked())
+        identity = repr(backend.identity)
     assert {call.headers["Authorization"] for call in server.calls} == {f"Bearer {KEY}"}
-    said = [*capfd.readouterr(), caplog.text, repr(backend.connection), str(vars(backend)), repr(backend.identity)]
+    said = [*capfd.readouterr(), caplog.text, repr(backend.connection), str(vars(backend)), identity]
     for hidden in (KEY, SECRET):
         assert not [text for text in said if hidden in text]
 
@@ -215,14 +238,13 @@ def test_a_path_before_the_servers_own() -> None:
         assert Connection(f"{server.url}/below/").post("v1/ask", {}) == {"a": "b"}
 
 
-def test_nobody_there() -> None:
+def test_nobody_there(waits: list[float]) -> None:
     with ModelServer(answers({})) as server:
         pass
-    began = time.monotonic()
     with pytest.raises(StatusError, match=r"cannot be reached \(2 tries\); check that it runs") as caught:
         Connection(server.url).post("ask", {})
     assert caught.value.status == 0
-    assert time.monotonic() - began < 5
+    assert len(waits) == 1
 
 
 def test_a_server_that_has_answered_may_start_again() -> None:

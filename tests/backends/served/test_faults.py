@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from helpers.model_server import OPENAI, VLLM, ModelServer, Routes
+from helpers.model_server_llamacpp import LLAMACPP
+from helpers.model_server_sglang import SGLANG
 from helpers.served_requests import SECRET, asked
 from leakmeter.backends.served import ServedBackend
 from leakmeter.core.reductions import FullDistribution, Top
@@ -26,6 +28,22 @@ SEEN = {
     (VLLM, "echo_ignored"): "0 rows of log-probabilities",
     (VLLM, "no_ids"): "which token ids it read",
     (VLLM, "start_token"): "start token",
+    (LLAMACPP, "wrong_order"): "other token ids",
+    (LLAMACPP, "missing_rows"): "rows of log-probabilities instead of",
+    (LLAMACPP, "nan"): "leaves out log-probabilities",
+    (LLAMACPP, "cut"): r"cuts the connection \(\d tries\)",
+    (LLAMACPP, "slow"): "does not answer in time",
+    (LLAMACPP, "changed_model"): "another model than it began with",
+    (LLAMACPP, "echo_ignored"): "0 rows of log-probabilities",
+    (LLAMACPP, "start_token"): "start token",
+    (SGLANG, "wrong_order"): "other token ids",
+    (SGLANG, "missing_rows"): "rows of log-probabilities instead of",
+    (SGLANG, "nan"): "leaves out log-probabilities",
+    (SGLANG, "cut"): r"cuts the connection \(\d tries\)",
+    (SGLANG, "slow"): "does not answer in time",
+    (SGLANG, "changed_model"): "another model than it began with",
+    (SGLANG, "echo_ignored"): "0 rows of log-probabilities",
+    (SGLANG, "start_token"): "start token",
     (OPENAI, "wrong_order"): "about other tokens than it was sent",
     (OPENAI, "missing_rows"): "rows of log-probabilities instead of",
     (OPENAI, "nan"): "NaN",

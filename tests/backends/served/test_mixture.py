@@ -44,7 +44,7 @@ def told(log_probs: np.ndarray, k: int, token: int, noise: np.ndarray) -> dict[i
     return {i: float(min(0.0, log_probs[i] + noise[i])) for i in ids}
 
 
-@settings(max_examples=80)
+@settings(max_examples=100)
 @given(
     seed=st.integers(0, 10**6),
     n_vocab=st.integers(5, 60),
@@ -68,12 +68,13 @@ def test_interval_holds_the_mixture_of_whole_rows(
     targets = np.asarray([token])
     if np.isfinite(log_probs[0]).any() and np.isfinite(logits[0] + logits[1]).any():
         truth = MixtureLogProbs(context_weight, temperature).reduce(logits[:, None, :], targets)[1, 0]
-        low, high = mixture.mixed(token, full, bare, context_weight, temperature, noise_nats)
+        n_top = min(k, n_vocab) if seed % 4 else 0
+        low, high = mixture.mixed(token, full, bare, context_weight, temperature, noise_nats, n_top)
         slack = SLACK * max(1.0, abs(truth)) if math.isfinite(truth) else 0.0
         assert low - slack <= truth <= high + slack
         assert high <= 0.0
     plain = TargetLogProbs(temperature).reduce(logits[:, None, :], targets)[1, 0]
-    low, high = mixture.tempered(token, full, temperature, noise_nats)
+    low, high = mixture.tempered(token, full, temperature, noise_nats, min(k, n_vocab))
     slack = SLACK * max(1.0, abs(plain)) if math.isfinite(plain) else 0.0
     assert low - slack <= plain <= high + slack
 
@@ -105,6 +106,14 @@ def test_without_a_bound_beyond_one_the_formula_would_be_wrong():
     """At T = 2 a tail of many small tokens outweighs (1 − p(I))^(1/T): the refusal is needed."""
     tail = np.full(1000, 0.1 / 1000)
     assert np.sum(tail**0.5) > (0.1) ** 0.5
+
+
+def test_likeliest_tokens_narrow_it_where_the_rest_is_spread():
+    row = logspace.log_softmax(np.random.default_rng(0).normal(size=1000))
+    known = told(row, 20, 5, np.zeros(1000))
+    wide, narrow = (mixture.tempered(5, known, 0.5, n_top=n) for n in (0, 20))
+    assert narrow[1] == wide[1]
+    assert narrow[1] - narrow[0] < 0.5 * (wide[1] - wide[0])
 
 
 def test_middle_of_a_ruled_out_token_is_certain():

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from helpers.model_server import OPENAI, OPENAI_CHAT, ModelServer
+from helpers.model_server import OPENAI, OPENAI_CHAT, VLLM, ModelServer
 from helpers.served_requests import TEXTS, asked
 from leakmeter.backends.served import ServedBackend
 from leakmeter.backends.toy import Toy
@@ -35,6 +35,30 @@ def test_chat_gives_labels_of_the_first_token(served: Load) -> None:
         backend = served(server.model)
         answer = backend.score(asked(Labels(labels), "", TEXTS[:1]))[0]
         assert not backend.capabilities.targets
-        with pytest.raises(LeakmeterError, match="load the model here"):
+        with pytest.raises(LeakmeterError, match="a model loaded here"):
             backend.score(asked())
     np.testing.assert_array_equal(answer.values, Toy().score(asked(Labels(labels), "", TEXTS[:1]))[0].values)
+
+
+def test_chat_sends_text_without_start_tokens(served: Load) -> None:
+    with ModelServer(OPENAI_CHAT) as server:
+        dialect = served(server.model).dialect
+        drawn = dialect.generate((10, *b"Say it."), n_tokens=3, temperature=0.0, seed=1, stop_ids=())
+        assert server.calls[-1].body["messages"] == [{"role": "user", "content": "Say it."}]
+    assert drawn.log_probs == ()
+
+
+def test_a_model_may_have_a_longer_name_in_answers_but_not_two(served: Load) -> None:
+    with ModelServer(OPENAI) as server:
+        server.name_now = lambda call: "toy-2026-11"  # type: ignore[method-assign]
+        backend = served(server.model)
+        assert (backend.name, backend.served.revision) == ("openai:toy", "toy-2026-11")
+        backend.score(asked())
+        server.name_now = lambda call: "toy-2026-12"  # type: ignore[method-assign]
+        with pytest.raises(LeakmeterError, match="another model than it began with"):
+            backend.score(asked())
+
+
+def test_a_server_that_speaks_neither(served: Load) -> None:
+    with ModelServer(VLLM) as server, pytest.raises(LeakmeterError, match="chat/completions, answers with status 404"):
+        served(server.model.replace("vllm:", "openai:"))

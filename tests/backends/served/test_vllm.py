@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from helpers.model_server import VLLM, ModelServer
+from helpers.model_server import VLLM, ModelServer, Routes
 from helpers.served_requests import asked
 from leakmeter.backends.served import ServedBackend
 from leakmeter.backends.toy import Toy
@@ -129,3 +129,9 @@ def test_responses_are_drawn_by_the_server(temperature: float, served: Load) -> 
     whole = (Prompt((Piece("frame", "frame", prompt),)),)
     own = Toy().score(plan([Request(whole, one.ids, TargetLogProbs())]))
     np.testing.assert_array_equal(own[0].values[0], one.log_probs)
+
+
+def test_a_gateway_that_lets_nothing_through_but_completions(served: Load) -> None:
+    less = Routes("vllm", get={"/v1/models": VLLM.get["/v1/models"]}, post=VLLM.post)
+    with ModelServer(less) as server:
+        assert served(server.model).identity["server_version"] is None

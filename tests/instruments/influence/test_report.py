@@ -31,6 +31,7 @@ from helpers.report_checks import CONTROLS, Page, assert_harmless, assert_markdo
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
+from leakmeter.instruments.influence import context
 from leakmeter.instruments.influence.report import posterior, report, verdict
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.report import blocks as b
@@ -399,3 +400,16 @@ def test_a_table_with_surrogates_shows_one_token_in_the_right_columns(tmp_path: 
         browser.press("Escape")
         assert browser.run(cells) == before
         assert browser.complaints == []
+
+
+def test_nothing_is_advised_to_be_shipped_whose_context_as_a_whole_leaks() -> None:
+    case = clinic()
+    quiet = tuple(replace(piece, nats=0.0, signed_nats=0.0, posterior=None) for piece in case.pieces)
+    whole = replace(case, pieces=quiet)
+    assert (context.is_finding(whole), context.leader(whole)) == (True, None)
+    none = replace(whole, whole_nats=0.0, whole_signed_nats=0.0, whole_posterior=None)
+    ship, look = "Nothing above placebo and noise: ship", "The context as a whole above placebo and noise"
+    # The terminal has those rows of the table alone that the cases meet.
+    for shown, said in (([whole], (look,)), ([none], (ship,)), ([whole, replace(none, id="b")], (look,))):
+        told = " ".join(printed(report(shown)).split())
+        assert [row for row in (ship, look) if row in told] == [*said]

@@ -210,7 +210,7 @@ def test_each_round_runs_one_token_a_beam_and_no_more_than_predicted() -> None:
     settings: dict[str, Any] = {"width": 3, "max_new_tokens": N_NEW}
     _, cost = searched(backend, prompts, stop_ids=(), **settings)
     assert cost.n_tokens_run == sum(len(prompt.ids) for prompt in prompts) + 4 * 3 * (N_NEW - 1)
-    predicted = predict(planning_backend(backend, None), longest_beam_search(prompts, **settings))
+    predicted = predict(planning_backend(backend, None), longest_beam_search(prompts, stop_ids=(), **settings))
     assert predicted.n_tokens_run == cost.n_tokens_run
     _, less = searched(backend, prompts, stop_ids=common_tokens("llama", prompts), **settings)
     assert less.n_tokens_run < cost.n_tokens_run

@@ -273,10 +273,10 @@ def test_an_export_of_an_address_book_is_probed_as_it_is(
     )
     ended = probe("--dry-run", subjects=path)
     assert ended.code == 0, ended.err
-    assert "columns that are not asked for: 'Company', 'Emial' (--map email=Emial uses it)\n" in ended.err
+    assert "columns left out: 'Company', 'Emial' (--map email=Emial uses it)\n" in ended.err
     assert "Ltd" not in ended.err + ended.out
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
-    assert probe("--dry-run", subjects="-").err.count("columns that are not asked for") == 1
+    assert probe("--dry-run", subjects="-").err.count("columns left out") == 1
     refused = probe("--dry-run", "--map", "emial=Emial", subjects=path)
     assert (refused.code, refused.out) == (2, "")
     assert "no field 'emial'; did you mean 'email'?" in refused.err

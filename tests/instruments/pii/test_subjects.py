@@ -377,7 +377,7 @@ def test_of_several_numbers_the_first_that_there_is_is_asked_for(tmp_path: Path)
     ]
     loaded = load_subjects(write(tmp_path, rows, "csv"))
     assert [one.phone for one in loaded.subjects] == ["2055550123", "2055550124"]
-    assert left_out(loaded.ignored) == "columns that are not asked for: 'mobile' (--map phone=mobile uses it)"
+    assert left_out(loaded.ignored) == "columns left out: 'mobile' (--map phone=mobile uses it)"
     mapped_ = load_subjects(write(tmp_path, rows[1:], "csv"), map={"phone": "mobile"})
     assert mapped_.subjects[0].phone == "2055550125"
 
@@ -385,7 +385,7 @@ def test_of_several_numbers_the_first_that_there_is_is_asked_for(tmp_path: Path)
 def test_what_is_no_field_is_named_with_the_nearest_one(tmp_path: Path) -> None:
     path = write(tmp_path, [{"name": "N", "father": "B", "Emial": "n@x.example", "Notes": SECRET}], "csv")
     told = left_out(load_subjects(path).ignored)
-    assert told == "columns that are not asked for: 'Emial' (--map email=Emial uses it), 'Notes'"
+    assert told == "columns left out: 'Emial' (--map email=Emial uses it), 'Notes'"
     assert "as with --map name=Namen" in message(write(tmp_path, [{"Namen": SECRET, "phone": "2055550123"}], "csv"))
 
 

@@ -73,7 +73,7 @@ def test_queries_scored_together_have_the_numbers_of_each_alone() -> None:
 def test_a_real_model_against_full_passes(real_backend: Any, number: int) -> None:
     """An open query of the sample, and a closed one with answers."""
     query, contexts = load_queries(SAMPLES / "queries.jsonl")[number], load_contexts(SAMPLES / "contexts.jsonl")
-    case = QueryCase("q", query, contexts[::3])
+    case = QueryCase("q", query, contexts[::4])
     item = prepare_query(case, real_backend.tokenizer, QuerySettings(), window=None, n_reserved=0).item
     got = readings_of(real_backend, Susceptibility(), item)
     for name, values in by_hand(real_backend.model, Susceptibility(), item).series().items():

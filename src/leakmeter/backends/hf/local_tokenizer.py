@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import ModelError
@@ -30,16 +30,6 @@ def load_tokenizer(folder: Path, name: str) -> HfTokenizer:
             return HfTokenizer(_library(folder), SimpleNamespace(generation_config=_defaults(folder)))
     except OSError as error:
         raise ModelError(f"the tokenizer '{name}' could not be loaded: {error.strerror or error}; {_ADVICE}") from error
-
-
-def window_of(folder: Path) -> int | None:
-    """Most tokens of a sequence by the configuration in a tokenizer's directory; None where there is none that says."""
-    if not (folder / "config.json").is_file():
-        return None
-    with ForeignErrors("its configuration could not be read", _ADVICE):
-        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    window: int | None = getattr(config.get_text_config(), "max_position_embeddings", None)
-    return window
 
 
 def _library(folder: Path) -> Any:

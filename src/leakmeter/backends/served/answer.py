@@ -35,7 +35,7 @@ class Question:
     k: int = 0
     """Of `top`: how many tokens of a row."""
     is_alone: bool = False
-    """Whether it is asked before all others, with no other beside it, and answered without a prefix cache."""
+    """Whether it is asked before all others, with no other beside it."""
 
 
 Answering = Generator[list[Question], list[Any], Scores]
@@ -113,9 +113,9 @@ def _interval(request: Request, has: Capabilities) -> Answering:
         for t, (token, row) in enumerate(zip(targets, one, strict=True)):
             if i and isinstance(reduction, MixtureLogProbs):
                 weight = reduction.context_weight
-                bounds[i, t] = mixture.mixed(token, row, known[0][t], weight, reduction.temperature, noise)
+                bounds[i, t] = mixture.mixed(token, row, known[0][t], weight, reduction.temperature, noise, k)
             else:
-                bounds[i, t] = mixture.tempered(token, row, reduction.temperature, noise)
+                bounds[i, t] = mixture.tempered(token, row, reduction.temperature, noise, k)
     values, half_width = mixture.middle(bounds)
     return Scores(values, half_width=half_width)
 

@@ -265,5 +265,20 @@ def normalised(rows: FloatArray, host: str) -> FloatArray:
     """
     sums = np.logaddexp.reduce(rows, axis=1, keepdims=True)
     if (np.abs(sums) > _TOLERANCE).any():
-        raise ScoreError(f"the server {host} answers with rows whose probabilities do not sum to 1")
+        raise AnswerError(
+            "part_of_vocabulary", f"the server {host} answers with rows whose probabilities do not sum to 1"
+        )
     return np.asarray(rows - sums)
+
+
+def check_n_read(n_read: Any, n_sent: int, host: str) -> None:
+    """Refuse an answer about more or fewer token ids than were sent, where a server only counts them.
+
+    Raises:
+        ScoreError: they differ.
+    """
+    if n_read != n_sent:
+        raise AnswerError(
+            "start_token" if n_read == n_sent + 1 else "other_ids",
+            f"the server {host} puts a start token before the token ids it is sent, or cuts them",
+        )

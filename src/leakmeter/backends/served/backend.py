@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,14 +13,15 @@ from leakmeter.backends.served import capabilities
 from leakmeter.backends.served.answer import Answering, Question, answering
 from leakmeter.backends.served.capabilities import kind_of
 from leakmeter.backends.served.cost import n_tokens, to_be_sent
-from leakmeter.backends.served.dialect import Dialect, Scored, Served
+from leakmeter.backends.served.dialect import Dialect, Served
 from leakmeter.backends.served.fingerprint import Fingerprint, fingerprint, probes
+from leakmeter.backends.served.known import SAME_NATS, settled
 from leakmeter.backends.served.noise import Noise, measured_noise, noise_requests, sequences_of
 from leakmeter.core.drive import in_parts, joined
 from leakmeter.core.forecast import Sent
 from leakmeter.core.item import Item
 from leakmeter.core.plan import Chunk
-from leakmeter.core.request import DrawRequest, FloatArray, Request, Responses, Scores
+from leakmeter.core.request import DrawRequest, Request, Responses, Scores
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import ModelError, ScoreError
 
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
 
 _WORTH_WAITING: Final = 16
 """Tokens that have to be shared for a server to keep them: it keeps blocks of tokens, not single ones."""
+_MUCH_NATS: Final = 0.02
+"""Noise of a token that is worth a line: bfloat16's."""
 _ROW_BYTES: Final = 1 << 29
 _ANY_VOCAB: Final = 2**18
-_SAME_NATS: Final = 0.3
-"""By how much a probe of the fingerprint may differ: noise moves it by 1e-3, another quantisation by more than this."""
 
 
 class ServedBackend:
@@ -69,9 +70,7 @@ class ServedBackend:
         self.window = served.window
         self.n_tokens_run = 0
         self.n_halvings = 0
-        has = dialect.capabilities()
-        is_fresh = not dialect.reads_prefix_cache or hasattr(dialect, "fresh_rows")
-        self.capabilities = replace(has, fresh_rows=has.whole_rows and is_fresh)
+        self.capabilities = dialect.capabilities()
         self.draws_responses = capabilities.draws_responses(self.capabilities)
 
     def check(self, chunk: Chunk) -> None:
@@ -89,7 +88,8 @@ class ServedBackend:
         Whoever reads it first has the model's fingerprint taken, which is a few requests.
         """
         if self._fingerprint is None and self.capabilities.targets:
-            self._fingerprint = fingerprint(self.dialect, self.tokenizer)
+            found = fingerprint(self.dialect, self.tokenizer)
+            self._fingerprint = settled(found, {**_told(self.dialect, self.served), **self._identity})
         return {
             **_told(self.dialect, self.served),
             "fingerprint": None if self._fingerprint is None else self._fingerprint.sha256,
@@ -111,7 +111,7 @@ class ServedBackend:
             self._n_troubles = n_troubles
         if self._fingerprint is not None and not changed:
             found = fingerprint(self.dialect, self.tokenizer)
-            changed = [] if found.agrees(self._fingerprint, _SAME_NATS) else ["log-probabilities"]
+            changed = [] if found.agrees(self._fingerprint, SAME_NATS) else ["log-probabilities"]
         if changed:
             what = ", ".join(name.replace("_", " ") for name in changed)
             raise ModelError(
@@ -132,7 +132,18 @@ class ServedBackend:
 
     def measured_noise(self, items: Sequence[Item]) -> Noise:
         """The noise of the model's log-probabilities, on a few prompts of the first item."""
-        return measured_noise(self.dialect, self.connection, sequences_of(items[0]))
+        noise = measured_noise(self.dialect, self.connection, sequences_of(items[0]))
+        if noise.nats >= _MUCH_NATS and noise.company_nats == noise.nats:
+            self.connection.notify(
+                f"log-probabilities of the server {self.connection.host} move by up to {noise.nats:.2g} nats with what "
+                "is asked beside them; --concurrency 1 lowers the noise floor"
+            )
+        return noise
+
+    @property
+    def concurrency(self) -> int:
+        """Requests under way at a time."""
+        return self.connection.concurrency
 
     def score(self, chunk: Chunk) -> list[Scores]:
         """Ask about each request's prompts, and reduce what comes back.
@@ -210,16 +221,12 @@ class ServedBackend:
             raise ScoreError(f"the server {self.connection.host} drew a response without tokens; give a response")
         return ids[:end]
 
-    def _fresh_rows(self, scored: Scored, rows: range) -> FloatArray:
-        found: FloatArray = getattr(self.dialect, "fresh_rows", self.dialect.whole_rows)(scored, rows)
-        return found
-
     def _one(self, question: Question) -> Any:
         scored, rows = question.scored, question.rows
         if question.kind == "targets":
             return self.dialect.target_log_probs(scored)[rows.start : rows.stop]
         if question.kind == "rows":
-            return self._fresh_rows(scored, rows) if question.is_alone else self.dialect.whole_rows(scored, rows)
+            return self.dialect.whole_rows(scored, rows)
         return self.dialect.top_rows(scored, rows, min(question.k, self.served.n_vocab or question.k))
 
 

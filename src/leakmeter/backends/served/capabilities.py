@@ -35,7 +35,7 @@ SERVERS: Final = {
     "vllm with --max-logprobs -1": Capabilities(
         targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True
     ),
-    "sglang": Capabilities(targets=True, most_top=20, whole_rows=False, samples=True, token_ids=True),
+    "sglang": Capabilities(targets=True, most_top=100, whole_rows=False, samples=True, token_ids=True),
     "openai with echo": Capabilities(targets=True, most_top=0, whole_rows=False, samples=True, token_ids=True),
     "openai by chat": Capabilities(targets=False, most_top=20, whole_rows=False, samples=True, token_ids=False),
 }

@@ -44,6 +44,7 @@ CUTS: Final = "cuts the connection"
 SLOW: Final = "does not answer in time"
 _FIRST_WAIT: Final = 0.5
 _LONGEST_WAIT: Final = 30.0
+_chance: Final = random.Random()  # of its own: what others draw with a seed stays as it is
 
 
 class StatusError(ModelError):
@@ -88,7 +89,7 @@ class Connection:
         """Requests sent so far, repeated ones counted each time."""
         self.faults: Counter[str] = Counter()
         """What requests had to be repeated for, how often."""
-        self._seconds, self._patience, self._notify = seconds, patience, notify
+        self._seconds, self._patience, self.notify = seconds, patience, notify
         self._has_answered = self._has_told = False
         self._lock = threading.Lock()
         self._client = httpx2.Client(
@@ -101,7 +102,6 @@ class Connection:
             timeout=httpx2.Timeout(seconds, connect=min(10.0, seconds), pool=None),
             limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
         )
-
         # Sockets are closed with what holds them.
         weakref.finalize(self, self._client.close)
 
@@ -207,7 +207,7 @@ class Connection:
         with self._lock:
             tells, self._has_told = not self._has_told, True
         if tells:
-            self._notify(f"the server {self.host} {fault}; waiting for it")
+            self.notify(f"the server {self.host} {fault}; waiting for it")
 
 
 def split(url: str) -> SplitResult:
@@ -255,10 +255,8 @@ def key_for(parts: SplitResult) -> str | None:
 
 def _wait(tries: int, asked: float | None) -> float:
     """Seconds until the next try; at random in part, so that threads do not come back all at once."""
-    if asked is not None:
-        return asked + random.uniform(0.0, _FIRST_WAIT)
-    step: float = min(_FIRST_WAIT * 2.0 ** (tries - 1), _LONGEST_WAIT)
-    return step * random.uniform(0.5, 1.0)
+    step = min(_FIRST_WAIT * 2.0 ** (tries - 1), _LONGEST_WAIT)
+    return max(asked or 0.0, step / 2) + _chance.uniform(0.0, step / 2)
 
 
 def _seconds_asked(header: str | None) -> float | None:

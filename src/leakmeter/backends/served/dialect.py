@@ -24,7 +24,7 @@ class Capabilities:
     token_ids: bool
     """Prompts as token ids; without them nothing but text can be sent."""
     fresh_rows: bool = False
-    """Whole rows that nothing has a part in which the server has read before; said by the back end."""
+    """Whole rows that nothing has a part in which the server has read before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,26 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, islice
-from pathlib import PureWindowsPath
+from ntpath import basename  # of either kind of path
 from typing import Any, Final
 
 from leakmeter.backends.served import answered
 from leakmeter.backends.served.connection import Connection
-from leakmeter.backends.served.dialect import Capabilities, Drawn, Scored, Served, TopRow
+from leakmeter.backends.served.dialect import Capabilities, Control, Drawn, Probed, Scored, Served, Setting, TopRow
 from leakmeter.core.request import FloatArray
-from leakmeter.errors import ScoreError
 
 _SYMBOL: Final = "<[{}]>".format
 _SEEDS: Final = 2**32 - 1  # the last one stands for a random seed
 _NOT_QUANTISED: Final = ("all F32", "F16", "BF16")
-_FIELDS: Final = ("completion_probabilities", "model", "tokens", "tokens_evaluated", "truncated")
-# Pieces of the cache would be moved to other positions by `n_cache_reuse`, which servers may have turned on.
-_ALWAYS: Final = {"response_fields": _FIELDS, "return_tokens": True, "n_cache_reuse": 0} | {
-    "samplers": ["temperature"],
-    "temperature": 0.0,
-    "dynatemp_range": 0.0,
-    "mirostat": 0,
-}
+_FIELDS: Final = ("completion_probabilities", "model", "timings", "tokens", "tokens_evaluated")
+# `n_cache_reuse`, which a server may have turned on, would move parts of the cache to other positions.
+_ALWAYS: Final = {"response_fields": _FIELDS, "return_tokens": True, "n_cache_reuse": 0, "mirostat": 0}
+_DRAWING: Final = {"samplers": ["penalties", "temperature"], "dynatemp_range": 0.0, "frequency_penalty": 0.0}
+_SCORING, _UNCACHED = Setting(temperature=0.0), Setting(temperature=0.0, reads_cache=False)
 
 
 class LlamaCpp:
@@ -42,6 +38,7 @@ class LlamaCpp:
     name = "llamacpp"
     reads_prefix_cache = False
     """True once `describe` finds weights that are not quantised; with others it moves numbers by 0.2 to 0.3 nats."""
+    controls: Final[frozenset[Control]] = frozenset({"temperature", "repetition_penalty", "presence_penalty", "cache"})
 
     def __init__(self, connection: Connection, model: str | None) -> None:
         self._connection, self._host, self._asked = connection, connection.host, model
@@ -52,45 +49,49 @@ class LlamaCpp:
         """Ask for the properties of server and model, and for one whole row, which has every token's bytes."""
         props, models = self._connection.get("props"), self._connection.get("v1/models")
         with answered.reading(self._host):
-            told = {_file_name(one["id"]): one for one in models["data"]}
-            name = answered.one_model(self._asked and _file_name(self._asked), list(told), self._host)
+            told = {basename(one["id"]): one for one in models["data"]}
+            name = answered.one_model(self._asked and basename(self._asked), list(told), self._host)
             self._told, meta, kind = told[name]["id"], told[name]["meta"], props["model_ftype"]
             self._n_vocab, window = int(meta["n_vocab"]), int(props["default_generation_settings"]["n_ctx"])
-            (row,) = self._completion([0], self._any_row())["completion_probabilities"]
-            self._unforced = frozenset(one["id"] for one in row["top_logprobs"] if not _is_text(one["bytes"]))
+            (row,) = self._completion([0], _UNCACHED, self._any_row())["completion_probabilities"]
+            texts = ((one["id"], bytes(one["bytes"]).decode(errors="replace")) for one in row["top_logprobs"])
+            self._unforced = frozenset(token for token, text in texts if not text or "\ufffd" in text)
             # No hash of the weights is told; the whole path would be private.
-            revision = f"{_file_name(props['model_path'])}, {kind}, {meta['size']} bytes"
+            revision = f"{basename(props['model_path'])}, {kind}, {meta['size']} bytes"
         self.reads_prefix_cache = kind in _NOT_QUANTISED
         # A token is drawn where the row behind the response is asked for.
         return Served(name, answered.word(revision), answered.word(props.get("build_info")), window - 1, self._n_vocab)
 
     def capabilities(self) -> Capabilities:
         """Everything that rows give."""
-        return Capabilities(targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True)
+        return Capabilities(targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True)
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
         """One request, and one for each token that no grammar can force."""
-        rows, tokens, host = self._rows(scored, range(len(scored.response)), 1), scored.response, self._host
-        values = [answered.log_prob_of(row, token, host) for row, token in zip(rows, tokens, strict=True)]
-        return answered.log_probs_of(values, len(tokens), host)
+        return self.probed_log_probs(scored, _SCORING).log_probs
+
+    def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
+        """The same requests under a setting."""
+        rows, n_cached = self._rows(scored, range(len(scored.response)), 1, setting)
+        return Probed(answered.given_log_probs(rows, scored.response, self._host), n_cached)
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
         """The same requests, `n_probs` k."""
-        return [answered.top_row_of(row, k, self._host) for row in self._rows(scored, rows, k)]
+        return [answered.top_row_of(row, k, self._host) for row in self._rows(scored, rows, k, _SCORING)[0]]
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         """The same requests, `n_probs` the whole vocabulary; sums of 1.0002, the server's rounding, are made 1."""
-        found = self._rows(scored, rows, self._n_vocab)
+        found, _ = self._rows(scored, rows, self._n_vocab, _UNCACHED)
         return answered.normalised(answered.whole_rows_of(found, self._n_vocab, self._host), self._host)
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> Drawn:
         """One request; the server ends a response with its own tokens for that too."""
-        asked = {"n_predict": n_tokens, "n_probs": 1, "temperature": temperature, "seed": seed % _SEEDS}
-        answer = self._completion(prompt, asked)
+        how = {"n_predict": n_tokens, "n_probs": 1, "seed": seed % _SEEDS}
+        answer = self._completion(prompt, Setting(temperature), how)
         with answered.reading(self._host):
-            drawn, rows = [int(token) for token in answer["tokens"]], answer["completion_probabilities"] or ()
+            drawn, rows = [int(token) for token in answer["tokens"]], answer.get("completion_probabilities") or ()
             n = next((i for i, token in enumerate(drawn, 1) if token in stop_ids), len(drawn))
             # The rows of parts of characters are left out, and nothing says which these are.
             values = [row["logprob"] for row in rows[:n]] if len(rows) == len(drawn) else []
@@ -102,23 +103,25 @@ class LlamaCpp:
         with answered.reading(self._host):
             return tuple(int(token) for token in found["tokens"])
 
-    def _rows(self, scored: Scored, rows: range, k: int) -> list[dict[int, float]]:
-        """The k likeliest tokens of each row, and the token given there."""
+    def _rows(self, scored: Scored, rows: range, k: int, setting: Setting) -> tuple[list[dict[int, float]], int]:
+        """The k likeliest tokens of each row, and the token given there; tokens that the first request found cached."""
         found: list[dict[int, float]] = []
+        n_cached = -1
         for first, forced in self._stretches(scored.response, rows):
             how = self._any_row()
             if forced:
-                how = {"n_predict": len(forced), "n_probs": k, "grammar": "root ::= " + " ".join(map(_SYMBOL, forced))}
-            told = self._completion((*scored.prompt, *scored.response[:first]), how)["completion_probabilities"] or ()
+                how |= {"n_predict": len(forced), "n_probs": k, "grammar": "root ::= " + " ".join(map(_SYMBOL, forced))}
+            answer = self._completion((*scored.prompt, *scored.response[:first]), setting, how)
+            told = answer.get("completion_probabilities") or ()
             answered.check_n_rows(len(told), len(forced) or 1, self._host)
             with answered.reading(self._host):
+                n_cached = int(answer["timings"]["cache_n"]) if n_cached < 0 else n_cached
                 answered.check_ids(forced, [row["id"] for row in told if forced], self._host)
                 for t, row in enumerate(told, first):
                     answered.check_n_top(len(row["top_logprobs"]), how["n_probs"], self._host)
                     every = {int(one["id"]): one["logprob"] for one in (*row["top_logprobs"], row)}
-                    kept = (*islice(every, k), *scored.response[t : t + 1])
-                    found.append({token: every[token] for token in kept})
-        return found
+                    found.append({token: every[token] for token in (*islice(every, k), *scored.response[t : t + 1])})
+        return found, n_cached
 
     def _stretches(self, response: Sequence[int], rows: range) -> Iterator[tuple[int, Sequence[int]]]:
         """First row of what one request can ask for, and the tokens that it forces."""
@@ -130,23 +133,16 @@ class LlamaCpp:
         """What asks for a whole row, whatever token is put there."""
         return {"n_predict": 1, "n_probs": self._n_vocab, "grammar": "root ::= [ -~]+"}
 
-    def _completion(self, ids: Sequence[int], asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _completion(self, ids: Sequence[int], setting: Setting, asked: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to token ids, all of which were read."""
-        body = {"prompt": list(ids), **_ALWAYS, "cache_prompt": self.reads_prefix_cache, **asked}
-        answer = self._connection.post("completion", body)
+        caching = self.reads_prefix_cache if setting.reads_cache is None else setting.reads_cache
+        how = {**_ALWAYS, **_DRAWING, **setting.sampling, "repeat_penalty": setting.repetition_penalty, **asked}
+        body = {"prompt": list(ids), "cache_prompt": caching, **how}
+        answer: dict[str, Any] = self._connection.post("completion", body)
         with answered.reading(self._host):
             answered.check_model(self._told, answer["model"], self._host)
-            if answer["tokens_evaluated"] != len(ids) or answer["truncated"]:
-                raise ScoreError(f"the server {self._host} puts a start token before what it is sent, or cuts it")
+            answered.check_n_read(answer["tokens_evaluated"], len(ids), self._host)
         return answer
 
 
 DIALECT = LlamaCpp
-
-
-def _file_name(path: str) -> str:
-    return PureWindowsPath(path).name
-
-
-def _is_text(data: Sequence[int]) -> bool:
-    return "\ufffd" not in (bytes(data).decode(errors="replace") or "\ufffd")

@@ -61,7 +61,8 @@ def load_served(
     name, url, served_name = _read(model)
     parts = split(url)
     key = key_for(parts)
-    if not 1 <= (concurrency or DEFAULT_CONCURRENCY) <= MOST_CONCURRENCY:
+    at_once = DEFAULT_CONCURRENCY if concurrency is None else concurrency
+    if not 1 <= at_once <= MOST_CONCURRENCY:
         raise UsageError(f"concurrency is {concurrency}; give 1 to {MOST_CONCURRENCY} with --concurrency")
     if not is_loopback(parts):
         if not allow_remote:
@@ -72,13 +73,8 @@ def load_served(
         how = "encrypted" if parts.scheme == "https" else "NOT encrypted"
         also = " and the key of the environment" if key else ""
         notify(f"sending contexts, queries and responses{also} to '{parts.netloc}' ({parts.scheme}, {how})")
-    if tokenizer is None:
-        raise UsageError(
-            "a served model's tokenizer is needed on this machine too; give --tokenizer hf:ORG/NAME, or a directory "
-            "with its tokenizer.json"
-        )
-    read, identity = _tokenizer(tokenizer, notify)
-    connection = Connection(url, key=key, concurrency=concurrency or DEFAULT_CONCURRENCY, notify=notify, **limits)
+    read, identity = served_tokenizer(tokenizer, notify)
+    connection = Connection(url, key=key, concurrency=at_once, notify=notify, **limits)
     dialect = _dialect(name, connection, served_name, read)
     served = dialect.describe()
     if checked:
@@ -128,8 +124,17 @@ def _dialect(name: str, connection: Connection, model: str | None, tokenizer: To
     return dialect
 
 
-def _tokenizer(given: Any, notify: Callable[[str], None]) -> tuple[Tokenizer, Mapping[str, str | None]]:
-    """A tokenizer, and what identifies it."""
+def served_tokenizer(given: Any, notify: Callable[[str], None]) -> tuple[Tokenizer, Mapping[str, str | None]]:
+    """The tokenizer of a served model, and what identifies it; see `load_served`.
+
+    Raises:
+        UsageError: none was given.
+    """
+    if given is None:
+        raise UsageError(
+            "a served model's tokenizer is needed on this machine too; give --tokenizer hf:ORG/NAME, or a directory "
+            "with its tokenizer.json"
+        )
     if given == _TOY:
         return registry.backend(_TOY)().tokenizer, {"tokenizer": _TOY}
     from leakmeter.backends.hf.identity import tokenizer_identity

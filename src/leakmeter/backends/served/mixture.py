@@ -16,6 +16,11 @@ Together: 0 ≤ Σ_{v∉I} a_v^s ≤ B = [(1−p(I))^λ (1−q(I))^{1−λ}]^s. 
 long as its values are known in both rows. For λ > 1 a token with a small q has no bound, and for T > 1 many small
 tokens have none: there, whole rows are needed.
 
+A row of likeliest tokens tells one thing more: no other token is likelier than the last of them, p_K. What is not in
+I is missing from one row or both, so that a_v ≤ m for v ∉ I, where m is the largest of p(v)^λ q_K^{1−λ} over tokens v
+of p's row alone, p_K^λ q(v)^{1−λ} over those of q's row alone, and p_K^λ q_K^{1−λ}. With A = (1−p(I))^λ (1−q(I))^{1−λ}
+for Σ a_v, Σ a_v^s ≤ max(a_v)^{s−1} Σ a_v ≤ min(m, A)^{s−1} A, which for s > 1 is often far below B = A^s.
+
 Divided by a_y^s, and with S = Σ_{v∈I, v≠y} (a_v/a_y)^s, the two ends are
 
     −log(1 + S + B/a_y^s) ≤ log p̄(y) ≤ −log(1 + S)
@@ -48,7 +53,7 @@ def can_bound(context_weight: float, temperature: float) -> bool:
 
 
 def mixed(
-    token: int, row: Row, bare: Row, context_weight: float, temperature: float, noise_nats: float = 0.0
+    token: int, row: Row, bare: Row, context_weight: float, temperature: float, noise_nats: float = 0.0, n_top: int = 0
 ) -> tuple[float, float]:
     """Bounds on log p̄_{λ,T} of a token, nats.
 
@@ -59,6 +64,7 @@ def mixed(
         context_weight: λ, from 0 to 1.
         temperature: T, above 0 and at most 1.
         noise_nats: most that a log-probability of a row may be off.
+        n_top: how many of each row's tokens are its likeliest; 0 where that is not known.
 
     Returns:
         Lower and upper bound; both are −∞ for a token that one of the rows rules out, which a mixture rules out too.
@@ -80,7 +86,10 @@ def mixed(
     others = _log_sum(power * (powers[1:] - powers[0]))
     # Tokens that only one row rules out have their share of the other's probability, and none of the mixture's.
     rest = context_weight * _log_rest(of_row, noise) + (1.0 - context_weight) * _log_rest(of_bare, noise)
-    beyond = power * (rest - powers[0] + noise)
+    largest = min(rest, _log_largest(row, bare, n_top, context_weight) + noise)
+    beyond = rest + power * (noise - powers[0])
+    if power != 1.0:
+        beyond += (power - 1.0) * largest
     spread = 2.0 * power * noise
     return (
         -float(np.logaddexp(0.0, np.logaddexp(others + spread, beyond))),
@@ -88,7 +97,7 @@ def mixed(
     )
 
 
-def tempered(token: int, row: Row, temperature: float, noise_nats: float = 0.0) -> tuple[float, float]:
+def tempered(token: int, row: Row, temperature: float, noise_nats: float = 0.0, n_top: int = 0) -> tuple[float, float]:
     """Bounds on log softmax(z / T) of a token, nats, as of `mixed`: the mixture of a row with itself.
 
     Args:
@@ -96,9 +105,10 @@ def tempered(token: int, row: Row, temperature: float, noise_nats: float = 0.0) 
         row: what is known of it.
         temperature: T, above 0 and at most 1; at 1 the row tells it but for the noise.
         noise_nats: most that a log-probability of the row may be off.
+        n_top: how many of its tokens are its likeliest; 0 where that is not known.
     """
     if temperature != 1.0 or not np.isfinite(row[token]):
-        return mixed(token, row, row, 1.0, temperature, noise_nats)
+        return mixed(token, row, row, 1.0, temperature, noise_nats, n_top)
     noise = max(noise_nats, ROUNDING_NATS)
     return row[token] - noise, min(0.0, row[token] + noise)
 
@@ -114,6 +124,28 @@ def middle(bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
     with np.errstate(invalid="ignore"):
         half: FloatArray = np.where(certain, 0.0, (high - low) / 2)
         return np.where(certain, high, low + half), half
+
+
+def _log_largest(row: Row, bare: Row, n_top: int, context_weight: float) -> float:
+    """Log of the most that p(v)^λ q(v)^{1−λ} may be of a token that does not stand in both rows."""
+    if not n_top:
+        return 0.0
+    # Below their likeliest tokens, rows hold the given one too, wherever it ranks.
+    least, least_bare = (sorted(known.values(), reverse=True)[:n_top][-1] for known in (row, bare))
+    alone = max((min(value, 0.0) for token, value in row.items() if token not in bare), default=least)
+    alone_bare = max((min(value, 0.0) for token, value in bare.items() if token not in row), default=least_bare)
+    return max(
+        _weighted(context_weight, alone, least_bare),
+        _weighted(context_weight, least, alone_bare),
+        _weighted(context_weight, least, least_bare),
+    )
+
+
+def _weighted(context_weight: float, of_row: float, of_bare: float) -> float:
+    """λ log p + (1 − λ) log q; a weight of 0 leaves out what may be −∞."""
+    return (context_weight * of_row if context_weight else 0.0) + (
+        (1.0 - context_weight) * of_bare if context_weight != 1.0 else 0.0
+    )
 
 
 def _log_rest(log_probs: FloatArray, noise: float) -> float:

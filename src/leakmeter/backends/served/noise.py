@@ -44,6 +44,8 @@ class Noise:
     """Between any two of these ways: the noise floor of one log-probability."""
     n_log_probs: int
     """Different log-probabilities that were compared."""
+    concurrency: int
+    """Most requests at a time: with more of them the company is another."""
 
 
 def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence[Scored]) -> Noise:
@@ -80,6 +82,7 @@ def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence
         cache_nats=cache,
         nats=_spread(ways),
         n_log_probs=sum(map(len, first)),
+        concurrency=connection.concurrency,
     )
 
 

@@ -1,7 +1,7 @@
 """OpenAI's API as many speak it: completions with `echo` score token ids; chat gives labels and responses only.
 
-Neither tells token ids. Of an echo the number of tokens is checked, and their texts against this machine's tokenizer.
-Chat reads text: a prompt is sent as one message of the user's, around which the server puts its own template.
+Neither tells token ids: of an echo the number of tokens is checked, and their texts against this machine's tokenizer.
+Chat reads text: a prompt, best made by the plain template, is one message of the user's in the server's own template.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from leakmeter.errors import CapabilityError
 
 _COMPLETIONS: Final = "v1/completions"
 _CHAT: Final = "v1/chat/completions"
-_TOPS: Final = (20, 5)
-"""Most likeliest tokens that chat servers give, of OpenAI itself and of others."""
+_TOPS: Final = (20, 5)  # most of the likeliest tokens that chat gives, of OpenAI itself and of others
 _PROBE: Final = "One two three."
 
 
@@ -33,29 +32,26 @@ class OpenAi:
 
     def __init__(self, connection: Connection, model: str | None, tokenizer: Tokenizer) -> None:
         self._connection, self._host, self._tokenizer = connection, connection.host, tokenizer
-        self._asked, self._model = model, model or ""
-        self._told_model = ""
-        self._echoes, self._n_more = False, 0
-        self._most_top = 0
+        self._model, self._told_model = model or "", ""
+        self._echoes, self._n_more, self._most_top = False, 0, 0
         self._lock = Lock()
 
     def describe(self) -> Served:
-        """Find out whether the server echoes log-probabilities of a prompt, or else what its chat gives."""
-        if self._asked is None:
-            with answered.reading(self._host):
-                names = [one["id"] for one in self._connection.get("v1/models")["data"]]
-            self._model = answered.one_model(None, names, self._host)
-        ids = self._tokenizer.encode_data(_PROBE, first=True).ids
-        status, found = self._connection.asked(_COMPLETIONS, self._echo(ids))
-        n_rows = _n_echoed(found) if status == 200 else 0
-        self._echoes = n_rows >= len(ids)
-        # The one token that is generated may stand behind the prompt's.
-        self._n_more = int(n_rows == len(ids) + 1)
-        if not self._echoes:
-            found, self._most_top = self._probe_chat()
+        """Find out whether the server echoes a prompt's log-probabilities, or else what its chat gives."""
         with answered.reading(self._host):
+            if not self._model:
+                names = [one["id"] for one in self._connection.get("v1/models")["data"]]
+                self._model = answered.one_model(None, names, self._host)
+            ids = self._tokenizer.encode_data(_PROBE, first=True).ids
+            status, found = self._connection.asked(_COMPLETIONS, self._echo(ids))
+            n_rows = _n_echoed(found) if status == 200 else 0
+            self._echoes = n_rows >= len(ids)
+            # The one token that is generated may stand behind the prompt's.
+            self._n_more = int(n_rows == len(ids) + 1)
+            if not self._echoes:
+                found, self._most_top = self._probe_chat()
             self._told_model = answered.word(found["model"]) or self._model
-        return Served(self._told_model, None, None, None, None)
+        return Served(self._model, self._told_model, None, None, None)
 
     def capabilities(self) -> Capabilities:
         """What was found out by `describe`."""
@@ -77,7 +73,7 @@ class OpenAi:
         """One request to chat, about the first token of its answer; tokens that no id stands for are left out."""
         if scored.response or rows != range(1):
             raise CapabilityError(f"the server {self._host} gives log-probabilities by chat: of a first token only")
-        choice = self._choice(_CHAT, self._chat(self._tokenizer.decode(scored.prompt), k))
+        choice = self._choice(_CHAT, self._chat(self._text(scored.prompt), k))
         found: dict[int, float] = {}
         with answered.reading(self._host):
             for one in choice["logprobs"]["content"][0]["top_logprobs"]:
@@ -98,7 +94,7 @@ class OpenAi:
         if self._echoes:
             choice = self._choice(_COMPLETIONS, {"model": self._model, "prompt": [list(prompt)], **asked})
         else:
-            choice = self._choice(_CHAT, self._chat(self._tokenizer.decode(prompt)) | asked)
+            choice = self._choice(_CHAT, self._chat(self._text(prompt)) | asked)
         with answered.reading(self._host):
             return Drawn(self._ids(choice["text"] if self._echoes else choice["message"]["content"]), ())
 
@@ -109,11 +105,15 @@ class OpenAi:
     def _probe_chat(self) -> tuple[Any, int]:
         """An answer of chat, and how many of an answer's likeliest tokens it tells."""
         for k in _TOPS:
-            status, found = self._connection.asked(_CHAT, self._chat(_PROBE, k))
-            if status == 200:
-                return found, k
+            if (answer := self._connection.asked(_CHAT, self._chat(_PROBE, k)))[0] == 200:
+                return answer[1], k
         # Raises where chat does not answer either, and says what to do.
         return self._connection.post(_CHAT, self._chat(_PROBE)), 0
+
+    def _text(self, prompt: Sequence[int]) -> str:
+        """A prompt without the start tokens, which the server's template has."""
+        n = len(self._tokenizer.start_ids)
+        return self._tokenizer.decode(prompt[n:] if tuple(prompt[:n]) == self._tokenizer.start_ids else prompt)
 
     def _ids(self, text: str) -> tuple[int, ...]:
         # Tokenizers of the transformers library cannot encode for two threads at a time.

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from leakmeter.backends.served import answered
-from leakmeter.backends.served.connection import Connection
+from leakmeter.backends.served.connection import Connection, StatusError
 from leakmeter.backends.served.dialect import Capabilities, Control, Drawn, Probed, Scored, Served, Setting, TopRow
 from leakmeter.core.request import FloatArray
 
@@ -38,8 +38,7 @@ class Vllm:
 
     def __init__(self, connection: Connection, model: str | None) -> None:
         self._connection, self._host = connection, connection.host
-        self._asked = model
-        self._model = model or ""
+        self._asked, self._model = model, model or ""
         self._n_vocab: int | None = None
         self._most_top: int | None = _DEFAULT_TOP
 
@@ -48,13 +47,13 @@ class Vllm:
         with answered.reading(self._host):
             models: dict[str, Mapping[str, Any]] = {one["id"]: one for one in self._connection.get("v1/models")["data"]}
             self._model = answered.one_model(self._asked, list(models), self._host)
-            version, told = self._connection.get("version")["version"], models[self._model]
+            version, told = self._version(), models[self._model]
             self._probe()
         window = told.get("max_model_len")
         return Served(
             model=self._model,
             revision=answered.word(told.get("root")),
-            server_version=answered.word(version),
+            server_version=version,
             # Two tokens are put behind those that are scored: one for the last row, and one is generated.
             window=window - 2 if isinstance(window, int) else None,
             n_vocab=self._n_vocab,
@@ -62,8 +61,9 @@ class Vllm:
 
     def capabilities(self) -> Capabilities:
         """Whole rows where the server was started with `--max-logprobs -1`; asked for by `describe`."""
+        whole = self._most_top is None
         return Capabilities(
-            targets=True, most_top=self._most_top, whole_rows=self._most_top is None, samples=True, token_ids=True
+            targets=True, most_top=self._most_top, whole_rows=whole, samples=True, token_ids=True, fresh_rows=whole
         )
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
@@ -77,8 +77,7 @@ class Vllm:
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
         """One request, `prompt_logprobs` k."""
-        found = self._rows(scored, rows, k)
-        return [answered.top_row_of(row, k, self._host) for row in found]
+        return [answered.top_row_of(row, k, self._host) for row in self._rows(scored, rows, k)]
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         """One request, `prompt_logprobs` −1."""
@@ -126,6 +125,15 @@ class Vllm:
             (choice,) = found["choices"]
             answered.check_ids(ids, choice.get("prompt_token_ids"), self._host)
         return dict(choice)
+
+    def _version(self) -> str | None:
+        """None where all but the completions is closed to us, as behind a gateway."""
+        try:
+            return answered.word(self._connection.get("version")["version"])
+        except StatusError as error:
+            if error.status not in (403, 404, 405):
+                raise
+            return None
 
     def _probe(self) -> None:
         """Ask for a whole row; a server that does not give it says how many entries it does."""

@@ -62,6 +62,16 @@ def is_finding(case: InfluenceResult, piece: Piece | None = None) -> bool:
     return numbers[0] is not None and numbers[1] > floor_nats(case, piece)
 
 
+def is_nothing(case: ContextResult, nats: float) -> bool:
+    """Whether an amount is one that noise alone would show; of an interval it is not known.
+
+    Args:
+        case: the response's.
+        nats: without signs.
+    """
+    return nats <= case.noise_floor_nats and case.half_width_nats is None
+
+
 def floor_nats(case: InfluenceResult, piece: Piece | None = None) -> float:
     """Where colours begin: what the noise, or an irrelevant piece, does to the response.
 

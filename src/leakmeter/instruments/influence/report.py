@@ -31,6 +31,11 @@ _ADVICE: Final = {
         "Nothing above placebo and noise",
         "ship, and measure again when the model, the prompt or the retriever changes",
     ),
+    "whole": (
+        "The context as a whole above placebo and noise, but no single piece",
+        "pieces repeat or complete each other, or text between them leaks: measure with another --unit (document, "
+        "whole) before you ship",
+    ),
     "spare": (
         "Pieces above the placebo that the answer does not need",
         "cut them (leakmeter redact-plan chooses which), then ship the redacted documents",
@@ -54,6 +59,10 @@ _ADVICE_OF_EXEMPLARS: Final = {
         "replace or drop those that nobody may learn of; or ship generated ones (leakmeter audit)",
     ),
 }
+_SHARPEN: Final = (
+    "start the server so that it gives whole rows (vLLM: --max-logprobs -1) or more of each, or measure with T = 1 and "
+    "λ = 1"
+)
 _CAVEAT: Final = (
     "A lower-bound estimate of the ex-post privacy loss of this context for this output; not a guarantee, and "
     "nothing about other outputs the model could have given."
@@ -132,12 +141,14 @@ def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     above = sum(map(context.is_finding, cases))
     low, high = interval_of_share(above, n)
     given = sum(not case.response.sampled for case in cases)
+    half_width = _half_width(cases)
     who = "For the scoring model, the" if given else "The"
     what = "given responses" if given == n else "responses"
     yield b.Headline(
         f"{who} {_whole(cases[0], 's')} changed {n:,} {what} by {mean_text(values)} on average, and one by "
         f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ("
         f"{100 * above / n:.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]) by more than an irrelevant text does."
+        + ("" if half_width is None else f" Each number may be off by up to {nats_text(half_width)}\u00a0nats.")
     )
     if given:
         share = "The" if given == n else f"{given:,} of the"
@@ -151,14 +162,26 @@ def _advice(cases: Sequence[InfluenceResult]) -> b.Advice:
     """The rows of the decision table that the cases meet."""
     found = [case for case in cases if context.leader(case) is not None]
     table = _ADVICE_OF_EXEMPLARS if cases[0].unit == EXEMPLAR else _ADVICE
-    met = [name for name in ("spare", "needed") if name in table] if found else ["nothing"]
+    half_width = _half_width(cases)
+    met: list[str] = [name for name in ("spare", "needed") if name in table]
+    if not found:
+        found = [case for case in cases if context.is_finding(case)] if "whole" in table else []
+        # That nothing was found says nothing where the numbers are intervals.
+        met = ["whole"] if found else [] if half_width is not None else ["nothing"]
     of = f" ({len(found):,} of {len(cases):,} responses)" if found and len(cases) > 1 else ""
     rows: list[tuple[b.Phrase, b.Phrase]] = [(table[name][0] + of, table[name][1]) for name in met]
+    if half_width is not None:
+        rows.append((f"Numbers are known to {nats_text(half_width)}\u00a0nats only", _SHARPEN))
     said = sum(any(piece.repeated == "verbatim" for piece in case.pieces) for case in cases)
     if said:
         who = "The response says" if len(cases) == 1 else f"{said:,} of {len(cases):,} responses say"
         rows.append((f"{who} personal data word for word", "keep it from whoever may not read the context"))
     return b.Advice(rows, [row for name, row in table.items() if name not in met])
+
+
+def _half_width(cases: Sequence[InfluenceResult]) -> float | None:
+    """Most that a number of any case may be off; None where all are exact."""
+    return max((case.half_width_nats for case in cases if case.half_width_nats is not None), default=None)
 
 
 def _section(case: InfluenceResult, shared: dict[str, str]) -> b.Section:
@@ -197,10 +220,11 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
     """What an observer can conclude, and which piece has most influence."""
     piece = context.leader(case)
     if piece is None:
+        stands = "stands" if case.half_width_nats is None else "is known to stand"
         nothing = (
             "No personal data was found in it to ablate." if case.unit == "entity" else "It has no piece to ablate."
         )
-        none = f"No {_piece(case)} stands above noise and placebo." if case.pieces else nothing
+        none = f"No {_piece(case)} {stands} above noise and placebo." if case.pieces else nothing
         return f"{posterior(case)} {none}"
     what = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
@@ -395,7 +419,7 @@ def verdict(case: InfluenceResult) -> str:
     """One sentence: by how many nats the context as a whole changed the response."""
     which = "this response" if case.response.sampled else "this given response"
     who = "The" if case.response.sampled else "For the scoring model, the"
-    if case.whole_nats <= case.noise_floor_nats:
+    if context.is_nothing(case, case.whole_nats):
         return f"{who} {_whole(case)} as a whole left no measurable trace in {which}."
     over = _over_samples(case, "whole_")
     draws = "" if over is None else f" (mean of {len(case.samples)} draws {over})"
@@ -404,12 +428,14 @@ def verdict(case: InfluenceResult) -> str:
         return f"{said}."
     signs = "" if case.whole_nats <= context.floor_nats(case) else "with signs "
     other = "rounding" if case.whole_posterior_note == BELOW_NOISE else "an irrelevant text"
+    if case.half_width_nats is not None and case.whole_posterior_note == BELOW_NOISE:
+        return f"{said}: what the server tells leaves open whether it left a trace."
     return f"{said}, {signs}no more than {other} does."
 
 
 def posterior(case: InfluenceResult) -> str:
     """One sentence: what someone who sees only the response can conclude about the context."""
-    if case.whole_nats <= case.noise_floor_nats:
+    if context.is_nothing(case, case.whole_nats):
         return f"Whoever reads the response learns nothing from it about whether this {_whole(case)} was there."
     if case.whole_posterior is not None and not context.is_finding(case):
         return "No posterior is shown: without signs the sum is no larger than an irrelevant text’s."

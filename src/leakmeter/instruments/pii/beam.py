@@ -60,7 +60,7 @@ def beam_search(
     """
     stops = frozenset(stop_ids)
     searches = [_Search(width, length_penalty, stops) for _ in prompts]
-    reduction = Top(max(2, 1 + len(stops)) * width)
+    reduction = _reduction(width, stops)
     live = list(zip(prompts, searches, strict=True))
     for n_tokens in range(1, max_new_tokens + 1):
         # One request a beam: beams share their prompt's states, and each round runs one new token of each.
@@ -74,16 +74,20 @@ def beam_search(
 
 
 def longest_beam_search(
-    prompts: Sequence[Prompt], *, width: int, max_new_tokens: int
+    prompts: Sequence[Prompt], *, width: int, max_new_tokens: int, stop_ids: Collection[int]
 ) -> Generator[list[Request], list[Scores], None]:
     """Ask for at least as much as `beam_search` would, whatever it is answered: predictions drive this instead.
 
     As if beams parted with their first token, and none ended before the limit.
     """
-    reduction = Top(width)
+    reduction = _reduction(width, frozenset(stop_ids))
     yield [Request((prompt,), (), reduction) for prompt in prompts]
     for n_tokens in range(1, max_new_tokens):
         yield [Request((prompt,), (beam,) * n_tokens, reduction) for prompt in prompts for beam in range(width)]
+
+
+def _reduction(width: int, stops: Collection[int]) -> Top:
+    return Top(max(2, 1 + len(stops)) * width)
 
 
 @dataclass(slots=True)

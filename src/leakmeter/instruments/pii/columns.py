@@ -180,7 +180,7 @@ def nearest_field(column: str) -> str | None:
 def left_out(ignored: Mapping[str, str | None]) -> str:
     """One line on the columns that are not used, and how to use one."""
     named = [f"'{column}'" + (f" (--map {near}={column} uses it)" if near else "") for column, near in ignored.items()]
-    return f"columns that are not asked for: {', '.join(named)}"
+    return f"columns left out: {', '.join(named)}"
 
 
 def known_fields() -> str:

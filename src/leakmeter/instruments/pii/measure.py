@@ -77,7 +77,9 @@ class Pii(Measure):
         values = item.values
         yield _scored(values)
         for width in self.beams:
-            yield from longest_beam_search(values.asked, width=width, max_new_tokens=values.n_new_tokens)
+            yield from longest_beam_search(
+                values.asked, width=width, max_new_tokens=values.n_new_tokens, stop_ids=item.stop_ids
+            )
 
 
 def _scored(values: Values) -> list[Request]:

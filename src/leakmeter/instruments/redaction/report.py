@@ -126,9 +126,9 @@ def posterior(case: RedactionResult) -> str:
 
 
 def _told(case: RedactionResult, nats: float, prefix: str, what: str) -> str:
-    if nats <= case.noise_floor_nats:
+    if context.is_nothing(case, nats):
         return f"Of {what}, this response reveals nothing measurable."
-    if nats <= _floor(case):
+    if nats <= _floor(case) and case.half_width_nats is None:
         return f"{what[0].upper()}{what[1:]} moves the response no more than irrelevant words do."
     return context.posterior_sentence(case, prefix, what)
 

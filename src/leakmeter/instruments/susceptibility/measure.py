@@ -115,10 +115,10 @@ class Susceptibility(Measure):
         return measurements
 
     def _known_noise(self, item: QueryItem, found: FloatArray) -> float:
-        """Twice what the model's known noise makes to a persuasion, to first order; 0 where it is not known.
+        """Twice what the model's known noise makes to a persuasion, to second order; 0 where it is not known.
 
-        Where log-probabilities are off by δ, Σ p log(p / p̂) is off by δ Σ p |log(p / p̂)|, at most δ (ψ + 2/e), through
-        its weights, and by δ through p̂; what p is off by within the logarithm adds up to 0.
+        Where log-probabilities are off by δ, ψ = Σ p log(p / p̂) is off by δ Σ p |log(p / p̂)| through its weights, at
+        most δ (ψ + √(2ψ)), by δ Σ |p − p̂| ≤ δ √(2ψ) through p̂ (Pinsker), and, however near p is to p̂, by 2 δ².
         """
         if item.model_noise_nats is None:
             return 0.0
@@ -126,7 +126,7 @@ class Susceptibility(Measure):
         twice = of_contrast(item.model_noise_nats, TargetLogProbs(self.temperature)) * n_tokens
         persuasion = found[1:, :2]
         largest = float(persuasion[np.isfinite(persuasion)].max(initial=0.0))
-        return twice * (largest + 2.0 / np.e + 1.0)
+        return twice * (largest + 2.0 * float(np.sqrt(2.0 * largest)) + twice)
 
     def _requests(self, contexts: ContextSet, mixture: _Mixture) -> list[Request]:
         if not contexts.answers:

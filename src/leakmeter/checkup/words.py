@@ -106,3 +106,8 @@ def fault_of_status(status: int, did: str) -> str | None:
     if status == 429 or did.endswith("status 429"):
         return "busy"
     return {CUTS: "cut", SLOW: "slow"}.get(did, None if status else "unreachable")
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of some."""
+    return f"{text.split('. ')[0].removesuffix('.')}."

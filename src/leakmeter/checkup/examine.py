@@ -8,15 +8,16 @@ from typing import Any, Final
 from leakmeter.backends.served.answered import AnswerError
 from leakmeter.backends.served.connection import StatusError
 from leakmeter.backends.served.fingerprint import fingerprint
-from leakmeter.doctor.checks import CHECKS, Examined, Found, bad, steady_at_first
-from leakmeter.doctor.probes import Probes, probes_of
-from leakmeter.doctor.result import DoctorCheck, DoctorResult
-from leakmeter.doctor.subject import Subject
-from leakmeter.doctor.words import FAULTS, fault_of_status
+from leakmeter.checkup.checks import CHECKS, Examined, Found, bad, steady_at_first
+from leakmeter.checkup.probes import Probes, probes_of
+from leakmeter.checkup.result import DoctorCheck, DoctorResult
+from leakmeter.checkup.subject import Subject
+from leakmeter.checkup.words import FAULTS, fault_of_status, first_sentence
 from leakmeter.errors import LeakmeterError
 
 _NAMES: Final = {number: name for number, name, _ in CHECKS}
 _ROWS, _IDS, _PLACES, _WHOLE, _STEADY = 1, 2, 3, 4, 10
+_UNANSWERED: Final = ("busy", "cut", "slow", "unreachable")
 _HOME: Final = {
     "above_zero": _WHOLE,
     "another_model": _STEADY,
@@ -28,7 +29,7 @@ _HOME: Final = {
     "other_places": _PLACES,
     "part_of_vocabulary": _WHOLE,
     "start_token": _IDS,
-    **dict.fromkeys(("busy", "cut", "slow", "unreachable"), _STEADY),
+    **dict.fromkeys(_UNANSWERED, _STEADY),
 }
 """The check to which a fault belongs; that which finds it where it is not named."""
 _OF_ROWS: Final = ("few_top", "part_of_vocabulary")
@@ -71,6 +72,9 @@ def examine(
             _make(number, check, examined, found)
     except LeakmeterError as error:
         _put(found, _ROWS, error)
+    if _STEADY in found and found[_STEADY].fault == "changed":
+        # What does not fit together then is of two models.
+        found = {number: one for number, one in found.items() if one.status != "failed" or number == _STEADY}
     _tell_repeated(examined, found)
     return _result(examined, model, found, taken)
 
@@ -165,12 +169,10 @@ def _said(found: dict[int, Found], examined: Examined | None) -> dict[str, Any]:
 
 def _verdict(checks: Sequence[DoctorCheck], failed: Sequence[DoctorCheck], examined: Examined | None) -> str:
     if failed:
-        # A model that changes makes other checks fail too.
-        first = next((check for check in failed if check.number == _STEADY), failed[0])
-        further = f" {len(failed) - 1} further {'check fails' if len(failed) == 2 else 'checks fail'}." * (
-            len(failed) > 1
-        )
-        return f"A measurement with this model would be wrong: {_lower(_first_sentence(first.found))}{further}"
+        would = "not come to its end" if failed[0].fault in _UNANSWERED else "be wrong"
+        n = len(failed) - 1
+        further = f" {n} further check{'s fail' if n > 1 else ' fails'}." if n else ""
+        return f"A measurement with this model would {would}: {_lower(first_sentence(failed[0].found))}{further}"
     if examined is None or examined.noise is None:
         return "Given responses cannot be measured with this model; labels and sampling can."
     floor = examined.noise.floor_nats
@@ -180,10 +182,6 @@ def _verdict(checks: Sequence[DoctorCheck], failed: Sequence[DoctorCheck], exami
             f" It is another model than the local weights: up to {examined.compared.max_token_nats:.2g} nats a token."
         )
     return said
-
-
-def _first_sentence(text: str) -> str:
-    return f"{text.split('. ')[0].removesuffix('.')}."
 
 
 def _lower(text: str) -> str:

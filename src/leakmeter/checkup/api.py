@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from leakmeter.backends.served import names_a_server
 from leakmeter.backends.served.connection import StatusError
+from leakmeter.checkup.examine import examine, not_examined
+from leakmeter.checkup.result import DoctorResult
+from leakmeter.checkup.subject import Subject
+from leakmeter.checkup.words import fault_of_status
 from leakmeter.core.backend import Backend
-from leakmeter.doctor.examine import examine, not_examined
-from leakmeter.doctor.result import DoctorResult
-from leakmeter.doctor.subject import Subject
-from leakmeter.doctor.words import fault_of_status
 from leakmeter.errors import ScoreError, UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.runs.loading import load_backend, tell

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from leakmeter.doctor.result import DoctorResult
+from leakmeter.checkup.result import DoctorResult
+from leakmeter.checkup.words import first_sentence
 from leakmeter.report.blocks import (
     Advice,
     Block,
@@ -51,7 +52,7 @@ def report(
 
 def _blocks(result: DoctorResult) -> Iterator[Block]:
     yield Headline(result.verdict, "good" if result.is_sound else "bad")
-    todo = [(check.found, check.advice) for check in result.checks if check.advice]
+    todo = [(first_sentence(check.found), check.advice) for check in result.checks if check.advice]
     if todo:
         yield Advice(todo)
     yield Table(
@@ -68,6 +69,7 @@ def _blocks(result: DoctorResult) -> Iterator[Block]:
             ("in another order", noise.order_nats),
             ("with others at once", noise.batch_nats),
             ("after a prefix was kept", noise.cache_nats),
+            ("token by token", noise.split_nats),
             ("largest", noise.floor_nats),
             ("largest, of a whole response", noise.response_floor_nats),
         ]

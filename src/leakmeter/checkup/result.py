@@ -41,10 +41,12 @@ class DoctorNoise(Record):
     """Asked together with others, against alone."""
     cache_nats: float | None
     """After states of a prefix were kept, against without; None where neither can be asked for."""
+    split_nats: float | None
+    """Scored alone behind the tokens before it, against together with them; None where it is no noise but a fault."""
     floor_nats: float
-    """The largest of these."""
+    """The largest of these; the cache counts where measurements read it."""
     response_floor_nats: float
-    """The largest difference of a whole response's log-probability."""
+    """The largest of these differences for a whole response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

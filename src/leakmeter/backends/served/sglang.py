@@ -1,0 +1,144 @@
+"""SGLang's own `/generate`: token ids in, log-probabilities of the input's tokens from the prompt's last one on.
+
+Rows of the input are raw: T = 1. What stands before `logprob_start_len` may come from the cache. The first row of an
+answer has no value, since nothing is scored before it. Rows of drawn tokens are taken after the temperature.
+Written from the documentation and the released sources of SGLang 0.5.23, and not run against a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from leakmeter.backends.served import answered
+from leakmeter.backends.served.connection import Connection
+from leakmeter.backends.served.dialect import Capabilities, Control, Drawn, Probed, Scored, Served, Setting, TopRow
+from leakmeter.core.request import FloatArray
+from leakmeter.errors import CapabilityError
+
+_MOST_TOP: Final = 100
+"""No limit is documented; every entry is a line of JSON."""
+# Where these are left out, a server takes them from the model's generation_config.json.
+_UNTRUNCATED: Final = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "frequency_penalty": 0.0}
+_SCORING: Final = Setting(temperature=0.0)
+_RAW_AT: Final = (0.0, 1.0)
+"""Temperatures at which rows of drawn tokens are raw: the greedy one counts as 1."""
+
+
+class SGLang:
+    """An SGLang server.
+
+    Args:
+        connection: to it.
+        model: the name by which it serves the model; None for the only one.
+    """
+
+    name = "sglang"
+    reads_prefix_cache = True
+    controls: Final[frozenset[Control]] = frozenset({"temperature", "repetition_penalty", "presence_penalty"})
+
+    def __init__(self, connection: Connection, model: str | None) -> None:
+        self._connection, self._host, self._asked = connection, connection.host, model
+        self._model = ""
+        self._weights: Any = None
+
+    def describe(self) -> Served:
+        """Ask for the models, the path of the weights, and the version."""
+        models, weights = self._connection.get("v1/models"), self._connection.get("get_model_info")
+        version = self._connection.get("get_server_info")
+        with answered.reading(self._host):
+            windows = {one["id"]: one.get("max_model_len") for one in models["data"]}
+            self._model = answered.one_model(self._asked, list(windows), self._host)
+            window, self._weights = windows[self._model], weights.get("weight_version")
+            path, told = answered.word(weights["model_path"]), answered.word(version.get("version"))
+        return Served(
+            model=self._model,
+            revision=path if self._weights is None else f"{path}, {answered.word(self._weights)}",
+            server_version=told,
+            # Two tokens are put behind those that are scored: one for the last row, and one is generated.
+            window=window - 2 if isinstance(window, int) else None,
+            n_vocab=None,
+        )
+
+    def capabilities(self) -> Capabilities:
+        """No whole rows: the server does not tell the size of its vocabulary."""
+        return Capabilities(targets=True, most_top=_MOST_TOP, whole_rows=False, samples=True, token_ids=True)
+
+    def target_log_probs(self, scored: Scored) -> FloatArray:
+        """One request."""
+        return self.probed_log_probs(scored, _SCORING).log_probs
+
+    def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
+        """The same request under a setting."""
+        rows, n_cached = self._rows(scored, range(len(scored.response)), 0, setting)
+        return Probed(answered.given_log_probs(rows, scored.response, self._host), n_cached)
+
+    def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
+        """One request, `top_logprobs_num` k."""
+        return [answered.top_row_of(row, k, self._host) for row in self._rows(scored, rows, k, _SCORING)[0]]
+
+    def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
+        """Refused.
+
+        Raises:
+            CapabilityError: always.
+        """
+        raise CapabilityError(f"the server {self._host} gives no whole rows")
+
+    def generate(
+        self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
+    ) -> Drawn:
+        """One request, with every truncation and penalty turned off."""
+        asked = {"max_new_tokens": n_tokens, "sampling_seed": seed, "stop_token_ids": list(stop_ids)}
+        told = self._generated(prompt, {**Setting(temperature).sampling, **asked}, {})
+        with answered.reading(self._host):
+            drawn = told["output_token_logprobs"]
+            ids = tuple(int(token) for _, token, *_ in drawn)
+            values = [value for value, *_ in drawn] if temperature in _RAW_AT else []
+        return Drawn(ids, tuple(answered.log_probs_of(values, len(values), self._host).tolist()))
+
+    def tokenize(self, text: str) -> tuple[int, ...] | None:
+        """Ask `/tokenize`."""
+        found = self._connection.post("tokenize", {"model": self._model, "prompt": text, "add_special_tokens": False})
+        with answered.reading(self._host):
+            return tuple(int(token) for token in found["tokens"])
+
+    def _rows(self, scored: Scored, rows: range, k: int, setting: Setting) -> tuple[list[dict[int, float]], int | None]:
+        """The k likeliest tokens of each row, and the token given there; tokens that were found cached."""
+        sequence, start = (*scored.prompt, *scored.response), len(scored.prompt) - 1 + rows.start
+        # The row of what comes next is that of a token put there, whichever it is.
+        ids = (*sequence, sequence[-1]) if len(scored.response) in rows else sequence
+        asked = {"logprob_start_len": start, "top_logprobs_num": k}
+        told = self._generated(ids, {"max_new_tokens": 1, **setting.sampling}, asked)
+        with answered.reading(self._host):
+            given = told["input_token_logprobs"] or ()
+            answered.check_n_rows(len(given), len(ids) - start, self._host)
+            answered.check_ids(ids[start:], [token for _, token, *_ in given], self._host)
+            tops = told["input_top_logprobs"] if k else [()] * len(given)
+            answered.check_n_rows(len(tops), len(given), self._host)
+            found: list[dict[int, float]] = []
+            for place, top, own in zip(range(rows.start, rows.stop), tops[1:], given[1:], strict=False):
+                answered.check_n_top(len(top), k, self._host)
+                entries = [*top, own] if place < len(scored.response) else top
+                found.append({int(token): value for value, token, *_ in entries})
+        return found, told.get("cached_tokens")
+
+    def _generated(
+        self, ids: Sequence[int], sampling: Mapping[str, Any], asked: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """What the server says of token ids, all of which it read, and of what follows them."""
+        body = {
+            "input_ids": list(ids),
+            "sampling_params": {**_UNTRUNCATED, **sampling},
+            "return_logprob": True,
+            **asked,
+        }
+        answer = self._connection.post("generate", body)
+        with answered.reading(self._host):
+            told: Mapping[str, Any] = answer["meta_info"]
+            answered.check_n_read(told["prompt_tokens"], len(ids), self._host)
+            answered.check_model(self._weights, told.get("weight_version", self._weights), self._host)
+        return told
+
+
+DIALECT = SGLang

@@ -1,0 +1,108 @@
+"""What programs call to see a case's tokens: `leakmeter.tokens`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from leakmeter.commands.call import CallOptions, CaseNames, Some, cases_given, function
+from leakmeter.commands.given import LoadedCases
+from leakmeter.core.case import Case
+from leakmeter.errors import UsageError
+from leakmeter.runs.loading import tell
+from leakmeter.text.build import PreparedContext, PromptSettings
+from leakmeter.text.tokens import TokensResult, tokens_of
+
+if TYPE_CHECKING:
+    from leakmeter.core.tokenizer import Tokenizer
+    from leakmeter.runs.loading import KeptModel
+
+
+@function(
+    case=("context", "query", "response", "messages"),
+    prompts=PromptSettings,
+    names=CaseNames,
+    how=Some(CallOptions, only=("skip_bad",)),
+)
+def tokens(
+    model: KeptModel,
+    data: Any = None,
+    *,
+    context: str | Sequence[Any] | Mapping[str, str] = (),
+    query: str = "",
+    response: str | None = None,
+    messages: Sequence[Mapping[str, Any]] = (),
+    without: Sequence[str] = (),
+    prompts: PromptSettings,
+    names: CaseNames,
+    how: CallOptions,
+) -> TokensResult | list[TokensResult]:
+    """Show the prompts that cases are measured with: the rendered text, its token ids, and the piece of each token.
+
+    It needs the tokenizer of a model and not its weights.
+
+    Args:
+        model: as in `influence`; a served model needs `tokenizer` and is asked nothing.
+        data: many cases, as in `influence`.
+        context: of a single case: one text, several documents, or documents by name.
+        query: what the model is asked.
+        response: what it answered.
+        messages: a chat instead of context and query.
+        without: names of pieces, such as 's2', whose joint removal is shown.
+        prompts: how prompts are made and cut, as in `influence`.
+        names: what the fields of the data are called.
+        how: whether cases that cannot be used are left out.
+
+    Returns:
+        The tokens of a single case; of data a list with those of each.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+
+    Example:
+        >>> import leakmeter
+        >>> one = leakmeter.tokens("toy", context="Ana is 41. She sings.", query="Who?", template="{context} {query}")
+        >>> one.rendered
+        'Ana is 41. She sings. Who?'
+        >>> "".join(token.text for token in one.tokens if token.piece == "s2")
+        ' She sings.'
+    """
+    given, is_single = cases_given(data, context, query, response, messages, names, how)
+    found, kept = tokenised(given, prompts.resolved(), model.tokenizer, model=model.name, without=without)
+    for line in (*kept.notes, *kept.problems[:1]):
+        tell(line)
+    return found[0] if is_single else found
+
+
+def tokenised(
+    given: LoadedCases[Case],
+    prompts: PromptSettings,
+    tokenizer: Tokenizer,
+    *,
+    model: str,
+    without: Sequence[str] = (),
+) -> tuple[list[TokensResult], LoadedCases[Case]]:
+    """Cases as their tokens, and which those are.
+
+    Args:
+        given: the cases.
+        prompts: resolved.
+        tokenizer: the model's.
+        model: what it is called.
+        without: names of pieces, whose joint removal is shown.
+
+    Raises:
+        LeakmeterError: a case cannot be used, and bad ones are not left out.
+    """
+    if prompts.truncate:
+        raise UsageError("without the model its window is not known; give max-context-tokens instead of truncate")
+    if prompts.swap:
+        raise UsageError("swap measures invented values, whose prompts are not shown here; leave it out")
+    backend: Any = SimpleNamespace(tokenizer=tokenizer, window=None)
+    measure: Any = SimpleNamespace(samples=1, max_new_tokens=0)
+    prepared, kept = given.prepared(backend, prompts, measure)
+    return [
+        tokens_of(cast("PreparedContext", one), case.response, tokenizer, model=model, without=without)
+        for one, case in zip(prepared, kept.cases, strict=True)
+    ], kept

@@ -1,0 +1,140 @@
+"""A chunk on its way to a server: what is asked, in which order, and how it comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.model_server import OPENAI, VLLM, ModelServer
+from helpers.served_requests import TEXTS, asked
+from leakmeter.backends.served import ServedBackend, backend
+from leakmeter.backends.served.answer import Question
+from leakmeter.backends.served.dialect import Scored
+from leakmeter.backends.toy import Toy
+from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend
+from leakmeter.core.plan import plan
+from leakmeter.core.prompt import VIRTUAL, Piece, Prompt
+from leakmeter.core.reductions import DivergenceFromFirst, FullDistribution, Labels, TargetLogProbs
+from leakmeter.core.request import Reduction, Request
+from leakmeter.errors import CapabilityError
+
+Load = Callable[..., ServedBackend]
+
+
+def prompt(text: str, gap: int = 0) -> Prompt:
+    return Prompt((Piece("frame", "frame", tuple(text.encode())), Piece("query", "query", (63,), gap)))
+
+
+def questions(sequences: Sequence[tuple[int, ...]]) -> list[Question]:
+    return [Question(Scored(ids, ()), "top", range(1)) for ids in sequences]
+
+
+def n_shared(left: Sequence[int], right: Sequence[int]) -> int:
+    return next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=8).map(tuple), min_size=1, max_size=8, unique=True))
+def test_each_waits_for_the_first_that_shares_most_with_it(sequences: list[tuple[int, ...]]) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(backend, "_WORTH_WAITING", 1)
+        placed = backend._in_prefix_order(questions(sequences), waits=True)
+    order = [sequences[one.index] for one in placed]
+    assert order == sorted(sequences)
+    for place, one in enumerate(placed):
+        shared = [n_shared(order[place], other) for other in order[:place]]
+        assert one.after == (shared.index(max(shared)) if shared and max(shared) else -1)
+
+
+def test_few_tokens_in_common_are_not_waited_for() -> None:
+    long = (7,) * 16
+    some = questions([(1, 2, 3), (1, 2, 4), (*long, 1), (*long, 2)])
+    assert [one.after for one in backend._in_prefix_order(some, waits=True)] == [-1, -1, -1, 2]
+    assert [one.after for one in backend._in_prefix_order(some, waits=False)] == [-1] * 4
+
+
+def test_a_parent_is_answered_before_its_siblings_are_asked_for(served: Load) -> None:
+    with ModelServer(OPENAI) as server:
+        begun: list[tuple[str, int]] = []
+        rows = server.rows
+
+        def watched(ids: Sequence[int], call: object, **more: float) -> object:
+            begun.append(("begin", len(ids)))
+            found = rows(ids, call, **more)  # type: ignore[arg-type]
+            begun.append(("end", len(ids)))
+            return found
+
+        loaded = served(server.model, concurrency=8)
+        server.rows = watched  # type: ignore[method-assign,assignment]
+        texts = [f"The same beginning of all of them, {'x' * n}" for n in range(1, 6)]
+        loaded.score(asked(texts=texts))
+    assert [what for what, _ in begun[:2]] == ["begin", "end"]
+
+
+def test_the_same_sequence_is_sent_once(served: Load) -> None:
+    one = Request((prompt("Twice."), prompt("Once.")), (65, 66), TargetLogProbs())
+    other = Request((prompt("Twice."),), (65, 66), TargetLogProbs())
+    with ModelServer(VLLM) as server:
+        loaded = served(server.model)
+        n_before = len(server.calls)
+        first, second = loaded.score(plan([one, other]))
+        sent = server.calls[n_before:]
+    assert len(sent) == 2
+    np.testing.assert_array_equal(first.values[:1], second.values)
+    assert loaded.n_tokens_run == sum(len(call.body["prompt"][0]) for call in sent)
+    assert planning_backend(loaded, None)._sharing == "sequences"
+
+
+@pytest.mark.parametrize("reduction", [DivergenceFromFirst(), FullDistribution(), TargetLogProbs(0.5)], ids=repr)
+def test_whole_rows_in_parts(reduction: Reduction, served: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "_ROW_BYTES", 8 * 257 * 10)
+    with ModelServer(VLLM, max_top=-1) as server:
+        answers = served(server.model).score(asked(reduction))
+    for answer, own in zip(answers, Toy().score(asked(reduction)), strict=True):
+        np.testing.assert_allclose(answer.values, own.values, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (prompt("Gap.", gap=2), "give --removal drop"),
+        (Prompt((Piece("frame", "frame", (1, VIRTUAL)),)), "not vectors of a soft prompt"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused(one: Prompt, words: str, served: Load) -> None:
+    with ModelServer(VLLM) as server:
+        loaded = served(server.model)
+        n_before = len(server.calls)
+        with pytest.raises(CapabilityError, match=words):
+            loaded.score(plan([Request((one,), (1,), TargetLogProbs())]))
+        assert len(server.calls) == n_before
+
+
+def test_labels_that_are_likely_take_one_request(served: Load) -> None:
+    row = Toy().score(asked(FullDistribution(), "", TEXTS[:1]))[0].values[0, 0]
+    likeliest = tuple(int(token) for token in np.argsort(-row)[:3])
+    with ModelServer(VLLM) as server:
+        loaded = served(server.model)
+        n_before = len(server.calls)
+        loaded.score(plan([Request(asked().requests[0].prompts[:1], (), Labels(likeliest))]))
+        assert len(server.calls) == n_before + 1
+
+
+def test_numbers_do_not_depend_on_how_many_requests_are_under_way(served: Load) -> None:
+    found = []
+    for concurrency in (1, 8):
+        with ModelServer(VLLM) as server:
+            (values,), _ = drive(served(server.model, concurrency=concurrency), [_trial()])
+            found.append(values)
+    assert found[0] == found[1]
+
+
+def _trial():  # type: ignore[no-untyped-def]
+    first = yield asked().requests
+    second = yield asked(Labels((1, 2))).requests
+    return [answer.values.tolist() for answer in (*first, *second)]

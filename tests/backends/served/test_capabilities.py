@@ -1,0 +1,232 @@
+"""What a served model is asked for, and what is refused before it is asked for anything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.measure_items import make_item, readings_of
+from helpers.toy_dialect import ROWS, TARGETS, TOP, toy_served
+from leakmeter.backends.served.capabilities import SERVERS
+from leakmeter.backends.toy import Toy
+from leakmeter.core.drive import drive
+from leakmeter.core.item import Prepared
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.errors import CapabilityError
+from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.instruments.redaction.measure import Redaction
+from leakmeter.privacy.decoding import RECEIPT
+from leakmeter.runs.measure import check_answered
+
+PROMPT = Prompt(
+    (
+        Piece("frame", "frame", (10, 66)),
+        Piece("a", "context", (70, 71)),
+        Piece("b", "context", (80,)),
+        Piece("query", "query", (90, 91)),
+    )
+)
+RESPONSE = (65, 66, 67)
+
+
+def item(response: tuple[int, ...] | None = RESPONSE, **options: Any) -> Any:
+    return make_item(PROMPT, response, placebo=(99, 98), stop_ids=(256,), **options)
+
+
+def prepared(one: Any) -> Prepared:
+    return Prepared(one, "", "", "", "", "", 0)
+
+
+def refused(has: Any, measure: Any, one: Any = None) -> str:
+    backend = toy_served(has)
+    with pytest.raises(CapabilityError) as error:
+        check_answered(backend, measure, [prepared(one or item())])
+    assert not backend.dialect.asked  # type: ignore[attr-defined]
+    return str(error.value)
+
+
+# ---- refusals --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("has", "measure", "what"),
+    [
+        (TARGETS, Influence(temperature=0.8), "T = 0.8"),
+        (TOP, Influence(temperature=1.5), "T = 1.5"),
+        (TOP, Influence(cid_lambda=1.5), "λ = 1.5 at T = 1"),
+        (TARGETS, Redaction(cid_lambda=0.5), "λ = 0.5 at T = 1"),
+        (replace(TARGETS, targets=False), Influence(), "log-probability of a given response"),
+    ],
+)
+def test_refusal_is_one_line_that_names_who_can(has, measure, what):
+    said = refused(has, measure)
+    assert said.startswith(what) or what in said
+    assert "\n" not in said
+    assert "llamacpp" in said
+    assert "vllm" in said
+    assert "a model loaded here" in said
+
+
+def test_refusal_names_nobody_who_cannot():
+    said = refused(TOP, Influence(temperature=1.5))
+    assert "sglang" not in said
+    assert "openai" not in said
+    assert "vllm with --max-logprobs -1" in said
+
+
+def test_masks_are_refused_and_cuts_are_not():
+    assert "--removal drop" in refused(ROWS, Influence(), item(masks=True))
+    check_answered(toy_served(TARGETS), Influence(), [prepared(item())])
+
+
+def test_a_model_that_is_loaded_here_is_asked_nothing():
+    class Loaded(Toy):
+        def score(self, chunk: object) -> Any:
+            raise AssertionError("it was asked")
+
+    check_answered(Loaded(), Influence(temperature=1.5), [prepared(item())])
+
+
+def test_without_consent_no_measure_gets_an_interval():
+    """A measure that would drop the half-widths is refused: susceptibility's and ICL's requests do not take any."""
+    from leakmeter.core.plan import plan
+    from leakmeter.core.reductions import TargetLogProbs
+    from leakmeter.core.request import Request
+
+    backend = toy_served(TOP)
+    with pytest.raises(CapabilityError, match=r"T = 0\.8"):
+        backend.score(plan([Request((PROMPT,), RESPONSE, TargetLogProbs(0.8))]))
+    (scores,) = backend.score(plan([Request((PROMPT,), RESPONSE, TargetLogProbs(0.8), 0.0)]))
+    assert scores.half_width is not None
+
+
+# ---- what is measured ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("has", [TARGETS, TOP, ROWS])
+def test_influence_is_the_models_own(has):
+    expected = readings_of(Toy(), Influence(), item())
+    found = readings_of(toy_served(has), Influence(), item())
+    assert found.keys() == expected.keys()
+    for key in expected:
+        np.testing.assert_allclose(found[key], expected[key], atol=1e-12, err_msg=str(key))
+
+
+@pytest.mark.parametrize("measure", [Influence(0.7, 1.5), Influence(1.3), Influence(1.0, 0.4)])
+def test_whole_rows_give_any_temperature_and_weight(measure):
+    expected = readings_of(Toy(), measure, item(None))
+    found = readings_of(toy_served(ROWS), measure, item(None))
+    for key in expected:
+        np.testing.assert_allclose(found[key], expected[key], atol=1e-12, err_msg=str(key))
+
+
+@pytest.mark.parametrize("measure", [Influence(0.5), Influence(0.6, 0.5), Influence(1.0, 0.3)])
+def test_intervals_hold_what_whole_rows_give(measure):
+    expected = readings_of(Toy(), measure, item())
+    found = readings_of(toy_served(TOP), measure, item())
+    compared = 0
+    for (sample, statistic, piece), values in expected.items():
+        if statistic in ("token", "log_prob", "noise"):
+            continue
+        # Placebos are numbered; of them, as of the response as a whole, the half-width of all holds.
+        width = found.get((sample, "half_width", piece), found[sample, "half_width", ""])
+        assert (np.abs(found[sample, statistic, piece] - values) <= width + 1e-12).all()
+        compared += 1
+    assert compared >= 8
+    widest = found[0, "half_width", ""]
+    assert 0 < widest.max() < 3
+    assert (found[0, "noise", ""] >= widest).all()
+    assert all((widest >= found[0, "half_width", name] - 1e-12).all() for name in ("a", "b", "all"))
+
+
+def test_redaction_holds_the_upper_end_to_its_limit():
+    measure = Redaction(max_loss=2.0, temperature=0.5, max_new_tokens=3)
+    (found,), _ = drive(toy_served(TOP), [measure.trial(item())])
+    series = {(one.sample, one.statistic, one.piece): one.values for one in found}
+    left, width = np.abs(series[0, "left", ""]).sum(), series[0, "half_width", ""].sum()
+    assert width > 0
+    assert left + width <= 2.0 or (0, "all_removed", "") in series
+    (exact,), _ = drive(Toy(), [measure.trial(item())])
+    assert "half_width" not in {one.statistic for one in exact}
+
+
+def test_redaction_with_a_weight_needs_whole_rows_for_the_answer_after():
+    assert "λ = 0.5" in refused(TOP, Redaction(cid_lambda=0.5))
+
+
+# ---- responses -------------------------------------------------------------------------------------------------------
+def test_a_server_without_whole_rows_draws_responses_itself():
+    measure, backend = Influence(samples=2, max_new_tokens=5, seed=3), toy_served(TARGETS)
+    found = readings_of(backend, measure, item(None))
+    kinds = [kind for kind, _ in backend.dialect.asked]  # type: ignore[attr-defined]
+    assert kinds[:2] == ["generate", "generate"]
+    assert set(kinds[2:]) == {"targets"}
+    again = readings_of(toy_served(TARGETS), measure, item(None))
+    assert all(np.array_equal(found[key], again[key]) for key in found)
+    assert not np.array_equal(found[0, "token", ""], found[1, "token", ""])
+    for number in (0, 1):
+        drawn = found[number, "token", ""].astype(int)
+        given = readings_of(Toy(), Influence(), item(tuple(drawn.tolist())))
+        np.testing.assert_allclose(found[number, "whole", ""], given[0, "whole", ""], atol=1e-12)
+
+
+def test_what_is_drawn_by_the_server_is_predicted():
+    from leakmeter.runs.prediction import predictor_of
+
+    backend = toy_served(TARGETS)
+    found = predictor_of(backend).predict(Influence(max_new_tokens=5), prepared(item(None)))
+    assert found.is_upper_bound
+    assert not backend.dialect.asked  # type: ignore[attr-defined]
+    _, cost = drive(backend, [Influence(max_new_tokens=5).trial(item(None))])
+    assert found.n_tokens_run >= cost.n_tokens_run
+
+
+def test_a_weight_is_not_drawn_by_the_server():
+    assert "λ = 0.5" in refused(TOP, Influence(cid_lambda=0.5), item(None))
+
+
+# ---- bounded decoding ------------------------------------------------------------------------------------------------
+DECODE = Decode(epsilon=1.0, seed=7, max_new_tokens=4, cid_lambda=1.0)
+
+
+def test_bounded_decoding_asks_for_the_bare_rows_first_and_alone():
+    backend = toy_served(ROWS)
+    sent: list[int] = []
+    in_order = backend.connection.in_order
+
+    def counted(work: Any, items: Any, after: Any = None) -> Any:
+        sent.append(len(items))
+        return in_order(work, items, after)
+
+    backend.connection.in_order = counted  # type: ignore[method-assign]
+    (found,), _ = drive(backend, [DECODE.trial(item(None))])
+    bare = tuple(PROMPT.blank().ids.tolist())
+    asked = [scored.prompt == bare for _, scored in backend.dialect.asked]  # type: ignore[attr-defined]
+    assert asked == [True, False] * (len(asked) // 2)
+    assert set(sent) == {1}
+    (expected,), _ = drive(Toy(), [DECODE.trial(item(None))])
+    assert len(found) == len(expected) >= len(RECEIPT)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one.values, other.values, atol=1e-9, err_msg=one.statistic)
+
+
+STALE = replace(ROWS, fresh_rows=False)
+
+
+@pytest.mark.parametrize("has", [TOP, TARGETS, STALE])
+def test_bounded_decoding_is_refused_without_fresh_whole_rows(has):
+    said = refused(has, DECODE, item(None))
+    assert "epsilon" in said
+    assert "llamacpp" in said
+
+
+def test_without_a_bound_whole_rows_of_any_kind_will_do():
+    free = Decode(seed=7, max_new_tokens=2, cid_lambda=1.5)
+    check_answered(toy_served(STALE), free, [prepared(item(None))])
+
+
+# ---- what dialects say -----------------------------------------------------------------------------------------------
+def test_servers_are_those_of_the_dialects():
+    from leakmeter.backends.served import DIALECTS
+
+    assert {name.split()[0] for name in SERVERS} == set(DIALECTS)

@@ -1,0 +1,116 @@
+"""An interval from the command to the result, the report and the gate; and refusals that leave nothing behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.command_line import Ended
+from helpers.model_server import VLLM, ModelServer
+from leakmeter.core.drive import drive
+from leakmeter.core.forecast import PlanningBackend
+from leakmeter.instruments.influence.report import verdict
+from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.redaction.report import verdict as redaction_verdict
+from leakmeter.instruments.redaction.result import RedactionResult
+
+Cli = Callable[..., Ended]
+CONTEXT = "The clinic is in Graz. It opens at nine."
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "cases.jsonl"
+    path.write_text(json.dumps({"id": "one", "context": CONTEXT, "query": "When?", "response": "nine."}))
+    return path
+
+
+def measure(cli: Cli, model: str, data: Path, *more: object, command: str = "influence") -> Ended:
+    tokenizer = () if model == "toy" else ("--tokenizer", "toy")
+    return cli(command, "--model", model, *tokenizer, "--data", data, "--unit", "sentence", "--json", *more)
+
+
+def result_of(ended: Ended) -> dict[str, Any]:
+    assert ended.code == 0, ended.err
+    found: dict[str, Any] = json.loads(ended.out)
+    return found
+
+
+def test_interval_reaches_result_report_and_gate(cli: Cli, data: Path) -> None:
+    exact = result_of(measure(cli, "toy", data, "--temperature", 0.5, "--out", "exact"))
+    with ModelServer(VLLM, max_top=20) as server:
+        ended = measure(cli, server.model, data, "--temperature", 0.5, "--html", "page.html")
+    found = result_of(ended)
+    half = found["half_width_nats"]
+    assert half > 0
+    assert abs(found["whole_nats"] - exact["whole_nats"]) <= half
+    assert found["noise_floor_nats"] >= half
+    for one, other in zip(found["pieces"], exact["pieces"], strict=True):
+        assert 0 < one["half_width_nats"] <= half
+        for name in ("nats", "signed_nats", "alone_nats"):
+            assert abs(one[name] - other[name]) <= one["half_width_nats"]
+        assert "half_width_nats" not in other
+    assert "half_width_nats" not in exact
+    assert any("middle of an interval" in warning for warning in found["warnings"])
+
+    result = InfluenceResult.from_dict(found)
+    assert result.half_width_nats == half
+    assert result.to_dict() == found
+    assert "by between" in verdict(result)
+    assert "by between" not in verdict(InfluenceResult.from_dict(exact))
+    assert "between" in Path("page.html").read_text(encoding="utf-8")
+
+    (run,) = Path("runs").iterdir()
+    middle, upper = found["whole_nats"], found["whole_nats"] + half
+    assert cli("gate", run, "--max", f"influence.max <= {middle + half / 2:.9f}").code == 1
+    assert cli("gate", run, "--max", f"influence.max <= {upper + 0.001:.9f}").code == 0
+    assert cli("gate", run, "--min", f"influence.max >= {middle - half / 2:.9f}").code == 1
+
+
+def test_redaction_says_between(cli: Cli, data: Path) -> None:
+    with ModelServer(VLLM, max_top=20) as server:
+        options = ("--temperature", 0.5, "--max-loss", 1, "--max-new-tokens", 2)
+        found = result_of(measure(cli, server.model, data, *options, command="redact-plan"))
+    result = RedactionResult.from_dict(found)
+    assert result.half_width_nats
+    assert result.reached is (result.left_nats + result.half_width_nats <= 1)
+    assert "between" in redaction_verdict(result)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--temperature", 1.5), ("--cid-lambda", 1.5), ("--removal", "mask"), ("--temperature", 1.5, "--dry-run")],
+)
+def test_refusal_leaves_nothing_and_sends_nothing(cli: Cli, data: Path, options: tuple[object, ...]) -> None:
+    with ModelServer(VLLM, max_top=20) as server:
+        ended = measure(cli, server.model, data, *options)
+        assert ended.code == 2
+        assert ended.err.count("\n") == 1, ended.err
+        assert "a model loaded here" in ended.err
+        # What the server can is found out by a request of two tokens of our own.
+        assert all(call.body["prompt"] == [[0, 0]] for call in server.calls)
+    assert not Path("runs").exists()
+
+
+def test_redaction_asks_of_no_interval_more_than_the_longest_trial() -> None:
+    """The check before a run is of the longest trial: every request of it takes intervals, as those of the trial do."""
+    from helpers.measure_items import make_item
+    from leakmeter.backends.toy import ByteTokenizer
+    from leakmeter.core.plan import Chunk
+    from leakmeter.core.prompt import Piece, Prompt
+    from leakmeter.core.reductions import NextTokenSample
+    from leakmeter.instruments.redaction.measure import Redaction
+
+    prompt = Prompt((Piece("a", "context", (70, 71)), Piece("b", "context", (80,)), Piece("q", "query", (90,))))
+    seen: list[Chunk] = []
+    planning = PlanningBackend(name="toy", tokenizer=ByteTokenizer(), dtype="served", window=None, sharing="nothing")
+    planning.check, planning.draws_responses = seen.append, True
+    drive(planning, [Redaction(temperature=0.5).longest_trial(make_item(prompt, (65, 66)))])
+    requests = [request for chunk in seen for request in chunk.requests]
+    assert requests
+    assert all(one.interval_noise_nats is not None for one in requests)
+    assert not any(isinstance(one.reduction, NextTokenSample) for one in requests)

@@ -1,0 +1,176 @@
+"""A served model by its name: what is asked for before anything is sent, and which tokenizer reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import transformers
+
+import leakmeter
+from helpers.command_line import Ended
+from helpers.model_server import OPENAI, VLLM, ModelServer
+from helpers.tiny_models import tiny_tokenizer
+from leakmeter.backends.hf.local_tokenizer import load_tokenizer
+from leakmeter.backends.served import ServedBackend
+from leakmeter.core.backend import Backend
+from leakmeter.errors import LeakmeterError, ModelError, UnknownNameError, UsageError
+from leakmeter.models import hub
+from leakmeter.models.tokenizers import tokenizer_folder
+
+Load = Callable[..., ServedBackend]
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("vllm:127.0.0.1:8000", "has to be followed by a server's address, as in vllm:http://127.0.0.1:8000#NAME"),
+        ("vllm:", "has to be followed"),
+        ("vllm:file:///etc/passwd", "has to be followed"),
+        ("vllm:http://#toy", "address is none"),
+        ("vllm:http://ana:pw@127.0.0.1#toy", "holds a name, a password"),
+        ("vllm:http://llm.example.com:8000#toy", "'llm.example.com' is another machine.*--allow-remote"),
+        ("vllm:http://10.0.0.7#toy", "'10.0.0.7' is another machine"),
+    ],
+)
+def test_what_is_no_server_is_refused(model: str, words: str, served: Load) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
+        served(model)
+    assert "pw" not in str(caught.value)
+
+
+def test_who_is_told_before_texts_leave_the_machine(served: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leakmeter.backends.served.load.is_loopback", lambda parts: False)
+    told: list[str] = []
+    with ModelServer(VLLM) as server:
+        served(server.model, allow_remote=True, notify=told.append)
+    host = server.url.removeprefix("http://")
+    assert told == [f"sending contexts, queries and responses to '{host}' (http, NOT encrypted)"]
+
+
+def test_a_model_that_the_server_does_not_have(served: Load) -> None:
+    with ModelServer(VLLM) as server:
+        with pytest.raises(UnknownNameError, match="did you mean 'toy'"):
+            served(f"{server.model}y")
+        server.model_name = "a name\nof two lines"
+        with pytest.raises(UsageError, match="several models, or none"):
+            served(f"vllm:{server.url}")
+
+
+@pytest.mark.parametrize("url", ["{}", "{}/", "{}/v1", "{}/v1/"])
+def test_an_address_with_and_without_its_end(url: str, served: Load) -> None:
+    with ModelServer(VLLM) as server:
+        assert served(f"vllm:{url.format(server.url)}#toy").name == "vllm:toy"
+
+
+@pytest.mark.parametrize("concurrency", [0, -1, 1000])
+def test_too_many_requests_or_none(concurrency: int, served: Load) -> None:
+    with pytest.raises(UsageError, match="give 1 to 256 with --concurrency"):
+        served("vllm:http://127.0.0.1:1#toy", concurrency=concurrency)
+
+
+def test_a_tokenizer_is_needed(served: Load) -> None:
+    with pytest.raises(UsageError, match="give --tokenizer"):
+        served("vllm:http://127.0.0.1:1#toy", tokenizer=None)
+
+
+def test_another_tokenizer_than_the_servers(served: Load) -> None:
+    words = "makes other token ids of a text than --tokenizer does"
+    with ModelServer(VLLM, faults=["other_tokenizer"]) as server, pytest.raises(ModelError, match=words):
+        served(server.model)
+    with ModelServer(OPENAI, faults=["other_tokenizer"]) as server:
+        assert served(server.model).tokenizer.start_ids == (10,), "which does not say how it makes tokens"
+
+
+def test_a_back_end_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LEAKMETER_API_KEY", raising=False)
+    with ModelServer(VLLM) as server:
+        backend = leakmeter.load_backend(server.model, tokenizer="toy", concurrency=2)
+        assert isinstance(backend, Backend)
+        assert backend.weights_sha256 is None
+        case = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        found = leakmeter.influence(server.model, **case, tokenizer="toy")
+        own = leakmeter.influence("toy", **case)
+    assert found.whole_nats == own.whole_nats
+    assert found.pieces == own.pieces
+
+
+@pytest.mark.parametrize("option", [{"dtype": "float32"}, {"device": "cpu"}, {"memory": "1GiB"}, {"model_id": "a"}])
+def test_options_of_models_that_are_loaded_here(option: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="a served model computes elsewhere"):
+        leakmeter.load_backend("vllm:http://127.0.0.1:1#toy", tokenizer="toy", **option)
+
+
+@pytest.mark.parametrize("option", [{"tokenizer": "toy"}, {"allow_remote": True}, {"concurrency": 3}])
+def test_options_of_served_models(option: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="are for a served model"):
+        leakmeter.load_backend("toy", **option)
+
+
+def test_on_the_command_line(cli: Callable[..., Ended], tmp_path: Path) -> None:
+    with ModelServer(VLLM) as server:
+        given = ["--context-file", str(tmp_path / "note.txt"), "--query", "Age?", "--response", "41"]
+        (tmp_path / "note.txt").write_text("Ana is 41.")
+        options = ["--tokenizer", "toy", "--concurrency", "2", "--json", "--out", str(tmp_path / "runs")]
+        done = cli("influence", "--model", server.model, *options, *given)
+    assert json.loads(done.out)["model"] == "vllm:toy"
+
+
+def test_a_directory_with_nothing_but_a_tokenizer(tmp_path: Path) -> None:
+    tiny_tokenizer().backend_tokenizer.save(str(tmp_path / "tokenizer.json"))
+    read = load_tokenizer(tokenizer_folder(str(tmp_path), notify=print), "mine")
+    text = "the clinic writes <s> back"
+    assert read.encode_data(text, first=True).ids == tuple(
+        tiny_tokenizer()(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    )
+
+
+def test_generation_defaults_say_what_ends_a_response(tmp_path: Path) -> None:
+    tiny_tokenizer().save_pretrained(tmp_path)
+    assert load_tokenizer(tmp_path, "mine").stop_ids == {2}
+    transformers.GenerationConfig(eos_token_id=[2, 5]).save_pretrained(tmp_path)
+    assert load_tokenizer(tmp_path, "mine").stop_ids == {2, 5}
+
+
+def test_a_tokenizer_out_of_memory(served: Load) -> None:
+    with ModelServer(VLLM) as server, pytest.raises(ModelError, match="other token ids"):
+        served(server.model, tokenizer=tiny_tokenizer())
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"model": 3}'])
+def test_a_tokenizer_that_cannot_be_read(text: str, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text(text)
+    with pytest.raises(LeakmeterError, match="could not be loaded") as caught:
+        load_tokenizer(tmp_path, "mine")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_directory_without_a_tokenizer(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"has no tokenizer\.json"):
+        tokenizer_folder(str(tmp_path), notify=print)
+    with pytest.raises(LeakmeterError, match="no model named"):
+        tokenizer_folder("smolm2", notify=print)
+
+
+def test_of_a_model_of_the_hub_no_weights_are_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def fetch(repository: str, **options: Any) -> str:
+        asked.append(options)
+        (tmp_path / "tokenizer.json").write_text("{}")
+        return str(tmp_path)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: None)
+    told: list[str] = []
+    assert tokenizer_folder("hf:org/name@main", notify=told.append) == tmp_path
+    assert told == ["fetching hf:org/name@main from the hub …"]
+    assert asked[0]["revision"] == "main"
+    assert "*.safetensors" not in asked[0]["allow_patterns"]
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text("{}")
+    assert hub.tokenizer_snapshot("org/name", None, notify=told.append) == tmp_path
+    assert len(asked) == 1

@@ -1,0 +1,247 @@
+"""The doctor finds each fault of a server and names it; on a sound server every check passes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.model_server import OPENAI, OPENAI_CHAT, VLLM, ModelServer
+from leakmeter.backends.served import connection
+from leakmeter.backends.served.dialect import Control, Drawn, Probed, Scored, Setting
+from leakmeter.backends.toy import Toy
+from leakmeter.checkup import api, checks
+from leakmeter.checkup.examine import examine
+from leakmeter.checkup.result import DoctorResult
+from leakmeter.checkup.subject import InProcess, Subject
+from leakmeter.checkup.words import FAULTS
+from leakmeter.core.request import FloatArray
+from leakmeter.stats import logspace
+
+Cli = Callable[..., Any]
+HUNDREDS = 10**9
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_FIRST_WAIT", 0.02)
+    monkeypatch.setattr(api, "_PATIENCE", 0.2)
+
+
+@pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_N_DRAWS", 16)
+
+
+def failed(result: DoctorResult) -> list[tuple[int, str | None]]:
+    assert result.is_sound == all(check.status != "failed" for check in result.checks)
+    return [(check.number, check.fault) for check in result.checks if check.status == "failed"]
+
+
+@pytest.mark.usefixtures("few_draws")
+@pytest.mark.parametrize("max_top", [20, -1])
+def test_a_sound_server_passes_every_check(max_top: int) -> None:
+    with ModelServer(VLLM, max_top=max_top) as server:
+        result = api.doctor(server.model, tokenizer="toy", against="toy")
+    assert [check.status for check in result.checks] == ["passed"] * 10
+    assert result.is_sound
+    assert result.noise is not None
+    assert result.noise.floor_nats == 0.0
+    assert result.against is not None
+    assert result.against.max_token_nats < 1e-12
+    assert result.against.max_influence_nats < 1e-10
+    assert result.against.largest_influence_nats > 1.0
+    assert result.fingerprint == api.doctor("toy").fingerprint
+
+
+@pytest.mark.usefixtures("few_draws")
+@pytest.mark.parametrize(
+    ("fault", "since", "number", "name"),
+    [
+        ("wrong_order", 0, 3, "other_places"),
+        ("missing_rows", 0, 1, "missing_rows"),
+        ("off_by_one", 0, 3, "off_by_one"),
+        ("nan", 0, 4, "nan"),
+        ("nan", 30, 4, "nan"),
+        ("no_ids", 0, 2, "no_ids"),
+        ("start_token", 0, 2, "start_token"),
+        ("tempered", 0, 5, "tempered"),
+        ("echo_ignored", 0, 1, "no_rows"),
+        ("changed_model", 30, 10, "another_model"),
+        ("swapped_weights", 30, 10, "changed"),
+        ("truncated", 1, 4, "few_top"),
+        ("other_tokenizer", 0, 2, "other_tokenizer"),
+        ("cut", 0, 10, "cut"),
+        ("cut", 30, 10, "cut"),
+        ("busy", 30, 10, "busy"),
+    ],
+)
+def test_a_fault_is_named(fault: str, since: int, number: int, name: str) -> None:
+    with ModelServer(VLLM, faults={fault: since}) as server:
+        result = api.doctor(server.model, tokenizer="toy")
+    assert failed(result) == [(number, name)]
+    assert FAULTS[name][0] in result.checks[number - 1].found
+    assert result.checks[number - 1].advice
+
+
+def test_a_slow_stream_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "Connection", functools.partial(connection.Connection, seconds=0.2))
+    monkeypatch.setattr("leakmeter.backends.served.load.Connection", connection.Connection)
+    with ModelServer(VLLM, faults={"slow": 5}) as server:
+        assert failed(api.doctor(server.model, tokenizer="toy")) == [(10, "slow")]
+
+
+@pytest.mark.usefixtures("few_draws")
+@pytest.mark.parametrize(("fault", "name"), [("cut", "cut"), ("busy", "busy")])
+def test_a_fault_that_passes_is_told(fault: str, name: str) -> None:
+    with ModelServer(VLLM, faults={fault: (20, 22)}) as server:
+        result = api.doctor(server.model, tokenizer="toy")
+    assert result.is_sound
+    assert (result.checks[9].status, result.checks[9].fault) == ("note", name)
+    assert "repeated" in result.checks[9].found
+
+
+@pytest.mark.usefixtures("few_draws")
+def test_noise_is_told_and_is_no_fault() -> None:
+    with ModelServer(VLLM, faults=["unstable"]) as server:
+        result = api.doctor(server.model, tokenizer="toy")
+    assert result.is_sound
+    assert result.noise is not None
+    assert 0.01 < result.noise.repeat_nats <= result.noise.floor_nats < 0.1
+    assert (result.checks[5].status, result.checks[5].fault) == ("note", "unstable")
+
+
+@pytest.mark.usefixtures("few_draws")
+def test_other_weights_are_told_from_the_same() -> None:
+    with ModelServer(VLLM, toy=Toy(seed=1)) as server:
+        assert failed(api.doctor(server.model, tokenizer="toy", against="toy")) == [(8, "other_weights")]
+    with ModelServer(VLLM, toy=Toy(scale=1.02)) as server:
+        result = api.doctor(server.model, tokenizer="toy", against="toy")
+    assert result.is_sound
+    assert result.checks[7].status == "note"
+    assert result.against is not None
+    assert 0.01 < result.against.mean_token_nats < 0.5
+    assert result.against.max_influence_nats > 0.01
+    assert "another model than the local weights" in result.verdict
+
+
+def test_servers_that_score_nothing() -> None:
+    with ModelServer(OPENAI_CHAT) as server:
+        result = api.doctor(server.model, tokenizer="toy")
+    assert (result.checks[0].status, result.checks[0].fault) == ("note", "no_rows")
+    assert "labels and sampling can" in result.verdict
+
+
+def test_openai_servers() -> None:
+    with ModelServer(OPENAI) as server:
+        assert api.doctor(server.model, tokenizer="toy").is_sound
+    for fault, named in {"wrong_order": (2, "other_ids"), "off_by_one": (3, "off_by_one")}.items():
+        with ModelServer(OPENAI, faults={fault: 1}) as server:
+            assert failed(api.doctor(server.model, tokenizer="toy")) == [named]
+
+
+class Faulty(InProcess):
+    """A dialect that checks nothing itself, with a fault in its numbers."""
+
+    controls: frozenset[Control] = frozenset({"temperature", "repetition_penalty", "presence_penalty", "cache"})
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(Toy())
+        self.fault = fault
+
+    def target_log_probs(self, scored: Scored) -> FloatArray:
+        values = super().target_log_probs(scored)
+        if self.fault == "wrong_order":
+            return values[::-1]
+        if self.fault == "one_late" and len(values) > 1:
+            return np.roll(values, 1)
+        if self.fault == "missing_rows":
+            return values[1:]
+        if self.fault == "quantised":
+            return np.minimum(values + 0.1 * (len(scored.response) % 2), 0.0)
+        if self.fault == "logits":
+            return values + 20.0
+        return values
+
+    def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
+        return super().whole_rows(scored, rows) - (0.1 if self.fault == "not_normalised" else 0.0)
+
+    def generate(
+        self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
+    ) -> Drawn:
+        row = self.whole_rows(Scored(tuple(prompt), ()), range(1))[0]
+        if self.fault in ("top_k", "cold") and temperature == 1.0:
+            rng = np.random.default_rng(seed)
+            if self.fault == "top_k":
+                row = np.where(row >= np.sort(row)[-3], row, -np.inf)
+            p = np.exp(np.asarray(logspace.log_softmax(row, 0.5 if self.fault == "cold" else 1.0)))
+            return Drawn((int(rng.choice(len(row), p=p / p.sum())),), ())
+        drawn = super().generate(prompt, n_tokens=n_tokens, temperature=temperature, seed=seed, stop_ids=stop_ids)
+        if self.fault == "tempered_draws" and temperature:
+            return Drawn(drawn.ids, tuple(one / temperature for one in drawn.log_probs))
+        return drawn
+
+    def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
+        values = self.target_log_probs(scored)
+        if self.fault == "penalised":
+            values = values * setting.repetition_penalty
+        if self.fault == "cache":
+            values = values + 0.16 * (setting.reads_cache is True)
+        return Probed(np.minimum(values, 0.0), len(scored.prompt) if setting.reads_cache else 0)
+
+
+@pytest.mark.parametrize(
+    ("fault", "number", "name"),
+    [
+        ("wrong_order", 3, "wrong_order"),
+        ("one_late", 3, "off_by_one"),
+        ("missing_rows", 1, "missing_rows"),
+        ("logits", 4, "above_zero"),
+        ("not_normalised", 4, "not_normalised"),
+        ("penalised", 5, "penalised"),
+        ("tempered_draws", 5, "tempered"),
+        ("top_k", 5, "sampled_otherwise"),
+        ("cold", 5, "sampled_otherwise"),
+    ],
+)
+def test_a_fault_that_no_dialect_sees_is_named(fault: str, number: int, name: str) -> None:
+    assert (number, name) in failed(examine(faulty(fault), "faulty"))
+
+
+def test_without_a_fault_all_of_it_passes() -> None:
+    result = examine(faulty(""), "sound")
+    assert [check.status for check in result.checks if check.number != 8 and check.status != "passed"] == [
+        "note"  # no /tokenize to compare tokenizers with
+    ]
+    assert result.uses_prefix_cache
+
+
+def test_the_cause_of_noise_is_named() -> None:
+    result = examine(faulty("cache"), "quantised")
+    assert result.is_sound
+    assert result.noise is not None
+    assert result.noise.cache_nats == pytest.approx(0.16)
+    assert (result.noise.repeat_nats, result.noise.order_nats, result.noise.batch_nats) == (0.0, 0.0, 0.0)
+    assert "without the prefix cache" in result.checks[5].advice
+
+
+def test_rounding_of_quantised_weights_is_no_wrong_place() -> None:
+    """Such a server moves a token that is scored alone by a few tenths of a nat."""
+    result = examine(faulty("quantised"), "quantised")
+    assert result.is_sound, result.verdict
+    assert result.noise is not None
+    assert result.noise.split_nats == pytest.approx(0.1)
+    assert result.noise.floor_nats == result.noise.split_nats
+    assert (result.checks[5].status, result.checks[5].fault) == ("note", None)
+
+
+def faulty(fault: str) -> Subject:
+    local = Subject.of(Toy())
+    return Subject("faulty", Faulty(fault), local.tokenizer, local.served, _together(Faulty(fault)))
+
+
+def _together(dialect: InProcess) -> Callable[[Sequence[tuple[int, ...]], tuple[int, ...]], FloatArray]:
+    return lambda prompts, response: np.stack([dialect.target_log_probs(Scored(one, response)) for one in prompts])

@@ -1,0 +1,96 @@
+"""What a served model's noise makes to a result is at most what the measures say it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.icl_items import LABELS, icl_item
+from helpers.measure_items import make_item
+from helpers.naive import random_prompt
+from helpers.query_items import ANSWERS, query_item
+from leakmeter.backends.toy import Toy
+from leakmeter.core.drive import drive
+from leakmeter.core.measure import Measure
+from leakmeter.core.measurement import Measurement
+from leakmeter.core.request import FloatArray
+from leakmeter.instruments.icl.measure import Icl
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.instruments.susceptibility.measure import Susceptibility
+from leakmeter.stats import logspace
+
+NATS = 0.01
+SEEDS = range(6)
+
+
+def noisy(seed: int) -> Toy:
+    """A toy whose log-probabilities are off by up to `NATS`, each row in its own way."""
+    rng = np.random.default_rng(seed)
+
+    class Noisy(Toy):
+        def logits(self, ids: Any, positions: Any) -> Any:
+            log_probs = np.asarray(logspace.log_softmax(super().logits(ids, positions)))
+            # To normalise it again moves a row by half as much once more.
+            return log_probs + rng.choice([-0.5, 0.5], size=log_probs.shape) * NATS
+
+    return Noisy()
+
+
+def measured(backend: Toy, measure: Measure, item: Any) -> list[Measurement]:
+    ((found,), _) = drive(backend, [measure.trial(item)])
+    return list(found)
+
+
+def check(measure: Measure, item: Any, statistic: str, noise: str = "noise", least: float = 0.03) -> None:
+    """Compare a statistic of the exact model and of noisy ones."""
+    known = replace(item, model_noise_nats=NATS)
+    exact = values_of(measured(Toy(), measure, known), statistic)
+    largest = 0.0
+    for seed in SEEDS:
+        found = measured(noisy(seed), measure, known)
+        (floor,) = values_of(found, noise)
+        for ours, theirs in zip(values_of(found, statistic), exact, strict=True):
+            moved = np.abs(ours - theirs)
+            assert (moved <= floor).all()
+            largest = max(largest, float((moved / floor).max()))
+    # Nor is it far above what occurs.
+    assert largest > least
+
+
+def values_of(found: Sequence[Measurement], statistic: str) -> list[FloatArray]:
+    values = [one.values for one in found if one.statistic == statistic]
+    if statistic == "farthest":
+        pairs = (values_of(found, f"farthest_{name}") for name in ("log_prob", "log_prob_without"))
+        values = [np.abs(with_ - without) for with_, without in zip(*pairs, strict=True)]
+    assert values
+    return values
+
+
+@pytest.mark.parametrize(("context_weight", "temperature"), [(1.0, 1.0), (1.0, 0.5), (0.5, 1.0), (1.5, 0.8)])
+def test_influence(context_weight: float, temperature: float) -> None:
+    item = make_item(random_prompt(np.random.default_rng(0), 200, (3, 4)), (5, 6, 7, 8))
+    check(Influence(temperature, context_weight), item, "whole")
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("calibration", [None, "average"])
+@pytest.mark.parametrize("scoring", ["first-token", "whole-sequence"])
+def test_exemplars(scoring: Any, calibration: Any, temperature: float) -> None:
+    item = icl_item(200, labels=LABELS[scoring])
+    check(Icl(label_scoring=scoring, calibration=calibration, temperature=temperature), item, "label_loss")
+
+
+def test_exemplars_over_the_vocabulary() -> None:
+    check(Icl(space="vocabulary"), icl_item(200), "farthest", "farthest_noise")
+
+
+@pytest.mark.parametrize("answers", [(), ANSWERS], ids=["next token", "answers"])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_susceptibility(temperature: float, answers: Any) -> None:
+    item = query_item(200, answers=answers)
+    # Errors of random signs mostly cancel in an expectation.
+    check(Susceptibility(temperature), item, "persuasion", least=0.0003)
