@@ -254,7 +254,6 @@ class Layout:
         """
         told = self._told(removal)
         left = _Left(mask)
-        told_until = 0
         token = -len(self.start_ids)
         for piece in prompt.pieces:
             end = token + len(piece.ids)
@@ -269,8 +268,7 @@ class Layout:
                     elif told.state[i] == _GONE:
                         left.drop(1)
                     else:
-                        ids, opens = self._left_of(i, told.of(i), told_until)
-                        told_until = max(told_until, self._offsets[i][1])
+                        ids, opens = self._left_of(i, told.of(i))
                         if ids:
                             left.put(piece, ids, n_places=1, opens=opens)
                         else:
@@ -329,13 +327,21 @@ class Layout:
             if not len(told):
                 told = gone[self._anchors[token] : self._anchors[token] + 1] | by_token[token]
             state[token] = _GONE if told.all() else _MIXED if told.any() else _KEPT
-        # Tokens of one character stay together: what is left of it is tokenised anew, once.
-        sharing = np.flatnonzero(starts[1:] < ends[:-1])
+        # Tokens of one character stay together: what is left of it is tokenised anew, at the first of them.
+        sharing = np.flatnonzero((starts[1:] < ends[:-1]) & (starts[1:] < ends[1:]))
         for first in (*sharing, *sharing[::-1]):
             two = state[first : first + 2]
             if _MIXED in two:
                 two[two == _KEPT] = _MIXED
-        return _Told(state, of)
+        reached = np.maximum.accumulate(np.where(state == _MIXED, ends, 0))
+
+        def left_over(token: int) -> BoolArray:
+            told = of(token)
+            before = reached[token - 1] - starts[token] if token else 0
+            told[: max(before, 0)] = True
+            return told
+
+        return _Told(state, left_over)
 
     def _written(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Segments, and characters of each, in which characters of the context stand; of a whole document with what
@@ -350,19 +356,16 @@ class Layout:
             if end > begins and first < last:
                 yield i, first, last
 
-    def _left_of(self, token: int, gone: BoolArray, told_until: int) -> tuple[tuple[int, ...], bool]:
-        """Ids of what a token holds of others, tokenised on its own, and whether the token begins with it; without
-        the characters before `told_until`, which tokens of the same character held before it."""
+    def _left_of(self, token: int, gone: BoolArray) -> tuple[tuple[int, ...], bool]:
+        """Ids of what a token holds of others, tokenised on its own, and whether the token begins with it."""
         start = self._offsets[token][0]
-        opens = not gone[0]
-        gone = gone | (start + np.arange(len(gone)) < told_until)
         ids: list[int] = []
         for is_gone, group in groupby(range(len(gone)), key=lambda i: bool(gone[i])):
             chars = list(group)
             if not is_gone:
                 text = self.text[start + chars[0] : start + chars[-1] + 1]
                 ids += self._tokenizer.encode_data(text, first=start + chars[0] == 0).ids
-        return tuple(ids), opens
+        return tuple(ids), not gone[0]
 
     def blank(self, prompt: Prompt) -> Prompt:
         """The prompt without any context, rendered and tokenised as if there had been none: it depends on template
@@ -467,7 +470,7 @@ class _Told(NamedTuple):
 
     state: npt.NDArray[np.int64]
     of: Callable[[int], BoolArray]
-    """Which characters of a token are gone."""
+    """Which characters of a token are gone, or left at a token before it."""
 
 
 class _Left:
