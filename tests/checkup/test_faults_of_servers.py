@@ -19,6 +19,7 @@ from leakmeter.checkup.result import DoctorResult
 from leakmeter.checkup.subject import InProcess, Subject
 from leakmeter.checkup.words import FAULTS
 from leakmeter.core.request import FloatArray
+from leakmeter.runs.loading import load_backend
 from leakmeter.stats import logspace
 
 Cli = Callable[..., Any]
@@ -46,6 +47,7 @@ def failed(result: DoctorResult) -> list[tuple[int, str | None]]:
 def test_a_sound_server_passes_every_check(max_top: int) -> None:
     with ModelServer(VLLM, max_top=max_top) as server:
         result = api.doctor(server.model, tokenizer="toy", against="toy")
+        assert api.doctor(load_backend(server.model, tokenizer="toy")).fingerprint == result.fingerprint
     assert [check.status for check in result.checks] == ["passed"] * 10
     assert result.is_sound
     assert result.noise is not None

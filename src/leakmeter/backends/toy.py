@@ -49,6 +49,7 @@ class Toy:
         """Logits of what follows the last of the tokens, (vocab,)."""
         distance = positions[-1] - positions
         near = ids
+        # Positions grow, so that the first token is the farthest; mostly all are near, and nothing is copied.
         if distance[0] >= self._reach:
             seen = distance < self._reach
             near, distance = ids[seen], distance[seen]

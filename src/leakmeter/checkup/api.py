@@ -43,9 +43,11 @@ def doctor(model: Any = DEFAULT_MODEL, *, against: Any = None, **options: Any) -
         >>> found.is_sound, found.noise.floor_nats
         (True, 0.0)
     """
-    name = str(model) if isinstance(model, str | Path) else getattr(model, "name", type(model).__name__)
+    is_named = isinstance(model, str | Path)
+    name = str(model) if is_named else getattr(model, "name", type(model).__name__)
+    is_served = is_named and names_a_server(name)
     try:
-        backend = _served(name, **options) if names_a_server(name) else load_backend(model, cache=False, **options)
+        backend = _served(name, **options) if is_served else load_backend(model, cache=False, **options)
     except (ScoreError, StatusError) as error:
         # Where nobody answers, or asks for a key, there is nothing to be examined.
         if isinstance(error, StatusError) and fault_of_status(error.status, error.fault) in (None, "unreachable"):

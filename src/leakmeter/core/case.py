@@ -52,10 +52,10 @@ class Case:
         asking = max((i for i, message in enumerate(self.messages) if message.role == "user"), default=None)
         if asking is None or self.messages[asking].retrieved:
             return False
-        others = [message for i, message in enumerate(self.messages) if i != asking]
+        others = [(number, message) for number, message in enumerate(self.messages, 1) if number != asking + 1]
         # A system message with a name of its own is marked as a document.
         return bool(others) and all(
-            message.role in _SYSTEM_ROLES and message.name.startswith(f"{message.role} ") for message in others
+            message.role in _SYSTEM_ROLES and message.name == f"{message.role} {number}" for number, message in others
         )
 
     def record(self) -> JsonObject:

@@ -1,8 +1,8 @@
 """llama.cpp's own server: a grammar of token ids forces the response, and each forced token comes with its row.
 
 Rows are raw: T = 1, before penalties and grammar. A grammar forces tokens whose bytes are whole characters. The server
-leaves out the rows of other tokens, and no grammar has those that end a response: both are looked up in whole rows, a
-request each. `echo`, which would score the prompt, is ignored by this server.
+leaves out the rows of other tokens, and no grammar has NUL or what ends a response: these are looked up in whole rows,
+a request each. `echo`, which would score the prompt, is ignored by this server.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class LlamaCpp:
             self._n_vocab, window = int(meta["n_vocab"]), int(props["default_generation_settings"]["n_ctx"])
             (row,) = self._completion([0], _UNCACHED, self._any_row())["completion_probabilities"]
             texts = ((one["id"], bytes(one["bytes"]).decode(errors="replace")) for one in row["top_logprobs"])
-            self._unforced = frozenset(token for token, text in texts if not text or "\ufffd" in text)
+            self._unforced = frozenset(token for token, text in texts if text[:1] in ("", "\0") or "\ufffd" in text)
             # No hash of the weights is told; the whole path would be private.
             revision = f"{basename(props['model_path'])}, {kind}, {meta['size']} bytes"
         self.reads_prefix_cache = kind in _NOT_QUANTISED

@@ -6,10 +6,9 @@ exemplar          ⏎⏎Article: …⏎Answer: World
 heading, query    ⏎⏎Article: Rescuing an Old Saver …
 answer            ⏎Answer:
 
-Instruction and headings are frame, texts and labels are data, and each is tokenised on its own: an exemplar has the
-same tokens wherever it stands, and cutting it gives the prompt that was never given it. Only where there is no
-instruction, whatever comes first has no blank line before it. The default model's tokenizer makes the same ids of the
-whole text at once; those of Llama 3 and Qwen would join a full stop with the line break behind it.
+Instruction and headings are frame, texts and labels are data. Every prompt is written and tokenised as one string:
+without an exemplar it is the prompt that was never given it. Only where there is no instruction, whatever comes first
+has no blank line before it.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 start, query                         Q: Who wrote the Almanac of Tides?⏎A:
 start, context, separator, query     Mara Ellsworth wrote the Almanac of Tides.⏎Q: Who wrote …?⏎A:
 
-Context, separator and query are tokenised apart from each other: the query has the same tokens behind every
-context and without one, those that it has at the very start, and what a context adds is itself and the separator. The
-papers do not say what they put between the two; the code of Du et al. joins them as they are.
+Each prompt is tokenised as one string, so the query's first tokens may depend on what stands before it. The papers do
+not say what they put between the two; the code of Du et al. joins them as they are.
 """
 
 from __future__ import annotations
