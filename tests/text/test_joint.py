@@ -72,6 +72,20 @@ def test_no_character_of_a_removed_piece_remains_and_all_others_do(
         assert said(tokenizer, one.item.alone[span.name].ids) == solid(f"<{inner}>{query}!")
 
 
+@pytest.mark.parametrize("removal", ["drop", "mask"])
+def test_an_accent_that_a_normalizer_joins_to_a_removed_letter_remains(prepared: Prepare, removal: str) -> None:
+    tokenizer = family("qwen")
+    one = prepared(
+        ["Bo at e"], tokenizer=tokenizer, template="{query}{context}\u0301x", query="?", unit="word", removal=removal
+    )
+    assert said(tokenizer, one.item.prompt.ids) == "?Boat\u00e9x"
+    assert [said(tokenizer, one.item.cuts[name].ids) for name in ("w2", "w3")] == ["?Bo\u00e9x", "?Boat\u0301x"]
+    if removal == "mask":
+        for cut in one.item.cuts.values():
+            assert cut.positions.tolist() == sorted({*cut.positions.tolist()})
+            assert cut.next_position == one.item.prompt.next_position
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_masking_moves_no_token_that_is_left_whole(prepared: Prepare, name: str) -> None:
     context = ["Anna sang.\n\nBo (ate) figs.", "Cid left.\n"]

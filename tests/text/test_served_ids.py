@@ -144,3 +144,27 @@ def test_what_is_encoded_around_special_tokens_is_what_is_encoded_at_once(name: 
         whole = tokenizer.encode_joined([(rendered, True)])
         specials = list(tokenizer._specials_in(rendered, (0, len(rendered))))
         assert tokenizer._encode_around(rendered, specials).ids == whole.ids
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_character_is_of_some_token_also_where_a_normalizer_joins_them(name: str) -> None:
+    for context, _ in texts(name, specials=False):
+        text = f"{context[0]}e\u0301 a\u0301\u0323b 🙂\u0301"
+        for coded in (family(name).encode_joined([(text, False)]), family(name).encode_data(text, first=False)):
+            covered = {at for start, end in coded.offsets for at in range(start, end)}
+            assert {at for at, char in enumerate(text) if not char.isspace()} <= covered
+            starts = [start for start, _ in coded.offsets]
+            assert starts == sorted(starts)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_special_token_that_data_and_template_write_together_is_text(name: str) -> None:
+    tokenizer, library = family(name), library_family(name)
+    for special in {*library.all_special_tokens} - {library.unk_token}:
+        half = len(special) // 2
+        written = ([("Read: ", True), (special, False)], [(special[:half], True), (special[half:], False)])
+        for parts in (*written, [(special[:half], False), (special[half:], True)]):
+            assert library.convert_tokens_to_ids(special) not in tokenizer.encode_joined(parts).ids
+        # Of template text in several parts it is special.
+        whole = tokenizer.encode_joined([(special[:half], True), (special[half:], True)])
+        assert whole.ids == (library.convert_tokens_to_ids(special),)

@@ -269,7 +269,10 @@ class Layout:
                         left.drop(1)
                     else:
                         ids, opens = self._left_of(i, told.of(i))
-                        left.put(piece, ids, n_places=1, opens=opens)
+                        if ids:
+                            left.put(piece, ids, n_places=1, opens=opens)
+                        else:
+                            left.drop(1)
             token = end
         return left.prompt()
 
@@ -324,7 +327,21 @@ class Layout:
             if not len(told):
                 told = gone[self._anchors[token] : self._anchors[token] + 1] | by_token[token]
             state[token] = _GONE if told.all() else _MIXED if told.any() else _KEPT
-        return _Told(state, of)
+        # Tokens of one character stay together: what is left of it is tokenised anew, at the first of them.
+        sharing = np.flatnonzero((starts[1:] < ends[:-1]) & (starts[1:] < ends[1:]))
+        for first in (*sharing, *sharing[::-1]):
+            two = state[first : first + 2]
+            if _MIXED in two:
+                two[two == _KEPT] = _MIXED
+        reached = np.maximum.accumulate(np.where(state == _MIXED, ends, 0))
+
+        def left_over(token: int) -> BoolArray:
+            told = of(token)
+            before = reached[token - 1] - starts[token] if token else 0
+            told[: max(before, 0)] = True
+            return told
+
+        return _Told(state, left_over)
 
     def _written(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Segments, and characters of each, in which characters of the context stand; of a whole document with what
@@ -453,7 +470,7 @@ class _Told(NamedTuple):
 
     state: npt.NDArray[np.int64]
     of: Callable[[int], BoolArray]
-    """Which characters of a token are gone."""
+    """Which characters of a token are gone, or left at a token before it."""
 
 
 class _Left:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -142,7 +143,7 @@ class HfTokenizer:
             for token, (start, end) in pairs:
                 if end - start > 1 and self._is_found(token, text[start:end]):
                     return self._encode_cut(text, start + 1, first=first)
-        return Encoded(tuple(token for token, _ in pairs), tuple(at for _, at in pairs))
+        return Encoded(tuple(token for token, _ in pairs), _with_marks(text, [at for _, at in pairs]))
 
     def _coded(self, text: str, *, split_special_tokens: bool, behind: bool) -> list[tuple[int, tuple[int, int]]]:
         """Ids and offsets as the library has them; `behind` something, so that no space is put before the text."""
@@ -183,6 +184,25 @@ def _pairs(coded: Encoded) -> Iterator[tuple[int, tuple[int, int]]]:
 def _moved(pairs: Iterable[tuple[int, tuple[int, int]]], n: int) -> list[tuple[int, tuple[int, int]]]:
     """Offsets counted from behind the first n characters."""
     return [(token, (max(start - n, 0), end - n)) for token, (start, end) in pairs]
+
+
+def _with_marks(text: str, offsets: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Offsets that cover what a normalizer has joined to the character before, such as an accent, too."""
+    reached = 0
+    for i in range(len(offsets) + 1):
+        start = offsets[i][0] if i < len(offsets) else len(text)
+        end = reached
+        # Control and format characters are dropped rather than joined.
+        while end < start and not text[end].isspace() and unicodedata.category(text[end]) not in ("Cc", "Cf"):
+            end += 1
+        if end > reached:
+            j = i
+            while j and offsets[j - 1][1] == reached:
+                j -= 1
+                offsets[j] = (offsets[j][0], end)
+        if i < len(offsets):
+            reached = max(reached, offsets[i][1])
+    return tuple(offsets)
 
 
 def _template_runs(parts: Sequence[tuple[str, bool]]) -> list[tuple[int, int]]:
