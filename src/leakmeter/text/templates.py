@@ -206,13 +206,16 @@ class Chat:
         """The chat as the template writes it without the messages that are gone.
 
         Where the template refuses what is left of them, such as two turns of one role in a row, it is the whole chat
-        without their turns.
+        without their turns; never so for the query alone, which may not depend on what else was there.
+
+        Raises:
+            UsageError: the template refuses the query alone, or changes what a message says.
         """
         left = [i for i, message in enumerate(self._messages) if i == self._query_at or message.name not in gone]
         try:
             return self._written(left, texts, gone)
         except UsageError:
-            if not gone:
+            if not gone or left == [self._query_at]:
                 raise
         everything = self._written(range(len(self._messages)), texts, gone)
         return [segment for segment in everything if segment.owner not in gone]

@@ -75,7 +75,7 @@ def decode(
 
     given, is_single = cases_given(data, context, query, None, messages, names, how)
     seeded = measure.seeded()
-    check_guarantee(seeded, given.cases, delta)
+    check_guarantee(seeded, given.cases, delta, prompts.tokenization)
     if measure.epsilon is not None and measure.seed is not None:
         tell(SEED_WARNING)
     model = model.in_precision(precision_for(seeded, model.given, model.dtype))

@@ -77,7 +77,7 @@ def decode(
     if public and run.dry_run:
         raise UsageError("--dry-run reveals the length of a context; remove it or --public")
     given = read_cases(source or Source())
-    check_guarantee(measure, given.cases, delta)
+    check_guarantee(measure, given.cases, delta, tokenization)
     precision = precision_for(measure, run.model, run.dtype)
     if measure.epsilon is not None and measure.seed is not None:
         output.tell(SEED_WARNING)
