@@ -19,6 +19,8 @@ def demo(
     *,
     html: Path = Path("report.html"),
     model: str = DEFAULT_MODEL,
+    tokenizer: str | None = None,
+    allow_remote: Flag = False,
     out: Path = Path("runs"),
     no_cache: Flag = False,
     dry_run: Flag = False,
@@ -31,6 +33,10 @@ def demo(
         The report to write.
     model
         See `leakmeter influence`.
+    tokenizer
+        Of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file.
+    allow_remote
+        Send the sample to a served model that runs on another machine.
     out
         Directory of runs.
     no_cache
@@ -42,10 +48,20 @@ def demo(
     note = folder.joinpath("clinic_note.txt").read_text(encoding="utf-8")
     asked = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
     case = Case("clinic note", (Document("clinic_note.txt", note),), asked["query"], asked["response"])
+    run = RunOptions(
+        model=model,
+        tokenizer=tokenizer,
+        allow_remote=allow_remote,
+        out=out,
+        name="demo",
+        html=html,
+        no_cache=no_cache,
+        dry_run=dry_run,
+    )
     run_cases(
         LoadedCases((case,)),
         PromptSettings(unit="sentence", group=True),
         Influence(),
         "influence",
-        RunOptions(model=model, out=out, name="demo", html=html, no_cache=no_cache, dry_run=dry_run),
+        run,
     )
