@@ -145,6 +145,7 @@ def test_noise_is_measured_on_long_sequences_that_begin_alike() -> None:
     assert len(set(probes)) == 6
     assert all(len(one.prompt) + len(one.response) > 100 for one in probes)
     assert len({one.prompt[:40] for one in probes}) == 1
+    assert {len(one.prompt) % 4 for one in probes} == {0, 1, 2, 3}
 
 
 @pytest.mark.usefixtures("few_draws")

@@ -158,9 +158,12 @@ def test_noise_is_measured_once_and_stored_and_is_the_floor_of_results(cli: Cli,
     with ModelServer(VLLM, faults=["unstable"]) as server:
         results = cases_of(influence(cli, server, data))
     noise = RunDirectory(the_run()).read_spec()["noise"]
-    assert noise["nats"] == max(v for name, v in noise.items() if name.endswith("nats") and v is not None)
+    causes = [noise[f"{name}_nats"] for name in ("repeat", "order", "company", "split")]
+    assert noise["nats"] >= max(causes)
+    assert noise["response_nats"] > 0.0
     assert 0.005 < noise["nats"] < 0.2
     assert noise["cache_nats"] is None
+    assert noise["split_nats"] > 0.0
     for result in results:
         n_tokens = len(result["response"]["tokens"])
         assert result["noise_floor_nats"] == pytest.approx(2 * noise["nats"] * n_tokens)
@@ -187,6 +190,20 @@ def test_a_continued_run_keeps_its_noise(cli: Cli, data: Path) -> None:
     assert {round(result["noise_floor_nats"] / len(result["response"]["tokens"]), 9) for result in results} == {
         round(2 * noise["nats"], 9)
     }
+
+
+def test_a_continued_run_keeps_noise_that_was_stored_with_fewer_fields(cli: Cli, data: Path) -> None:
+    with ModelServer(VLLM, faults={"changed_model": 60}) as server:
+        assert influence(cli, server, data).code == 2
+        directory = RunDirectory(the_run())
+        assert directory.noise is not None
+        old = {name: v for name, v in directory.noise.items() if name not in ("split_nats", "response_nats")}
+        directory.keep_noise({**old, "nats": 0.25})
+        server.faults = {}
+        results = cases_of(influence(cli, server, data))
+    assert RunDirectory(the_run()).noise == {**old, "nats": 0.25}
+    assert results[-1]["noise_floor_nats"] == pytest.approx(0.5 * len(results[-1]["response"]["tokens"]))
+    assert [case.id for case in load_run(the_run())] == [result["id"] for result in results]
 
 
 def test_more_requests_at_a_time_have_the_noise_measured_again(cli: Cli, data: Path) -> None:

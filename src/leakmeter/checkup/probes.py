@@ -82,12 +82,17 @@ def probes_of(tokenizer: Tokenizer) -> Probes:
     query = ids(_QUERY)
     left = [pieces, *([*pieces[:i], *pieces[i + 1 :]] for i in range(1, len(pieces)))]
     text = (*(token for piece in pieces for token in piece), *ids(_MORE))
-    # Each goes on from the common beginning at another place of the text.
-    parts = [text[start : start + _N_OWN + _N_RESPONSE] for start in range(_N_SHARED, _N_SHARED + 10 * _N_NOISE, 10)]
+    # Each goes on from the common beginning at another place of the text. Their lengths differ: kernels take rows in
+    # groups of four, say, and the rest in another way, so that prompts of 4 n tokens would move nothing beside others.
+    noise = []
+    for i in range(_N_NOISE):
+        start = _N_SHARED + 10 * i
+        end = start + _N_OWN + i
+        noise.append(Scored((*text[:_N_SHARED], *text[start:end]), text[end : end + _N_RESPONSE]))
     return Probes(
         tuple(fingerprint.probes(tokenizer)),
         Scored(ids(_REPEATING[0], first=True), ids(_REPEATING[1])),
         ids(_OPEN, first=True),
         Case(tuple((*(token for piece in some for token in piece), *query) for some in left), ids(_RESPONSE)),
-        tuple(Scored((*text[:_N_SHARED], *part[:_N_OWN]), part[_N_OWN:]) for part in parts),
+        tuple(noise),
     )
