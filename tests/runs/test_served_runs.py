@@ -134,7 +134,7 @@ def test_a_model_that_changes_in_the_middle_stops_the_run(cli: Cli, data: Path) 
 
 
 def test_another_name_in_an_answer_stops_the_run(cli: Cli, data: Path) -> None:
-    with ModelServer(VLLM, faults={"changed_model": 40}) as server:
+    with ModelServer(VLLM, faults={"changed_model": 52}) as server:
         ended = influence(cli, server, data)
     assert (ended.code, ended.err.count("\n")) == (2, 1)
     assert "another model" in ended.err
@@ -148,7 +148,7 @@ def test_a_new_version_of_the_server_in_the_middle_stops_the_run(cli: Cli, data:
         post=VLLM.post,
         plain_post=VLLM.plain_post,
     )
-    with ModelServer(routes, faults={"cut": (40, 41)}) as server:
+    with ModelServer(routes, faults={"cut": (52, 53)}) as server:
         ended = influence(cli, server, data)
     assert ended.code == 2
     assert "another server version" in ended.err
@@ -180,7 +180,7 @@ def test_a_stable_server_has_no_noise(cli: Cli, data: Path) -> None:
 
 
 def test_a_continued_run_keeps_its_noise(cli: Cli, data: Path) -> None:
-    with ModelServer(VLLM, faults={"unstable": 0, "changed_model": 40}) as server:
+    with ModelServer(VLLM, faults={"unstable": 0, "changed_model": 52}) as server:
         assert influence(cli, server, data).code == 2
         noise = RunDirectory(the_run()).noise
         server.faults = {}
@@ -207,7 +207,7 @@ def test_a_continued_run_keeps_noise_that_was_stored_with_fewer_fields(cli: Cli,
 
 
 def test_more_requests_at_a_time_have_the_noise_measured_again(cli: Cli, data: Path) -> None:
-    with ModelServer(VLLM, faults={"unstable": 0, "changed_model": 40}) as server:
+    with ModelServer(VLLM, faults={"unstable": 0, "changed_model": 52}) as server:
         assert influence(cli, server, data, "--concurrency", "1").code == 2
         alone = RunDirectory(the_run()).noise
         server.faults = {}
