@@ -123,8 +123,9 @@ def sequences_of(item: Item) -> list[Scored]:
 
 def _controlled(dialect: Dialect) -> ProbedDialect | None:
     """The dialect, if it takes up states that were kept, and can be told not to."""
-    reads = dialect.reads_prefix_cache and isinstance(dialect, ProbedDialect) and "cache" in dialect.controls
-    return dialect if reads else None
+    if not dialect.reads_prefix_cache:
+        return None
+    return dialect if isinstance(dialect, ProbedDialect) and "cache" in dialect.controls else None
 
 
 def _split(dialect: Dialect, sequences: Sequence[Scored]) -> list[dict[int, Scored]]:
