@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.measure_items import make_item
 from helpers.model_server import OPENAI, OPENAI_CHAT, VLLM, ModelServer
 from leakmeter.backends.served import connection
+from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.dialect import Control, Drawn, Probed, Scored, Setting
 from leakmeter.backends.toy import Toy
 from leakmeter.checkup import api, checks
 from leakmeter.checkup.examine import examine
+from leakmeter.checkup.probes import probes_of
 from leakmeter.checkup.result import DoctorResult
 from leakmeter.checkup.subject import InProcess, Subject
 from leakmeter.checkup.words import FAULTS
+from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.request import FloatArray
 from leakmeter.runs.loading import load_backend
 from leakmeter.stats import logspace
@@ -117,6 +121,34 @@ def test_noise_is_told_and_is_no_fault() -> None:
 
 
 @pytest.mark.usefixtures("few_draws")
+@pytest.mark.parametrize(("fault", "name"), [("company", "batch_nats"), ("split", "split_nats")])
+def test_noise_is_that_of_a_run(fault: str, name: str) -> None:
+    context = [Piece(name, "context", tuple(range(65, 75))) for name in ("a", "b", "c")]
+    item = make_item(Prompt((*context, Piece("query", "frame", (32, 33)))), range(70, 76))
+    with ModelServer(VLLM, faults=[fault]) as server:
+        result = api.doctor(server.model, tokenizer="toy")
+        backend = load_backend(server.model, tokenizer="toy")
+        assert isinstance(backend, ServedBackend)
+        ran = backend.measured_noise([item])
+    assert result.is_sound, result.verdict
+    assert result.noise is not None
+    told = result.noise.to_dict()
+    assert ran.nats == pytest.approx(0.1)
+    assert told["floor_nats"] == pytest.approx(ran.nats)
+    assert (told["batch_nats"], told["split_nats"]) == pytest.approx((ran.company_nats, ran.split_nats))
+    assert [one for one in ("repeat", "order", "batch", "split") if told[f"{one}_nats"]] == [name.removesuffix("_nats")]
+    assert result.checks[5].status == "note"
+
+
+def test_noise_is_measured_on_long_sequences_that_begin_alike() -> None:
+    probes = probes_of(Toy().tokenizer).noise
+    assert len(set(probes)) == 6
+    assert all(len(one.prompt) + len(one.response) > 100 for one in probes)
+    assert len({one.prompt[:40] for one in probes}) == 1
+    assert {len(one.prompt) % 4 for one in probes} == {0, 1, 2, 3}
+
+
+@pytest.mark.usefixtures("few_draws")
 def test_other_weights_are_told_from_the_same() -> None:
     with ModelServer(VLLM, toy=Toy(seed=1)) as server:
         assert failed(api.doctor(server.model, tokenizer="toy", against="toy")) == [(8, "other_weights")]
@@ -155,6 +187,9 @@ class Faulty(InProcess):
         self.fault = fault
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
+        return self.probed_log_probs(scored, Setting()).log_probs
+
+    def _faulty(self, scored: Scored) -> FloatArray:
         values = super().target_log_probs(scored)
         if self.fault == "wrong_order":
             return values[::-1]
@@ -187,12 +222,12 @@ class Faulty(InProcess):
         return drawn
 
     def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
-        values = self.target_log_probs(scored)
+        values = self._faulty(scored)
         if self.fault == "penalised":
             values = values * setting.repetition_penalty
         if self.fault == "cache":
-            values = values + 0.16 * (setting.reads_cache is True)
-        return Probed(np.minimum(values, 0.0), len(scored.prompt) if setting.reads_cache else 0)
+            values = values - 0.16 * (setting.reads_cache is not False)
+        return Probed(values, len(scored.prompt) if setting.reads_cache else 0)
 
 
 @pytest.mark.parametrize(
@@ -241,8 +276,8 @@ def test_rounding_of_quantised_weights_is_no_wrong_place() -> None:
 
 
 def faulty(fault: str) -> Subject:
-    local = Subject.of(Toy())
-    return Subject("faulty", Faulty(fault), local.tokenizer, local.served, _together(Faulty(fault)))
+    local, nobody = Subject.of(Toy()), connection.Connection("http://127.0.0.1:1")
+    return Subject("faulty", Faulty(fault), local.tokenizer, local.served, _together(Faulty(fault)), nobody)
 
 
 def _together(dialect: InProcess) -> Callable[[Sequence[tuple[int, ...]], tuple[int, ...]], FloatArray]:

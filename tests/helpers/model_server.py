@@ -43,6 +43,8 @@ FAULTS: Final = {
     "other_tokenizer": "another tokenizer than the toy's",
     "swapped_weights": "another model answers, under the same name",
     "unstable": "each answer is a little different",
+    "company": "log-probabilities are 0.1 nats less where requests overlap",
+    "split": "the last token's log-probability is 0.1 nats less than before others",
 }
 START: Final = 10
 STOP: Final = 256
@@ -174,11 +176,18 @@ class ModelServer:
         if self.has("tempered", call) and temperature > 0:
             logits = logits / temperature
         rows = np.asarray(logspace.log_softmax(logits))
+        if self.has("company", call):
+            rows = rows - 0.1 * self._has_company(call)
         if self.has("off_by_one", call):
             rows = np.concatenate([rows[:1], rows[:-1]])
         if self.has("nan", call):
             rows[-1] = rows[-2:-1] = np.nan
         return rows
+
+    def _has_company(self, call: Call) -> bool:
+        """Whether another request comes before this one is answered."""
+        time.sleep(0.002)
+        return len(self.calls) > call.number + 1
 
     def _logits(self, toy: Toy, ids: tuple[int, ...]) -> FloatArray:
         """The model's own, kept: a run asks for the same sequences often."""
@@ -192,6 +201,8 @@ class ModelServer:
         """Each token but the first with the row that predicts it, with the faults that a list of rows may have."""
         rows = self.rows(ids, call, temperature=temperature)
         found = list(zip(ids[1:], rows[:-1], strict=True))
+        if self.has("split", call):
+            found[-1] = found[-1][0], found[-1][1] - 0.1
         if self.has("wrong_order", call):
             found = found[::-1]
         if self.has("missing_rows", call):

@@ -134,7 +134,7 @@ def test_a_model_that_changes_in_the_middle_stops_the_run(cli: Cli, data: Path) 
 
 
 def test_another_name_in_an_answer_stops_the_run(cli: Cli, data: Path) -> None:
-    with ModelServer(VLLM, faults={"changed_model": 40}) as server:
+    with ModelServer(VLLM, faults={"changed_model": 52}) as server:
         ended = influence(cli, server, data)
     assert (ended.code, ended.err.count("\n")) == (2, 1)
     assert "another model" in ended.err
@@ -148,7 +148,7 @@ def test_a_new_version_of_the_server_in_the_middle_stops_the_run(cli: Cli, data:
         post=VLLM.post,
         plain_post=VLLM.plain_post,
     )
-    with ModelServer(routes, faults={"cut": (40, 41)}) as server:
+    with ModelServer(routes, faults={"cut": (52, 53)}) as server:
         ended = influence(cli, server, data)
     assert ended.code == 2
     assert "another server version" in ended.err
@@ -158,9 +158,12 @@ def test_noise_is_measured_once_and_stored_and_is_the_floor_of_results(cli: Cli,
     with ModelServer(VLLM, faults=["unstable"]) as server:
         results = cases_of(influence(cli, server, data))
     noise = RunDirectory(the_run()).read_spec()["noise"]
-    assert noise["nats"] == max(v for name, v in noise.items() if name.endswith("nats") and v is not None)
+    causes = [noise[f"{name}_nats"] for name in ("repeat", "order", "company", "split")]
+    assert noise["nats"] >= max(causes)
+    assert noise["response_nats"] > 0.0
     assert 0.005 < noise["nats"] < 0.2
     assert noise["cache_nats"] is None
+    assert noise["split_nats"] > 0.0
     for result in results:
         n_tokens = len(result["response"]["tokens"])
         assert result["noise_floor_nats"] == pytest.approx(2 * noise["nats"] * n_tokens)
@@ -177,7 +180,7 @@ def test_a_stable_server_has_no_noise(cli: Cli, data: Path) -> None:
 
 
 def test_a_continued_run_keeps_its_noise(cli: Cli, data: Path) -> None:
-    with ModelServer(VLLM, faults={"unstable": 0, "changed_model": 40}) as server:
+    with ModelServer(VLLM, faults={"unstable": 0, "changed_model": 52}) as server:
         assert influence(cli, server, data).code == 2
         noise = RunDirectory(the_run()).noise
         server.faults = {}
@@ -189,8 +192,22 @@ def test_a_continued_run_keeps_its_noise(cli: Cli, data: Path) -> None:
     }
 
 
+def test_a_continued_run_keeps_noise_that_was_stored_with_fewer_fields(cli: Cli, data: Path) -> None:
+    with ModelServer(VLLM, faults={"changed_model": 60}) as server:
+        assert influence(cli, server, data).code == 2
+        directory = RunDirectory(the_run())
+        assert directory.noise is not None
+        old = {name: v for name, v in directory.noise.items() if name not in ("split_nats", "response_nats")}
+        directory.keep_noise({**old, "nats": 0.25})
+        server.faults = {}
+        results = cases_of(influence(cli, server, data))
+    assert RunDirectory(the_run()).noise == {**old, "nats": 0.25}
+    assert results[-1]["noise_floor_nats"] == pytest.approx(0.5 * len(results[-1]["response"]["tokens"]))
+    assert [case.id for case in load_run(the_run())] == [result["id"] for result in results]
+
+
 def test_more_requests_at_a_time_have_the_noise_measured_again(cli: Cli, data: Path) -> None:
-    with ModelServer(VLLM, faults={"unstable": 0, "changed_model": 40}) as server:
+    with ModelServer(VLLM, faults={"unstable": 0, "changed_model": 52}) as server:
         assert influence(cli, server, data, "--concurrency", "1").code == 2
         alone = RunDirectory(the_run()).noise
         server.faults = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
@@ -19,6 +19,7 @@ import numpy as np
 from leakmeter.backends.served import answered, fingerprint
 from leakmeter.backends.served.connection import StatusError
 from leakmeter.backends.served.dialect import Probed, ProbedDialect, Scored, Setting
+from leakmeter.backends.served.noise import measured_noise
 from leakmeter.checkup.probes import TEXTS, Probes
 from leakmeter.checkup.result import DoctorAgainst, DoctorNoise, DoctorSpeed, Status
 from leakmeter.checkup.subject import InProcess, Subject
@@ -70,7 +71,15 @@ class Examined:
     @property
     def tolerance(self) -> float:
         """Nats that two ways to one log-probability may differ by."""
-        return max(_LEAST_TOLERANCE, 3.0 * self.noise.floor_nats if self.noise else 0.0)
+        return max(_LEAST_TOLERANCE, 3.0 * self.noise_alone)
+
+    @property
+    def noise_alone(self) -> float:
+        """Nats that a log-probability moves by where nothing is asked beside it, as in all checks that compare."""
+        if self.noise is None:
+            return 0.0
+        found = self.noise
+        return max(found.repeat_nats, found.order_nats, found.cache_nats or 0.0, found.split_nats or 0.0)
 
     @property
     def scored(self) -> tuple[Scored, ...]:
@@ -206,8 +215,7 @@ def _last_token_matters(examined: Examined) -> Found | None:
         changed = Scored((*one.prompt[:-1], other.response[-1]), one.response[:1])
         if changed.prompt != one.prompt:
             moved.append(_apart(examined.score(changed)[0], examined.score(Scored(one.prompt, one.response[:1]))[0]))
-    floor = examined.noise.floor_nats if examined.noise else 0.0
-    if moved and max(moved) <= max(1e-6, floor):
+    if moved and max(moved) <= max(1e-6, examined.noise_alone):
         return bad("off_by_one", "Another last token of the prompt leaves the next token's log-probability as it is.")
     return None
 
@@ -215,7 +223,8 @@ def _last_token_matters(examined: Examined) -> Found | None:
 def whole_rows(examined: Examined) -> Found:
     """(4) Rows are distributions, and hold the given token's log-probability."""
     dialect, scored = examined.subject.dialect, examined.probes.scored[0]
-    scored, own = Scored(scored.prompt, scored.response[:2]), examined.alone[0][:2]
+    scored = Scored(scored.prompt, scored.response[:2])
+    own = examined.score(scored)
     capabilities = dialect.capabilities()
     if capabilities.whole_rows:
         found = np.asarray(dialect.whole_rows(scored, range(2)), dtype=np.float64)
@@ -310,62 +319,49 @@ def _draws(examined: Examined) -> float | None:
 
 def noise(examined: Examined) -> Found:
     """(6) How far circumstances move a log-probability, and which do."""
-    scored, alone = examined.scored, examined.alone
-    ways: dict[str, list[FloatArray]] = {"repeat": [], "order": [], "batch": []}
-    ways["repeat"] = [examined.score(one) for one in scored]
-    ways["order"] = [examined.score(one) for one in reversed(scored)][::-1]
+    connection = examined.subject.connection
+    if connection is None:
+        examined.noise = _noise_in_process(examined)
+    elif _one_by_one(examined):
+        return Found("Not measured: tokens scored alone have log-probabilities of other places.", "skipped")
+    else:
+        found = measured_noise(examined.subject.dialect, connection, examined.probes.noise)
+        examined.noise = DoctorNoise(
+            repeat_nats=found.repeat_nats,
+            order_nats=found.order_nats,
+            batch_nats=found.company_nats,
+            cache_nats=found.cache_nats,
+            split_nats=found.split_nats,
+            floor_nats=found.nats,
+            response_floor_nats=max(found.nats, found.response_nats or 0.0),
+        )
+    return _noise_found(examined.noise)
+
+
+def _noise_in_process(examined: Examined) -> DoctorNoise:
+    """The noise of a model that decides itself what is computed at once."""
+    subject, scored, alone = examined.subject, examined.scored, examined.alone
     prompts = [one.prompt for one in scored]
-    ways["batch"] = [examined.subject.together(prompts, one.response)[i] for i, one in enumerate(scored)]
-    if cached := _cached(examined):
-        ways["cache"], bare = cached
-    gaps = {
-        name: [one - other for one, other in zip(found, bare if name == "cache" else alone, strict=True)]
-        for name, found in ways.items()
-    }
-    most = {name: max(float(np.abs(gap).max()) for gap in some) for name, some in gaps.items()}
-    # What measurements do not read from does not move them.
-    met = [name for name in most if name != "cache" or examined.subject.dialect.reads_prefix_cache]
-    if not _one_by_one(examined):
-        cells = zip(alone, examined.one_by_one, strict=True)
-        most["split"] = max(_apart(whole[at], value) for whole, some in cells for at, value in some)
-    floor = max(most[name] for name in (*met, "split") if name in most)
-    examined.noise = DoctorNoise(
-        repeat_nats=most["repeat"],
-        order_nats=most["order"],
-        batch_nats=most["batch"],
-        cache_nats=most.get("cache"),
-        split_nats=most.get("split"),
-        floor_nats=floor,
-        response_floor_nats=max(floor, *(abs(float(gap.sum())) for name in met for gap in gaps[name])),
-    )
-    found = _noise_found(examined.noise, {name: most[name] for name in (*met, "split") if name in most})
-    if "cache" in met or "cache" not in most:
-        return found
-    return replace(
-        found, said=f"{found.said} The prefix cache, which measurements do not read, moves {_nats(most['cache'])}."
-    )
-
-
-def _cached(examined: Examined) -> tuple[list[FloatArray], list[FloatArray]] | None:
-    """Answers after states of a prefix were kept, and without; None where that cannot be asked for."""
-    subject, scored, case = examined.subject, examined.scored, examined.probes.case
-    # Siblings part from a response in its middle, or from the context where a piece is left out.
-    siblings = [Scored(one.prompt, (*one.response[: len(one.response) // 2], one.prompt[0])) for one in scored[:-1]]
-    siblings.append(Scored(case.prompts[-1], case.response))
-    if examined.can("cache"):
-        with_cache = []
-        for one, sibling in zip(scored, siblings, strict=True):
-            examined.probe(sibling, Setting(reads_cache=True))
-            with_cache.append(examined.probe(one, Setting(reads_cache=True)).log_probs)
-        return with_cache, [examined.probe(one, Setting(reads_cache=False)).log_probs for one in scored]
-    if subject.is_local:
-        # The engine forks the states of a prompt where another one parts from it.
-        longer = [(*sibling.prompt, *sibling.response) for sibling in siblings]
-        forked = [
+    # The engine forks the states of a prompt where another one parts from it: in the middle of a response, or in the
+    # context where a piece is left out.
+    case = examined.probes.case
+    longer = [(*one.prompt, *one.response[: len(one.response) // 2], one.prompt[0]) for one in scored[:-1]]
+    longer.append((*case.prompts[-1], *case.response))
+    ways = {
+        "repeat": [examined.score(one) for one in scored],
+        "order": [examined.score(one) for one in reversed(scored)][::-1],
+        "batch": [subject.together(prompts, one.response)[i] for i, one in enumerate(scored)],
+        "cache": [
             subject.together([long, one.prompt], one.response)[1] for long, one in zip(longer, scored, strict=True)
-        ]
-        return forked, examined.alone
-    return None
+        ],
+    }
+    gaps = {name: [a - b for a, b in zip(found, alone, strict=True)] for name, found in ways.items()}
+    most = {f"{name}_nats": max(float(np.abs(gap).max()) for gap in some) for name, some in gaps.items()}
+    cells = zip(alone, examined.one_by_one, strict=True)
+    split = max(_apart(whole[at], value) for whole, some in cells for at, value in some)
+    floor = max(*most.values(), split)
+    responses = [abs(float(gap.sum())) for some in gaps.values() for gap in some]
+    return DoctorNoise(**most, split_nats=split, floor_nats=floor, response_floor_nats=max(floor, *responses))
 
 
 _CAUSES: Final = {
@@ -380,7 +376,9 @@ _CAUSES: Final = {
 }
 
 
-def _noise_found(found: DoctorNoise, most: dict[str, float]) -> Found:
+def _noise_found(found: DoctorNoise) -> Found:
+    told = {name: getattr(found, f"{name}_nats") for name in _CAUSES}
+    most: dict[str, float] = {name: value for name, value in told.items() if value is not None}
     causes = "; ".join(f"{_CAUSES[name][0]} {_nats(value)}" for name, value in most.items())
     said = f"A log-probability moves by up to {_nats(found.floor_nats)} a token: {causes}."
     worst = max(most, key=lambda name: most[name])

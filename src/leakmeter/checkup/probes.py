@@ -27,6 +27,19 @@ _CONTEXT: Final = (
     "Dogs have to be kept on a lead. ",
     "The last boat returns at 21:15. ",
 )
+_MORE: Final = (
+    "In winter the first boat sails an hour later, since the pier has to be cleared of ice. "
+    "Visitors who stay overnight find two small hotels near the harbour and a camp site behind the dunes. "
+    "A bakery opens early, sells rye bread, plum cake and coffee, and closes when its shelves are empty. "
+    "From the lighthouse a path leads along the cliffs to a bay where seals rest at low tide. "
+    "The museum shows nets, compasses and a model of the harbour as it was a hundred years ago. "
+    "On market days farmers bring cheese, honey, apples and wool from the villages inland. "
+    "Whoever wants to see the stars should walk north, away from the lamps of the town. "
+)
+_N_SHARED: Final = 48
+_N_OWN: Final = 64
+_N_RESPONSE: Final = 16
+_N_NOISE: Final = 6
 _QUERY: Final = "\nQuestion: When does the ferry leave, and from where?\nAnswer:"
 _RESPONSE: Final = " The ferry leaves at 7:40 from pier 3."
 
@@ -54,6 +67,9 @@ class Probes:
     repeating: Scored
     open: tuple[int, ...]
     case: Case
+    noise: tuple[Scored, ...]
+    """Sequences of more than 100 tokens that begin alike: a server takes other kernels where many are computed at once,
+    and keeps the states of what they share."""
 
 
 def probes_of(tokenizer: Tokenizer) -> Probes:
@@ -65,9 +81,18 @@ def probes_of(tokenizer: Tokenizer) -> Probes:
     pieces = [ids(text, first=not i) for i, text in enumerate(_CONTEXT)]
     query = ids(_QUERY)
     left = [pieces, *([*pieces[:i], *pieces[i + 1 :]] for i in range(1, len(pieces)))]
+    text = (*(token for piece in pieces for token in piece), *ids(_MORE))
+    # Each goes on from the common beginning at another place of the text. Their lengths differ: kernels take rows in
+    # groups of four, say, and the rest in another way, so that prompts of 4 n tokens would move nothing beside others.
+    noise = []
+    for i in range(_N_NOISE):
+        start = _N_SHARED + 10 * i
+        end = start + _N_OWN + i
+        noise.append(Scored((*text[:_N_SHARED], *text[start:end]), text[end : end + _N_RESPONSE]))
     return Probes(
         tuple(fingerprint.probes(tokenizer)),
         Scored(ids(_REPEATING[0], first=True), ids(_REPEATING[1])),
         ids(_OPEN, first=True),
         Case(tuple((*(token for piece in some for token in piece), *query) for some in left), ids(_RESPONSE)),
+        tuple(noise),
     )

@@ -40,13 +40,14 @@ class DoctorNoise(Record):
     batch_nats: float
     """Asked together with others, against alone."""
     cache_nats: float | None
-    """After states of a prefix were kept, against without; None where neither can be asked for."""
+    """After states of a prefix were kept, against without; None where measurements do not read it, or neither can be
+    asked for."""
     split_nats: float | None
-    """Scored alone behind the tokens before it, against together with them; None where it is no noise but a fault."""
+    """Scored alone behind the tokens before it, against together with them."""
     floor_nats: float
-    """The largest of these; the cache counts where measurements read it."""
+    """Largest difference between any two of these ways."""
     response_floor_nats: float
-    """The largest of these differences for a whole response."""
+    """Largest such difference of a whole response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,10 +133,11 @@ class ServedBackend:
     def measured_noise(self, items: Sequence[Item]) -> Noise:
         """The noise of the model's log-probabilities, on a few prompts of the first item."""
         noise = measured_noise(self.dialect, self.connection, sequences_of(items[0]))
-        if noise.nats >= _MUCH_NATS and noise.company_nats == noise.nats:
+        others = max(2.0 * noise.repeat_nats, 2.0 * noise.order_nats, noise.split_nats or 0.0)
+        if noise.company_nats >= max(_MUCH_NATS, others):
             self.connection.notify(
-                f"log-probabilities of the server {self.connection.host} move by up to {noise.nats:.2g} nats with what "
-                "is asked beside them; --concurrency 1 lowers the noise floor"
+                f"log-probabilities of the server {self.connection.host} move by up to {noise.company_nats:.2g} nats "
+                "with what is asked beside them; --concurrency 1 lowers the noise floor"
             )
         return noise
 

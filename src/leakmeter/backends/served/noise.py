@@ -2,11 +2,13 @@
 
 A server computes a sequence in batches of whatever comes at the time, and takes up states that it kept of earlier
 requests. With quantised weights either moves a log-probability by more than 0.1 nats. The same sequences are asked for
-in every way that a run asks: again, in the other order, together, and without kept states where that can be asked for.
+in every way that a run asks: again, in the other order, together, token by token, and without kept states where these
+are read. A run and the doctor both measure it here.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +23,8 @@ _ONE_BY_ONE: Final = 3
 """Times that each sequence is asked for alone: first, again, in the other order."""
 _TOGETHER: Final = 2
 """Times that each sequence is asked for while the others are."""
+_SINGLE_TOKENS: Final = 4
+"""Last tokens of a response that are scored one by one too."""
 _TAIL: Final = 16
 """Tokens of a prompt that stand for a response where there is none yet."""
 
@@ -39,9 +43,15 @@ class Noise:
     company_nats: float
     """With others at the same time, against alone."""
     cache_nats: float | None
-    """Without states that the server kept, against as usual; None where that cannot be asked for."""
+    """Without states that the server kept, against as usual; None where these are not read, or that cannot be asked
+    for."""
+    split_nats: float | None
+    """A token alone, behind those before it, against within its response; None where given tokens have no
+    log-probability, or responses one token."""
     nats: float
     """Between any two of these ways: the noise floor of one log-probability."""
+    response_nats: float | None
+    """Between any two ways that score a whole response, of its sum; None where given tokens have no log-probability."""
     n_log_probs: int
     """Different log-probabilities that were compared."""
     concurrency: int
@@ -69,18 +79,21 @@ def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence
     together = connection.in_order(one, [*sequences] * _TOGETHER)
     ways: list[Sequence[_Values]] = [first, again, other, *(together[i * n : (i + 1) * n] for i in range(_TOGETHER))]
     cache: float | None = None
-    controlled = _controlled(dialect)
-    if controlled is not None:
+    if (controlled := _controlled(dialect)) is not None:
         setting = Setting(temperature=0.0, reads_cache=False)
         uncached = [dict(enumerate(controlled.probed_log_probs(s, setting).log_probs.tolist())) for s in sequences]
         cache = _largest([uncached, first, again], lambda values: max(abs(values[0] - v) for v in values[1:]))
         ways.append(uncached)
+    single = [{token: one(alone)[0] for token, alone in parts.items()} for parts in _split(dialect, sequences)]
+    has_targets = dialect.capabilities().targets
     return Noise(
         repeat_nats=_spread([first, again]),
         order_nats=_spread([again, other]),
         company_nats=max(_spread([again, ways[3 + i]]) for i in range(_TOGETHER)),
         cache_nats=cache,
-        nats=_spread(ways),
+        split_nats=_spread([again, single]) if any(single) else None,
+        nats=max(_spread(ways), _spread([*ways, single])),
+        response_nats=_spread([_sums(way) for way in ways]) if has_targets else None,
         n_log_probs=sum(map(len, first)),
         concurrency=connection.concurrency,
     )
@@ -88,7 +101,8 @@ def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence
 
 def noise_requests(dialect: Dialect, sequences: Sequence[Scored]) -> list[Scored]:
     """What `measured_noise` sends."""
-    return [*sequences] * (_ONE_BY_ONE + _TOGETHER + int(_controlled(dialect) is not None))
+    single = [alone for parts in _split(dialect, sequences) for alone in parts.values()]
+    return [*sequences] * (_ONE_BY_ONE + _TOGETHER + int(_controlled(dialect) is not None)) + single
 
 
 def sequences_of(item: Item) -> list[Scored]:
@@ -108,8 +122,25 @@ def sequences_of(item: Item) -> list[Scored]:
 
 
 def _controlled(dialect: Dialect) -> ProbedDialect | None:
-    """The dialect, if it can be told not to take up states that were kept."""
+    """The dialect, if it takes up states that were kept, and can be told not to."""
+    if not dialect.reads_prefix_cache:
+        return None
     return dialect if isinstance(dialect, ProbedDialect) and "cache" in dialect.controls else None
+
+
+def _split(dialect: Dialect, sequences: Sequence[Scored]) -> list[dict[int, Scored]]:
+    """For each sequence its response's last tokens, each alone behind those before it, by their number."""
+    if not dialect.capabilities().targets:
+        return [{} for _ in sequences]
+    return [
+        {
+            t: Scored((*one.prompt, *one.response[:t]), one.response[t : t + 1])
+            for t in range(max(0, n - _SINGLE_TOKENS), n)
+            if n > 1
+        }
+        for one in sequences
+        for n in [len(one.response)]
+    ]
 
 
 def _values(dialect: Dialect, scored: Scored) -> _Values:
@@ -122,6 +153,10 @@ def _values(dialect: Dialect, scored: Scored) -> _Values:
 
 def _spread(ways: Sequence[Sequence[_Values]]) -> float:
     return _largest(ways, lambda values: max(values) - min(values))
+
+
+def _sums(way: Sequence[_Values]) -> list[_Values]:
+    return [{0: math.fsum(values.values())} for values in way]
 
 
 def _largest(ways: Sequence[Sequence[_Values]], of: Callable[[list[float]], Any]) -> float:
