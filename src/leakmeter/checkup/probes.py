@@ -82,8 +82,8 @@ def probes_of(tokenizer: Tokenizer) -> Probes:
     query = ids(_QUERY)
     left = [pieces, *([*pieces[:i], *pieces[i + 1 :]] for i in range(1, len(pieces)))]
     text = (*(token for piece in pieces for token in piece), *ids(_MORE))
-    # Each goes on from the common beginning at another place of the text. Their lengths differ: kernels take rows in
-    # groups of four, say, and the rest in another way, so that prompts of 4 n tokens would move nothing beside others.
+    # Each goes on from the common beginning at another place of the text. With equal lengths one server showed no noise
+    # of requests side by side, and with these 0.3 nats.
     noise = []
     for i in range(_N_NOISE):
         start = _N_SHARED + 10 * i
