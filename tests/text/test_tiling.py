@@ -198,7 +198,7 @@ def test_the_blank_frame_does_not_depend_on_the_context(
         blanks = {
             tuple(prepared(given_, tokenizer=tokenizer, template=template, query=query, **how).item.blank.ids.tolist())
             for given_ in (context, other, ["x"], ["\nx", "y"])
-            for how in ({}, {"unit": "ngram:2", "group": True}, {"removal": "mask"})
+            for how in ({"unit": "whole"}, {"unit": "ngram:2", "group": True}, {"unit": "paragraph", "removal": "mask"})
         }
         assert len(blanks) == 1
 

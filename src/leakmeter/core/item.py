@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,6 +11,33 @@ from leakmeter.core.prompt import Prompt
 
 PLACEBO: Final = "placebo"
 """Name of the irrelevant piece of the prompts that have one."""
+
+
+class Lazily(Mapping[str, Prompt]):
+    """Prompts by name, each made when it is first asked for: few measures need all.
+
+    Args:
+        names: in order.
+        make: a name to its prompt.
+    """
+
+    __slots__ = ("_made", "_make")
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], Prompt]) -> None:
+        self._made: dict[str, Prompt | None] = dict.fromkeys(names)
+        self._make = make
+
+    def __getitem__(self, name: str) -> Prompt:
+        prompt = self._made[name]
+        if prompt is None:
+            prompt = self._made[name] = self._make(name)
+        return prompt
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from leakmeter.core.backend import Backend
 from leakmeter.core.case import Case
-from leakmeter.core.item import PLACEBO, ContextItem, Prepared, Span
+from leakmeter.core.item import PLACEBO, ContextItem, Lazily, Prepared, Span
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, Piece, Prompt
@@ -325,8 +325,8 @@ def _item(
         id=case_id,
         prompt=prompt,
         spans=tuple(named),
-        cuts={span.name: cut((span.name,)) for span in named},
-        alone={span.name: layout.alone(prompt, span.ranges, span.pieces) for span in named},
+        cuts=Lazily(covered, lambda name: cut((name,))),
+        alone=Lazily(covered, lambda name: layout.alone(prompt, covered[name][1].ranges, covered[name][1].pieces)),
         blank=layout.blank(prompt),
         placebos=placed,
         placebo_alone=layout.blank_with(placed[0], placebo_of(placed[0])) if placed else None,
