@@ -14,6 +14,7 @@ from leakmeter.core.request import FloatArray
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
 
 _TOLERANCE: Final = 0.01
+_ROUNDING: Final = 1e-9
 """Nats above 0 that a log-probability may be: rows of llama.cpp sum to e^1.2e-4."""
 _NO_PROBABILITY: Final = -9999.0  # what vLLM writes for −∞, of which JSON has no number
 _LOWEST: Final = -1e30  # above what llama.cpp writes for it
@@ -198,8 +199,8 @@ def given_log_probs(rows: Sequence[Mapping[int, float]], tokens: Sequence[int], 
     return log_probs_of(values, len(values), host)
 
 
-def top_row_of(row: Mapping[int, float], k: int, host: str) -> TopRow:
-    """A row's likeliest tokens, in order, of ties that of the lowest id first.
+def top_row_of(row: Mapping[int, float], k: int, host: str, excess: float = 0.0) -> TopRow:
+    """A row's likeliest tokens, in order, of ties that of the lowest id first; less what all are too large by.
 
     Raises:
         ScoreError: there are fewer than were asked for.
@@ -207,7 +208,7 @@ def top_row_of(row: Mapping[int, float], k: int, host: str) -> TopRow:
     check_n_top(len(row), k, host)
     values = dict(zip(row, log_probs_of(list(row.values()), len(row), host).tolist(), strict=True))
     ids = tuple(sorted(values, key=lambda token: (-values[token], token)))
-    return TopRow(ids, tuple(values[token] for token in ids))
+    return TopRow(ids, tuple(values[token] - excess for token in ids))
 
 
 def whole_rows_of(rows: Sequence[Mapping[int, float]], n_vocab: int | None, host: str) -> FloatArray:
@@ -269,6 +270,20 @@ def normalised(rows: FloatArray, host: str) -> FloatArray:
             "part_of_vocabulary", f"the server {host} answers with rows whose probabilities do not sum to 1"
         )
     return np.asarray(rows - sums)
+
+
+def excess(row: Sequence[float], host: str) -> float:
+    """What the log-probabilities of a whole row are too large by, all alike: nats. 0 where that is float64's rounding.
+
+    A server that sums over the vocabulary in float32 makes every row's sum too small, by nearly the same share: a
+    log-probability is off by 1e-4, and the sum of a long response by far more than noise.
+
+    Raises:
+        ScoreError: see `normalised`.
+    """
+    rows = np.asarray([row], dtype=np.float64)
+    found = float((rows - normalised(rows, host)).max())
+    return found if abs(found) > _ROUNDING else 0.0
 
 
 def check_n_read(n_read: Any, n_sent: int, host: str) -> None:

@@ -1,8 +1,8 @@
 """llama.cpp's own server: a grammar of token ids forces the response, and each forced token comes with its row.
 
-Rows are raw: T = 1, before penalties and grammar. A grammar forces tokens whose bytes are whole characters. The server
-leaves out the rows of other tokens, and no grammar has NUL or what ends a response: these are looked up in whole rows,
-a request each. `echo`, which would score the prompt, is ignored by this server.
+Rows are raw: T = 1, before penalties and grammar. They sum to 1.0001 or so, for a sum in float32; what that makes each
+log-probability too large by is measured on one row and taken away. A grammar forces tokens whose bytes are whole
+characters; others, NUL and what ends a response are looked up in whole rows, a request each. `echo` is ignored.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class LlamaCpp:
 
     def __init__(self, connection: Connection, model: str | None) -> None:
         self._connection, self._host, self._asked = connection, connection.host, model
-        self._told, self._n_vocab = "", 0
+        self._told, self._n_vocab, self._excess = "", 0, 0.0
         self._unforced: frozenset[int] = frozenset()
 
     def describe(self) -> Served:
-        """Ask for the properties of server and model, and for one whole row, which has every token's bytes."""
+        """Ask for the properties of server and model, and for one whole row; of a path the name alone is kept."""
         props, models = self._connection.get("props"), self._connection.get("v1/models")
         with answered.reading(self._host):
             told = {basename(one["id"]): one for one in models["data"]}
@@ -54,9 +54,9 @@ class LlamaCpp:
             self._told, meta, kind = told[name]["id"], told[name]["meta"], props["model_ftype"]
             self._n_vocab, window = int(meta["n_vocab"]), int(props["default_generation_settings"]["n_ctx"])
             (row,) = self._completion([0], _UNCACHED, self._any_row())["completion_probabilities"]
+            self._excess = answered.excess([one["logprob"] for one in row["top_logprobs"]], self._host)
             texts = ((one["id"], bytes(one["bytes"]).decode(errors="replace")) for one in row["top_logprobs"])
             self._unforced = frozenset(token for token, text in texts if text[:1] in ("", "\0") or "\ufffd" in text)
-            # No hash of the weights is told; the whole path would be private.
             revision = f"{basename(props['model_path'])}, {kind}, {meta['size']} bytes"
         self.reads_prefix_cache = kind in _NOT_QUANTISED
         # A token is drawn where the row behind the response is asked for.
@@ -73,11 +73,12 @@ class LlamaCpp:
     def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
         """The same requests under a setting."""
         rows, n_cached = self._rows(scored, range(len(scored.response)), 1, setting)
-        return Probed(answered.given_log_probs(rows, scored.response, self._host), n_cached)
+        return Probed(answered.given_log_probs(rows, scored.response, self._host) - self._excess, n_cached)
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
         """The same requests, `n_probs` k."""
-        return [answered.top_row_of(row, k, self._host) for row in self._rows(scored, rows, k, _SCORING)[0]]
+        told = self._rows(scored, rows, k, _SCORING)[0]
+        return [answered.top_row_of(row, k, self._host, self._excess) for row in told]
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         """The same requests, `n_probs` the whole vocabulary; sums of 1.0002, the server's rounding, are made 1."""
