@@ -322,17 +322,18 @@ class Layout:
         starts, ends = self._spans[:, 0], self._spans[:, 1]
         n_gone = behind[ends] - behind[starts]
         state = np.where(n_gone == 0, _KEPT, np.where(n_gone == ends - starts, _GONE, _MIXED))
-        for token in np.flatnonzero((state == _MIXED) | self._is_space | by_token).tolist():
+        # White space goes with the word behind it, which may fare otherwise.
+        parted = self._is_space & (gone[self._anchors] != (state == _GONE))
+        for token in np.flatnonzero((state == _MIXED) | parted | by_token).tolist():
             told = of(token)
             if not len(told):
                 told = gone[self._anchors[token] : self._anchors[token] + 1] | by_token[token]
             state[token] = _GONE if told.all() else _MIXED if told.any() else _KEPT
         # Tokens of one character stay together: what is left of it is tokenised anew, at the first of them.
-        sharing = np.flatnonzero((starts[1:] < ends[:-1]) & (starts[1:] < ends[1:]))
-        for first in (*sharing, *sharing[::-1]):
-            two = state[first : first + 2]
-            if _MIXED in two:
-                two[two == _KEPT] = _MIXED
+        left = state != _GONE
+        shares = (starts[1:] < ends[:-1]) & (starts[1:] < ends[1:]) & left[:-1] & left[1:]
+        group = np.cumsum(np.append(True, ~shares))[: len(state)]
+        state[left & np.isin(group, group[state == _MIXED])] = _MIXED
         reached = np.maximum.accumulate(np.where(state == _MIXED, ends, 0))
 
         def left_over(token: int) -> BoolArray:
@@ -414,7 +415,7 @@ class Layout:
         texts: list[str] = []
         for document, start in zip(self.documents, self.document_starts, strict=True):
             own = [(a - start, b - start) for a, b in ranges if start <= a < start + len(document.text)]
-            covered = [trimmed(document.text, (0, len(document.text)))] == own
+            covered = bool(own) and [trimmed(document.text, (0, len(document.text)))] == own
             texts.append(document.text if covered else _put_together(document.text, own))
         kept = {self.owner_of(i) for i, text in enumerate(texts) if text}
         return self._anew(self._as_given(texts), self.owners - kept).prompt()
