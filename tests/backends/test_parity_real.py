@@ -132,6 +132,7 @@ def check(
                 assert np.abs(expected).max() > 0.05  # far above the bound: there was something to see
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", ONE_OR_ALL)
 def test_the_matrix_equals_the_naive_calculation(real_backend: Any, naive: Naive, case: str) -> None:
     # Worst measured: 5.4e-5.

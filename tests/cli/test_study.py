@@ -184,7 +184,8 @@ def test_positions_and_pieces(cli: Call, abstracts: Path, name: str) -> None:
         assert "peak" in ended.out
 
 
-@pytest.mark.parametrize("moments", [6, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("moments", [6, 20])
 def test_a_study_that_is_killed_ends_like_one_left_alone(abstracts: Path, tmp_path: Path, moments: int) -> None:
     # A cell of it has a part for each record; those of drawn responses have several records in one.
     settings = ("model=toy", "max_new_tokens=3", "records=3")

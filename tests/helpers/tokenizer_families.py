@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
+import pytest
+
 _TEXT: Final = (
     "The ferry to Quellhof sails at nine. Nurse Tovey Lindqvar holds the key 7731.\n\nHer number is 617-555-0134 "
     "(home). Anna sang; Bo (who ate figs) did not.\n“Late,” said Cid… and left!?\n\n\nQuestion: Who called?\n"
@@ -160,6 +162,10 @@ def _made(name: str) -> tuple[Any, dict[str, str], tuple[str, ...], str]:
 
 
 FAMILIES: Final = ("gpt2", "llama3", "qwen", "tekken", "llama2", "metaspace", "gemma", "unigram", "wordpiece")
+SOME_QUICK: Final = [
+    name if name in ("qwen", "llama2", "unigram") else pytest.param(name, marks=pytest.mark.long) for name in FAMILIES
+]
+"""All of them, most among the long tests."""
 
 
 @lru_cache

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from helpers.tokenizer_families import FAMILIES, family, library_family
+from helpers.tokenizer_families import SOME_QUICK, family, library_family
 from leakmeter.core.item import Prepared
 from leakmeter.data.chat import messages_of
 from leakmeter.text import templates
@@ -85,7 +85,7 @@ def served(name: str, messages: list[dict[str, str]]) -> list[int]:
     return list(made["input_ids"] if hasattr(made, "keys") else made)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", SOME_QUICK)
 def test_a_plain_prompt_has_the_ids_of_the_filled_template(prepared: Prepare, name: str) -> None:
     for number, (context, query) in enumerate(texts(name, specials=False)):
         template = TEMPLATES[number % len(TEMPLATES)]
@@ -97,7 +97,7 @@ def test_a_plain_prompt_has_the_ids_of_the_filled_template(prepared: Prepare, na
         assert one.item.blank.ids.tolist() == library_family(name)(bare)["input_ids"]
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", SOME_QUICK)
 def test_a_question_in_one_turn_has_the_ids_that_a_server_feeds(prepared: Prepare, name: str) -> None:
     for context, query in texts(name, specials=False):
         one = prepared(context, tokenizer=family(name), template="chat", query=query, unit="word")
@@ -106,7 +106,7 @@ def test_a_question_in_one_turn_has_the_ids_that_a_server_feeds(prepared: Prepar
         assert one.item.blank.ids.tolist() == served(name, [{"role": "user", "content": f"\n\n{query}"}])
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", SOME_QUICK)
 def test_a_chat_has_the_ids_that_a_server_feeds(prepared: Prepare, name: str) -> None:
     for number, (context, query) in enumerate(texts(name, specials=False)):
         roles = ("user", "assistant") if number % 2 or name == "gemma" else ("system", "user", "assistant")
@@ -119,7 +119,7 @@ def test_a_chat_has_the_ids_that_a_server_feeds(prepared: Prepare, name: str) ->
 
 
 @pytest.mark.parametrize("template", ["plain", "chat"])
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", SOME_QUICK)
 def test_no_special_token_comes_from_data(prepared: Prepare, name: str, template: str) -> None:
     tokenizer, library = family(name), library_family(name)
     special = set(library.all_special_ids) - {library.unk_token_id}
@@ -134,7 +134,7 @@ def test_no_special_token_comes_from_data(prepared: Prepare, name: str, template
             assert [token for token in cut.ids.tolist() if token in special] == expected
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", SOME_QUICK)
 def test_what_is_encoded_around_special_tokens_is_what_is_encoded_at_once(name: str) -> None:
     """The way that texts with special-token strings take gives, for texts without, the ids of the whole string."""
     tokenizer: Any = family(name)
@@ -146,7 +146,7 @@ def test_what_is_encoded_around_special_tokens_is_what_is_encoded_at_once(name: 
         assert tokenizer._encode_around(rendered, specials).ids == whole.ids
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", SOME_QUICK)
 def test_every_character_is_of_some_token_also_where_a_normalizer_joins_them(name: str) -> None:
     for context, _ in texts(name, specials=False):
         text = f"{context[0]}e\u0301 a\u0301\u0323b 🙂\u0301"
@@ -157,7 +157,7 @@ def test_every_character_is_of_some_token_also_where_a_normalizer_joins_them(nam
             assert starts == sorted(starts)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", SOME_QUICK)
 def test_a_special_token_that_data_and_template_write_together_is_text(name: str) -> None:
     tokenizer, library = family(name), library_family(name)
     for special in {*library.all_special_tokens} - {library.unk_token}:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from leakmeter.core.item import EntityTexts, Span
 from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.text import repeats, units
-from leakmeter.text.layout import CharRange, Layout, Removed, TokenRange
+from leakmeter.text.layout import CharRange, Layout, Removed, TokenRange, trimmed
 
 _LETTER = {"ngram": "g", "word": "w", "sentence": "s", "line": "l", "paragraph": "p"}
 
@@ -138,7 +138,11 @@ def _cover(
     owners: frozenset[str] = frozenset(),
 ) -> Cover:
     tokens = tuple(part for part, _ in parts)
-    chars = tuple(layout.char_range(part) for part in tokens)
+    # In parts, a token at the end goes with all its characters; as one string, with the unit's own alone.
+    joint = layout.tokenization == "joint"
+    chars = tuple(
+        trimmed(layout.context, tile) if joint and tile is not None else layout.char_range(part) for part, tile in parts
+    )
     tiles = tuple(tile for _, tile in parts if tile is not None)
     return Cover(name, "unit", tokens, chars, document, owners, parts=tiles)
 

@@ -32,6 +32,7 @@ def small_directory(tmp_path: Path) -> Path:
     return tmp_path / "small"
 
 
+@pytest.mark.long
 def test_the_whole_check(cli: Call, small_directory: Path, tmp_path: Path) -> None:
     out = tmp_path / "check"
     words = (
