@@ -7,8 +7,15 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pytest
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
+<<<<<<< HEAD
 from helpers.tokenizer_families import SOME_QUICK, family, library_family
+=======
+from helpers.tokenizer_families import FAMILIES, family, library_family
+from leakmeter.backends.hf.tokenizer import HfTokenizer
+>>>>>>> h-review
 from leakmeter.core.item import Prepared
 from leakmeter.data.chat import messages_of
 from leakmeter.text import templates
@@ -168,3 +175,18 @@ def test_a_special_token_that_data_and_template_write_together_is_text(name: str
         # Of template text in several parts it is special.
         whole = tokenizer.encode_joined([(special[:half], True), (special[half:], True)])
         assert whole.ids == (library.convert_tokens_to_ids(special),)
+
+
+@pytest.mark.parametrize("text", ["a<|end|>b", "a\uff1c|end|\uff1eb"])
+def test_data_that_a_normalizer_makes_a_special_token_of_stays_text(text: str) -> None:
+    vocab = {letter: i for i, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    made = Tokenizer(models.BPE(vocab=vocab, merges=[]))
+    made.normalizer = normalizers.NFKC()
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.add_special_tokens([AddedToken("<|end|>", special=True, normalized=True)])
+    tokenizer = HfTokenizer(PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|end|>"), None)
+    special = len(vocab)
+    *before, last = tokenizer.encode_joined([("Q: ", True), (text, False), ("\n<|end|>", True)]).ids
+    assert last == special
+    assert special not in before
+    assert special not in tokenizer.encode_data(text, first=False).ids

@@ -222,7 +222,7 @@ def test_what_is_this_machine(url: str, here: bool) -> None:
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8000", "ftp://a", "http://", "http://a:x", "http://[::1", "http:/a"])
 def test_what_is_no_address(url: str) -> None:
-    with pytest.raises(UsageError, match="address is none"):
+    with pytest.raises(UsageError, match="address is not valid"):
         split(url)
 
 

@@ -30,7 +30,7 @@ Load = Callable[..., ServedBackend]
         ("vllm:127.0.0.1:8000", "has to be followed by a server's address, as in vllm:http://127.0.0.1:8000#NAME"),
         ("vllm:", "has to be followed"),
         ("vllm:file:///etc/passwd", "has to be followed"),
-        ("vllm:http://#toy", "address is none"),
+        ("vllm:http://#toy", "address is not valid"),
         ("vllm:http://ana:pw@127.0.0.1#toy", "holds a name, a password"),
         ("vllm:http://llm.example.com:8000#toy", "'llm.example.com' is another machine.*--allow-remote"),
         ("vllm:http://10.0.0.7#toy", "'10.0.0.7' is another machine"),

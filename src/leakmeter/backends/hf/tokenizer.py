@@ -44,6 +44,7 @@ class HfTokenizer:
         self.library = tokenizer
         self.has_chat_template = bool(tokenizer.chat_template)
         self._specials = {id_: token for id_, token in tokenizer.added_tokens_decoder.items() if token.special}
+        self._unknown: int | None = tokenizer.unk_token_id
         with_specials = tokenizer("a")["input_ids"]
         plain = tokenizer("a", add_special_tokens=False)["input_ids"]
         self.start_ids: tuple[int, ...] = tuple(with_specials[: _find(with_specials, plain)])
@@ -68,8 +69,11 @@ class HfTokenizer:
         return self._encode_around(text, [at for run in runs for at in self._specials_in(text, run)])
 
     def _is_found(self, token: int, text: str) -> bool:
-        """Whether a token is a special one because the text says so, and not, say, for what has no token."""
-        return token in self._specials and text.strip() == self._specials[token].content.strip()
+        """Whether a token is a special one because the text says so, as written or once it is normalised, and not
+        because the text has no token."""
+        if token == self._unknown:
+            return text.strip() == str(self.library.unk_token).strip()
+        return token in self._specials
 
     def _specials_in(self, text: str, run: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
         """Special tokens that a stretch of template text writes: id and characters [start, end) that it takes."""

@@ -222,7 +222,7 @@ def split(url: str) -> SplitResult:
     except ValueError:
         good = False
     if not good:
-        raise UsageError("the server's address is none; write it as in vllm:http://127.0.0.1:8000#NAME")
+        raise UsageError("the server's address is not valid; write it as in vllm:http://127.0.0.1:8000#NAME")
     if parts.username is not None or parts.password is not None or parts.query:
         raise UsageError(
             f"the server's address holds a name, a password or a query; give a key by {KEY} in the environment"
