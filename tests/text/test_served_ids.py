@@ -10,12 +10,8 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-<<<<<<< HEAD
 from helpers.tokenizer_families import SOME_QUICK, family, library_family
-=======
-from helpers.tokenizer_families import FAMILIES, family, library_family
 from leakmeter.backends.hf.tokenizer import HfTokenizer
->>>>>>> h-review
 from leakmeter.core.item import Prepared
 from leakmeter.data.chat import messages_of
 from leakmeter.text import templates
