@@ -24,7 +24,7 @@ from leakmeter.backends.hf.schedule import (
     token_bytes,
     windows,
 )
-from leakmeter.backends.hf.states import Before, Kept, Segment, Start, State
+from leakmeter.backends.hf.states import Before, Hidden, Kept, Segment, Start, State
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.core.gradient import GradientRequest, tokens_of
 from leakmeter.core.plan import Chunk, Run
@@ -92,6 +92,11 @@ class HfBackend:
         """What decides the last digits beside the precision."""
         attention = getattr(self.model.config.get_text_config(), "_attn_implementation", None)
         return {"attention": str(attention), "threads": str(torch.get_num_threads()), "device": str(self.model.device)}
+
+    @property
+    def hides_pieces(self) -> bool:
+        """Whether attention to pieces of a prompt can be blocked."""
+        return self.forward.forks
 
     @property
     def most_rows(self) -> int:
@@ -162,7 +167,7 @@ class HfBackend:
         features: Tensor | None = None
         states: dict[int, State] = {}
         continued = {int(s) for r, slots in chunk.answers() if r.reduction.continues for s in slots[:, -1]}
-        continues = [not continued.isdisjoint(run.row_slots.tolist()) for run in chunk.runs]
+        continues = [not run.hidden and not continued.isdisjoint(run.row_slots.tolist()) for run in chunk.runs]
         # Nothing of the round before is held longer than what begins with it has not been run.
         before = Before({i: start for i, run in enumerate(chunk.runs) if (start := self._found(run)) is not None})
         self._kept = Kept(self.limits.state_bytes)
@@ -204,8 +209,8 @@ class HfBackend:
 
     def _found(self, run: Run) -> Start | None:
         """The longest start of a run whose states the round before left, if it is longer than what the parent's has."""
-        # At least the first wanted row has to be run again.
-        most = int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids) - 1
+        # At least the first wanted row has to be run again; what pieces are hidden from no other run has run.
+        most = run.fork if run.hidden else int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids) - 1
         start = self._kept.start(run.ids, run.positions, most)
         return start if start.n_tokens > max(run.fork, 0) else None
 
@@ -226,6 +231,8 @@ class HfBackend:
                 max(len(chunk.runs[i].ids) - starts[i].n_tokens for i in batch),
                 lasts=any(lasting[i] for i in batch),
                 grows=any(continues[i] for i in batch),
+                hidden=[Hidden(chunk.runs[i].fork, chunk.runs[i].hidden) for i in batch],
+                views=all(self.forward.hides_in_view(chunk.runs[i]) for i in batch),
             )
             for batch in group
         ]
@@ -247,7 +254,8 @@ class HfBackend:
         return features
 
     def _alone(self, run: Run, until: torch.nn.Module | None) -> Tensor:
-        segment = Segment([Start(None, 0)], [run.positions], len(run.ids), lasts=False)
+        hidden = [Hidden(run.fork, run.hidden)]
+        segment = Segment([Start(None, 0)], [run.positions], len(run.ids), lasts=False, hidden=hidden)
         return self.forward.passed([segment], [run.ids], until)[0]
 
     def _halve(self, error: BaseException, is_possible: bool) -> None:
@@ -265,6 +273,8 @@ class HfBackend:
             torch.cuda.empty_cache()
 
     def _check_positions(self, chunk: Chunk) -> None:
+        if not self.hides_pieces and any(run.hidden for run in chunk.runs):
+            raise CapabilityError(f"'{self.name}' has states that cannot be forked: no piece can be hidden")
         if self.forward.takes_positions and self.forward.forks:
             return
         if any(int(run.positions[-1]) != len(run.positions) - 1 for run in chunk.runs):
