@@ -12,6 +12,7 @@ from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, RECURRENT, WINDOW, backend_of, tiny_backend, tiny_model
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
+from leakmeter.core.noise import going_on
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs
@@ -137,3 +138,50 @@ def test_a_trial_is_told_at_once_where_nothing_can_be_hidden() -> None:
 
     (n,), cost = drive(tiny_backend(RECURRENT[0]), [trial()])
     assert n == cost.n_tokens_run == cost.n_prompts == 0
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma3"])
+def test_a_long_start_is_run_in_slices(kind: str) -> None:
+    cuts = (PROMPT, PROMPT.without("c2"), PROMPT.hiding("c1"))
+    whole, sliced = backend_of(tiny_model(kind, "sdpa")), backend_of(tiny_model(kind, "sdpa"), tokens_per_batch=7)
+    sizes: list[int] = []
+    passed = sliced.forward.passed
+
+    def counted(segments: list[Any], ids: list[Any], until: Any = None) -> Any:
+        sizes.append(sum(segment.n_new * len(segment.starts) for segment in segments))
+        return passed(segments, ids, until)
+
+    sliced.forward.passed = counted  # type: ignore[method-assign]
+    requests = [Request(cuts, RESPONSE, TargetLogProbs())]
+    expected, got = (backend.score(plan(requests))[0].values for backend in (whole, sliced))
+    np.testing.assert_allclose(got, expected, rtol=0, atol=2e-5)
+    assert whole.n_tokens_run == sliced.n_tokens_run
+    # What nothing forks from is run in one pass.
+    assert [size for size in sizes if size > 7] == [4 + 5 + len(RESPONSE) - 1, 5 + len(RESPONSE) - 1]
+    assert len(sizes) >= 5
+
+
+def test_the_states_of_a_long_start_are_held_once_from_round_to_round() -> None:
+    backend = tiny_backend("llama", "sdpa")
+    blocks = []
+
+    def trial() -> Trial[list[np.ndarray]]:
+        found = []
+        for prompts in (PROMPTS[:4], (PROMPT.without("c0"),), (PROMPT.without("c3"), PROMPT.without("c1"))):
+            _, scores = yield [going_on(PROMPT), Request(prompts, RESPONSE, TargetLogProbs())]
+            ((_, _, state),) = backend._kept._sequences
+            blocks.append((state.block, state.block.layers[0][0].data_ptr()))
+            found.append(scores.values)
+        return found
+
+    ((first, second, third),), _ = drive(backend, [trial()])
+    assert len(set(map(str, [pointer for _, pointer in blocks]))) == 1
+    assert blocks[0][0] is blocks[1][0] is blocks[2][0]
+    fresh = tiny_backend("llama", "sdpa")
+    for got, prompts in (
+        (first, PROMPTS[:4]),
+        (second, (PROMPT.without("c0"),)),
+        (third, (PROMPT.without("c3"), PROMPT.without("c1"))),
+    ):
+        alone = fresh.score(plan([Request(prompts, RESPONSE, TargetLogProbs())]))[0].values
+        np.testing.assert_allclose(got, alone, rtol=0, atol=1e-5)

@@ -24,7 +24,7 @@ from leakmeter.backends.hf.schedule import (
     token_bytes,
     windows,
 )
-from leakmeter.backends.hf.states import Before, Hidden, Kept, Segment, Start, State
+from leakmeter.backends.hf.states import SPARE_COLUMNS, Before, Hidden, Kept, Segment, Start, State
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.core.gradient import GradientRequest, tokens_of
 from leakmeter.core.plan import Chunk, Run
@@ -177,12 +177,17 @@ class HfBackend:
                     del states[index]
                 continue
             parents = frozenset(step.parents)
+            for i in parents:
+                before.cut_back(i)
             starts = {i: before.starts.get(i) or _forked(chunk.runs[i], states) for i in step.runs}
             lasting = {i: i in parents or continues[i] for i in step.runs}
             todo = passes_of(chunk, step.runs, starts, lasting, continues, limits=self.limits, forward=self.forward)
             while todo:
                 group = todo.pop(0)
                 try:
+                    for i in group[0]:
+                        if len(group) == len(group[0]) == 1 and lasting[i]:
+                            starts[i] = self._begun(chunk.runs[i], starts[i], continues[i], until)
                     out, taken = self._pass(group, chunk, starts, lasting, continues, until)
                 except (MemoryError, RuntimeError) as error:
                     members = [i for batch in group for i in batch]
@@ -214,6 +219,19 @@ class HfBackend:
         start = self._kept.start(run.ids, run.positions, most)
         return start if start.n_tokens > max(run.fork, 0) else None
 
+    def _begun(self, run: Run, start: Start, continues: bool, until: torch.nn.Module | None) -> Start:
+        """The run taken on, in passes of the size that there is room for, until one more is enough."""
+        at_once = self.limits.tokens_per_pass
+        first_row = int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids)
+        while len(run.ids) - start.n_tokens > at_once and start.n_tokens < first_row:
+            end = min(start.n_tokens + at_once, first_row, len(run.ids) - 1)
+            n_spare = len(run.ids) - end + (SPARE_COLUMNS if continues else 0)
+            segment = Segment([start], [run.positions[:end]], end - start.n_tokens, lasts=True, n_spare=n_spare)
+            self.forward.passed([segment], [run.ids[:end]], until)
+            self.n_tokens_run += end - start.n_tokens
+            start = Start(segment.states()[0], end)
+        return start
+
     def _pass(
         self,
         group: Sequence[Sequence[int]],
@@ -230,7 +248,7 @@ class HfBackend:
                 [chunk.runs[i].positions for i in batch],
                 max(len(chunk.runs[i].ids) - starts[i].n_tokens for i in batch),
                 lasts=any(lasting[i] for i in batch),
-                grows=any(continues[i] for i in batch),
+                n_spare=SPARE_COLUMNS if any(continues[i] for i in batch) else 0,
                 hidden=[Hidden(chunk.runs[i].fork, chunk.runs[i].hidden) for i in batch],
                 views=all(self.forward.hides_in_view(chunk.runs[i]) for i in batch),
             )

@@ -16,7 +16,7 @@ from leakmeter.backends.hf import head as heads
 from leakmeter.backends.hf.masks import attention_mask, windows_by_kind
 from leakmeter.backends.hf.places import entering_layer
 from leakmeter.backends.hf.shared_start import partial_attention
-from leakmeter.backends.hf.states import Segment, Start, State
+from leakmeter.backends.hf.states import SPARE_COLUMNS, Segment, Start, State
 from leakmeter.core.plan import Run
 from leakmeter.core.prompt import IntArray
 
@@ -183,7 +183,7 @@ class Forward:
         n = len(ids)
         starts = [Start(state, n - 7), Start(state, n - 11)]
         ends = [n - 1, n - 6]
-        segment = Segment(starts, [positions[:end] for end in ends], 6, lasts=True, grows=True)
+        segment = Segment(starts, [positions[:end] for end in ends], 6, lasts=True, n_spare=SPARE_COLUMNS)
         out = self.passed([segment], [ids[:end] for end in ends])
         parts = [(out[0], n - 7), (out[1][:5], n - 11)]
         later = [Start(one, len(one.columns)) for one in segment.states()]

@@ -36,7 +36,7 @@ class Limits:
     """Upper bounds of what is held at once. A single sequence is run even where it alone exceeds them."""
 
     tokens_per_pass: int
-    """New tokens of one pass over several runs, padding included."""
+    """New tokens of one pass over several runs, padding included, or over one whose states are wanted afterwards."""
     state_bytes: int
     """Keys and values that the next round begins with. Those that other runs of a chunk fork from take half as much at
     most, and so do those of one batch; those that one pass makes, to last, a quarter."""

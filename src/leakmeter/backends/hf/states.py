@@ -102,7 +102,7 @@ class Segment:
         n_new: int,
         *,
         lasts: bool,
-        grows: bool = False,
+        n_spare: int = 0,
         hidden: Sequence[Hidden] = (),
         views: bool = False,
     ) -> None:
@@ -113,7 +113,7 @@ class Segment:
             positions: of each row's whole sequence.
             n_new: columns for new tokens, the longest row's.
             lasts: whether the states are wanted after the pass.
-            grows: whether the states are likely to be extended in place then.
+            n_spare: columns kept free for what is likely to extend the states in place then.
             hidden: of each row; none of any by default.
             views: whether attention looks at the states that all rows begin with where they are, without a copy for
                 each row; then every new token is behind the first that does not attend to what is hidden.
@@ -133,7 +133,7 @@ class Segment:
             self.n_start = max(start.n_tokens for start in starts)
             self.columns = [np.arange(start.n_tokens) for start in starts]
             self.block = Block(len(starts)) if lasts else None
-        self._n_spare = SPARE_COLUMNS if grows else 0
+        self._n_spare = n_spare
         self._scratch: tuple[Tensor, Tensor] | None = None
 
     @property
@@ -298,6 +298,20 @@ class Before:
             block = start.state.block
             self.blocks[id(block)] = block.n_bytes
             self._uses[id(block)] = self._uses.get(id(block), 0) + 1
+
+    def cut_back(self, number: int) -> None:
+        """Free the columns behind what a run begins with, where nothing else stands in the block or begins there.
+
+        A long context's states are then extended where they are, and not held twice.
+        """
+        start = self.starts.get(number)
+        if start is None or start.state is None or start.state.block.n_rows > 1:
+            return
+        block = start.state.block
+        last = int(start.columns[-1])
+        others = (other for i, other in self.starts.items() if i != number and other.state is start.state)
+        if last == start.n_tokens - 1 and all(other.n_tokens <= start.n_tokens for other in others):
+            block.n_columns = start.n_tokens
 
     def drop(self, number: int) -> None:
         """Let go of what a run began with."""
