@@ -16,11 +16,33 @@ def test_a_search_says_how_many(text: str, k: int) -> None:
     assert Search.parse(text) == Search(k)
     assert str(Search(k)) == f"top:{k}"
     assert Search.parse(str(Search(k))) == Search(k)
+    assert Search(k).most == 4 * k + 10
+
+
+def test_a_search_may_say_how_many_it_scores_at_most() -> None:
+    assert Search.parse("top:5:40") == Search(5, 40)
+    assert str(Search(5, 40)) == "top:5:40"
+    assert Search(5, 5).most == 5
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "top", "top:", "5", "top:0", "top:1001", "top:-1", "top:5.0", "top:٥", "top:1_0", "bottom:5", "top:5:5"],
+    [
+        "",
+        "top",
+        "top:",
+        "5",
+        "top:0",
+        "top:1001",
+        "top:-1",
+        "top:5.0",
+        "top:٥",
+        "top:1_0",
+        "bottom:5",
+        "top:5:",
+        "top:5:x",
+        "top:5:4",
+    ],
 )
 def test_what_is_no_search_is_one_line(text: str) -> None:
     with pytest.raises(UsageError, match=r"^search is '") as refused:

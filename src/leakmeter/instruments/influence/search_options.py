@@ -15,39 +15,54 @@ from leakmeter.stats.hypergeometric import decimal_fraction, draws_needed
 
 MOST_LISTED: Final = 1000
 """Pieces that a search may list."""
-_SEARCH: Final = re.compile(r"top:([0-9]{1,9})")
+_SEARCH: Final = re.compile(r"top:([0-9]{1,9})(?::([0-9]{1,9}))?")
 _AUDIT: Final = re.compile(r"([0-9]?\.[0-9]{1,12}|[0-9]):(?:([0-9]{1,9})|([0-9]{1,3}(?:\.[0-9]{1,9})?)%)")
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """How many of the strongest pieces a search lists with exact values; as text 'top:5'."""
+    """How many of the strongest pieces a search is for, and how many it scores at most; as text 'top:5' or 'top:5:40'.
+
+    It scores more than K exactly: until the K-th has more than the rest is taken to reach.
+    """
 
     k: int
+    given_most: int | None = None
+    """M of 'top:K:M'; None where it is not said."""
 
     def __post_init__(self) -> None:
         """Refuse a list that is empty or endless."""
         good, _, given, expected = bounded("top", self.k, 1, MOST_LISTED)
         if not good:
             raise UsageError(f"search is 'top:{given}'; K has to be {expected}")
+        if self.given_most is not None and self.given_most < self.k:
+            raise UsageError(f"search is '{self}'; M, the most pieces to score exactly, has to be K = {self.k} or more")
+
+    @property
+    def most(self) -> int:
+        """Pieces that are scored exactly at most before an audit: M, or 4 K + 10."""
+        return 4 * self.k + 10 if self.given_most is None else self.given_most
 
     @classmethod
     def parse(cls, text: str) -> Search:
-        """'top:5' to a search.
+        """'top:5' or 'top:5:40' to a search.
 
         Raises:
             UsageError: that is no search, or K is out of range.
 
         >>> Search.parse("top:5")
-        Search(k=5)
+        Search(k=5, given_most=None)
         """
         found = _SEARCH.fullmatch(text.strip())
         if found is None:
-            raise UsageError(f"search is {text!r}; give top:K, such as top:5 for the five strongest pieces")
-        return cls(int(found[1]))
+            raise UsageError(
+                f"search is {text!r}; give top:K, such as top:5 for the five strongest pieces, or top:K:M to score M "
+                "exactly at most"
+            )
+        return cls(int(found[1]), None if found[2] is None else int(found[2]))
 
     def __str__(self) -> str:
-        return f"top:{self.k}"
+        return f"top:{self.k}" + ("" if self.given_most is None else f":{self.given_most}")
 
 
 @dataclass(frozen=True, slots=True)
