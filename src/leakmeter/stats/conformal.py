@@ -31,7 +31,7 @@ def interval_factor(
     only screened are exchangeable, the rank of its residual among all n + 1 is uniform, or lower where values tie. So
     the residual is at most that one with probability `level` or more, whatever the values are.
 
-    This holds for a piece on average over draws of the audited pieces. It does not hold for all pieces at once, nor for
+    The probability is an average over draws and over the pieces left. It does not hold for all pieces at once, nor for
     pieces that are picked because of their values. All pieces of a random draw have to be given, and no others: the
     pieces that a screen ranks first are picked by the screen's errors.
 

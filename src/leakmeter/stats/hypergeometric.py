@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Final
 
 _RELATIVE_ERROR: Final = 1e-13
-"""Of a logarithm of a probability, of log N!, with a margin: below 1e-15 was measured."""
+"""Most that a log-probability is off in float64, as a share of log N!. Measured below 1e-15; the rest is margin."""
 
 
 def decimal_fraction(value: float | Fraction) -> Fraction:
@@ -38,9 +38,9 @@ def upper_limit(n_population: int, n_drawn: int, n_found: int, alpha: float | Fr
     """One-sided upper confidence limit U of how many items of a population exceed, with confidence 1 − α.
 
     U is the largest M with P(X ≤ a | N, M, s) > α. That probability does not increase with M, so U < M only if
-    P(X ≤ a | N, M, s) ≤ α, and for every M this happens with probability α at most. No limit that is smaller for some
-    a, and no smaller for a larger a, has that property: U is the tightest (W. Wang, "Exact optimal confidence intervals
-    for hypergeometric parameters", JASA 110, 2015; J. Buonaccorsi, "A note on confidence intervals for proportions in
+    P(X ≤ a | N, M, s) ≤ α, and for every M this happens with probability α at most. Of all limits that do not fall as a
+    rises and have that property, U is the smallest for every a (W. Wang, "Exact optimal confidence intervals for
+    hypergeometric parameters", JASA 110, 2015; J. Buonaccorsi, "A note on confidence intervals for proportions in
     finite populations", The American Statistician 41, 1987).
 
     Args:
