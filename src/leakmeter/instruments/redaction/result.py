@@ -11,7 +11,8 @@ import numpy as np
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
-from leakmeter.instruments.influence.result import ContextPiece, ContextResult, half_width_of
+from leakmeter.instruments.influence.piece import ContextPiece
+from leakmeter.instruments.influence.result import ContextResult, half_width_of
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.instruments.redaction.quantities import REDACTION
 from leakmeter.runs.result import Params, Part, Texts
