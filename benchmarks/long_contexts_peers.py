@@ -7,15 +7,15 @@ charged the least that their passes need: where they run several prompts, each t
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.long_contexts_memory import Remembering
 from benchmarks.published import regression
 from leakmeter.backends.hf import HfBackend
 from leakmeter.backends.hf.outline import size_of
@@ -38,7 +38,6 @@ class Cost:
     """Tokens put through the model."""
     operations: float
     """That these tokens, their attention and the rows of the response need at least."""
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,35 +57,42 @@ def cost_of(backend: HfBackend, prompts: Iterable[Prompt], response: Sequence[in
     return Cost(chunk.n_tree_tokens, least_operations(size_of(backend.model, backend.limits), chunk))
 
 
-def rescored(found: Found, truth: np.ndarray, m: int) -> Found:
-    """The same search with its first m pieces ranked by what is known of them to be exact; its cost is left as it is.
-
-    Args:
-        found: what the search says.
-        truth: Σ|τ| of every piece.
-        m: pieces that are scored exactly.
-    """
-    first, rest = found.order[:m], found.order[m:]
-    first = first[np.argsort(-truth[first], kind="stable")]
-    return Found(np.concatenate([first, rest]), {int(i): float(truth[i]) for i in first}, found.cost)
-
-
-def hierarchical(backend: HfBackend, item: ContextItem, width: int) -> Found:
-    """Leave out documents, then groups of sentences of the strongest ones, then the sentences of the strongest groups.
+def rescored(backend: HfBackend, item: ContextItem, found: Found, truth: np.ndarray, m: int) -> Found:
+    """The same search, with its first m pieces scored exactly and ranked by that.
 
     Args:
         backend: of the model.
+        item: the case.
+        found: what the search says.
+        truth: Σ|τ| of every piece, nats, (piece,).
+        m: pieces.
+    """
+    first, rest = found.order[:m], found.order[m:]
+    first = first[np.argsort(-truth[first], kind="stable")]
+    cuts = [item.cuts[item.spans[i].name] for i in first]
+    both, prompt = (cost_of(backend, prompts, item.response or ()) for prompts in ([item.prompt, *cuts], [item.prompt]))
+    # The prompt was run already, and its states are kept.
+    n_tokens = found.cost.n_tokens + both.n_tokens - prompt.n_tokens
+    needed = found.cost.operations + both.operations - prompt.operations
+    exact = {int(i): float(truth[i]) for i in first}
+    return Found(np.concatenate([first, rest]), exact, Cost(n_tokens, needed))
+
+
+def hierarchical(model: Remembering, item: ContextItem, width: int) -> Found:
+    """Leave out documents, then groups of sentences of the strongest ones, then the sentences of the strongest groups.
+
+    Args:
+        model: remembers the case's scores.
         item: the case, cut by sentence.
         width: documents that are opened, and groups.
     """
-    started = time.perf_counter()
     by_document = groupby(range(len(item.spans)), key=lambda i: item.spans[i].document)
     groups = [tuple(numbers) for _, numbers in by_document]
     asked: list[Prompt] = [item.prompt]
     strength = np.zeros((3, len(item.spans)))
     for level in range(3):
         prompts = [item.without([item.spans[i].name for i in group]) for group in groups]
-        nats = _nats(backend, item, prompts)
+        nats = _nats(model, item, prompts)
         for group, own in zip(groups, nats, strict=True):
             strength[level, list(group)] = own
         asked += prompts
@@ -97,13 +103,12 @@ def hierarchical(backend: HfBackend, item: ContextItem, width: int) -> Found:
     # Who was scored last comes first; the others as their group or document was found.
     order = np.lexsort((-strength[0], -strength[1], -strength[2]))
     exact = {i: float(strength[2, i]) for (i,) in groups}
-    cost = cost_of(backend, asked, item.response or ())
-    return Found(order, exact, Cost(cost.n_tokens, cost.operations, time.perf_counter() - started))
+    return Found(order, exact, cost_of(model.backend, asked, item.response or ()))
 
 
-def _nats(backend: HfBackend, item: ContextItem, prompts: Sequence[Prompt]) -> np.ndarray:
+def _nats(model: Remembering, item: ContextItem, prompts: Sequence[Prompt]) -> np.ndarray:
     """Σ|τ| of what each prompt lacks."""
-    (scores,) = backend.score(plan([Request((item.prompt, *prompts), item.response or (), TargetLogProbs())]))
+    (scores,) = model.score(plan([Request((item.prompt, *prompts), item.response or (), TargetLogProbs())]))
     nats: np.ndarray = np.abs(scores.values[0] - scores.values[1:]).sum(axis=-1)
     return nats
 
@@ -113,7 +118,6 @@ def attention(backend: HfBackend, item: ContextItem) -> Found:
 
     The weights are added up over the piece's tokens and averaged over everything else.
     """
-    started = time.perf_counter()
     model: Any = backend.model
     prompt = item.prompt
     ids = torch.tensor([[*prompt.ids.tolist(), *(item.response or ())]], device=model.device)
@@ -135,9 +139,7 @@ def attention(backend: HfBackend, item: ContextItem) -> Found:
     for piece, weight in zip(prompt.pieces, of_piece, strict=True):
         by_name[piece.name] = by_name.get(piece.name, 0.0) + (float(weight) if piece.ids else 0.0)
     paid = np.array([sum(by_name[name] for name in span.pieces) for span in item.spans])
-    cost = cost_of(backend, [prompt], item.response or ())
-    seconds = time.perf_counter() - started
-    return Found(np.argsort(-paid, kind="stable"), {}, Cost(cost.n_tokens, cost.operations, seconds))
+    return Found(np.argsort(-paid, kind="stable"), {}, cost_of(backend, [prompt], item.response or ()))
 
 
 def context_cite(backend: HfBackend, item: ContextItem, context: str, query: str, answer: str, n_tokens: int) -> Found:
@@ -151,12 +153,11 @@ def context_cite(backend: HfBackend, item: ContextItem, context: str, query: str
         answer: the response's text.
         n_tokens: that it may run; it gets the ablation in which they end too, and two at least.
     """
-    started = time.perf_counter()
-    parts = tuple(context[span.ranges[0][0] : span.ranges[-1][1]] for span in item.spans)
+    edges = [0, *(span.ranges[0][0] for span in item.spans[1:]), len(context)]
+    parts = tuple(context[start:end] for start, end in pairwise(edges))
     weights, lengths = regression(
         backend, parts, query, answer, n_tokens, (item.prompt.ids.tolist(), item.response or ())
     )
     size, n_rows = size_of(backend.model, backend.limits), len(item.response or ())
     needed = sum(operations(size, n_tokens=n, n_seen=n_seen(0, n), n_rows=n_rows) for n in lengths)
-    seconds = time.perf_counter() - started
-    return Found(np.argsort(-np.abs(weights), kind="stable"), {}, Cost(sum(lengths), needed, seconds))
+    return Found(np.argsort(-np.abs(weights), kind="stable"), {}, Cost(sum(lengths), needed))

@@ -1,0 +1,308 @@
+"""How well does a search find what matters in a long context, and what does it cost?
+
+    python -m benchmarks.long_contexts DATA CASES
+    leakmeter influence --data CASES/1000.jsonl --unit sentence --out TRUTH     (and for 2000, 4000)
+    python docs/results/long_contexts.py DATA TRUTH RECORDS DIRECTORY
+
+For each context of `benchmarks/long_contexts.py` whose pieces were all scored in TRUTH: what `--search top:5` lists,
+what its screen says of every piece, what audits would say over 200 seeds, and what the peers in
+`benchmarks/long_contexts_peers.py` find. RECORDS keeps what was scored for it; what is there is not scored again.
+`long_contexts.csv`, `long_contexts_audit.csv` and `long_contexts.png` are written into DIRECTORY.
+"""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pyarrow.parquet as pq
+from benchmarks.base import UnavailableError
+from benchmarks.long_contexts import NEEDLES, build
+from benchmarks.long_contexts_memory import Remembering
+from benchmarks.long_contexts_peers import Cost, Found, attention, context_cite, cost_of, hierarchical, rescored
+from scipy.stats import spearmanr
+
+from leakmeter import load_backend
+from leakmeter.core.drive import drive
+from leakmeter.core.reductions import TargetLogProbs
+from leakmeter.data.cases import cases_of
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.instruments.influence.search import Searcher, draw, kth, n_to_draw
+from leakmeter.instruments.influence.search_options import Audit, Search
+from leakmeter.stats.conformal import interval, interval_factor
+from leakmeter.stats.hypergeometric import coverage, upper_limit
+from leakmeter.text.build import PromptSettings
+
+MODEL = "smollm2-135m"
+K = 5
+KS = (1, 3, 5)
+MISSED = (1, 5, 10)  # % of the pieces left
+N_SEEDS = 200
+N_COSTS = 5  # seeds over which the cost of an audit is averaged
+METHODS = ("exact", "search", "attention", "attention, rescored", "hierarchical", "context-cite")
+
+
+def truth_of(runs):
+    """Of each case all of whose pieces were scored: measurements by (statistic, piece)."""
+    found = {}
+    for path in sorted(runs.glob("*/measurements-*.parquet")):
+        frame = pq.read_table(path).to_pandas().sort_values("position", kind="stable")
+        for case, rows in frame.groupby("item", observed=True):
+            found[case] = {
+                key: group.value.to_numpy() for key, group in rows.groupby(["statistic", "piece"], observed=True)
+            }
+    return found
+
+
+def sizes(rows):
+    """Σ|·| of each row."""
+    return np.abs(np.asarray(rows)).sum(axis=-1)
+
+
+def searched(memory, case, truth):
+    """What `--search top:5` finds, with Σ|τ| of the screen for every piece."""
+    measure = Influence(search=f"top:{K}")
+    item = PromptSettings(unit="sentence").prepare(case, memory.backend, measure).item
+    units = [span.name for span in item.spans if span.kind == "unit"]
+    whole = truth["log_prob", ""]
+    for name in units:
+        memory.learn(item.cuts[name], whole - truth["without_this", name])
+    memory.learn(item.prompt, whole)
+    memory.learn(item.blank, whole - truth["whole", ""])
+    memory.forget_cost()
+    searcher = Searcher(Search(K), None, 1, TargetLogProbs(), item.response, 0)
+    (found,), _ = drive(memory, [searcher.trial(item)])
+    screened = np.array([found.nats(found.hidden, name) for name in units])
+    exact = {i: found.nats(found.cuts, name) for i, name in enumerate(units) if name in found.cuts}
+    known = np.array([exact.get(i, -1.0) for i in range(len(units))])
+    return Found(np.lexsort((-screened, -known)), exact, Cost(memory.n_tokens_run, memory.operations)), screened
+
+
+def record_of(context, backend, truth, records):
+    """Everything that is kept of a context: numbers only."""
+    (case,) = cases_of([context.case]).cases
+    memory = Remembering(backend, records / f"{case.id}.npz")
+    prepared = PromptSettings(unit="sentence").prepare(case, backend, Influence())
+    item, names = prepared.item, [span.name for span in prepared.item.spans]
+    exact = sizes([truth["without_this", name] for name in names])
+    placebos = [truth[key] for key in truth if key[0] == "placebo"]
+    texts = [prepared.context[span.ranges[0][0] : span.ranges[-1][1]].strip() for span in item.spans]
+    ours, screened = searched(memory, case, truth)
+    methods = {"search": ours, "hierarchical": hierarchical(memory, item, K), "attention": attention(backend, item)}
+    methods["attention, rescored"] = rescored(backend, item, methods["attention"], exact, len(ours.exact))
+    try:
+        methods["context-cite"] = context_cite(
+            backend, item, prepared.context, prepared.query, case.response, ours.cost.n_tokens
+        )
+    except UnavailableError as why:
+        sys.stderr.write(f"context-cite is left out: {why}\n")
+    everything = cost_of(backend, [item.blank, item.prompt, *item.cuts.values()], item.response)
+    methods["exact"] = Found(np.argsort(-exact, kind="stable"), dict(enumerate(exact)), everything)
+    return {
+        "id": case.id,
+        "kind": context.kind,
+        "length": context.length,
+        "context_tokens": item.prompt.n_tokens("context"),
+        "exact": exact.tolist(),
+        "screened": screened.tolist(),
+        "needles": [texts.index(needle) for needle in context.needles],
+        "noise": float(truth["noise", ""].sum()),
+        "placebo": float(sizes(placebos).mean()),
+        "audits": {str(percent): audit_cost(backend, item, ours, percent) for percent in MISSED},
+        "methods": {
+            name: {
+                "order": found.order.tolist(),
+                "exact": {str(i): float(value) for i, value in found.exact.items()},
+                "tokens": found.cost.n_tokens,
+                "operations": found.cost.operations,
+            }
+            for name, found in methods.items()
+        },
+    }
+
+
+def audit_cost(backend, item, found, percent):
+    """Operations of an audit beside a search that has the prompt's states, mean over a few draws."""
+    left = [span.name for i, span in enumerate(item.spans) if i not in found.exact]
+    n = n_to_draw(audit_of(percent), len(left), 1, 1)
+    bare = cost_of(backend, [item.prompt], item.response).operations
+    drawn = (draw(left, n, seed, item.id, 1) for seed in range(N_COSTS))
+    all_of_them = [
+        cost_of(backend, [item.prompt, *(item.cuts[name] for name in some)], item.response).operations for some in drawn
+    ]
+    return float(np.mean(all_of_them)) - bare
+
+
+def audit_of(percent):
+    """The audit that is to miss a percentage of the pieces left, at most, with 95 % confidence."""
+    return Audit.parse(f"0.95:{percent}%")
+
+
+def rows_of(record):
+    """A row for each method."""
+    exact = np.array(record["exact"])
+    best = np.argsort(-exact, kind="stable")
+    above = set(np.flatnonzero(exact > max(record["placebo"], record["noise"])).tolist())
+    full = record["methods"]["exact"]["operations"]
+    for name in METHODS:
+        if name not in record["methods"]:
+            continue
+        found = record["methods"][name]
+        order = found["order"]
+        wanted = above & set(best[:K].tolist())
+        errors = [abs(value - exact[int(i)]) for i, value in found["exact"].items()]
+        yield {
+            **{key: record[key] for key in ("id", "kind", "length", "context_tokens")},
+            "pieces": len(exact),
+            "method": name,
+            "scored exactly": len(found["exact"]),
+            **{f"recall at {k}": len({*order[:k]} & {*best[:k].tolist()}) / k for k in KS},
+            "average precision": average_precision(order, set(best[:K].tolist())),
+            "above placebo": len(wanted),
+            "above placebo found": len(wanted & set(order[:K])),
+            "needles": len(record["needles"]),
+            "needles listed": len(set(record["needles"]) & set(order[:K])),
+            "needles above placebo": len(set(record["needles"]) & above),
+            "tokens": found["tokens"],
+            "operations": found["operations"],
+            "exact over operations": full / found["operations"],
+            "largest error": max(errors, default=0.0),
+            "noise floor": record["noise"],
+            "rank correlation of screen": spearmanr(exact, record["screened"]).statistic,
+        }
+
+
+def average_precision(order, relevant):
+    """Mean of the precision at each relevant piece."""
+    hits = [place for place, piece in enumerate(order, start=1) if piece in relevant]
+    return float(np.mean([n / place for n, place in enumerate(hits, start=1)]))
+
+
+def audits_of(record):
+    """A row for each audit: its statements over seeds, behind our list and behind five pieces drawn at random."""
+    exact, screened = np.array(record["exact"]), np.array(record["screened"])
+    names = [str(i) for i in range(len(exact))]
+    rng = np.random.default_rng(0)
+    lists = {
+        "search": [int(i) for i in record["methods"]["search"]["exact"]],
+        "random": rng.choice(len(exact), K, replace=False).tolist(),
+    }
+    for (kind, listed), percent in ((one, percent) for one in lists.items() for percent in MISSED):
+        audit = audit_of(percent)
+        left = [name for i, name in enumerate(names) if i not in listed]
+        threshold = kth(exact[listed].tolist(), K)
+        n = n_to_draw(audit, len(left), 1, 1)
+        missed = {name for name in left if exact[int(name)] > threshold}
+        holds, limits, held, widths = [], [], {"noise": [], "placebo": []}, {"noise": [], "placebo": []}
+        for seed in range(N_SEEDS):
+            drawn = draw(left, n, seed, record["id"], 1)
+            n_found = len(missed & set(drawn))
+            limit = upper_limit(len(left), n, n_found, audit.alpha)
+            holds.append(len(missed) <= limit)
+            limits.append(limit - n_found)
+            here = np.array([int(name) for name in drawn], dtype=int)
+            rest = [int(name) for name in left if name not in set(drawn)]
+            for floor in held:
+                factor = interval_factor(exact[here], screened[here], 0.95, record[floor])
+                if factor is not None and rest:
+                    ends = np.array([interval(screened[i], factor, record[floor]) for i in rest])
+                    held[floor].append(np.mean((ends[:, 0] <= exact[rest]) & (exact[rest] <= ends[:, 1])))
+                    widths[floor].append(np.median(ends[:, 1] - ends[:, 0]))
+        yield {
+            **{key: record[key] for key in ("id", "kind", "length")},
+            "list": kind,
+            "missed at most %": percent,
+            "left": len(left),
+            "drawn": n,
+            "operations of audit": record["audits"][str(percent)] if kind == "search" else "",
+            "operations of exact": record["methods"]["exact"]["operations"],
+            "operations of search": record["methods"]["search"]["operations"],
+            "truly missed": len(missed),
+            "stated at most": float(np.mean(limits)),
+            "statement holds": float(np.mean(holds)),
+            "least coverage by formula": min(coverage(len(left), m, n, audit.alpha) for m in range(len(left) + 1)),
+            **{f"interval holds, floor {floor}": mean_or_none(held[floor]) for floor in held},
+            **{f"interval width, floor {floor}": mean_or_none(widths[floor]) for floor in held},
+        }
+
+
+def mean_or_none(values):
+    """The mean; nothing where there is none."""
+    return float(np.mean(values)) if values else ""
+
+
+def figure_of(records, rows, path):
+    """Screened against exact values, and recall against cost."""
+    from matplotlib.figure import Figure
+
+    colours = dict(zip(NEEDLES, ("#0072b2", "#56b4e9", "#009e73", "#d55e00", "#cc79a7"), strict=True))
+    with mpl.rc_context({"font.size": 9}):
+        figure = Figure(figsize=(9.6, 4.4), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        for kind, colour in colours.items():
+            of_kind = [record for record in records if record["kind"] == kind]
+            exact = np.concatenate([record["exact"] for record in of_kind] or [[]])
+            screened = np.concatenate([record["screened"] for record in of_kind] or [[]])
+            left.plot(screened, exact, ".", color=colour, markersize=3, alpha=0.45, zorder=1)
+            needles = [(record["screened"][i], record["exact"][i]) for record in of_kind for i in record["needles"]]
+            left.plot(*zip(*needles, strict=True), "o", color=colour, markersize=6, markeredgecolor="black", label=kind)
+        ends = (0.005, 100.0)
+        left.plot(ends, ends, color="black", linewidth=0.8, linestyle="--")
+        left.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
+        left.set(xlabel="screened, nats", ylabel="exact, nats", title="each sentence; needles are outlined")
+        left.legend(loc="lower right", title="needle")
+        marks = dict(zip(METHODS[1:], ("o", "v", "^", "s", "D"), strict=True))
+        for name, mark in marks.items():
+            for length, filled in ((1000, "none"), (2000, "left"), (4000, "full")):
+                some = [row for row in rows if row["method"] == name and row["length"] == length]
+                if some:
+                    ratio = np.median([row["exact over operations"] for row in some])
+                    recall = np.mean([row[f"recall at {K}"] for row in some])
+                    label = name if length == 2000 else None
+                    right.plot(
+                        ratio,
+                        recall,
+                        mark,
+                        color="#0072b2" if name == "search" else "#d55e00",
+                        fillstyle=filled,
+                        label=label,
+                    )
+        right.set(xscale="log", ylim=(0, 1.03), xlabel="operations of exact scoring over the method's, median")
+        right.set(ylabel="recall of the 5 strongest, mean", title="empty: 1,000 tokens; half: 2,000; full: 4,000")
+        right.legend(loc="lower left")
+        figure.savefig(path, dpi=110, metadata={"Software": None})
+
+
+def write(rows, path):
+    """A CSV file."""
+    with path.open("w", encoding="utf-8", newline="") as sink:
+        writer = csv.DictWriter(sink, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: f"{v:.6g}" if isinstance(v, float) else v for key, v in row.items()} for row in rows)
+
+
+def main(data, runs, records, directory):
+    """Measure, draw and tell."""
+    records, directory = Path(records), Path(directory)
+    records.mkdir(parents=True, exist_ok=True)
+    truth = truth_of(Path(runs))
+    backend = load_backend(MODEL, cache=False)
+    told = []
+    for context in build(Path(data), lambda text: len(backend.tokenizer.encode_data(text, first=False).ids)):
+        if (name := context.case["id"]) not in truth:
+            continue
+        path = records / f"{name}.json"
+        if not path.exists():
+            path.write_text(json.dumps(record_of(context, backend, truth[name], records)), encoding="utf-8")
+            sys.stderr.write(f"{name}\n")
+        told.append(json.loads(path.read_text("utf-8")))
+    rows = [row for record in told for row in rows_of(record)]
+    write(rows, directory / "long_contexts.csv")
+    write([row for record in told for row in audits_of(record)], directory / "long_contexts_audit.csv")
+    figure_of(told, rows, directory / "long_contexts.png")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
