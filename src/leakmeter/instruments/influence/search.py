@@ -115,22 +115,15 @@ class Searcher:
 
     def _screen(self, item: ContextItem, found: Found) -> Trial[bool]:
         """All pieces hidden in turn; whether the model can."""
-        n_rows = max(1, len(self.response))
         names = [span.name for span in item.spans]
-        by_name = {span.name: span for span in item.spans}
-        at_once = max(1, _ROWS_AT_ONCE // n_rows)
-        for first in range(0, max(len(names), 1), at_once):
-            some = names[first : first + at_once]
-            prompts = [item.prompt.hiding(*by_name[name].pieces) for name in some]
-            answers = yield [self._states(item), self._request(item, (item.prompt, *prompts))]
-            if not answers[-1].values.size:
-                (scores,) = yield [self._request(item, (item.prompt,))]
-                found.bare, found.whole = _rows(scores)[:2]
-                return False
-            bare, whole, *rows = _rows(answers[-1])
-            if not first:
-                found.bare, found.whole = bare, whole
-            found.hidden.update(zip(some, rows, strict=True))
+        prompts = [item.prompt.hiding(*span.pieces) for span in item.spans]
+        rows = yield from screened(item, self.response, self.reduction, prompts)
+        if rows is None:
+            (scores,) = yield [self._request(item, (item.prompt,))]
+            found.bare, found.whole = _rows(scores)
+            return False
+        found.bare, found.whole, *hidden = rows
+        found.hidden.update(zip(names, hidden, strict=True))
         return True
 
     def _rescore(self, item: ContextItem, found: Found, units: Sequence[str]) -> Trial[None]:
@@ -228,7 +221,7 @@ class Searcher:
         if not todo and not placebos:
             return
         request = self._request(item, [*(item.cuts[name] for name in todo), *placebos])
-        answers = yield [self._states(item), request] if keep else [request]
+        answers = yield [states_of(item, self.response), request] if keep else [request]
         rows = _rows(answers[-1])[1:]
         found.cuts.update(zip(todo, rows, strict=False))
         found.placebos += rows[len(todo) :]
@@ -236,10 +229,40 @@ class Searcher:
     def _request(self, item: ContextItem, prompts: Iterable[Prompt]) -> Request:
         return Request((item.blank, *prompts), self.response, self.reduction, interval_noise_of(item))
 
-    def _states(self, item: ContextItem) -> Request:
-        """The last token of the response behind the whole context, whose states the next round begins with."""
-        n = len(self.response)
-        return Request((item.prompt,), self.response, Stretch(TargetLogProbs(), n - 1, n))
+
+def screened(
+    item: ContextItem,
+    response: tuple[int, ...],
+    reduction: TargetLogProbs | MixtureLogProbs,
+    prompts: Sequence[Prompt],
+) -> Trial[list[Row] | None]:
+    """Prompts with pieces hidden, a few rounds of them; the states of the whole prompt are then at hand.
+
+    Args:
+        item: the case.
+        response: its token ids.
+        reduction: what is kept of the logits.
+        prompts: the whole prompt, each time with other pieces hidden.
+
+    Returns:
+        Rows of the bare prompt, of the whole one and of the others; None where the model hides nothing.
+    """
+    found: list[Row] = []
+    at_once = max(1, _ROWS_AT_ONCE // max(1, len(response)))
+    for first in range(0, max(len(prompts), 1), at_once):
+        asked = (item.blank, item.prompt, *prompts[first : first + at_once])
+        answers = yield [states_of(item, response), Request(asked, response, reduction, interval_noise_of(item))]
+        if not answers[-1].values.size:
+            return None
+        rows = _rows(answers[-1])
+        found += rows[2:] if first else rows
+    return found
+
+
+def states_of(item: ContextItem, response: tuple[int, ...]) -> Request:
+    """The last token of a response behind the whole context, whose states the next round begins with."""
+    n = len(response)
+    return Request((item.prompt,), response, Stretch(TargetLogProbs(), n - 1, n))
 
 
 def reach(exact: Sequence[float], screened: Sequence[float], rest: Sequence[float]) -> float:
