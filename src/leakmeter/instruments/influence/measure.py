@@ -13,7 +13,7 @@ from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import COUNT, HALF_WIDTH, NATS, TOKEN_ID, Measurement
-from leakmeter.core.noise import interval_noise_of, neighbourhood_noise
+from leakmeter.core.noise import interval_noise_of, neighbourhood_noise, token_by_token
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Trial
 from leakmeter.core.sampling import sample
@@ -162,11 +162,16 @@ class Influence(Measure):
         cuts = [item.cuts[name] for name in names]
         irrelevant = [item.placebo_alone] if item.placebo_alone is not None else []
         swaps = [item.swaps[name] for name in names if name in item.swaps]
-        extras = [*(item.alone[name] for name in names), *swaps, *irrelevant, *item.placebos]
+        placebos = item.placebos if found is None else ()
+        extras = [*(item.alone[name] for name in names), *swaps, *irrelevant, *placebos]
         # The bare prompt stands first: it is what every other mixes with.
         prompts = [(item.blank, item.prompt, *cuts, *(extras if i == 0 else ())) for i in range(len(responses))]
         if found is not None:
             prompts[0] = (item.blank, *extras)
+        begun = None
+        if found is not None and item.model_noise_nats is None:
+            # The search has left the states of the whole context.
+            begun = yield from token_by_token(item, responses[0], self.reduction)
         noise_nats = interval_noise_of(item)
         answers = yield [Request(p, y, self.reduction, noise_nats) for p, y in zip(prompts, responses, strict=True)]
         if found is not None:
@@ -179,7 +184,7 @@ class Influence(Measure):
                 widths = list(self._half_widths(item, i, names, scores.half_width))
                 measurements += widths
                 wide = widths[-1].values if i == 0 else wide
-        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, answers[0].values[:2])
+        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, answers[0].values[:2], begun)
         measurements.append(Measurement(item.id, 0, "", "noise", NATS, noise + wide))
         return measurements
 

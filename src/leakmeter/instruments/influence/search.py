@@ -57,6 +57,8 @@ class Found:
     """Without a group of pieces, for each of a group that was removed only as a whole."""
     audited: dict[str, int] = field(default_factory=dict)
     """Round of the audit, from 1, in which the piece was drawn."""
+    placebos: list[Row] = field(default_factory=list)
+    """With an irrelevant piece, at several places."""
     bare: Row = field(default_factory=lambda: Row(np.empty(0)))
     whole: Row = field(default_factory=lambda: Row(np.empty(0)))
 
@@ -65,14 +67,20 @@ class Found:
         moved = float(np.abs(self.whole.values - rows[name].values).sum())
         return float("inf") if np.isnan(moved) else moved
 
+    @property
+    def placebo_nats(self) -> float:
+        """What an irrelevant piece does, mean over places; 0 where none fits."""
+        moved = [np.abs(self.whole.values - row.values).sum() for row in self.placebos]
+        return float(np.mean(moved)) if moved else 0.0
+
     def together(self, names: Sequence[str], extras: Scores) -> Scores:
-        """What one request for the bare prompt, the whole one, those without the named pieces and others would give.
+        """What one request would give for the bare prompt, the whole one, those without pieces, others, and placebos.
 
         Args:
             names: pieces that were scored exactly.
             extras: of the bare prompt, and of the others.
         """
-        rows = [self.bare, self.whole, *(self.cuts[name] for name in names), *_rows(extras)[1:]]
+        rows = [self.bare, self.whole, *(self.cuts[name] for name in names), *_rows(extras)[1:], *self.placebos]
         widths = [row.half_width for row in rows if row.half_width is not None]
         return Scores(np.stack([row.values for row in rows]), half_width=np.stack(widths) if widths else None)
 
@@ -107,26 +115,19 @@ class Searcher:
 
     def _screen(self, item: ContextItem, found: Found) -> Trial[bool]:
         """All pieces hidden in turn; whether the model can."""
-        n_rows = max(1, len(self.response))
         names = [span.name for span in item.spans]
-        by_name = {span.name: span for span in item.spans}
-        at_once = max(1, _ROWS_AT_ONCE // n_rows)
-        for first in range(0, max(len(names), 1), at_once):
-            some = names[first : first + at_once]
-            prompts = [item.prompt.hiding(*by_name[name].pieces) for name in some]
-            answers = yield [self._states(item), self._request(item, (item.prompt, *prompts))]
-            if not answers[-1].values.size:
-                (scores,) = yield [self._request(item, (item.prompt,))]
-                found.bare, found.whole = _rows(scores)[:2]
-                return False
-            bare, whole, *rows = _rows(answers[-1])
-            if not first:
-                found.bare, found.whole = bare, whole
-            found.hidden.update(zip(some, rows, strict=True))
+        prompts = [item.prompt.hiding(*span.pieces) for span in item.spans]
+        rows = yield from screened(item, self.response, self.reduction, prompts)
+        if rows is None:
+            (scores,) = yield [self._request(item, (item.prompt,))]
+            found.bare, found.whole = _rows(scores)
+            return False
+        found.bare, found.whole, *hidden = rows
+        found.hidden.update(zip(names, hidden, strict=True))
         return True
 
     def _rescore(self, item: ContextItem, found: Found, units: Sequence[str]) -> Trial[None]:
-        """The first pieces of the screen, until the k-th of them has more than the rest is taken to reach."""
+        """The first pieces of the screen, until the rest is taken to reach less than the k-th of them or a placebo."""
         ranked = sorted(units, key=lambda name: -found.nats(found.hidden, name))
         n, most = 0, min(self.search.most, len(units))
         beside = [*_leading(item.spans, found, "value", self.search.k)]
@@ -143,7 +144,9 @@ class Searcher:
     def _is_enough(self, found: Found, rescored: Sequence[str], rest: Sequence[str]) -> bool:
         exact, screened = ([found.nats(of, name) for name in rescored] for of in (found.cuts, found.hidden))
         left = [found.nats(found.hidden, name) for name in rest]
-        return not left or kth(exact, self.search.k) > reach(exact, screened, left)
+        if not left:
+            return True
+        return max(kth(exact, self.search.k), found.placebo_nats) > reach(exact, screened, left)
 
     def _by_removal(self, item: ContextItem, found: Found, units: Sequence[str]) -> Trial[None]:
         """Groups of pieces are removed, and of those with most the parts, down to single pieces."""
@@ -214,19 +217,52 @@ class Searcher:
     def _score(self, item: ContextItem, found: Found, names: Sequence[str], *, keep: bool) -> Trial[None]:
         """Remove pieces, one at a time, as without a search."""
         todo = [name for name in dict.fromkeys(names) if name not in found.cuts]
-        if not todo:
+        placebos = () if found.placebos else item.placebos
+        if not todo and not placebos:
             return
-        request = self._request(item, [item.cuts[name] for name in todo])
-        answers = yield [self._states(item), request] if keep else [request]
-        found.cuts.update(zip(todo, _rows(answers[-1])[1:], strict=True))
+        request = self._request(item, [*(item.cuts[name] for name in todo), *placebos])
+        answers = yield [states_of(item, self.response), request] if keep else [request]
+        rows = _rows(answers[-1])[1:]
+        found.cuts.update(zip(todo, rows, strict=False))
+        found.placebos += rows[len(todo) :]
 
     def _request(self, item: ContextItem, prompts: Iterable[Prompt]) -> Request:
         return Request((item.blank, *prompts), self.response, self.reduction, interval_noise_of(item))
 
-    def _states(self, item: ContextItem) -> Request:
-        """The last token of the response behind the whole context, whose states the next round begins with."""
-        n = len(self.response)
-        return Request((item.prompt,), self.response, Stretch(TargetLogProbs(), n - 1, n))
+
+def screened(
+    item: ContextItem,
+    response: tuple[int, ...],
+    reduction: TargetLogProbs | MixtureLogProbs,
+    prompts: Sequence[Prompt],
+) -> Trial[list[Row] | None]:
+    """Prompts with pieces hidden, a few rounds of them; the states of the whole prompt are then at hand.
+
+    Args:
+        item: the case.
+        response: its token ids.
+        reduction: what is kept of the logits.
+        prompts: the whole prompt, each time with other pieces hidden.
+
+    Returns:
+        Rows of the bare prompt, of the whole one and of the others; None where the model hides nothing.
+    """
+    found: list[Row] = []
+    at_once = max(1, _ROWS_AT_ONCE // max(1, len(response)))
+    for first in range(0, max(len(prompts), 1), at_once):
+        asked = (item.blank, item.prompt, *prompts[first : first + at_once])
+        answers = yield [states_of(item, response), Request(asked, response, reduction, interval_noise_of(item))]
+        if not answers[-1].values.size:
+            return None
+        rows = _rows(answers[-1])
+        found += rows[2:] if first else rows
+    return found
+
+
+def states_of(item: ContextItem, response: tuple[int, ...]) -> Request:
+    """The last token of a response behind the whole context, whose states the next round begins with."""
+    n = len(response)
+    return Request((item.prompt,), response, Stretch(TargetLogProbs(), n - 1, n))
 
 
 def reach(exact: Sequence[float], screened: Sequence[float], rest: Sequence[float]) -> float:

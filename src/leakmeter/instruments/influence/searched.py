@@ -78,7 +78,8 @@ class SearchSummary(Record):
     """What the pieces left were taken to reach at most when the search stopped, by how exact and screened values differ
     among those rescored: a heuristic. None of a screen by removal."""
     stopped_early: bool
-    """Whether the search stopped at the most pieces to rescore, with the K-th value not above that reach."""
+    """Whether the search stopped at the most pieces to rescore, with neither the K-th value nor that of an irrelevant
+    piece above that reach."""
     rounds: tuple[AuditRound, ...]
     """Of the audit; none without one."""
     interval_confidence: float | None
@@ -143,7 +144,7 @@ def summary(texts: Texts, series: Series, params: Mapping[str, Any]) -> SearchSu
         n_audited=len(round_of),
         threshold_nats=kth(listed, search.k) if len(listed) >= search.k else None,
         reach_nats=reached,
-        stopped_early=reached is not None and threshold <= reached,
+        stopped_early=reached is not None and max(threshold, _placebo_nats(series)) <= reached,
         rounds=rounds,
         interval_confidence=confidence,
         pieces=tuple(_searched(span, texts, series, factor, floor) for span in of_units),
@@ -157,6 +158,12 @@ def _nats(series: Series, statistic: str) -> dict[str, float]:
         name: float(np.abs(values).sum()) for (i, what, name), values in series.items() if (i, what) == (0, statistic)
     }
     return {name: math.inf if math.isnan(nats) else nats for name, nats in sums.items()}
+
+
+def _placebo_nats(series: Series) -> float:
+    """What an irrelevant piece does, mean over places."""
+    placebos = [float(np.abs(values).sum()) for (i, what, _), values in series.items() if (i, what) == (0, "placebo")]
+    return float(np.mean(placebos)) if placebos else 0.0
 
 
 def _factor(
