@@ -61,17 +61,24 @@ def sizes(rows):
     return np.abs(np.asarray(rows)).sum(axis=-1)
 
 
-def searched(memory, case, truth):
-    """What `--search top:5` finds, with Σ|τ| of the screen for every piece."""
-    measure = Influence(search=f"top:{K}")
-    item = PromptSettings(unit="sentence").prepare(case, memory.backend, measure).item
-    units = [span.name for span in item.spans if span.kind == "unit"]
+def learned(memory, item, truth):
+    """Have the model remember what was scored for the truth, and count from 0."""
     whole = truth["log_prob", ""]
-    for name in units:
-        memory.learn(item.cuts[name], whole - truth["without_this", name])
     memory.learn(item.prompt, whole)
     memory.learn(item.blank, whole - truth["whole", ""])
+    for span in item.spans:
+        if span.kind == "unit":
+            memory.learn(item.cuts[span.name], whole - truth["without_this", span.name])
+    for number, prompt in enumerate(item.placebos):
+        memory.learn(prompt, whole + truth["placebo", str(number)])
     memory.forget_cost()
+
+
+def searched(memory, case, truth):
+    """What `--search top:5` finds, with Σ|τ| of the screen for every piece."""
+    item = PromptSettings(unit="sentence").prepare(case, memory.backend, Influence(search=f"top:{K}")).item
+    units = [span.name for span in item.spans if span.kind == "unit"]
+    learned(memory, item, truth)
     searcher = Searcher(Search(K), None, 1, TargetLogProbs(), item.response, 0)
     (found,), _ = drive(memory, [searcher.trial(item)])
     screened = np.array([found.nats(found.hidden, name) for name in units])
@@ -80,26 +87,46 @@ def searched(memory, case, truth):
     return Found(np.lexsort((-screened, -known)), exact, Cost(memory.n_tokens_run, memory.operations)), screened
 
 
-def record_of(context, backend, truth, records):
-    """Everything that is kept of a context: numbers only."""
+def prepared_of(context, backend):
+    """The case, cut by sentence, and its texts."""
     (case,) = cases_of([context.case]).cases
-    memory = Remembering(backend, records / f"{case.id}.npz")
-    prepared = PromptSettings(unit="sentence").prepare(case, backend, Influence())
-    item, names = prepared.item, [span.name for span in prepared.item.spans]
-    exact = sizes([truth["without_this", name] for name in names])
-    placebos = [truth[key] for key in truth if key[0] == "placebo"]
-    texts = [prepared.context[span.ranges[0][0] : span.ranges[-1][1]].strip() for span in item.spans]
-    ours, screened = searched(memory, case, truth)
-    methods = {"search": ours, "hierarchical": hierarchical(memory, item, K), "attention": attention(backend, item)}
-    methods["attention, rescored"] = rescored(backend, item, methods["attention"], exact, len(ours.exact))
+    return case, PromptSettings(unit="sentence").prepare(case, backend, Influence())
+
+
+def peers_of(context, backend, truth, search, memory):
+    """What the peers find, as long as the search was or as their own rules have it."""
+    case, prepared = prepared_of(context, backend)
+    item = prepared.item
+    learned(memory, item, truth)
+    exact = sizes([truth["without_this", span.name] for span in item.spans])
+    methods = {"hierarchical": hierarchical(memory, item, K), "attention": attention(backend, item)}
+    methods["attention, rescored"] = rescored(backend, item, methods["attention"], exact, len(search.exact))
     try:
-        methods["context-cite"] = context_cite(
-            backend, item, prepared.context, prepared.query, case.response, ours.cost.n_tokens
-        )
+        n_tokens = search.cost.n_tokens
+        methods["context-cite"] = context_cite(backend, item, prepared.context, prepared.query, case.response, n_tokens)
     except UnavailableError as why:
         sys.stderr.write(f"context-cite is left out: {why}\n")
+    return {name: told(found) for name, found in methods.items()}
+
+
+def told(found):
+    """What a search says, for a file."""
+    return {
+        "order": found.order.tolist(),
+        "exact": {str(i): float(value) for i, value in found.exact.items()},
+        "tokens": found.cost.n_tokens,
+        "operations": found.cost.operations,
+    }
+
+
+def record_of(context, backend, truth, search, screened, peers):
+    """Everything that is known of a context, in numbers."""
+    case, prepared = prepared_of(context, backend)
+    item = prepared.item
+    exact = sizes([truth["without_this", span.name] for span in item.spans])
+    texts = [prepared.context[span.ranges[0][0] : span.ranges[-1][1]].strip() for span in item.spans]
     everything = cost_of(backend, [item.blank, item.prompt, *item.cuts.values()], item.response)
-    methods["exact"] = Found(np.argsort(-exact, kind="stable"), dict(enumerate(exact)), everything)
+    every = Found(np.argsort(-exact, kind="stable"), dict(enumerate(exact)), everything)
     return {
         "id": case.id,
         "kind": context.kind,
@@ -109,17 +136,9 @@ def record_of(context, backend, truth, records):
         "screened": screened.tolist(),
         "needles": [texts.index(needle) for needle in context.needles],
         "noise": float(truth["noise", ""].sum()),
-        "placebo": float(sizes(placebos).mean()),
-        "audits": {str(percent): audit_cost(backend, item, ours, percent) for percent in MISSED},
-        "methods": {
-            name: {
-                "order": found.order.tolist(),
-                "exact": {str(i): float(value) for i, value in found.exact.items()},
-                "tokens": found.cost.n_tokens,
-                "operations": found.cost.operations,
-            }
-            for name, found in methods.items()
-        },
+        "placebo": float(sizes([truth[key] for key in truth if key[0] == "placebo"]).mean()),
+        "audits": {str(percent): audit_cost(backend, item, search, percent) for percent in MISSED},
+        "methods": {"exact": told(every), "search": told(search), **peers},
     }
 
 
@@ -289,19 +308,21 @@ def main(data, runs, records, directory):
     records.mkdir(parents=True, exist_ok=True)
     truth = truth_of(Path(runs))
     backend = load_backend(MODEL, cache=False)
-    told = []
-    for context in build(Path(data), lambda text: len(backend.tokenizer.encode_data(text, first=False).ids)):
-        if (name := context.case["id"]) not in truth:
-            continue
+    contexts = build(Path(data), lambda text: len(backend.tokenizer.encode_data(text, first=False).ids))
+    known = []
+    for context in [context for context in contexts if context.case["id"] in truth]:
+        name = context.case["id"]
+        own, memory = truth[name], Remembering(backend, records / f"{name}.npz")
+        search, screened = searched(memory, prepared_of(context, backend)[0], own)
         path = records / f"{name}.json"
         if not path.exists():
-            path.write_text(json.dumps(record_of(context, backend, truth[name], records)), encoding="utf-8")
-            sys.stderr.write(f"{name}\n")
-        told.append(json.loads(path.read_text("utf-8")))
-    rows = [row for record in told for row in rows_of(record)]
+            path.write_text(json.dumps(peers_of(context, backend, own, search, memory)), encoding="utf-8")
+        known.append(record_of(context, backend, own, search, screened, json.loads(path.read_text("utf-8"))))
+        sys.stderr.write(f"{name}\n")
+    rows = [row for record in known for row in rows_of(record)]
     write(rows, directory / "long_contexts.csv")
-    write([row for record in told for row in audits_of(record)], directory / "long_contexts_audit.csv")
-    figure_of(told, rows, directory / "long_contexts.png")
+    write([row for record in known for row in audits_of(record)], directory / "long_contexts_audit.csv")
+    figure_of(known, rows, directory / "long_contexts.png")
 
 
 if __name__ == "__main__":
