@@ -25,7 +25,10 @@ from benchmarks.long_contexts_peers import Cost, Found, attention, context_cite,
 from scipy.stats import spearmanr
 
 from leakmeter import load_backend
+from leakmeter.backends.hf.outline import size_of
+from leakmeter.core.cost import operations
 from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.data.cases import cases_of
 from leakmeter.instruments.influence.measure import Influence
@@ -75,10 +78,11 @@ def learned(memory, item, truth):
 
 
 def searched(memory, case, truth):
-    """What `--search top:5` finds, with Σ|τ| of the screen for every piece."""
+    """What `--search top:5` finds, with Σ|τ| of the screen for every piece; nothing need be known of the truth."""
     item = PromptSettings(unit="sentence").prepare(case, memory.backend, Influence(search=f"top:{K}")).item
     units = [span.name for span in item.spans if span.kind == "unit"]
-    learned(memory, item, truth)
+    if truth is not None:
+        learned(memory, item, truth)
     searcher = Searcher(Search(K), None, 1, TargetLogProbs(), item.response, 0)
     (found,), _ = drive(memory, [searcher.trial(item)])
     screened = np.array([found.nats(found.hidden, name) for name in units])
@@ -137,21 +141,52 @@ def record_of(context, backend, truth, search, screened, peers):
         "needles": [texts.index(needle) for needle in context.needles],
         "noise": float(truth["noise", ""].sum()),
         "placebo": float(sizes([truth[key] for key in truth if key[0] == "placebo"]).mean()),
-        "audits": {str(percent): audit_cost(backend, item, search, percent) for percent in MISSED},
         "methods": {"exact": told(every), "search": told(search), **peers},
     }
 
 
-def audit_cost(backend, item, found, percent):
-    """Operations of an audit beside a search that has the prompt's states, mean over a few draws."""
-    left = [span.name for i, span in enumerate(item.spans) if i not in found.exact]
-    n = n_to_draw(audit_of(percent), len(left), 1, 1)
+def costs_of(context, backend, search):
+    """What is needed beside exact scoring of every piece: the least and the most a search may take, and audits.
+
+    `search` is what was found, None where the context was not searched.
+    """
+    case, prepared = prepared_of(context, backend)
+    item = prepared.item
+    everything = cost_of(backend, [item.blank, item.prompt, *item.cuts.values()], item.response)
+    row = {
+        "id": case.id,
+        "kind": context.kind,
+        "length": context.length,
+        "context_tokens": item.prompt.n_tokens("context"),
+        "pieces": len(item.spans),
+        "exact tokens": everything.n_tokens,
+        "exact operations": everything.operations,
+    }
+    with_levels = PromptSettings(unit="sentence").prepare(case, backend, Influence(search=f"top:{K}")).item
+    for name, option in (("least", Search(K, K + 1)), ("most", Search(K))):
+        counting = planning_backend(backend, size_of(backend.model, backend.limits))
+        searcher = Searcher(option, None, 1, TargetLogProbs(), item.response, 0, longest=True)
+        drive(counting, [searcher.trial(with_levels)])
+        work = counting.work
+        needed = operations(counting.size, n_tokens=work.n_tokens, n_seen=work.n_seen, n_rows=work.n_rows)
+        row |= {f"{name} rescored": min(option.most, len(item.spans)), f"{name} operations": needed}
+    found = search is not None
+    row |= {
+        "rescored": len(search.exact) if found else "",
+        "tokens": search.cost.n_tokens if found else "",
+        "operations": search.cost.operations if found else "",
+    }
+    names = [span.name for span in item.spans]
+    left = [name for i, name in enumerate(names) if i not in search.exact] if found else names[K + 1 :]
     bare = cost_of(backend, [item.prompt], item.response).operations
-    drawn = (draw(left, n, seed, item.id, 1) for seed in range(N_COSTS))
-    all_of_them = [
-        cost_of(backend, [item.prompt, *(item.cuts[name] for name in some)], item.response).operations for some in drawn
-    ]
-    return float(np.mean(all_of_them)) - bare
+    for percent in MISSED:
+        n = n_to_draw(audit_of(percent), len(left), 1, 1)
+        drawn = (draw(left, n, seed, item.id, 1) for seed in range(N_COSTS))
+        costs = [cost_of(backend, [item.prompt, *(item.cuts[name] for name in one)], item.response) for one in drawn]
+        # The search has left the states of the prompt.
+        audit = float(np.mean([cost.operations for cost in costs])) - bare
+        row |= {f"drawn, {percent} %": n, f"audit operations, {percent} %": audit}
+    return row
 
 
 def audit_of(percent):
@@ -235,9 +270,6 @@ def audits_of(record):
             "missed at most %": percent,
             "left": len(left),
             "drawn": n,
-            "operations of audit": record["audits"][str(percent)] if kind == "search" else "",
-            "operations of exact": record["methods"]["exact"]["operations"],
-            "operations of search": record["methods"]["search"]["operations"],
             "truly missed": len(missed),
             "stated at most": float(np.mean(limits)),
             "statement holds": float(np.mean(holds)),
@@ -309,18 +341,24 @@ def main(data, runs, records, directory):
     truth = truth_of(Path(runs))
     backend = load_backend(MODEL, cache=False)
     contexts = build(Path(data), lambda text: len(backend.tokenizer.encode_data(text, first=False).ids))
-    known = []
-    for context in [context for context in contexts if context.case["id"] in truth]:
+    known, costs = [], []
+    for context in contexts:
         name = context.case["id"]
-        own, memory = truth[name], Remembering(backend, records / f"{name}.npz")
-        search, screened = searched(memory, prepared_of(context, backend)[0], own)
-        path = records / f"{name}.json"
-        if not path.exists():
-            path.write_text(json.dumps(peers_of(context, backend, own, search, memory)), encoding="utf-8")
-        known.append(record_of(context, backend, own, search, screened, json.loads(path.read_text("utf-8"))))
+        own, kept = truth.get(name), records / f"{name}.npz"
+        search = None
+        if own is not None or kept.exists():
+            memory = Remembering(backend, kept)
+            search, screened = searched(memory, prepared_of(context, backend)[0], own)
+        costs.append(costs_of(context, backend, search))
+        if own is not None:
+            path = records / f"{name}.json"
+            if not path.exists():
+                path.write_text(json.dumps(peers_of(context, backend, own, search, memory)), encoding="utf-8")
+            known.append(record_of(context, backend, own, search, screened, json.loads(path.read_text("utf-8"))))
         sys.stderr.write(f"{name}\n")
     rows = [row for record in known for row in rows_of(record)]
     write(rows, directory / "long_contexts.csv")
+    write(costs, directory / "long_contexts_cost.csv")
     write([row for record in known for row in audits_of(record)], directory / "long_contexts_audit.csv")
     figure_of(known, rows, directory / "long_contexts.png")
 
