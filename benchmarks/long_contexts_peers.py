@@ -150,7 +150,7 @@ def context_cite(backend: HfBackend, item: ContextItem, context: str, query: str
         item: the case, under the model's chat template.
         context: its text.
         query: as it was asked.
-        answer: the response's text.
+        answer: the response's text, as it stands behind the prompt.
         n_tokens: that it may run; it gets the ablation in which they end too, and two at least.
     """
     edges = [0, *(span.ranges[0][0] for span in item.spans[1:]), len(context)]

@@ -194,7 +194,7 @@ def test_context_cite_weighs_every_piece(tiny: HfBackend, item: ContextItem, cas
     if importlib.util.find_spec("context_cite") is None:
         pytest.skip("context-cite is not installed (pip install -e '.[bench]')")
     prepared = PromptSettings(unit="sentence").prepare(case, tiny, Influence())
-    found = peers.context_cite(tiny, item, prepared.context, prepared.query, case.response or "", 1000)
+    found = peers.context_cite(tiny, item, prepared.context, prepared.query, f" {case.response}", 1000)
     assert sorted(found.order.tolist()) == list(range(len(item.spans)))
     assert 1000 <= found.cost.n_tokens < 1000 + len(item.prompt.ids) + len(item.response or ())
 
