@@ -155,7 +155,7 @@ def test_documents_are_screened_beside_their_sentences() -> None:
         assert level.kind == "document"
         assert level.screened_nats == pytest.approx(exact[level.name], abs=1e-9)
         assert level.nats is None or level.nats == pytest.approx(exact[level.name])
-    assert sum(level.nats is not None for level in some.search.levels) == 2
+    assert sum(level.nats is not None for level in some.search.levels) == 1
     assert {piece.kind for piece in some.pieces} == {"unit"}
 
 
