@@ -123,7 +123,8 @@ def summary(texts: Texts, series: Series, params: Mapping[str, Any]) -> SearchSu
     round_of = {name: int(values[0]) for (_, what, name), values in series.items() if what == AUDITED}
     rescored = [name for name in units if name in exact and name not in round_of]
     rounds = tuple(_rounds(search, audit, params["audit_rounds"], units, exact, round_of))
-    floor = float(series[0, "noise", ""].sum())
+    # What a removal does whatever the piece says, the screen does not see: residuals are of a placebo's size.
+    floor = max(float(series[0, "noise", ""].sum()), _placebo_nats(series))
     # Whether there is a second round depends on what the first found: its pieces are no random sample.
     first = [name for name in units if round_of.get(name) == 1 and name in screened]
     factor, confidence = _factor([exact[name] for name in first], [screened[name] for name in first], audit, floor)
