@@ -98,13 +98,11 @@ def prepared_of(context, backend):
 
 
 def peers_of(context, backend, truth, search, memory):
-    """What the peers find, as long as the search was or as their own rules have it."""
+    """What the peers find; context-cite with as many tokens as the search needed."""
     case, prepared = prepared_of(context, backend)
     item = prepared.item
     learned(memory, item, truth)
-    exact = sizes([truth["without_this", span.name] for span in item.spans])
     methods = {"hierarchical": hierarchical(memory, item, K), "attention": attention(backend, item)}
-    methods["attention, rescored"] = rescored(backend, item, methods["attention"], exact, len(search.exact))
     try:
         n_tokens = search.cost.n_tokens
         methods["context-cite"] = context_cite(backend, item, prepared.context, prepared.query, case.response, n_tokens)
@@ -131,6 +129,9 @@ def record_of(context, backend, truth, search, screened, peers):
     texts = [prepared.context[span.ranges[0][0] : span.ranges[-1][1]].strip() for span in item.spans]
     everything = cost_of(backend, [item.blank, item.prompt, *item.cuts.values()], item.response)
     every = Found(np.argsort(-exact, kind="stable"), dict(enumerate(exact)), everything)
+    ranked = peers["attention"]
+    ranking = Found(np.array(ranked["order"]), {}, Cost(ranked["tokens"], ranked["operations"]))
+    both = {"attention, rescored": told(rescored(backend, item, ranking, exact, len(search.exact)))}
     return {
         "id": case.id,
         "kind": context.kind,
@@ -141,7 +142,7 @@ def record_of(context, backend, truth, search, screened, peers):
         "needles": [texts.index(needle) for needle in context.needles],
         "noise": float(truth["noise", ""].sum()),
         "placebo": float(sizes([truth[key] for key in truth if key[0] == "placebo"]).mean()),
-        "methods": {"exact": told(every), "search": told(search), **peers},
+        "methods": {"exact": told(every), "search": told(search), **peers, **both},
     }
 
 
