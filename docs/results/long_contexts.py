@@ -127,7 +127,7 @@ def record_of(context, backend, truth, search, screened, peers):
     item = prepared.item
     exact = sizes([truth["without_this", span.name] for span in item.spans])
     texts = [prepared.context[span.ranges[0][0] : span.ranges[-1][1]].strip() for span in item.spans]
-    everything = cost_of(backend, [item.blank, item.prompt, *item.cuts.values()], item.response)
+    everything = exact_cost(backend, item)
     every = Found(np.argsort(-exact, kind="stable"), dict(enumerate(exact)), everything)
     ranked = peers["attention"]
     ranking = Found(np.array(ranked["order"]), {}, Cost(ranked["tokens"], ranked["operations"]))
@@ -146,6 +146,11 @@ def record_of(context, backend, truth, search, screened, peers):
     }
 
 
+def exact_cost(backend, item):
+    """What it takes without a search: the prompt without each piece, and the placebos, which a search scores too."""
+    return cost_of(backend, [item.blank, item.prompt, *item.cuts.values(), *item.placebos], item.response)
+
+
 def costs_of(context, backend, search):
     """What is needed beside exact scoring of every piece: the least and the most a search may take, and audits.
 
@@ -153,7 +158,7 @@ def costs_of(context, backend, search):
     """
     case, prepared = prepared_of(context, backend)
     item = prepared.item
-    everything = cost_of(backend, [item.blank, item.prompt, *item.cuts.values()], item.response)
+    everything = exact_cost(backend, item)
     row = {
         "id": case.id,
         "kind": context.kind,
