@@ -7,7 +7,7 @@
 For each context of `benchmarks/long_contexts.py` whose pieces were all scored in TRUTH: what `--search top:5` lists,
 what its screen says of every piece, what audits would say over 200 seeds, and what the peers in
 `benchmarks/long_contexts_peers.py` find. RECORDS keeps what was scored for it; what is there is not scored again.
-`long_contexts.csv`, `long_contexts_audit.csv` and `long_contexts.png` are written into DIRECTORY.
+`long_contexts.csv`, three more tables and `long_contexts.png` are written into DIRECTORY.
 """
 
 import csv
@@ -29,7 +29,9 @@ from leakmeter.backends.hf.outline import size_of
 from leakmeter.core.cost import operations
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend
+from leakmeter.core.plan import plan
 from leakmeter.core.reductions import TargetLogProbs
+from leakmeter.core.request import Request
 from leakmeter.data.cases import cases_of
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.search import Searcher, draw, kth, n_to_draw
@@ -111,6 +113,14 @@ def peers_of(context, backend, truth, search, memory):
     return {name: told(found) for name, found in methods.items()}
 
 
+def together(memory, item, numbers):
+    """Σ|τ| and the signed sum of pieces that are left out together."""
+    prompts = (item.prompt, item.without([item.spans[i].name for i in numbers]))
+    (scores,) = memory.score(plan([Request(prompts, item.response, TargetLogProbs())]))
+    moved = scores.values[0] - scores.values[1]
+    return float(np.abs(moved).sum()), float(moved.sum())
+
+
 def told(found):
     """What a search says, for a file."""
     return {
@@ -121,8 +131,9 @@ def told(found):
     }
 
 
-def record_of(context, backend, truth, search, screened, peers):
+def record_of(context, memory, truth, search, screened, peers):
     """Everything that is known of a context, in numbers."""
+    backend = memory.backend
     case, prepared = prepared_of(context, backend)
     item = prepared.item
     exact = sizes([truth["without_this", span.name] for span in item.spans])
@@ -132,6 +143,7 @@ def record_of(context, backend, truth, search, screened, peers):
     ranked = peers["attention"]
     ranking = Found(np.array(ranked["order"]), {}, Cost(ranked["tokens"], ranked["operations"]))
     both = {"attention, rescored": told(rescored(backend, item, ranking, exact, len(search.exact)))}
+    needles = [texts.index(needle) for needle in context.needles]
     return {
         "id": case.id,
         "kind": context.kind,
@@ -139,7 +151,9 @@ def record_of(context, backend, truth, search, screened, peers):
         "context_tokens": item.prompt.n_tokens("context"),
         "exact": exact.tolist(),
         "screened": screened.tolist(),
-        "needles": [texts.index(needle) for needle in context.needles],
+        "needles": needles,
+        "signed": [float(truth["without_this", item.spans[i].name].sum()) for i in needles],
+        "together": together(memory, item, needles),
         "noise": float(truth["noise", ""].sum()),
         "placebo": float(sizes([truth[key] for key in truth if key[0] == "placebo"]).mean()),
         "methods": {"exact": told(every), "search": told(search), **peers, **both},
@@ -238,6 +252,23 @@ def average_precision(order, relevant):
     """Mean of the precision at each relevant piece."""
     hits = [place for place, piece in enumerate(order, start=1) if piece in relevant]
     return float(np.mean([n / place for n, place in enumerate(hits, start=1)]))
+
+
+def needles_of(record):
+    """A row for each needle."""
+    exact, screened = np.array(record["exact"]), np.array(record["screened"])
+    for number, signed in zip(record["needles"], record["signed"], strict=True):
+        yield {
+            **{key: record[key] for key in ("id", "kind", "length")},
+            "exact": exact[number],
+            "signed": signed,
+            "screened": screened[number],
+            "rank": int((exact > exact[number]).sum()) + 1,
+            "rank by screen": int((screened > screened[number]).sum()) + 1,
+            "placebo": record["placebo"],
+            "needles together": record["together"][0],
+            "needles together, signed": record["together"][1],
+        }
 
 
 def audits_of(record):
@@ -360,11 +391,12 @@ def main(data, runs, records, directory):
             path = records / f"{name}.json"
             if not path.exists():
                 path.write_text(json.dumps(peers_of(context, backend, own, search, memory)), encoding="utf-8")
-            known.append(record_of(context, backend, own, search, screened, json.loads(path.read_text("utf-8"))))
+            known.append(record_of(context, memory, own, search, screened, json.loads(path.read_text("utf-8"))))
         sys.stderr.write(f"{name}\n")
     rows = [row for record in known for row in rows_of(record)]
     write(rows, directory / "long_contexts.csv")
     write(costs, directory / "long_contexts_cost.csv")
+    write([row for record in known for row in needles_of(record)], directory / "long_contexts_needles.csv")
     write([row for record in known for row in audits_of(record)], directory / "long_contexts_audit.csv")
     figure_of(known, rows, directory / "long_contexts.png")
 
