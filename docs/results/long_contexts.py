@@ -1,10 +1,11 @@
 """How well does a search find what matters in a long context, and what does it cost?
 
     python -m benchmarks.long_contexts DATA CASES
-    leakmeter influence --data CASES/1000.jsonl --unit sentence --out TRUTH     (and for 2000, 4000)
-    python docs/results/long_contexts.py DATA TRUTH RECORDS DIRECTORY
+    leakmeter influence --data CASES/1000.jsonl --unit sentence --out RUNS     (and for 2000)
+    leakmeter influence --data CASES/1000.jsonl --unit sentence --search top:5 --out RUNS
+    python docs/results/long_contexts.py DATA RUNS RECORDS DIRECTORY
 
-For each context of `benchmarks/long_contexts.py` whose pieces were all scored in TRUTH: what `--search top:5` lists,
+For each context of `benchmarks/long_contexts.py` whose pieces were all scored in RUNS: what `--search top:5` lists,
 what its screen says of every piece, what audits would say over 200 seeds, and what the peers in
 `benchmarks/long_contexts_peers.py` find. RECORDS keeps what was scored for it; what is there is not scored again.
 `long_contexts.csv`, three more tables and `long_contexts.png` are written into DIRECTORY.
@@ -49,16 +50,15 @@ N_COSTS = 5  # seeds over which the cost of an audit is averaged
 METHODS = ("exact", "search", "attention", "attention, rescored", "hierarchical", "context-cite")
 
 
-def truth_of(runs):
-    """Of each case all of whose pieces were scored: measurements by (statistic, piece)."""
-    found = {}
-    for path in sorted(runs.glob("*/measurements-*.parquet")):
+def runs_of(directory):
+    """Of each case, measurements by (statistic, piece): of runs that scored all pieces, and of searched ones."""
+    whole, searched = {}, {}
+    for path in sorted(directory.glob("*/measurements-*.parquet")):
         frame = pq.read_table(path).to_pandas().sort_values("position", kind="stable")
         for case, rows in frame.groupby("item", observed=True):
-            found[case] = {
-                key: group.value.to_numpy() for key, group in rows.groupby(["statistic", "piece"], observed=True)
-            }
-    return found
+            found = {key: part.value.to_numpy() for key, part in rows.groupby(["statistic", "piece"], observed=True)}
+            (searched if any(key[0] == "screened" for key in found) else whole)[case] = found
+    return whole, searched
 
 
 def sizes(rows):
@@ -131,7 +131,16 @@ def told(found):
     }
 
 
-def record_of(context, memory, truth, search, screened, peers):
+def largest_error(truth, listed):
+    """How far the exact values that a run of a search listed are from the truth, nats; None where there is no run."""
+    if listed is None:
+        return None
+    names = [piece for statistic, piece in listed if statistic == "without_this"]
+    both = ([run["without_this", name] for name in names if ("without_this", name) in truth] for run in (truth, listed))
+    return float(np.abs(np.subtract(*map(sizes, both))).max())
+
+
+def record_of(context, memory, truth, listed, search, screened, peers):
     """Everything that is known of a context, in numbers."""
     backend = memory.backend
     case, prepared = prepared_of(context, backend)
@@ -154,6 +163,7 @@ def record_of(context, memory, truth, search, screened, peers):
         "needles": needles,
         "signed": [float(truth["without_this", item.spans[i].name].sum()) for i in needles],
         "together": together(memory, item, needles),
+        "largest error": largest_error(truth, listed),
         "noise": float(truth["noise", ""].sum()),
         "placebo": float(sizes([truth[key] for key in truth if key[0] == "placebo"]).mean()),
         "methods": {"exact": told(every), "search": told(search), **peers, **both},
@@ -226,7 +236,6 @@ def rows_of(record):
         found = record["methods"][name]
         order = found["order"]
         wanted = above & set(best[:K].tolist())
-        errors = [abs(value - exact[int(i)]) for i, value in found["exact"].items()]
         yield {
             **{key: record[key] for key in ("id", "kind", "length", "context_tokens")},
             "pieces": len(exact),
@@ -242,7 +251,7 @@ def rows_of(record):
             "tokens": found["tokens"],
             "operations": found["operations"],
             "exact over operations": full / found["operations"],
-            "largest error": max(errors, default=0.0),
+            "largest error": "" if name != "search" or record["largest error"] is None else record["largest error"],
             "noise floor": record["noise"],
             "rank correlation of screen": spearmanr(exact, record["screened"]).statistic,
         }
@@ -375,7 +384,7 @@ def main(data, runs, records, directory):
     """Measure, draw and tell."""
     records, directory = Path(records), Path(directory)
     records.mkdir(parents=True, exist_ok=True)
-    truth = truth_of(Path(runs))
+    truth, listed = runs_of(Path(runs))
     backend = load_backend(MODEL, cache=False)
     contexts = build(Path(data), lambda text: len(backend.tokenizer.encode_data(text, first=False).ids))
     known, costs = [], []
@@ -391,7 +400,9 @@ def main(data, runs, records, directory):
             path = records / f"{name}.json"
             if not path.exists():
                 path.write_text(json.dumps(peers_of(context, backend, own, search, memory)), encoding="utf-8")
-            known.append(record_of(context, memory, own, search, screened, json.loads(path.read_text("utf-8"))))
+            known.append(
+                record_of(context, memory, own, listed.get(name), search, screened, json.loads(path.read_text("utf-8")))
+            )
         sys.stderr.write(f"{name}\n")
     rows = [row for record in known for row in rows_of(record)]
     write(rows, directory / "long_contexts.csv")
