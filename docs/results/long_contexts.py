@@ -45,6 +45,7 @@ MODEL = "smollm2-135m"
 K = 5
 KS = (1, 3, 5)
 MISSED = (1, 5, 10)  # % of the pieces left
+PEER_LENGTHS = (1000,)  # of the contexts that the peers search too
 N_SEEDS = 200
 N_COSTS = 5  # seeds over which the cost of an audit is averaged
 METHODS = ("exact", "search", "attention", "attention, rescored", "hierarchical", "context-cite")
@@ -149,9 +150,10 @@ def record_of(context, memory, truth, listed, search, screened, peers):
     texts = [prepared.context[span.ranges[0][0] : span.ranges[-1][1]].strip() for span in item.spans]
     everything = exact_cost(backend, item)
     every = Found(np.argsort(-exact, kind="stable"), dict(enumerate(exact)), everything)
-    ranked = peers["attention"]
-    ranking = Found(np.array(ranked["order"]), {}, Cost(ranked["tokens"], ranked["operations"]))
-    both = {"attention, rescored": told(rescored(backend, item, ranking, exact, len(search.exact)))}
+    if "attention" in peers:
+        ranked = peers["attention"]
+        ranking = Found(np.array(ranked["order"]), {}, Cost(ranked["tokens"], ranked["operations"]))
+        peers = {**peers, "attention, rescored": told(rescored(backend, item, ranking, exact, len(search.exact)))}
     needles = [texts.index(needle) for needle in context.needles]
     return {
         "id": case.id,
@@ -166,7 +168,7 @@ def record_of(context, memory, truth, listed, search, screened, peers):
         "largest error": largest_error(truth, listed),
         "noise": float(truth["noise", ""].sum()),
         "placebo": float(sizes([truth[key] for key in truth if key[0] == "placebo"]).mean()),
-        "methods": {"exact": told(every), "search": told(search), **peers, **both},
+        "methods": {"exact": told(every), "search": told(search), **peers},
     }
 
 
@@ -397,12 +399,12 @@ def main(data, runs, records, directory):
             search, screened = searched(memory, prepared_of(context, backend)[0], own)
         costs.append(costs_of(context, backend, search))
         if own is not None:
-            path = records / f"{name}.json"
-            if not path.exists():
-                path.write_text(json.dumps(peers_of(context, backend, own, search, memory)), encoding="utf-8")
-            known.append(
-                record_of(context, memory, own, listed.get(name), search, screened, json.loads(path.read_text("utf-8")))
-            )
+            peers, path = {}, records / f"{name}.json"
+            if context.length in PEER_LENGTHS:
+                if not path.exists():
+                    path.write_text(json.dumps(peers_of(context, backend, own, search, memory)), encoding="utf-8")
+                peers = json.loads(path.read_text("utf-8"))
+            known.append(record_of(context, memory, own, listed.get(name), search, screened, peers))
         sys.stderr.write(f"{name}\n")
     rows = [row for record in known for row in rows_of(record)]
     write(rows, directory / "long_contexts.csv")
